@@ -159,7 +159,7 @@ impl<'t> Answer<'t> {
             .collect();
         let mut clauses = Vec::new();
         if !counted.is_empty() {
-            clauses.push(format!("beside {}, {} of {} others", names[0], counted.join(", "), names.len() - 1));
+            clauses.push(format!("Beside {}, {} of {} others", names[0], counted.join(", "), names.len() - 1));
         }
         let failed = table.columns.iter().filter(|column| column.has_failed()).count();
         if failed > 0 {
@@ -171,7 +171,8 @@ impl<'t> Answer<'t> {
         let least = numbered().reduce(|a, b| if b.1 < a.1 { b } else { a });
         if let (Some(most), Some(least)) = (most, least) {
             let told = |(column, median): (usize, f64)| format!("{} with {}", row.format.show(median), names[column]);
-            clauses.push(format!("the medians reach from {} to {}", told(least), told(most)));
+            let the = if clauses.is_empty() { "The" } else { "the" };
+            clauses.push(format!("{the} medians reach from {} to {}", told(least), told(most)));
         }
         clauses
     }
@@ -416,7 +417,7 @@ mod tests {
         let table = table(&far.iter().map(Vec::as_slice).collect::<Vec<_>>(), ops);
         assert_eq!(
             verdicts(&table),
-            "beside old, 5 better of 5 others; the medians reach from 2.50 with old to 502.50 with f. 6 paired seeds."
+            "Beside old, 5 better of 5 others; the medians reach from 2.50 with old to 502.50 with f. 6 paired seeds."
         );
     }
 
