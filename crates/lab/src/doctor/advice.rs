@@ -1,4 +1,4 @@
-//! What to do, or to look at next: a setting with what it is now and what to try, a command that shows more, a simulated experiment that
+//! Next steps of a diagnosis: a setting with its present and a suggested value, a command that shows more, a simulated experiment that
 //! shows the same. [`next`] says it of each illness.
 
 use super::rules;
@@ -13,25 +13,25 @@ pub enum Step {
     Setting {
         /// Its name: `vm.swappiness`, `memory.max`.
         name: String,
-        /// What it is now, where that is known.
+        /// The present value, where that is known.
         now: Option<String>,
-        /// What to try.
+        /// The value to try.
         suggested: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Look at what a command shows.
     Command {
         /// The command.
         line: String,
-        /// What it shows.
+        /// The fact that it shows.
         why: String,
     },
     /// Simulate it.
     Experiment {
         /// The command.
         line: String,
-        /// What it shows.
+        /// The fact that it shows.
         why: String,
     },
 }
@@ -59,7 +59,7 @@ fn experiment(line: &str, why: &str) -> Step {
     Step::Experiment { line: format!("highwater {line}"), why: why.into() }
 }
 
-/// What to do about an illness, the most useful first. `signs` are those in which it was found.
+/// Returns the steps against an illness, the most useful first. `signs` are those in which it was found.
 #[must_use]
 pub fn next(cause: &str, signs: &Signs) -> Vec<Step> {
     let set = |name: &str, suggested: &str, why: &str| Step::Setting {

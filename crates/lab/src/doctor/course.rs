@@ -10,7 +10,7 @@ use std::ops::Deref;
 /// More intervals are kept in pairs: a day of lines of `vmstat 1` (86,400) is kept line by line, at about 1.5 KiB each.
 const INTERVALS_MAX: usize = 1 << 17;
 
-/// Where in a recording a stretch of time is.
+/// The position of a stretch of time in a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
     /// Lines of a text, from 1, the last included.
@@ -22,16 +22,16 @@ pub enum Place {
     },
     /// Times as the recording tells them: `10:07:12`.
     Times {
-        /// When it begins.
+        /// The time at which it begins.
         from: String,
-        /// When it ends.
+        /// The time at which it ends.
         to: String,
     },
     /// Since the recording began, s.
     Seconds {
-        /// When it begins.
+        /// The second at which it begins.
         from: f64,
-        /// When it ends.
+        /// The second at which it ends.
         to: f64,
     },
 }
@@ -70,9 +70,9 @@ pub fn time_of_day(seconds: f64) -> String {
 /// A stretch of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// Where it is.
+    /// Its position in the recording.
     pub place: Place,
-    /// What was counted within it alone; `elapsed_s` is its length.
+    /// The signs counted within it alone; `elapsed_s` is its length.
     pub signs: Signs,
 }
 

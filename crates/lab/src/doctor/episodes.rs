@@ -1,4 +1,4 @@
-//! When a recording was ill: spans in which a rule holds, of whatever length.
+//! Episodes of a recording: spans, of any length, in which a rule holds.
 //!
 //! A mean over an hour hides half a minute, and a mean over a second is noise. So a rule is asked of windows of doubling lengths, each
 //! half over the one before it, from the shortest that is no noise on. Windows that hold are put together, and their quiet edges are cut
@@ -21,7 +21,7 @@ const SAMPLES_MIN: usize = 2;
 /// A mean over so long is no noise, s.
 const LONG_S: f64 = 60.0;
 
-/// What a span must carry: what the least rate of its rule comes to in so long, s. At 25 pages a second these are 29 MiB. A desktop that
+/// The least that a span must carry, as seconds at its rule's least rate. At 25 pages a second these are 29 MiB. A desktop that
 /// was left alone or a job of the night move less; half a minute of thrashing at the rate of a hard disk is more.
 pub const LOAD_MIN_S: f64 = 300.0;
 
@@ -37,26 +37,26 @@ const NAMED_MAX: usize = 10;
 /// A span in which a rule holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Span {
-    /// Where: "lines 403 to 414".
+    /// Its place: "lines 403 to 414".
     pub place: String,
-    /// How long, s.
+    /// Its length, s.
     pub seconds: f64,
 }
 
-/// When it was so.
+/// The spans of time in which a finding held.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct When {
     /// The span of which a finding tells: the one with the most in it.
     pub worst: Span,
-    /// How many such spans there are.
+    /// The number of such spans.
     pub count: usize,
     /// The first of them in order, that one included.
     pub spans: Vec<Span>,
-    /// How long all are together, s.
+    /// The length of all of them together, s.
     pub together_s: f64,
-    /// How long the whole is, s.
+    /// The length of the whole, s.
     pub of_s: f64,
-    /// How long it has been over at the end, s: 0 where it goes on to the end.
+    /// Time between the end of the last span and that of the whole, s: 0 where it goes on to the end.
     pub over_for_s: f64,
 }
 
@@ -98,9 +98,9 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// What a rule finds in a course, if that is not what it finds in the whole: the worst span in which it holds, with when that was.
+/// The finding of a rule in a course, beside its finding in the whole.
 pub enum Found {
-    /// What it finds in the whole stands, or that it finds nothing.
+    /// The finding in the whole stands, or there is none.
     Whole,
     /// The course does not bear out what it finds in the whole: a moment alone makes it.
     Nothing,
@@ -198,7 +198,7 @@ impl<'c> Spans<'c> {
         self.found[n].sort_by_key(|range| range.start);
     }
 
-    /// Is a span longer than a moment, and at work for more than moments of it?
+    /// Returns whether a span is longer than a moment, and its load is in more than moments of it.
     fn is_sound(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> bool {
         let all = self.seconds(range);
         let is_long = all >= SPAN_MIN_S && (range.len() >= SAMPLES_MIN || all >= LONG_S);
@@ -232,7 +232,7 @@ impl<'c> Spans<'c> {
         self.found[n] = joined.into_iter().map(|(range, _)| range).collect();
     }
 
-    /// What the `n`th rule finds; `whole` is what it finds in the whole.
+    /// Returns the finding of the `n`th rule; `whole` is its finding in the whole.
     #[must_use]
     pub fn found(&self, n: usize, rule: &Rule, signs: &Signs, whole: Option<&Finding>) -> Found {
         let is_ill = whole.is_some_and(|it| it.weight == Weight::Illness);
@@ -262,7 +262,7 @@ impl<'c> Spans<'c> {
         self.worst(rule, &spans, of_s, whole)
     }
 
-    /// Does the course bear out what holds of the whole? Where it does not tell of what the whole counts, or is too short for spans, the
+    /// Returns whether the course bears out a finding in the whole. Where it lacks counters of the whole, or is too short for spans, the
     /// whole stands. Else half of what the whole carries must have come in more than a moment.
     fn is_borne_out(&self, signs: &Signs, load: fn(&Signs) -> f64) -> bool {
         let mut moments: Vec<(f64, f64)> = self
@@ -300,7 +300,7 @@ impl<'c> Spans<'c> {
         spans
     }
 
-    /// What the rule finds in the worst of some spans.
+    /// Returns the finding of a rule in the worst of some spans.
     fn worst(&self, rule: &Rule, spans: &[Range<usize>], of_s: f64, whole: Option<&Finding>) -> Found {
         let of = |range: &Range<usize>| together(&self.course[range.clone()]);
         let load = |interval: &Interval| match rule.over {

@@ -1,4 +1,4 @@
-//! What a user names, or pipes in: files of any format, directories, standard input; and the patients of it all.
+//! Input that a user names, or pipes in: files of any format, directories, standard input; and the patients of it all.
 //!
 //! Reports and series of `highwater` are read by [`super::source`], directories of MMTests and texts by [`super::recorded`]. In a
 //! directory that holds no logs of MMTests each file that is recognised is read: the archives of OSWatcher and ExaWatcher are such.
@@ -14,17 +14,17 @@ use std::path::{Path, PathBuf};
 /// Directories below one that is named.
 const DEPTH_MAX: usize = 8;
 
-/// How standard input is called.
+/// The name of standard input in reports.
 pub const STANDARD_INPUT: &str = "standard input";
 
-/// What was given.
+/// The input of a command, read.
 #[derive(Debug, Default)]
 pub struct Given {
     /// Patients of reports, series and directories of MMTests.
     patients: Vec<Patient>,
     /// Texts of other tools.
     documents: Vec<Document>,
-    /// What was left out of directories.
+    /// Parts of directories that were left out.
     pub warnings: Vec<String>,
 }
 

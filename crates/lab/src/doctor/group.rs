@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// So deep cgroups are looked for.
 const DEPTH_MAX: usize = 12;
 
-/// Where hierarchies with the memory controller are mounted: version 2, version 1, version 2 beside version 1.
+/// Folders at which hierarchies with the memory controller are mounted: version 2, version 1, version 2 beside version 1.
 const HIERARCHIES: [&str; 3] = ["sys/fs/cgroup", "sys/fs/cgroup/memory", "sys/fs/cgroup/unified"];
 
 /// More than that is no limit, bytes: version 1 writes the largest number that it has.
@@ -34,7 +34,7 @@ const SETTINGS: [&str; 8] = [
     "memory.memsw.limit_in_bytes",
 ];
 
-/// What a cgroup tells at a moment.
+/// The counters and levels of a cgroup at a moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupNow {
     /// `memory.stat`: events, and sizes in bytes.
@@ -42,12 +42,12 @@ pub(super) struct GroupNow {
     stalled: Option<Stalled>,
     /// Bytes charged.
     used: Option<u64>,
-    /// What it may have, by its own limit or one above it, bytes.
+    /// The most that it may have, by its own limit or one above it, bytes.
     limit: Option<u64>,
     in_swap: Option<u64>,
-    /// How often it came to its limit.
+    /// The number of times that it came to its limit.
     pub at_limit: Option<u64>,
-    /// What it came to.
+    /// Its counters of memory that it wanted and did not get.
     pub out_of_memory: Option<cgroup::OutOfMemory>,
 }
 
@@ -70,17 +70,17 @@ impl GroupNow {
         }
     }
 
-    /// Does it tell what memory it has? The root of a hierarchy does not: that is the computer.
+    /// Returns whether it tells its memory. The root of a hierarchy does not: that is the computer.
     pub fn has_memory(&self) -> bool {
         self.used.is_some()
     }
 
-    /// Does it count who scanned, and what was reclaimed of it?
+    /// Returns whether it counts the pages scanned and reclaimed of it.
     pub fn counts_reclaim(&self) -> bool {
         self.stat.contains_key("pgsteal")
     }
 
-    /// What its memory is used for; what it might still take is free.
+    /// Returns the use of its memory; the rest of its limit counts as free.
     fn usage(&self) -> Option<MemoryUse> {
         let pages = |bytes: u64| bytes as f64 / PAGE_BYTES as f64;
         let of = |names: [&str; 2]| names.iter().find_map(|name| self.stat.get(*name)).map(|bytes| pages(*bytes));
@@ -114,7 +114,7 @@ fn limit(folder: &Path) -> Option<u64> {
     number(folder, &["memory.max", "memory.limit_in_bytes"]).filter(|bytes| *bytes < NO_LIMIT)
 }
 
-/// What a cgroup counted itself from a moment to the next.
+/// Returns the signs that a cgroup counted itself from a moment to the next.
 pub(super) fn between(before: &GroupNow, after: &GroupNow, elapsed_s: f64) -> Signs {
     // Sizes in bytes have other names than events.
     let is_event =
@@ -232,7 +232,7 @@ pub struct ProcessNow {
     pub major_faults: u64,
     /// Pages of it in memory.
     pub resident: f64,
-    /// Those of them that are of files.
+    /// The part of them that is of files.
     pub resident_file: f64,
     /// Pages of it in swap.
     pub swapped: f64,

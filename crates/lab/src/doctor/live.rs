@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Time between two looks.
 pub const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Who is looked at.
+/// The subject of a diagnosis of the running kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whom {
     /// The whole computer.
@@ -189,7 +189,7 @@ fn look_at_process(
     Ok(patient)
 }
 
-/// What a cgroup is called: its path below where all are mounted.
+/// Returns the name of a cgroup: its path below the folder at which hierarchies are mounted.
 fn name_of(source: &Source, folder: &Path) -> String {
     format!("/{}", folder.strip_prefix(source.path("sys/fs/cgroup")).unwrap_or(folder).display())
 }
@@ -232,7 +232,7 @@ fn settings(source: &Source) -> BTreeMap<String, String> {
     SETTINGS.iter().filter_map(one).collect()
 }
 
-/// What two snapshots show.
+/// Returns the signs of the time between two snapshots.
 #[must_use]
 pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
     let counters = difference(&before.vmstat, &after.vmstat);
@@ -279,7 +279,7 @@ fn nodes(snapshot: &Snapshot) -> Vec<Node> {
     nodes
 }
 
-/// What memory is used for.
+/// Returns the use of memory at a snapshot.
 fn used(snapshot: &Snapshot) -> Option<Arc<MemoryUse>> {
     MemoryUse::of_meminfo(&Meminfo::of(&snapshot.meminfo)).map(Arc::new)
 }
@@ -326,7 +326,7 @@ fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
     Some(found)
 }
 
-/// What cgroups told later, with what they had told before; none where no cgroup tells it.
+/// Returns the growth of a figure of all cgroups between two looks; none where no cgroup tells it.
 fn grown<T: Copy, G>(
     before: &BTreeMap<String, GroupNow>,
     after: &BTreeMap<String, GroupNow>,

@@ -57,7 +57,7 @@ impl Looks {
         }
     }
 
-    /// Is there none?
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -73,7 +73,7 @@ impl Looks {
         self.pressure.iter().filter(|(of, _)| matches!(of, None | Some(Resource::Memory))).map(|(_, look)| look)
     }
 
-    /// What they tell. `seconds` is the time between two copies of a text, where that is known.
+    /// Returns the signs that they tell. `seconds` is the time between two copies of a text, where that is known.
     #[must_use]
     pub fn signs(&self, seconds: Option<f64>) -> Signs {
         let mut signs = self.counters(seconds);
@@ -99,7 +99,7 @@ impl Looks {
         signs
     }
 
-    /// What `/proc/vmstat` counted, between two copies or since the start.
+    /// Returns the counters of `/proc/vmstat`, between two copies or since the start.
     fn counters(&self, seconds: Option<f64>) -> Signs {
         let (Some(VmstatFile(first)), Some(VmstatFile(last))) = (self.vmstat.first(), self.vmstat.last()) else {
             return Signs { elapsed_s: seconds.filter(|_| self.has_two()), ..Signs::default() };
@@ -224,7 +224,7 @@ impl Looks {
         })
     }
 
-    /// What memory is used for, by the text that tells most.
+    /// Returns the use of memory, by the text that tells most.
     fn usage(&self, assumed: &mut Vec<String>) -> Option<Usage> {
         let looks: Vec<Arc<MemoryUse>> = self.meminfo.iter().filter_map(MemoryUse::of_meminfo).map(Arc::new).collect();
         if let (Some(first), Some(last)) = (looks.first(), looks.last()) {
@@ -264,7 +264,7 @@ impl Looks {
 }
 
 impl Signs {
-    /// The same without a time, if none is known.
+    /// Removes the time, if it is not known.
     fn without_time_if(mut self, is_unknown: bool) -> Self {
         if is_unknown {
             self.elapsed_s = None;
@@ -295,7 +295,7 @@ fn largest_first(all: impl Iterator<Item = (String, f64)>) -> Vec<(String, f64)>
     all
 }
 
-/// What `free` tells, in the unit of its command or of its numbers.
+/// Returns the sizes that `free` tells, in the unit of its command or of its numbers.
 fn sizes(look: &Free, told: Option<Unit>, assumed: &mut Vec<String>) -> Sizes {
     let numbers = look.bare_numbers();
     let unit = told.or_else(|| Unit::of_numbers(&numbers)).unwrap_or(Unit::Kib);
@@ -328,7 +328,7 @@ fn of_top(look: &Processes) -> Option<MemoryUse> {
     })
 }
 
-/// What a report of the kernel says that memory was used for; none where it does not tell, and of a cgroup.
+/// Returns the use of memory in a report of the kernel; none where it does not tell, and of a cgroup.
 #[must_use]
 pub fn of_report(report: &Report) -> Option<MemoryUse> {
     let scale = report.page_kib() as f64 / PAGE_KIB;

@@ -1,4 +1,4 @@
-//! What ails memory, in words: `highwater doctor`.
+//! Diagnoses of memory, in words: `highwater doctor`.
 //!
 //! [`signs`] holds what is known of some time: counters and levels, each of which may be missing; [`usage`] what memory is used for;
 //! [`course`] the stretches of a recording, each with its own signs. [`rules`] has a small function for each illness, which reads the
@@ -40,7 +40,7 @@ pub use episodes::{Span, When};
 pub use signs::{Disk, FileSystem, Scan, Signs, Zone};
 pub use usage::{MemoryUse, Usage};
 
-/// How much a finding weighs.
+/// The weight of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
@@ -53,37 +53,37 @@ pub enum Weight {
 /// A figure behind a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What it is: a counter's name where it is one.
+    /// Its name: that of a counter where it is one.
     pub name: String,
-    /// How much.
+    /// Its value.
     pub value: f64,
     /// In which unit.
     pub unit: &'static str,
 }
 
-/// What a rule found.
+/// The finding of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The illness, a word that does not change: `direct-reclaim`.
     pub cause: &'static str,
-    /// How much it weighs.
+    /// Its weight.
     pub weight: Weight,
     /// It in a sentence or two.
     pub sentence: String,
     /// The figures behind it.
     pub figures: Vec<Figure>,
-    /// When this is said.
+    /// The condition under which this is said.
     pub rule: String,
-    /// What would refute it, and was looked at.
+    /// The facts that would refute it, and were looked at.
     pub unless: &'static str,
-    /// When it was so, where that was not all the time.
+    /// The time of it, where it was not so all the time.
     pub when: Option<When>,
-    /// What to do, or to look at next.
+    /// The next steps.
     pub next: Vec<Step>,
 }
 
 impl Finding {
-    /// When it is said, and what would refute it.
+    /// Returns the condition under which it is said, and the facts that would refute it.
     fn whole_rule(&self) -> String {
         match self.unless {
             "" => self.rule.clone(),
@@ -104,11 +104,11 @@ impl Finding {
 pub struct Unasked {
     /// The illness that it would find.
     pub cause: &'static str,
-    /// What is missing.
+    /// The sign that is missing.
     pub missing: String,
 }
 
-/// What was found in some time.
+/// The findings of all rules in some time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diagnosis {
     /// Illnesses first, then what is only worth knowing.
@@ -171,7 +171,7 @@ impl Diagnosis {
         self.findings.iter().filter(|finding| finding.weight == Weight::Illness).map(|finding| finding.cause)
     }
 
-    /// Was no illness found, by the rules that could be asked?
+    /// Returns whether no illness was found, by the rules that could be asked.
     #[must_use]
     pub fn has_no_illness(&self) -> bool {
         self.illnesses().next().is_none()
@@ -187,15 +187,15 @@ impl Diagnosis {
 /// Somebody who was looked at: this computer, a column of a report, a run of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patient {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What is known of the whole time.
+    /// Signs of the whole time.
     pub signs: Signs,
-    /// What is known of each stretch of it; empty where a source tells of the whole alone.
+    /// Signs of each stretch of it; empty where a source tells of the whole alone.
     pub course: Course,
     /// Files that were read for it, where its name does not tell them.
     pub sources: Vec<String>,
-    /// What of the input was not used, and why.
+    /// Parts of the input that were not used, each with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -259,7 +259,7 @@ pub fn text(patients: &[Patient], look: Look) -> String {
     text
 }
 
-/// Who was looked at, how long, and how it is.
+/// Returns the first line of a diagnosis: the name, the time, and whether illnesses were found.
 fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
     // For want of what few sources tell nobody is less healthy.
@@ -281,7 +281,7 @@ fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
     diagnosis.unasked.iter().map(|it| format!("{} (no {})", it.cause, it.missing)).collect()
 }
 
-/// The same as a page.
+/// Returns the diagnoses as a page.
 #[must_use]
 pub fn page(patients: &[Patient]) -> Page {
     let section = |patient: &Patient| {
@@ -318,7 +318,7 @@ pub fn page(patients: &[Patient]) -> Page {
     Page { title: "What ails memory".into(), about: Vec::new(), sections: patients.iter().map(section).collect() }
 }
 
-/// The same as JSON, with a line break at its end.
+/// Returns the diagnoses as JSON, with a line break at the end.
 #[must_use]
 pub fn json(patients: &[Patient]) -> String {
     let one = |patient: &Patient| {

@@ -143,7 +143,7 @@ pub fn patients_of_mmtests(folder: &Path) -> Result<(Vec<Patient>, Vec<Wrong>), 
     Ok((patients, wrong))
 }
 
-/// Where a sample is: by its times, else by its line.
+/// Returns the place of a sample: by its times, else by its line.
 fn place(sample: &Sample) -> Place {
     match sample.at_s {
         Some(to) => Place::Times { from: time_of_day(to - sample.seconds), to: time_of_day(to) },
@@ -179,7 +179,7 @@ fn scanned(sample: &Sample) -> Option<f64> {
     Some(sample.values.get("pgscank/s")? + sample.values.get("pgscand/s").unwrap_or_default())
 }
 
-/// What `pgsteal/s` is of a recording.
+/// The meaning of `pgsteal/s` in a recording.
 ///
 /// Since Linux 5.8 `/proc/vmstat` counts each page that was reclaimed twice: by who took it (`pgsteal_kswapd`, `pgsteal_direct`) and by
 /// what it was (`pgsteal_anon`, `pgsteal_file`). Until May 2026 sysstat added up all four.
@@ -286,7 +286,7 @@ fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// What `atop` counted: who scanned is not told, but where no task reclaimed it was kswapd.
+/// Returns the course of a recording of `atop`: who scanned is not told, but where no task reclaimed it was kswapd.
 fn of_atop(samples: &[Sample]) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -314,7 +314,7 @@ fn of_atop(samples: &[Sample]) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// What memory is used for at the end of a sample, in the words of `sar -r`; none where it does not tell.
+/// Returns the use of memory at the end of a sample, in the words of `sar -r`; none where it does not tell.
 fn memory_use(sample: &Sample) -> Option<MemoryUse> {
     let level = |name: &str| sample.values.get(name);
     let pages = |name: &str| Some(level(name)? / PAGE_KIB);
@@ -386,7 +386,7 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     Patient { course: course_of(moments), sources, ..Patient::new(format!("{run}{iteration}, {name}"), signs) }
 }
 
-/// What logs of MMTests may lack, and the rule that cannot be asked for it.
+/// Files that logs of MMTests may lack, each with the rule that cannot be asked for want of it.
 const SOURCES: [(&str, &str); 2] = [
     (
         "all-wait",
@@ -476,7 +476,7 @@ mod tests {
         assert!(!unasked(0).contains(&"swap-full") && unasked(8).contains(&"swap-full"));
     }
 
-    /// What a directory of MMTests with these files in it lacks.
+    /// Returns the causes, the rules not asked and the missing files of a directory of MMTests with these files in it.
     fn of_logs(files: &[(&str, String)]) -> (Vec<&'static str>, Vec<&'static str>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

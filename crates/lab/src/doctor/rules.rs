@@ -17,10 +17,10 @@ use super::{Figure, Finding, Weight};
 use engine::memory::PAGEBLOCK_ORDER;
 use machine::PAGE_BYTES;
 
-/// What a rule says.
+/// The answer of a rule.
 pub type Said = Result<Option<Finding>, Missing>;
 
-/// How a rule is asked.
+/// A function that asks a rule.
 pub type Ask = fn(&Signs) -> Said;
 
 /// Over what a rule is asked.
@@ -39,7 +39,7 @@ pub enum Over {
 }
 
 impl Over {
-    /// What a time carries, where spans are asked.
+    /// Returns the function of the load that a time carries, where spans are asked.
     #[must_use]
     pub fn load(self) -> Option<fn(&Signs) -> f64> {
         match self {
@@ -54,11 +54,11 @@ impl Over {
 pub struct Rule {
     /// The illness that it finds.
     pub cause: &'static str,
-    /// What it says of some time.
+    /// The function that answers for some time.
     pub ask: Ask,
     /// Of which times it is asked.
     pub over: Over,
-    /// What refutes it, or what it says of the reason: looked at first.
+    /// The facts that refute it, or its reason: looked at first.
     pub unless: &'static str,
 }
 
@@ -132,7 +132,7 @@ pub const DISK_FREE_MIN: f64 = 1.0;
 /// Share of a zone in all scanning from which on it can drive reclaim, percent.
 pub const ZONE_SCAN_MIN: f64 = 50.0;
 
-/// How many times its share of allocations a zone's share of scanning must be so that the zone is what drives it.
+/// The multiple of its share of allocations that a zone's share of scanning must be for the zone to drive reclaim.
 pub const ZONE_EXCESS_MIN: f64 = 3.0;
 
 /// Share of memory that is free all the time from which on it is much, percent: a kernel's own marks keep a few percent free.
@@ -296,7 +296,7 @@ fn percent(part: f64, all: f64) -> f64 {
     if all > 0.0 { 100.0 * part / all } else { 0.0 }
 }
 
-/// Is kswapd awake, and for which zone? An illness where it takes much of a CPU, or a zone is under its low mark all the same.
+/// Finds kswapd awake, with the zone it works for. An illness where it takes much of a CPU, or a zone is under its min mark all the same.
 fn kswapd_awake(signs: &Signs) -> Said {
     let scanned = need(signs.kswapd.scanned, "pgscan_kswapd")?;
     let rate = scanned / signs.seconds()?;
@@ -353,7 +353,7 @@ fn kswapd_awake(signs: &Signs) -> Said {
     }))
 }
 
-/// Do tasks reclaim memory themselves, and how long does it take them?
+/// Finds tasks that reclaim memory themselves, and the time that it takes them.
 fn direct_reclaim(signs: &Signs) -> Said {
     let (kswapd, direct) = (need(signs.kswapd.scanned, "pgscan_kswapd")?, need(signs.direct.scanned, "pgscan_direct")?);
     let seconds = signs.seconds()?;
@@ -395,7 +395,7 @@ fn direct_reclaim(signs: &Signs) -> Said {
     Ok(ill("direct-reclaim", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Why tasks reclaim themselves. Who asks for free pages wakes kswapd first; where that does nothing, it is not for want of those.
+/// Returns why tasks reclaim themselves. A request for free pages wakes kswapd first; where kswapd is idle, free pages are not lacking.
 fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
     let of_cpu = signs.kswapd_cpu_s.map_or(0.0, |time| percent(time, seconds(signs)));
     let is_idle = kswapd_rate < RATE_MIN && of_cpu < KSWAPD_CPU_MIN;
@@ -424,7 +424,7 @@ fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
     }
 }
 
-/// Do counters show that nothing was done for which PSI counts a wait: nothing was scanned, compacted, or read back?
+/// Returns whether counters exclude every wait that PSI counts: nothing was scanned, compacted, or read back.
 fn nobody_could_wait(signs: &Signs) -> bool {
     // Kernels without compaction have no counter of it; those without one of refaults do not tell enough. What cgroups reclaim at their
     // limits is in the last alone.
@@ -477,7 +477,7 @@ fn since_start(signs: &Signs) -> Said {
     }))
 }
 
-/// Does nobody get on?
+/// Finds that all tasks wait at the same time.
 fn all_wait(signs: &Signs) -> Said {
     if signs.all_waited_percent.is_none() && nobody_could_wait(signs) {
         return Ok(None);
@@ -495,7 +495,7 @@ fn all_wait(signs: &Signs) -> Said {
     Ok(ill("all-wait", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Are pages of files read again that reclaim took?
+/// Finds pages of files that reclaim took and that are read again.
 fn file_cache_thrashing(signs: &Signs) -> Said {
     let back = need(signs.refaulted_file, "workingset_refault_file")?;
     // What cgroups reclaim at their limits is counted by kind of page (since 5.8), and not by who did it.
@@ -534,7 +534,7 @@ fn direct_in_vain(signs: &Signs) -> Said {
     in_vain(signs, "direct-in-vain", "direct", signs.direct)
 }
 
-/// Is most of what somebody scans not reclaimed?
+/// Finds scanning by kswapd or by tasks of which most is not reclaimed.
 fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen }: Scan) -> Said {
     let names = ["pgscan", "pgsteal"].map(|it| format!("{it}_{who}"));
     let scanned = need(scanned, &names[0])?;
@@ -564,7 +564,7 @@ fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen
     Ok(ill(cause, sentence, figures, rule))
 }
 
-/// Does a zone of which little is used make most of the work?
+/// Finds a zone that is little used and makes most of the work.
 fn one_zone(signs: &Signs) -> Said {
     let sum = |by_zone: &std::collections::BTreeMap<String, f64>, name: &str| {
         let sum: f64 = by_zone.values().sum();
@@ -595,7 +595,7 @@ fn one_zone(signs: &Signs) -> Said {
     Ok(ill(ONE_ZONE, sentence, figures, rule))
 }
 
-/// Why blocks cannot be had, by what is free.
+/// Returns why blocks are not available, by the blocks that are free.
 fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Figure>) {
     let known: Vec<&Zone> = zones.unwrap_or_default().iter().filter(|zone| !zone.blocks.is_empty()).collect();
     if known.is_empty() {
@@ -624,7 +624,7 @@ fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Figure>) {
     (why.into(), figures)
 }
 
-/// Do requests for several pages fail, and for want of memory or of whole blocks?
+/// Finds requests for several pages that fail, and whether memory or whole blocks are lacking.
 fn high_orders_fail(signs: &Signs) -> Said {
     let huge = signs.huge_got.zip(signs.huge_failed);
     // Some kernels count runs whose end is neither.
@@ -666,7 +666,7 @@ fn high_orders_fail(signs: &Signs) -> Said {
     Ok(ill("high-orders-fail", format!("Blocks of several pages fail: {}. {why}", what.join(", and ")), figures, rule))
 }
 
-/// Are writers held back because too much is dirty?
+/// Finds writers that are held back because too much is dirty.
 fn dirty_throttling(signs: &Signs) -> Said {
     let dirty = signs.dirty.ok_or("nr_dirty and its limits over time")?;
     let is_quiet = match dirty.dirtied {
@@ -723,7 +723,7 @@ fn met_unwritten(signs: &Signs) -> Result<(f64, f64, f64), Missing> {
     Ok((met, met - counted, scanned))
 }
 
-/// Does reclaim come to pages before the flushers do?
+/// Finds reclaim that comes to pages before the flushers do.
 fn reclaim_meets_unwritten(signs: &Signs) -> Said {
     let (met, uncounted, scanned) = met_unwritten(signs)?;
     let share = percent(met, scanned);
@@ -759,7 +759,7 @@ fn reclaim_meets_unwritten(signs: &Signs) -> Said {
     Ok(ill("reclaim-meets-unwritten", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Has a file system no room left?
+/// Finds file systems without room.
 fn disk_full(signs: &Signs) -> Said {
     let all = signs.file_systems.as_ref().ok_or("room on file systems")?;
     let is_full = |it: &&FileSystem| it.bytes > 0.0 && percent(it.free_bytes, it.bytes) < DISK_FREE_MIN;
@@ -783,7 +783,7 @@ fn disk_full(signs: &Signs) -> Said {
     Ok(ill("disk-full", sentence, figures.collect(), rule))
 }
 
-/// Was a process killed, or refused memory that it cannot do without?
+/// Finds processes that were killed, or refused memory that they cannot do without.
 fn killed(signs: &Signs) -> Said {
     if signs.killed.or(signs.exhausted).is_none() && signs.out_of_memory.is_none() && signs.log.is_none() {
         return Err("oom_kill".into());
@@ -833,7 +833,7 @@ fn processes(n: f64) -> String {
     if n == 1.0 { "1 process".to_owned() } else { format!("{n:.0} processes") }
 }
 
-/// What a cgroup's want of memory came to.
+/// Returns the consequences of a cgroup's want of memory.
 fn out_of_memory(name: &str, cgroup: &OutOfMemory) -> Vec<String> {
     let OutOfMemory { times, kills, group_kills, is_waiting } = *cgroup;
     let mut sentences = Vec::new();

@@ -1,4 +1,4 @@
-//! What is known of memory in some time. What no source told is none, and is not guessed.
+//! Signs of memory in some time. A sign that no source told is none, and is not guessed.
 //!
 //! [`Signs::then`] adds a time that follows: it says of each sign what it means over both.
 
@@ -7,7 +7,7 @@ use crate::recordings::kernel_log::Log;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is missing, in words.
+/// The name of a sign that is missing.
 pub type Missing = String;
 
 /// Pages that somebody scanned and reclaimed.
@@ -15,7 +15,7 @@ pub type Missing = String;
 pub struct Scan {
     /// Pages of inactive lists that it looked at.
     pub scanned: Option<f64>,
-    /// Those of them that it reclaimed.
+    /// The part of them that was reclaimed.
     pub stolen: Option<f64>,
 }
 
@@ -57,7 +57,7 @@ pub struct Node {
     pub free: f64,
     /// Pages of it that tasks scanned, where that is counted by node.
     pub by_tasks: Option<f64>,
-    /// Those that kswapd scanned.
+    /// Pages that kswapd scanned there.
     pub by_kswapd: Option<f64>,
 }
 
@@ -86,9 +86,9 @@ pub struct Process {
     pub major_faults: f64,
     /// Pages of it in memory at the end.
     pub resident: f64,
-    /// What that grew by.
+    /// The growth of that.
     pub resident_grown: f64,
-    /// Those of them that are of files.
+    /// The part of them that is of files.
     pub resident_file: f64,
     /// Pages of it in swap at the end.
     pub swapped: f64,
@@ -101,31 +101,31 @@ pub struct Disk {
     pub name: String,
     /// Time in which it had something to do, percent.
     pub busy_percent: Option<f64>,
-    /// How long a write took, its wait in the queue included, ms.
+    /// Mean time of a write, its wait in the queue included, ms.
     pub write_wait_ms: Option<f64>,
 }
 
 /// A file system on a disk, at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileSystem {
-    /// Where it is mounted.
+    /// Its mount point.
     pub mount: String,
     /// Its size, bytes.
     pub bytes: f64,
-    /// What is left for users who are not root, bytes.
+    /// Room left for users who are not root, bytes.
     pub free_bytes: f64,
 }
 
-/// What a cgroup counted while it had to have memory and found none to reclaim.
+/// Counters of a cgroup that had to have memory and found none to reclaim.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OutOfMemory {
-    /// How often an allocation was about to fail at its limit.
+    /// The number of allocations that were about to fail at its limit.
     pub times: f64,
     /// Processes of it that were killed.
     pub kills: f64,
-    /// How often it was killed as a whole.
+    /// The number of times that it was killed as a whole.
     pub group_kills: f64,
-    /// Does a process wait in it, at the end, for memory that nobody frees?
+    /// True where a process waits in it, at the end, for memory that nobody frees.
     pub is_waiting: bool,
 }
 
@@ -168,7 +168,7 @@ impl Dirty {
 /// All signs. Counters are what they grew by, levels are those at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signs {
-    /// How long it was, s.
+    /// The length of the time, s.
     pub elapsed_s: Option<f64>,
     /// Reclaim in the background.
     pub kswapd: Scan,
@@ -194,7 +194,7 @@ pub struct Signs {
     pub direct_s: Option<f64>,
     /// Share of the time in which some task waited for memory (PSI), percent.
     pub some_waited_percent: Option<f64>,
-    /// The same for all tasks that had something to do.
+    /// Share of the time in which all tasks that had something to do waited for memory (PSI), percent.
     pub all_waited_percent: Option<f64>,
     /// Pages read from swap.
     pub swapped_in: Option<f64>,
@@ -208,7 +208,7 @@ pub struct Signs {
     pub refaulted_anon: Option<f64>,
     /// Pages of files that came back after they were reclaimed.
     pub refaulted_file: Option<f64>,
-    /// Those of them that had left so recently that they became active at once.
+    /// Refaulted pages of files that had left so recently that they became active at once.
     pub activated_file: Option<f64>,
     /// Page faults that waited for a disk.
     pub major_faults: Option<f64>,
@@ -218,17 +218,17 @@ pub struct Signs {
     pub huge_failed: Option<f64>,
     /// Compactions that a task did for itself.
     pub compactions: Option<f64>,
-    /// Those of them after which it had a block.
+    /// Direct compactions after which the task had a block.
     pub compactions_succeeded: Option<f64>,
-    /// Those of them after which it had no block.
+    /// Direct compactions after which the task had no block.
     pub compactions_failed: Option<f64>,
     /// Zones, where they are known.
     pub zones: Option<Vec<Zone>>,
     /// Nodes of memory, where they are known.
     pub nodes: Vec<Node>,
-    /// How often a task reclaimed its own node before it looked at others (`vm.zone_reclaim_mode`).
+    /// The number of times that a task reclaimed its own node before it looked at others (`vm.zone_reclaim_mode`).
     pub node_reclaims: Option<f64>,
-    /// What memory is used for, where that is known.
+    /// The use of memory, where that is known.
     pub usage: Option<Usage>,
     /// Tasks that waited for a disk, or slept so that no signal ends it (`b` of `vmstat`, `procs_blocked`): how many on average.
     pub blocked: Option<f64>,
@@ -246,7 +246,7 @@ pub struct Signs {
     pub swap: Option<[f64; 2]>,
     /// The most that was in swap, pages, where a source tells that alone.
     pub swap_used: Option<f64>,
-    /// How often each cgroup came to its limit; those that did not may be left out.
+    /// The number of times that each cgroup came to its limit; cgroups that did not may be left out.
     pub at_limit: Option<BTreeMap<String, f64>>,
     /// Cgroups that had to have memory and found none to reclaim; none where no cgroup tells.
     pub out_of_memory: Option<BTreeMap<String, OutOfMemory>>,
@@ -254,7 +254,7 @@ pub struct Signs {
     pub group: Option<String>,
     /// The process that was looked at, where it was one: the other signs are of its group.
     pub process: Option<Process>,
-    /// What cgroups count themselves, by their names.
+    /// Signs that cgroups count themselves, by their names.
     pub groups: BTreeMap<String, Signs>,
     /// Settings by the names of `sysctl`, or of files of a cgroup, where they are known.
     pub settings: BTreeMap<String, String>,
@@ -262,17 +262,17 @@ pub struct Signs {
     pub killed: Option<f64>,
     /// Requests that found neither a free page nor one to reclaim, and failed: what the engine counts, whose programs nobody kills.
     pub exhausted: Option<f64>,
-    /// What the kernel log tells of memory, where there is one.
+    /// The reports of memory in the kernel log, where there is one.
     pub log: Option<Arc<Log>>,
     /// Slab caches and what they hold, pages, the largest first; empty where they are not known.
     pub slabs: Vec<(String, f64)>,
     /// Processes and what they have in memory, pages, the largest first; empty where they are not known.
     pub processes: Vec<(String, f64)>,
-    /// Are counters those since the start of the computer?
+    /// True where counters are those since the start of the computer.
     pub is_since_start: bool,
-    /// What a source does not tell, and is assumed.
+    /// Facts that a source does not tell, and that are assumed.
     pub assumed: Vec<String>,
-    /// What could not be read, and why.
+    /// Files that could not be read, each with the reason.
     pub missing: Vec<String>,
 }
 
@@ -466,7 +466,7 @@ impl Signs {
         if self.group.is_some() { "the limit of their cgroup" } else { "memory" }
     }
 
-    /// How long it was, s.
+    /// Returns the length of the time, s.
     ///
     /// # Errors
     /// When that is not known, or no time.
@@ -475,7 +475,7 @@ impl Signs {
     }
 }
 
-/// What two times tell together; where one does not tell, what the other does.
+/// Joins the values of two times; where one does not tell, returns the other.
 fn both<T>(now: Option<T>, later: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {
     match (now, later) {
         (Some(now), Some(later)) => Some(join(now, later)),

@@ -127,10 +127,10 @@ fn of_rows(rows: &Rows<'_>) -> Signs {
     }
 }
 
-/// How the cgroup is called in which `stat` ran a command.
+/// The name of the cgroup in which `stat` ran a command.
 const OF_COMMAND: &str = "the cgroup of the command";
 
-/// What the cgroup of a command counted itself: the rows of `stat --cgroup`. Older reports have of it the command's major faults alone.
+/// Returns the counters of a command's cgroup: the rows of `stat --cgroup`. Older reports have the command's major faults alone.
 fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     let own: Vec<(&str, f64)> = rows.in_group("cgroup").collect();
     let of = |names: &[&str]| {
@@ -192,7 +192,7 @@ fn zones(rows: &Rows<'_>) -> Option<Vec<Zone>> {
     (!zones.is_empty()).then_some(zones)
 }
 
-/// What each name of `/proc/vmstat` grew by.
+/// Returns the signs of the growth of each name of `/proc/vmstat`.
 #[must_use]
 pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
     let of = |name: &str| counters::sum(counters, name).map(|value| value as f64);
@@ -240,7 +240,7 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
     }
 }
 
-/// How much is dirty at a moment, and from how much on writers are held back, pages; none where levels under the names of
+/// Returns the dirty pages at a moment, and the number from which on writers are held back; none where levels under the names of
 /// `/proc/vmstat` do not tell.
 fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     let of = |name: &str| levels.get(name).map(|value| *value as f64);
@@ -249,7 +249,7 @@ fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     Some([dirty, from])
 }
 
-/// Is so much dirty that writers are held back?
+/// Returns whether so much is dirty that writers are held back.
 fn is_held_back([dirty, from]: [f64; 2]) -> bool {
     from > 0.0 && dirty >= from
 }
@@ -273,7 +273,7 @@ impl DirtyLooks {
         self.most = self.most.max(dirty);
     }
 
-    /// What they showed; none of fewer than two looks.
+    /// Returns the summary of the looks; none of fewer than two.
     #[must_use]
     pub fn finish(&self, dirtied: Option<f64>) -> Option<Dirty> {
         let held_back_percent = 100.0 * f64::from(self.held_back) / f64::from(self.looks);
@@ -283,7 +283,7 @@ impl DirtyLooks {
 
 /// Counters and levels under the names of `/proc/vmstat` at a moment.
 pub struct Moment {
-    /// When, s since the recording began.
+    /// The time, s since the recording began.
     pub at_s: f64,
     /// All of them.
     pub values: Vmstat,
@@ -308,7 +308,7 @@ pub fn course_of(moments: impl IntoIterator<Item = Moment>) -> Course {
     course
 }
 
-/// What was counted from a moment to the next, and the levels at both.
+/// Returns the signs of the time between two moments, with the levels at both.
 fn of_moments(before: &Moment, after: &Moment) -> Signs {
     let counters = difference(&before.values, &after.values);
     let seconds = after.at_s - before.at_s;

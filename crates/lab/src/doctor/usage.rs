@@ -1,11 +1,11 @@
-//! What memory is used for: levels in pages, under the words of `/proc/meminfo`.
+//! Uses of memory: levels in pages, under the words of `/proc/meminfo`.
 
 use crate::recordings::PAGE_KIB;
 use crate::recordings::looks::Meminfo;
 use engine::stat::Vmstat;
 use std::sync::Arc;
 
-/// What memory is used for at a moment, pages. What a source does not tell is none.
+/// The use of memory at a moment, pages. A level that a source does not tell is none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryUse {
     /// `MemTotal`.
@@ -57,16 +57,16 @@ pub struct MemoryUse {
     pub percpu: Option<f64>,
     /// Pages in the pool of huge pages (`HugePages_Total`, in pages of the base size).
     pub huge_pool: Option<f64>,
-    /// Those of them that nobody has (`HugePages_Free`).
+    /// Huge pages of the pool that nobody has (`HugePages_Free`).
     pub huge_free: Option<f64>,
-    /// Those of them that are promised to somebody (`HugePages_Rsvd`).
+    /// Huge pages of the pool that are promised to somebody (`HugePages_Rsvd`).
     pub huge_reserved: Option<f64>,
-    /// What other lines tell: `SecPageTables`, `Zswap`, `Balloon` and their like.
+    /// The sum of other lines: `SecPageTables`, `Zswap`, `Balloon` and their like.
     pub other: Option<f64>,
 }
 
 impl MemoryUse {
-    /// What `/proc/meminfo` has; none where it has no `MemFree`.
+    /// Returns the levels of `/proc/meminfo`; none where it has no `MemFree`.
     #[must_use]
     pub fn of_meminfo(meminfo: &Meminfo) -> Option<Self> {
         let kib = |name: &str| meminfo.get(name).map(|kib| kib as f64);
@@ -168,16 +168,16 @@ impl MemoryUse {
     }
 }
 
-/// What memory was used for over some time. Moments are shared by the intervals around them.
+/// The use of memory over some time. Moments are shared by the intervals around them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
     /// At its beginning.
     pub first: Arc<MemoryUse>,
     /// At its end.
     pub last: Arc<MemoryUse>,
-    /// When the least was free.
+    /// The moment at which the least was free.
     pub least: Arc<MemoryUse>,
-    /// When the least was used by files.
+    /// The moment at which the least was used by files.
     pub least_files: Arc<MemoryUse>,
     /// The most of which it was known what it was, pages; none where too little is known of each moment.
     known: Option<f64>,
@@ -199,7 +199,7 @@ impl Usage {
         Self { first: before.clone(), last: after.clone(), least, least_files, known }
     }
 
-    /// How much memory there is, pages; where no source tells that, the most of which it was known what it was.
+    /// Returns the size of memory, pages; where no source tells that, the most of which it was known what it was.
     #[must_use]
     pub fn total(&self) -> Option<f64> {
         self.last.total.or(self.first.total).or(self.known)

@@ -1,4 +1,4 @@
-//! Why a request found no memory, by what the kernel printed of it: [`crate::recordings::kernel_log`].
+//! Reasons for which a request found no memory, by what the kernel printed of it: [`crate::recordings::kernel_log`].
 //!
 //! A request may take from the zones up to the highest that its `gfp_mask` allows, on the nodes that its cpuset and policy leave. Of what
 //! is free in such a zone it may not take pages of CMA, unless its own can be moved; the reserve for high orders, unless it may not
@@ -9,38 +9,38 @@
 use crate::recordings::kernel_log::gfp::{Gfp, Mobility, ZoneKind};
 use crate::recordings::kernel_log::{Report, ZoneReport};
 
-/// What a zone could give to a request, KiB.
+/// The memory that a zone could give to a request, KiB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Room<'a> {
     /// The zone.
     pub zone: &'a ZoneReport,
     /// Free pages.
     pub free: u64,
-    /// Those of them in CMA, where the request may not take them.
+    /// The part of them in CMA, where the request may not take them.
     pub cma: u64,
-    /// Those of them that are kept for requests of high orders that cannot wait, and this is none.
+    /// The part of them kept for requests of high orders that cannot wait, where this is none.
     pub high_atomic: u64,
-    /// What is kept from requests that a higher zone could serve.
+    /// Memory kept from requests that a higher zone could serve.
     pub reserve: u64,
-    /// What it must leave: the min mark, or the part of it that it may not go below.
+    /// The mark that the request must leave: the min mark, or the part of it that it may not go below.
     pub mark: u64,
-    /// What is left: below 0 where more is kept than free.
+    /// The rest: below 0 where more is kept than free.
     pub left: i64,
-    /// What of its block is more than a page.
+    /// The size of its block beyond a page.
     pub block: u64,
-    /// Has it a block that the request may take?
+    /// True where the zone has a block that the request may take.
     pub has_block: bool,
 }
 
 impl Room<'_> {
-    /// Is enough left, whether or not in one block?
+    /// Returns whether enough is left, in one block or not.
     #[must_use]
     pub const fn is_over_mark(&self) -> bool {
         self.left.saturating_sub_unsigned(self.block) > self.mark as i64
     }
 }
 
-/// Why a request found no memory.
+/// The reason for which a request found no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// A cgroup was at its limit.
@@ -58,9 +58,9 @@ pub enum Why {
 /// A request that found no memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Want<'a> {
-    /// What the kernel printed.
+    /// The report of the kernel.
     pub report: &'a Report,
-    /// Why it found none.
+    /// The reason.
     pub why: Why,
     /// Zones that it may take from, lowest first.
     pub rooms: Vec<Room<'a>>,
@@ -68,7 +68,7 @@ pub struct Want<'a> {
     pub elsewhere: Vec<&'a ZoneReport>,
 }
 
-/// What a request that cannot wait may leave of the min mark: half for its urgency, and of that three quarters.
+/// The part of the min mark that a request that cannot wait must leave: half for its urgency, and of that three quarters.
 /// Source: docs/mechanisms/reclaim/allocation.md.
 const ATOMIC_MARK: (u64, u64) = (3, 8);
 
@@ -108,7 +108,7 @@ impl<'a> Want<'a> {
     }
 }
 
-/// What a zone could give.
+/// Returns the memory that a zone could give.
 fn room<'a>(report: &Report, zone: &'a ZoneReport, gfp: &Gfp, order: u32) -> Room<'a> {
     let page_kib = report.page_kib();
     let free = zone.kib("free");
@@ -162,7 +162,7 @@ const LAYOUTS: [&[ZoneKind]; 13] = [
     &[Normal, Movable, Device],
 ];
 
-/// What a zone keeps from requests that may go up to `highest`, pages. Where the list fits no layout nothing is taken for kept.
+/// Returns the pages that a zone keeps from requests that may go up to `highest`. Where the list fits no layout nothing counts as kept.
 fn reserve(report: &Report, zone: &ZoneReport, highest: ZoneKind) -> u64 {
     let has_highmem = report.zones.iter().any(|zone| zone.kind == HighMem);
     // What a zone keeps from requests for itself or for lower ones is nothing.
@@ -189,7 +189,7 @@ mod tests {
         read(text).reports.remove(0)
     }
 
-    /// Why, and what is left in each zone.
+    /// Returns the reason, and the memory left in each zone.
     fn why(report: &Report) -> (Why, Vec<(ZoneKind, i64)>) {
         let want = Want::of(report);
         (want.why, want.rooms.iter().map(|room| (room.zone.kind, room.left)).collect())

@@ -32,7 +32,7 @@ pub const PARSABLE: Format = Format {
     read: read_parsable,
 };
 
-/// What a sample has so far.
+/// The fields of a sample so far.
 #[derive(Default)]
 struct Building {
     recording: Recording,
@@ -120,7 +120,7 @@ fn figure_of(word: &str) -> Option<f64> {
     }
 }
 
-/// What fields of a line are called.
+/// Names of fields of a line.
 const FIELDS: [(&str, &str, &str); 18] = [
     ("PAG", "scan", "pgscan"),
     ("PAG", "steal", "pgsteal"),
@@ -205,7 +205,7 @@ fn labelled<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, &'t str, f64, f64,
         .and_then(|()| Some((*label, *host, seconds_of_day(time)?, number(seconds)?, rest)))
 }
 
-/// What fields behind the interval are called, by label and place, from 0. Sizes are pages, of the size in the first field.
+/// Names of fields behind the interval, by label and place, from 0. Sizes are pages, of the size in the first field.
 const PLACES: [(&str, usize, &str); 14] = [
     ("PAG", 1, "pgscan"),
     ("PAG", 2, "allocstall"),

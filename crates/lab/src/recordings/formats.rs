@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 
 /// A format of text.
 pub struct Format {
-    /// What it is called: the command or the file that it is the text of.
+    /// Its name: the command or the file that it is the text of.
     pub name: &'static str,
-    /// How it is recognised.
+    /// The signs by which it is recognised.
     pub how: &'static str,
-    /// Do these lines begin a block of it? The first does, and those behind it may be looked at.
+    /// Returns whether these lines begin a block of it. The first does, and those behind it may be looked at.
     pub begins: fn(&[Line<'_>]) -> bool,
-    /// Is a line surely one of a block that has begun? No other format begins there.
+    /// Returns whether a line is surely one of a block that has begun. No other format begins there.
     pub holds: fn(&str) -> bool,
     /// Reads a block. Lines that are none of it are left out, and noted.
     pub read: fn(&Block<'_>, &mut LeftOut) -> Result<Vec<Told>, Wrong>,
@@ -48,12 +48,12 @@ pub const ALL: &[&Format] = &[
     &looks::formats::SYSCTLS,
 ];
 
-/// What a block tells.
+/// The contents of a block.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     /// Figures over time.
     Recording(Recording),
-    /// What was at a moment.
+    /// Levels and counters at a moment.
     Look(looks::Told),
 }
 
@@ -68,11 +68,11 @@ pub struct Recording {
     pub kernel: Option<String>,
     /// The samples, in the order of the text.
     pub samples: Vec<Sample>,
-    /// What disks did, by name.
+    /// Figures of disks, by name.
     pub disks: BTreeMap<String, Vec<Figures>>,
-    /// Does the text tell how long each sample is?
+    /// True where the text tells how long each sample is.
     pub has_times: bool,
-    /// What the text does not tell and the reader assumed.
+    /// Facts that the text does not tell and the reader assumed.
     pub assumed: Vec<String>,
 }
 
@@ -99,11 +99,11 @@ impl Recording {
 /// A file that was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// What it is called.
+    /// Its name.
     pub file: String,
-    /// What its blocks tell, each with the number of its first line.
+    /// The contents of its blocks, each with the number of its first line.
     pub told: Vec<(usize, Told)>,
-    /// What was left out.
+    /// Parts that were left out.
     pub left_out: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document,
     Ok(Document { file: file.to_owned(), told, left_out: left_out.told() })
 }
 
-/// Where each block begins, and its format.
+/// Returns the first line of each block, and its format.
 fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
     let mut blocks: Vec<(&'static Format, usize)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
@@ -166,7 +166,7 @@ fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
     blocks
 }
 
-/// Whether a line is of a text that is not read.
+/// Returns whether a line is of a text that is not read.
 type IsOf = fn(&str) -> bool;
 
 /// Texts that are not read: how a line of each is known, and what is said of it.
@@ -285,7 +285,7 @@ Average:      4200.00   5100.00   9050.00    315.00  12050.00   9050.00   4050.0
         }
     }
 
-    /// What a text tells, but for the lines on which it does.
+    /// Returns the contents of a text, without the numbers of lines.
     fn told(text: &[u8]) -> Vec<Told> {
         let text = decode("f", text.to_vec()).unwrap();
         let document = read("f", &text, None).unwrap_or_else(|wrong| panic!("{wrong}:\n{text}"));

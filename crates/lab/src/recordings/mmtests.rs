@@ -21,12 +21,12 @@ const DEPTH_MAX: usize = 4;
 /// Interval of the monitors where their lines have no times of their own, s: MMTests' default.
 const MONITORS_EVERY_S: f64 = 10.0;
 
-/// What a directory holds.
+/// The benchmarks of a directory of logs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
     /// The benchmarks that ran, by run, iteration and then in their order.
     pub benchmarks: Vec<Benchmark>,
-    /// What is wrong in it, and was left out.
+    /// Faults in it, which were left out.
     pub wrong: Vec<Wrong>,
 }
 
@@ -43,11 +43,11 @@ pub struct Benchmark {
     pub suffix: Option<String>,
     /// User, system and elapsed time, s, as the shell's `time` measured them.
     pub times: Option<[f64; 3]>,
-    /// How long it was by that or else by the clock, which has whole seconds, s.
+    /// Its length by that or else by the clock, which has whole seconds, s.
     pub elapsed_s: Option<f64>,
     /// `/proc/vmstat` before it.
     pub before: Option<Vmstat>,
-    /// The same after it.
+    /// `/proc/vmstat` after it.
     pub after: Option<Vmstat>,
     /// Swap and what was free of it after it, pages, where `/proc/meminfo` was kept.
     pub swap_pages: Option<[u64; 2]>,
@@ -56,20 +56,20 @@ pub struct Benchmark {
     pub stalled_us: Option<[u64; 2]>,
 }
 
-/// What monitors wrote during a benchmark.
+/// The output of monitors during a benchmark.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Monitors {
     /// `/proc/vmstat`: s since 1970, or since its start where it has no times, and the counters.
     pub counters: Vec<(f64, Counters)>,
-    /// What `vmstat` printed.
+    /// The output of `vmstat`.
     pub vmstat: Vec<Sample>,
-    /// What `iostat` printed, by device.
+    /// The output of `iostat`, by device.
     pub disks: BTreeMap<String, Vec<Figures>>,
     /// Swap and what was free of it, pages, each time that `/proc/meminfo` was read.
     pub swap_pages: Vec<[u64; 2]>,
 }
 
-/// What `/proc/vmstat` had at a moment. Moments of one recording share the names.
+/// The contents of `/proc/vmstat` at a moment. Moments of one recording share the names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
     names: Arc<[String]>,
@@ -77,7 +77,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Those of a moment; with the names of an earlier one, where they are the same.
+    /// Makes the levels of a moment; with the names of an earlier one, where they are the same.
     #[must_use]
     pub fn of(counters: &Vmstat, earlier: Option<&Self>) -> Self {
         let known = earlier.filter(|earlier| earlier.names.iter().eq(counters.keys()));
@@ -270,7 +270,7 @@ impl Benchmark {
         Some([all, free.min((all - used).max(0.0))])
     }
 
-    /// Which iteration of its run it is of, where they have directories of their own.
+    /// Returns the iteration of its run that it is of, where they have directories of their own.
     #[must_use]
     pub fn iteration(&self) -> Option<u64> {
         iteration_of(&self.folder)
@@ -285,7 +285,7 @@ impl Benchmark {
         }
     }
 
-    /// What its monitors wrote; what is wrong there is left out, and told.
+    /// Returns the output of its monitors; faults there are left out, and told.
     #[must_use]
     pub fn monitors(&self, wrong: &mut Vec<Wrong>) -> Monitors {
         let mut monitor = |kind: &str, parse: &mut dyn FnMut(&str, &str, &mut Vec<Wrong>)| {
@@ -318,7 +318,7 @@ fn whole_lines(text: &str) -> &str {
     text.rfind('\n').map_or("", |end| &text[..=end])
 }
 
-/// Which file's copy a `tests-timestamp` is in.
+/// The file whose copy is being read in a `tests-timestamp`.
 #[derive(Clone, Copy, PartialEq)]
 enum Copy {
     VmstatBefore,
@@ -461,7 +461,7 @@ fn add_swap(line: &str, swap: &mut [Option<u64>; 2]) {
     }
 }
 
-/// What the monitor `proc-meminfo` wrote: `/proc/meminfo` again and again, with a line `time: 1370512345` before each.
+/// Reads the output of the monitor `proc-meminfo`: `/proc/meminfo` again and again, with a line `time: 1370512345` before each.
 fn parse_meminfo(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<[u64; 2]> {
     let (mut looks, mut swap) = (Vec::new(), [None, None]);
     for line in text.lines() {
@@ -487,7 +487,7 @@ fn times(words: &[&str]) -> Option<[f64; 3]> {
     Some(times)
 }
 
-/// Is it how much of something there is, and no count of events?
+/// Returns whether a name is of a level, and not of a count of events.
 fn is_level(name: &str) -> bool {
     name.starts_with("nr_") || name == "workingset_nodes"
 }
@@ -499,7 +499,7 @@ fn pair(line: &str) -> Option<(String, u64)> {
     Some((name.to_owned(), u64::try_from(value.max(0)).ok()?))
 }
 
-/// What the monitor `proc-vmstat` wrote: a line `time: 1370512345`, and `/proc/vmstat`, again and again. Where it wrote no times a
+/// Reads the output of the monitor `proc-vmstat`: a line `time: 1370512345`, and `/proc/vmstat`, repeated. Where it wrote no times a
 /// moment begins with the first name, and they are as far apart as MMTests' default is.
 fn parse_counters(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<(f64, Counters)> {
     // Each with the line that it begins on.
@@ -606,7 +606,7 @@ finish :: 181
         fs::write(path, text).unwrap();
     }
 
-    /// What stands in a directory where nothing is wrong.
+    /// Returns all benchmarks of a directory in which nothing is wrong.
     fn all_of(folder: &Path) -> Vec<(Benchmark, Monitors)> {
         let Recorded { benchmarks, mut wrong } = read_all(folder).unwrap();
         let found = benchmarks.into_iter().map(|it| (it.clone(), it.monitors(&mut wrong))).collect();

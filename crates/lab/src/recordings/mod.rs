@@ -1,4 +1,4 @@
-//! What other tools recorded of memory: texts of the [`formats`] in the table there, as people paste them ([`text`]), and the log
+//! Recordings of memory by other tools: texts of the [`formats`] in the table there, as people paste them ([`text`]), and the log
 //! directories of [`mmtests`].
 //!
 //! Each reader gives what is written, under the tool's own names, and interprets nothing; who asks ([`crate::doctor`]) knows what it
@@ -36,7 +36,7 @@ const BYTES_MAX: u64 = 256 << 20;
 pub struct Sample {
     /// For how long it is, s.
     pub seconds: f64,
-    /// When it ended, where that is told: s since an epoch that is the recording's own.
+    /// The time at its end, where that is told: s since an epoch that is the recording's own.
     pub at_s: Option<f64>,
     /// Its line in the text, from 1.
     pub line: usize,
@@ -110,14 +110,14 @@ impl<const N: usize> From<[(&str, f64); N]> for Figures {
     }
 }
 
-/// What is wrong with a recording.
+/// A fault in a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The file.
     pub file: String,
     /// The line, from 1; none where it is about the file.
     pub line: Option<usize>,
-    /// What is wrong, and what was expected.
+    /// The fault, and what was expected.
     pub what: String,
 }
 
@@ -153,7 +153,7 @@ impl Wrong {
     }
 }
 
-/// What is in a folder and in those below it, that are no folders, by path. Links are followed, but in no circle. What cannot be read is
+/// Returns the files of a folder and of those below it, by path. Links are followed, but in no circle. What cannot be read is
 /// told.
 pub fn files_below(folder: &Path, depth_max: usize, wrong: &mut Vec<Wrong>) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -269,7 +269,7 @@ fn number(word: &str) -> Option<f64> {
     number.ok().filter(|number: &f64| number.is_finite())
 }
 
-/// What a tool can have counted or measured: no kernel's counter is negative, or as large as this.
+/// The range of what a tool can have counted or measured: no kernel's counter is negative, or as large as its end.
 const COUNTED: std::ops::Range<f64> = 0.0..18_446_744_073_709_551_616.0;
 
 /// A line of numbers under a heading.

@@ -6,7 +6,7 @@ use crate::series::Series;
 use engine::stat::Vmstat;
 use machine::Nanos;
 
-/// How a column becomes a counter of `/proc/vmstat`.
+/// The meaning of a column for a counter of `/proc/vmstat`.
 enum Is {
     /// It is a rate of the counter's unit, or so many units each second.
     Rate(f64),

@@ -29,7 +29,7 @@ pub const SUMS: Format = Format {
     read: read_sums,
 };
 
-/// What lines of `vmstat -s` are called in `/proc/vmstat`, and KiB of their unit there.
+/// Names in `/proc/vmstat` for lines of `vmstat -s`, with the KiB of their unit there.
 const OF_SUMS: [(&str, &str, u64); 6] = [
     ("pages swapped in", "pswpin", 1),
     ("pages swapped out", "pswpout", 1),
@@ -83,7 +83,7 @@ fn is_groups(line: &str) -> bool {
     rest.starts_with("procs") && rest.contains("memory")
 }
 
-/// Where the names of the columns begin among the words of a heading.
+/// Returns the place among the words of a heading at which the names of the columns begin.
 fn names_at(words: &[&str]) -> Option<usize> {
     // Those of other systems have other columns.
     let is_of_linux = |at: &usize| words[*at..].iter().any(|word| ["swpd", "si"].contains(word));
@@ -145,7 +145,7 @@ fn holds(line: &str) -> bool {
         || is_groups(line)
 }
 
-/// What a command line of `vmstat` tells.
+/// The options on a command line of `vmstat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Command {
     every_s: Option<f64>,
@@ -193,7 +193,7 @@ fn unit_kib(name: &str) -> Option<f64> {
 #[derive(Default)]
 struct Heading {
     words: Vec<String>,
-    /// Those with a number.
+    /// Names of columns with a number.
     numbers: Arc<[String]>,
 }
 
@@ -289,7 +289,7 @@ fn interval_of_archive(words: &[&str]) -> Option<f64> {
     words.windows(2).find(|pair| pair[0] == "Interval(s):").and_then(|pair| pair[1].parse().ok())
 }
 
-/// What was read so far.
+/// The state of the reader.
 #[derive(Default)]
 struct Reader {
     heading: Heading,
@@ -298,8 +298,9 @@ struct Reader {
     samples: Vec<Sample>,
     /// The figures of the average, by which another one is known.
     average: Option<Figures>,
-    /// When the line before was, and its number.
+    /// The time of the line before.
     earlier: Option<f64>,
+    /// The number of the line before.
     last: Option<usize>,
     /// Lines from one to the next: 2 where each has an empty one behind it.
     spacing: usize,
@@ -308,7 +309,7 @@ struct Reader {
     every_s: f64,
     command: Command,
     is_by_number: bool,
-    /// Has the line before the next one a heading that may be another recording's?
+    /// True where the line before the next one is a heading that may be another recording's.
     may_be_average: bool,
     /// Lines that tell their time.
     timed: usize,

@@ -1,4 +1,4 @@
-//! What `sadf` makes of sysstat's files: JSON (`-j`), lines with semicolons (`-d`), lines of one figure each (`-p`).
+//! Output of `sadf`: JSON (`-j`), lines with semicolons (`-d`), lines of one figure each (`-p`).
 //!
 //! Samples have the names of `sar`'s columns, so that who asks needs no other.
 
@@ -39,7 +39,7 @@ pub const PAIRS: Format = Format {
     read: read_pairs,
 };
 
-/// Where a column of sar is in the JSON, by the object and its key.
+/// Objects and keys of the JSON for columns of sar.
 const KEYS: [(&str, &str, &str); 33] = [
     ("paging", "pgpgin", "pgpgin/s"),
     ("paging", "pgpgout", "pgpgout/s"),

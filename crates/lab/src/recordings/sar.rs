@@ -187,7 +187,7 @@ impl Headings {
         });
     }
 
-    /// Is it a line of averages? It has a word for them in the language of who recorded it in the place of a time, and names or figures
+    /// Returns whether it is a line of averages: it has a word for them, in any language, in the place of a time, and names or figures
     /// under a heading that was met.
     fn is_average(&self, words: &[&str]) -> bool {
         self.met.iter().any(|names| {
@@ -205,7 +205,7 @@ impl Headings {
 /// A moment of a recording: the day, counted in the text, and the time since its midnight, ms.
 type Moment = (usize, u64);
 
-/// What was read so far.
+/// The state of the reader.
 #[derive(Default)]
 struct Reader {
     headings: Headings,
@@ -215,7 +215,7 @@ struct Reader {
     title: Vec<String>,
     samples: BTreeMap<Moment, Sample>,
     disks: BTreeMap<String, Vec<Figures>>,
-    /// When the heading was, when the line before was, and for how long that was, s.
+    /// The time of the heading.
     heading_at: Option<f64>,
     began: Option<f64>,
     now: Option<f64>,
@@ -356,7 +356,7 @@ fn read_block(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wr
     Ok(told)
 }
 
-/// What is said of a title without figures of memory below.
+/// The reason for which a title without figures of memory below is left out.
 const NOTHING: &str = "expected figures of `sar -B`, -W, -r or -S below, and found none (`iostat`, `mpstat` and `pidstat` have the same title, \
                        and tell nothing of memory)";
 

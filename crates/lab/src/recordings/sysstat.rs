@@ -39,7 +39,7 @@ pub fn read_iostat(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> BTreeMap<S
     devices
 }
 
-/// Is it the first word of a line of times, or of what CPUs did?
+/// Returns whether it is the first word of a line of times, or of the shares of CPUs.
 fn is_between_reports(word: &str) -> bool {
     ["avg-cpu:", "Time:", "Linux"].contains(&word) || word.starts_with(|c: char| c.is_ascii_digit())
 }

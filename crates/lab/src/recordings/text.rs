@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 pub struct Line<'t> {
     /// Its number in the file, from 1.
     pub number: usize,
-    /// What is left of it.
+    /// Its text, without what was put around it.
     pub text: Cow<'t, str>,
 }
 
@@ -32,7 +32,7 @@ impl Line<'_> {
         self.text.split_whitespace().collect()
     }
 
-    /// Does the line hold nothing but spaces?
+    /// Returns whether the line holds nothing but spaces.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.text.trim().is_empty()
@@ -46,7 +46,7 @@ pub struct Text<'t> {
     pub lines: Vec<Line<'t>>,
     /// The commands that prompts show, each with the number of its line.
     pub commands: Vec<(usize, String)>,
-    /// What was taken away.
+    /// Parts that were taken away.
     pub left_out: LeftOut,
 }
 
@@ -59,7 +59,7 @@ pub struct Block<'t> {
     pub lines: &'t [Line<'t>],
     /// The commands that prompts show, each with the number of its line.
     pub commands: &'t [(usize, String)],
-    /// How long a sample is, s, where the user says so.
+    /// The length of a sample, s, where the user says it.
     pub interval_s: Option<f64>,
 }
 
@@ -98,7 +98,7 @@ impl LeftOut {
         }
     }
 
-    /// Was nothing left out?
+    /// Returns whether nothing was left out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -206,7 +206,7 @@ fn unquoted(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a fence has in its line, where there is one: of Markdown, of Jira, of boards and of pages.
+/// Returns the rest of a line with a fence, where there is one: of Markdown, of Jira, of boards and of pages.
 fn fenced(trimmed: &str) -> Option<&str> {
     const MARKS: [&str; 9] =
         ["{noformat}", "{code}", "[code]", "[/code]", "[quote]", "[/quote]", "{quote}", "[CODE]", "[/CODE]"];

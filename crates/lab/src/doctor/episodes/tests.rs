@@ -13,7 +13,7 @@ fn course(lines: impl IntoIterator<Item = (f64, f64)>) -> Course {
     lines.into_iter().enumerate().map(interval).collect()
 }
 
-/// What is found in a course of the rule of thrashing, and when.
+/// The finding of the rule of thrashing in a course, and the time of it.
 fn found(course: Course) -> Option<(String, Option<When>)> {
     let diagnosis = Diagnosis::of_patient(&Patient::of_course("v", course));
     let finding = diagnosis.findings.into_iter().find(|it| it.cause == "anonymous-thrashing")?;

@@ -1,4 +1,4 @@
-//! What a kernel log tells: processes killed, requests that failed, tasks that stood still.
+//! Findings in a kernel log: processes killed, requests that failed, tasks that stood still.
 
 use super::{Said, figure, ill, percent};
 use crate::doctor::looks::of_report;
@@ -18,7 +18,7 @@ const NAMES_MAX: usize = 3;
 /// A share of memory from which on it is named, percent: a tenth.
 const HOLDER_MIN: f64 = 10.0;
 
-/// What is said of a log, and the figures behind it.
+/// Sentences about a log, and the figures behind them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
     /// Sentences.
@@ -29,7 +29,7 @@ pub struct Told {
     pub kills: usize,
 }
 
-/// Who was killed, and why, by all reports of the killer.
+/// Returns the processes that were killed, with the reasons, by all reports of the killer.
 #[must_use]
 pub fn kills(log: &Log) -> Told {
     let mut told = Told::default();
@@ -96,7 +96,7 @@ fn who_was_killed(alike: &[&Report]) -> String {
     }
 }
 
-/// Where reports are in the log: the line of one, the first and the last of several.
+/// Returns the place of reports in the log: the line of one, the first and the last of several.
 fn place(alike: &[&Report]) -> String {
     let at = |report: &Report| {
         let time = report.at.as_ref().map_or_else(String::new, |at| format!(", {at}"));
@@ -136,7 +136,7 @@ fn pages_of(order: i32) -> String {
     }
 }
 
-/// What was asked for, and why it was not to be had.
+/// Returns the request, and why it found no memory.
 fn why(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     if report.order.is_some_and(|order| order < 0) {
@@ -210,7 +210,7 @@ fn closed(want: &Want<'_>) -> String {
     format!(", not {}{by_nodes}", with_free.join(" or "))
 }
 
-/// What is free in the zones that can serve it, and what of that it may not take: the highest zone first, which it would take from.
+/// Returns the free memory of the zones that can serve it, and the part it may not take: the highest zone first, from which it would take.
 fn rooms(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     let nodes = has_nodes(report);
@@ -245,7 +245,7 @@ fn rooms(want: &Want<'_>) -> Vec<String> {
     }
 }
 
-/// Why a zone has not enough.
+/// Returns why a zone has not enough.
 fn short(room: &Room<'_>, nodes: bool) -> String {
     let name = zone_name(room.zone, nodes);
     let Room { free, cma, high_atomic, reserve, mark, left, .. } = *room;
@@ -296,7 +296,7 @@ fn pieces(room: &Room<'_>, report: &Report, nodes: bool) -> String {
     format!("Memory is in pieces: {} kB are free in {name}, but in no block of {size_kib} kB; {largest}.", room.free)
 }
 
-/// What swap could have done for it.
+/// Returns how far swap could have served it.
 fn swap(want: &Want<'_>) -> Option<String> {
     let [total, free] = want.report.swap;
     let (total, free) = (total?, free?);
@@ -327,7 +327,7 @@ fn swap(want: &Want<'_>) -> Option<String> {
     Some(format!("{swap}{programs}{files}."))
 }
 
-/// What a cgroup had, at its limit.
+/// Returns the use of a cgroup at its limit.
 fn limit(report: &Report) -> Vec<String> {
     let Some(cgroup) = &report.cgroup else { return Vec::new() };
     let name = cgroup.limited.as_deref().unwrap_or("of the task");
@@ -384,7 +384,7 @@ fn limit(report: &Report) -> Vec<String> {
     said
 }
 
-/// What memory was used for, where a request that may go anywhere found none.
+/// Returns the use of memory, where a request that may go anywhere found none.
 fn holders(want: &Want<'_>) -> Option<String> {
     if !matches!(want.why, Why::Short | Why::Over) || !want.elsewhere.is_empty() {
         return None;
@@ -409,7 +409,7 @@ fn holders(want: &Want<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Memory was: {}.", parts.join(", ")))
 }
 
-/// What to do, or to look at next.
+/// Returns the next steps.
 fn next(want: &Want<'_>) -> Option<&'static str> {
     let is_of_node = |zone: &&&ZoneReport| want.report.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node));
     match want.why {
@@ -430,7 +430,7 @@ fn next(want: &Want<'_>) -> Option<&'static str> {
     }
 }
 
-/// Who had the most memory: a process, or many of one name.
+/// Returns the owner of most memory: a process, or many of one name.
 fn largest(report: &Report) -> Option<String> {
     let page_kib = report.page_kib();
     let mut by_name: BTreeMap<&str, (usize, u64, u64)> = BTreeMap::new();

@@ -51,7 +51,7 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     Ok(ill("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// What kswapd scans, s at the least rate.
+/// The load of kswapd's scanning, s at the least rate.
 pub(super) fn worked(signs: &Signs) -> f64 {
     signs.kswapd.scanned.unwrap_or(0.0) / RATE_MIN
 }

@@ -1,4 +1,4 @@
-//! What memory is used for: holders from which reclaim takes nothing.
+//! Uses of memory: holders from which reclaim takes nothing.
 //!
 //! Page cache and memory of programs are what memory is for. Unreclaimable slab, page tables, kernel stacks and per-CPU memory are the
 //! kernel's own, and are small where nothing is wrong; shared memory, locked memory and pools of huge pages are somebody's choice, and no
@@ -9,25 +9,25 @@ use crate::doctor::signs::{Signs, need};
 use crate::doctor::usage::MemoryUse;
 use crate::doctor::{Finding, Weight};
 
-/// What a new program could have (`MemAvailable`) below which memory is scarce, percent: the rest is held by somebody.
+/// Memory available to a new program (`MemAvailable`) below which memory is scarce, percent: the rest is held by somebody.
 pub const SCARCE_MAX: f64 = 20.0;
 
-/// The same below which memory is as good as gone, percent: kswapd works at the marks, which are some percent of memory.
+/// Memory available to a new program below which next to none is left, percent: kswapd's marks are some percent of memory.
 pub const SHORT_MAX: f64 = 5.0;
 
 /// Somebody who holds memory that reclaim cannot take.
 struct Holder {
     cause: &'static str,
-    /// How it is called among figures: the line of `/proc/meminfo`.
+    /// Its name among figures: the line of `/proc/meminfo`.
     name: &'static str,
     pages: fn(&MemoryUse) -> Option<f64>,
     /// Share of memory from which on it is said, percent.
     share_min: f64,
-    /// Is it the kernel's own, which nobody asked for? Else it is said only where memory is scarce.
+    /// True for memory of the kernel's own, which nobody asked for. Other holders are named only where memory is scarce.
     is_kernels: bool,
     /// Behind `72 % of memory (46270 MiB) `.
     is_what: &'static str,
-    /// What to do or to look at.
+    /// The next step.
     next: &'static str,
 }
 

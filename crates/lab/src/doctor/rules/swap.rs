@@ -21,12 +21,12 @@ const CACHE_LASTS_S: f64 = 60.0;
 /// `vm.swappiness` up to which it asks for files first in any case.
 const SWAPPINESS_LOW: f64 = 10.0;
 
-/// What comes and goes between memory and swap.
+/// Pages that come and go between memory and swap.
 struct Exchange {
     come: f64,
     left: f64,
     rate: f64,
-    /// Is it an illness, and is it one only with pages of zeroes, that cost no I/O?
+    /// True for an illness. `is_felt` is true, too, where the rule holds only with pages of zeroes, which cost no I/O.
     is_ill: bool,
     is_felt: bool,
 }
@@ -64,7 +64,7 @@ fn in_swap(signs: &Signs) -> Option<f64> {
     signs.swap_used.or(signs.swap.map(|[all, free]| all - free)).filter(|pages| *pages > 0.0)
 }
 
-/// How much of what could leave instead stands beside.
+/// The amount of memory that could leave in the place of programs' pages.
 enum Beside {
     /// Page cache, or free memory, that is large.
     Much,
@@ -106,7 +106,7 @@ fn is_much_free(signs: &Signs) -> bool {
     }
 }
 
-/// What swaps pages out while much is free, by who reclaims.
+/// Returns what may swap pages out while much is free, by who reclaims.
 fn why_free(signs: &Signs) -> &'static str {
     match (signs.kswapd.scanned, signs.elapsed_s) {
         (Some(scanned), Some(seconds)) if scanned >= RATE_MIN * seconds => {
@@ -253,7 +253,7 @@ pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     Ok(ill("swap-beside-cache", sentence, figures, rule))
 }
 
-/// What swapping carries, s at the least rate.
+/// The load of swapping, s at the least rate.
 pub(super) fn exchanged(signs: &Signs) -> f64 {
     signs.swapped_in.unwrap_or(0.0) / RATE_MIN
 }

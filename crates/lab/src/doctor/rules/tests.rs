@@ -89,14 +89,14 @@ fn zone(free: f64, blocks: &[f64]) -> Zone {
     Zone { name: "Normal".into(), free, marks: [100.0, 200.0, 300.0], blocks: blocks.into() }
 }
 
-/// What a rule finds once sound signs were changed.
+/// The finding of a rule once sound signs were changed.
 fn found(rule: Ask, change: impl FnOnce(&mut Signs)) -> Option<Finding> {
     let mut signs = sound();
     change(&mut signs);
     rule(&signs).expect("all signs are known")
 }
 
-/// What a rule lacks once sound signs were changed.
+/// The sign that a rule lacks once sound signs were changed.
 fn lacks(rule: Ask, change: impl FnOnce(&mut Signs)) -> String {
     let mut signs = sound();
     change(&mut signs);

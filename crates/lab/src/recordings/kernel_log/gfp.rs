@@ -1,4 +1,4 @@
-//! Which zones and which pages a request may take, by its `gfp_mask`.
+//! Zones and pages that a request may take, by its `gfp_mask`.
 //!
 //! Kernels since 4.6 print the flags by name: `0xcc0(GFP_KERNEL)`. Older ones print the number alone, of which the bits that matter here
 //! kept their places. Source: the kernel's documents of memory allocation and of physical memory.
@@ -8,13 +8,13 @@ use std::fmt;
 /// A zone by what it is for, in the order in which a request falls back: downwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ZoneKind {
-    /// What the oldest devices reach: 16 MiB on x86, up to 1 GiB elsewhere, and all low memory on some 32-bit boards.
+    /// Memory that the oldest devices reach: 16 MiB on x86, up to 1 GiB elsewhere, and all low memory on some 32-bit boards.
     Dma,
-    /// What devices with 32 address lines reach.
+    /// Memory that devices with 32 address lines reach.
     Dma32,
-    /// What the kernel has mapped for itself.
+    /// Memory that the kernel has mapped for itself.
     Normal,
-    /// What a 32-bit kernel does not have mapped: for pages of programs and files.
+    /// Memory that a 32-bit kernel does not have mapped: for pages of programs and files.
     HighMem,
     /// For pages that can be moved, alone.
     Movable,
@@ -51,7 +51,7 @@ impl fmt::Display for ZoneKind {
     }
 }
 
-/// Can the page be moved or given back later? Pages of one kind are kept together.
+/// The ways in which a page can become free later. Pages of one kind are kept together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mobility {
     /// Neither: what the kernel uses itself. CMA, which must be emptied on demand, is closed to it.
@@ -62,18 +62,18 @@ pub enum Mobility {
     Movable,
 }
 
-/// What a request may take.
+/// The memory that a request may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gfp {
     /// As the kernel printed it: `0xcc0(GFP_KERNEL)`.
     pub text: String,
     /// The highest zone that it may take from; lower ones stand in.
     pub highest: ZoneKind,
-    /// Can its pages be moved?
+    /// The mobility of its pages.
     pub mobility: Mobility,
-    /// May it wait for reclaim?
+    /// True for a request that may wait for reclaim.
     pub may_sleep: bool,
-    /// May it go below the min mark and take what is kept for such requests (`__GFP_HIGH`)?
+    /// True for a request that may go below the min mark and take what is kept for such requests (`__GFP_HIGH`).
     pub is_high: bool,
 }
 
@@ -84,13 +84,13 @@ const DMA32: u64 = 0x4;
 const MOVABLE: u64 = 0x8;
 const HIGH: u64 = 0x20;
 
-/// May wait: until 4.3. Since 4.4 this bit means pages that can be reclaimed.
+/// The bit of a request that may wait: until 4.3. Since 4.4 this bit means pages that can be reclaimed.
 const WAIT_OLD: u64 = 0x10;
 
 /// Pages that can be reclaimed: until 4.3.
 const RECLAIMABLE_OLD: u64 = 0x8_0000;
 
-/// May reclaim itself, and may wake kswapd: the bits that 4.4 and 4.5 have for these, which printed numbers alone. No older kernel has
+/// Bits of a request that may reclaim itself, and may wake kswapd: those of 4.4 and 4.5, which printed numbers alone. No older kernel has
 /// the second.
 const DIRECT_4_4: u64 = 0x40_0000;
 const KSWAPD_4_4: u64 = 0x200_0000;

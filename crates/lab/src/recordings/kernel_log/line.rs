@@ -8,9 +8,9 @@
 pub struct Line<'a> {
     /// From 1.
     pub number: usize,
-    /// When, as it was printed; none where nothing tells.
+    /// The time, as it was printed; none where nothing tells.
     pub at: Option<&'a str>,
-    /// What the kernel said.
+    /// The message of the kernel.
     pub text: &'a str,
 }
 
@@ -82,7 +82,7 @@ fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
     }
 }
 
-/// What stands before `kernel:`, and behind it: a time where none was found yet, and a host.
+/// Splits a line at `kernel:`. In front of it stand a time, where none was found yet, and a host.
 fn logger(text: &str, has_time: bool) -> Option<(&str, &str)> {
     let at = text.find("kernel:")?;
     let (before, after) = (&text[..at], &text[at + "kernel:".len()..]);

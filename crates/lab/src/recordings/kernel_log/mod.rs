@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Numbers by their names, as the kernel printed them.
 pub type Numbers = BTreeMap<String, u64>;
 
-/// What a log tells.
+/// The contents of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
     /// Reports, in order.
@@ -44,7 +44,7 @@ impl Log {
     }
 }
 
-/// Why a report was printed.
+/// The reason for which a report was printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The killer was called.
@@ -57,24 +57,24 @@ pub enum Kind {
     Shown,
 }
 
-/// What the kernel printed of memory at a moment.
+/// A report of the kernel on memory at a moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Why.
+    /// The reason for which it was printed.
     pub kind: Kind,
     /// The line where it begins, from 1.
     pub line: usize,
-    /// When, as it was printed.
+    /// The time, as it was printed.
     pub at: Option<String>,
     /// The task that asked for memory.
     pub task: Option<String>,
-    /// What its request may take.
+    /// The memory that its request may take.
     pub gfp: Option<Gfp>,
     /// The order of its request; none where it is not told, and -1 of a killer that was called by hand.
     pub order: Option<i32>,
     /// Nodes that the request may take from; none where all.
     pub nodes: Option<BTreeSet<u32>>,
-    /// Why nodes are left out: `CONSTRAINT_CPUSET`, `CONSTRAINT_MEMORY_POLICY`, `CONSTRAINT_MEMCG`.
+    /// The reason for which nodes are left out: `CONSTRAINT_CPUSET`, `CONSTRAINT_MEMORY_POLICY`, `CONSTRAINT_MEMCG`.
     pub constraint: Option<String>,
     /// The cgroup at whose limit it was.
     pub cgroup: Option<CgroupReport>,
@@ -82,7 +82,7 @@ pub struct Report {
     pub counters: Numbers,
     /// Zones with managed pages.
     pub zones: Vec<ZoneReport>,
-    /// What lines of nodes tell and no other line does, all nodes together, KiB: `kernel_stack`, `pagetables`.
+    /// Figures that lines of nodes alone tell, all nodes together, KiB: `kernel_stack`, `pagetables`.
     pub node_kib: Numbers,
     /// Pools of huge pages.
     pub huge: Vec<HugePages>,
@@ -96,11 +96,11 @@ pub struct Report {
     pub slabs: BTreeMap<String, u64>,
     /// Processes that were killed for it.
     pub kills: Vec<Kill>,
-    /// Did the kernel stop, since there was nobody to kill?
+    /// True where the kernel stopped, since there was nobody to kill.
     pub has_panicked: bool,
 }
 
-/// What was printed of a cgroup.
+/// The part of a report on a cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupReport {
     /// The cgroup whose limit it was.
@@ -116,11 +116,11 @@ pub struct CgroupReport {
 /// Something that is limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
-    /// What is used, KiB.
+    /// Memory in use, KiB.
     pub usage_kib: u64,
-    /// What may be, KiB; none without a limit.
+    /// The most that may be in use, KiB; none without a limit.
     pub limit_kib: Option<u64>,
-    /// How often it was in the way.
+    /// The number of requests that met the limit.
     pub failures: u64,
 }
 
@@ -129,11 +129,11 @@ pub struct Limit {
 pub struct ZoneReport {
     /// Its node.
     pub node: u32,
-    /// What it is for.
+    /// Its kind.
     pub kind: ZoneKind,
     /// Sizes, KiB: `free`, `min`, `boost`, `present`, `free_cma`, `reserved_highatomic`.
     pub kib: Numbers,
-    /// What it keeps from requests that could take from a higher zone, pages, by that zone.
+    /// Pages that it keeps from requests that could take from a higher zone, by that zone.
     pub reserve: Vec<u64>,
     /// Free blocks by size.
     pub blocks: Vec<Blocks>,
@@ -152,7 +152,7 @@ impl ZoneReport {
 pub struct Blocks {
     /// Their size, KiB.
     pub kib: u64,
-    /// How many.
+    /// The number of free blocks of the size.
     pub count: u64,
     /// The kinds of pages among them, a letter each: `UME`; empty where kernels before 3.9 do not tell.
     pub kinds: String,
@@ -163,7 +163,7 @@ pub struct Blocks {
 pub struct HugePages {
     /// All, in pages of that size.
     pub total: u64,
-    /// Those that nobody has.
+    /// Huge pages that nobody has.
     pub free: u64,
     /// Their size, KiB.
     pub size_kib: u64,
@@ -193,14 +193,14 @@ pub struct Kill {
     pub pid: u64,
     /// Its name.
     pub name: String,
-    /// What it had in memory, KiB, where that is told: `anon-rss`, `file-rss`, `shmem-rss`, `total-vm`, `pgtables`.
+    /// Its memory, KiB, where that is told: `anon-rss`, `file-rss`, `shmem-rss`, `total-vm`, `pgtables`.
     pub kib: Numbers,
-    /// Was it killed at the limit of a cgroup?
+    /// True for a process that was killed at the limit of a cgroup.
     pub is_of_cgroup: bool,
 }
 
 impl Kill {
-    /// What it had in memory, KiB; none where that is not told.
+    /// Returns its resident memory, KiB; none where that is not told.
     #[must_use]
     pub fn rss_kib(&self) -> Option<u64> {
         let parts = ["anon-rss", "file-rss", "shmem-rss"].iter().filter_map(|name| self.kib.get(*name));
@@ -217,7 +217,7 @@ pub struct Blocked {
     pub task: String,
     /// For how long at least, s.
     pub seconds: u64,
-    /// Does its trace go through reclaim?
+    /// True where its trace goes through reclaim.
     pub is_in_reclaim: bool,
 }
 
@@ -230,7 +230,7 @@ pub struct Stuck {
     pub task: String,
     /// For how long, s.
     pub seconds: u64,
-    /// Does its trace go through reclaim, or is it a task of reclaim?
+    /// True where its trace goes through reclaim, or it is a task of reclaim.
     pub is_in_reclaim: bool,
 }
 
@@ -270,7 +270,7 @@ impl Report {
         self.cgroup.get_or_insert_default()
     }
 
-    /// Has it what comes behind `Mem-Info:`?
+    /// Returns whether it has the lines behind `Mem-Info:`.
     fn has_memory(&self) -> bool {
         !self.counters.is_empty() || !self.zones.is_empty()
     }
@@ -285,7 +285,7 @@ impl Report {
     }
 }
 
-/// What a line says that tells of memory.
+/// Words of lines that tell of memory.
 const SIGNS: [&str; 10] = [
     " invoked oom-killer:",
     "page allocation failure",
@@ -315,7 +315,7 @@ pub fn holds(line: &str) -> bool {
     line::has_time(line) || is_pair && !name.starts_with("nr_")
 }
 
-/// What lines of a table are, that have no word of their own.
+/// The table whose lines follow, for lines that have no word of their own.
 #[derive(Clone, Copy, PartialEq)]
 enum Table {
     None,
@@ -443,7 +443,7 @@ impl Reader {
         }
     }
 
-    /// Does a line begin a report?
+    /// Begins a report, if the line does.
     fn begins_report(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let (task, kind, request) = if let Some((task, request)) = text.split_once(" invoked oom-killer:") {
@@ -474,7 +474,7 @@ impl Reader {
         true
     }
 
-    /// Does a line tell of a task that was blocked, or of a CPU that was stuck?
+    /// Notes a task that was blocked, or a CPU that was stuck, if the line tells of one.
     fn tells_of_stuck(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         // `INFO: task a:12 blocked for more than 120 seconds.`, in newer kernels `blocked in I/O wait for more than`.
@@ -509,7 +509,7 @@ impl Reader {
         }
     }
 
-    /// Does a line tell of a process that was killed? `Out of memory: Kill process 12 (a) score 9 or sacrifice child`, and then
+    /// Notes a process that was killed, if the line tells of one: `Out of memory: Kill process 12 (a) score 9 or sacrifice child`, and then
     /// `Killed process 12 (a) total-vm:1kB, anon-rss:1kB`; since 5.1 one line, `Out of memory: Killed process 12 (a) total-vm:…`.
     fn tells_of_kill(&mut self, line: Line<'_>) -> bool {
         let text = line.text;

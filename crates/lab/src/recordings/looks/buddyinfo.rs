@@ -3,7 +3,7 @@
 use super::zoneinfo::heading;
 use super::{Look, Took};
 
-/// What it tells.
+/// The contents of `/proc/buddyinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buddyinfo {
     /// Node and name of each zone, and its free blocks from order 0 on.

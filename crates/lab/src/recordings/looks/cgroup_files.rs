@@ -7,7 +7,7 @@ use super::{Look, Took};
 use crate::recordings::kernel_log::Numbers;
 use std::collections::BTreeMap;
 
-/// What it tells of one cgroup.
+/// The contents of the files of one cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupFiles {
     /// The path in front of the names, where there is one: the cgroup.
@@ -41,7 +41,7 @@ const OF_EVENTS: [&str; 6] = ["low", "high", "max", "oom", "oom_kill", "oom_grou
 const FIRST: [[&str; 2]; 5] =
     [["anon", "file"], ["cache", "rss"], ["low", "high"], ["max", "oom"], ["oom_kill_disable", "under_oom"]];
 
-/// Do lines begin one? By the names of files in front of the first or above it, or by the first two names within a file.
+/// Returns whether lines begin one: by names of files in front of the first or above it, or by the first two names within a file.
 pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     let Some(line) = lines.next() else { return false };
     if file_of_heading(line).is_some() || named(line).is_some() {
@@ -96,7 +96,7 @@ impl CgroupFiles {
         }
     }
 
-    /// Is this path of another cgroup than the lines so far?
+    /// Returns whether this path is of another cgroup than the lines so far.
     fn is_of_another(&self, path: &str) -> bool {
         let folder = path.rsplit_once('/').map(|(folder, _)| folder);
         self.path.as_deref().zip(folder).is_some_and(|(known, folder)| known != folder)

@@ -1,4 +1,4 @@
-//! What `free` prints: with any of `-b -k -m -g -h -w -l -t`, of procps 2 and 3 with its line `-/+ buffers/cache:`, of busybox, and in
+//! Output of `free`: with any of `-b -k -m -g -h -w -l -t`, of procps 2 and 3 with its line `-/+ buffers/cache:`, of busybox, and in
 //! other languages.
 //!
 //! The text does not tell its unit. A command in front of it does (`free -m`), `-h` writes it behind each number, and else the numbers do:
@@ -63,7 +63,7 @@ impl Unit {
         Some(words.find_map(of).unwrap_or(Self::Kib))
     }
 
-    /// What the numbers of a text must be in. The kernel counts pages: bytes are multiples of 4096 and KiB multiples of 4, all of them;
+    /// Returns the unit of the numbers of a text. The kernel counts pages: bytes are multiples of 4096 and KiB multiples of 4, all of them;
     /// MiB and GiB are rounded, and a quarter of these is such a multiple by chance. No computer has less than 64 MiB and shows it to
     /// people, or more than 64 TiB.
     #[must_use]
@@ -84,11 +84,11 @@ impl Unit {
     }
 }
 
-/// What it tells, in its own unit.
+/// The output of `free`, in its own unit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Free {
     columns: Vec<Column>,
-    /// Does the line of memory follow a heading with `buff/cache`, or with `buffers` and `cached`?
+    /// Numbers of the line of memory, in the order of the columns.
     memory: Vec<Size>,
     swap: Vec<Size>,
     /// Used and free, buffers and cache taken for free.
@@ -113,7 +113,7 @@ enum Column {
     Available,
 }
 
-/// What it tells, KiB.
+/// The output of `free`, KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sizes {
     /// All memory.
@@ -195,7 +195,7 @@ impl Free {
         all.filter_map(|Size(word)| super::super::number(word)).collect()
     }
 
-    /// What it tells where bare numbers are in this unit.
+    /// Returns the sizes where bare numbers are in this unit.
     #[must_use]
     pub fn sizes(&self, unit: Unit) -> Sizes {
         let kib = |Size(word): &Size| size_kib(word, unit.kib());

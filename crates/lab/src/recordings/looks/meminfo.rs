@@ -3,7 +3,7 @@
 use super::{Look, Took};
 use std::collections::BTreeMap;
 
-/// What it tells.
+/// The contents of `/proc/meminfo`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meminfo {
     /// By name: sizes in KiB, and numbers of huge pages (`HugePages_Total`). Of several nodes the sum.

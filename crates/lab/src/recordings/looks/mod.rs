@@ -85,7 +85,7 @@ impl Resource {
     }
 }
 
-/// What became of a line.
+/// The use that a reader made of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
     /// It is one of this look.

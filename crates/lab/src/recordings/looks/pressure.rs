@@ -2,7 +2,7 @@
 
 use super::{Look, Took};
 
-/// What it tells of `some` or of `full`.
+/// The line `some` or `full`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stalls {
     /// Share of the last 10, 60 and 300 s, percent.
@@ -11,7 +11,7 @@ pub struct Stalls {
     pub total_us: u64,
 }
 
-/// What it tells.
+/// The contents of a file of PSI.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pressure {
     /// Some task was stalled.

@@ -9,20 +9,20 @@ pub struct Process {
     pub pid: u64,
     /// Its name or command.
     pub name: String,
-    /// What it has in memory, KiB.
+    /// Its resident memory, KiB.
     pub rss_kib: f64,
-    /// What of a CPU it takes, percent; none where there is no such column.
+    /// Its share of a CPU, percent; none where there is no such column.
     pub cpu_percent: Option<f64>,
 }
 
-/// What it tells.
+/// The output of `top` or `ps`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Processes {
     /// The processes, in order.
     pub all: Vec<Process>,
     /// Memory: total, free, and buffers with cache, KiB.
     pub memory_kib: Option<[f64; 3]>,
-    /// What a new program could have, KiB: `avail Mem`.
+    /// Memory available to a new program, KiB: `avail Mem`.
     pub available_kib: Option<f64>,
     /// Swap and what is free of it, KiB.
     pub swap_kib: Option<[f64; 2]>,
@@ -58,7 +58,7 @@ fn columns(line: &str) -> Option<Columns> {
     (name + 1 == words.len()).then_some(Columns { pid, rss, cpu: at(&["%CPU"]), name })
 }
 
-/// What a line of the head tells: `KiB Mem : 16266448 total, 180508 free, 13012344 used, 3073596 buff/cache`, or of procps 2
+/// Reads a line of the head: `KiB Mem : 16266448 total, 180508 free, 13012344 used, 3073596 buff/cache`, or of procps 2
 /// `Mem:  16266448k total, 16085940k used, 180508k free, 73596k buffers`.
 fn head<'a>(line: &'a str, of: &str) -> Option<Vec<(&'a str, f64)>> {
     let (what, rest) = line.split_once(':')?;

@@ -1,13 +1,13 @@
-//! What `slabtop` prints, and `/proc/slabinfo`: how much each slab cache holds.
+//! Output of `slabtop`, and `/proc/slabinfo`: the memory of each slab cache.
 
 use super::{Look, Took, size_kib};
 use crate::recordings::PAGE_KIB;
 use std::collections::BTreeMap;
 
-/// What it tells.
+/// The memory of slab caches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slabs {
-    /// What each cache holds, KiB, in use or not.
+    /// The memory of each cache, KiB, in use or not.
     pub kib: BTreeMap<String, f64>,
     form: Option<Form>,
 }

@@ -9,11 +9,11 @@ pub struct Swap {
     pub name: String,
     /// Its size, KiB.
     pub kib: f64,
-    /// What is used of it, KiB.
+    /// The part of it in use, KiB.
     pub used_kib: f64,
 }
 
-/// What it tells.
+/// The contents of `/proc/swaps`, or the output of `swapon`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Swaps {
     /// The places, in order.

@@ -1,9 +1,9 @@
-//! What `sysctl vm` prints, and lines of `/etc/sysctl.conf`: `vm.swappiness = 60`.
+//! Output of `sysctl vm`, and lines of `/etc/sysctl.conf`: `vm.swappiness = 60`.
 
 use super::{Look, Took};
 use std::collections::BTreeMap;
 
-/// What it tells.
+/// Settings by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sysctls {
     /// Values by name: `vm.swappiness`. Those that have several numbers are kept as they are written.

@@ -3,11 +3,11 @@
 use super::{Look, Took};
 use engine::stat::Vmstat;
 
-/// What it tells.
+/// The contents of `/proc/vmstat`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmstatFile(pub Vmstat);
 
-/// How names of it begin.
+/// Beginnings of its names.
 const NAMES: [&str; 31] = [
     "nr_",
     "pg",
@@ -45,7 +45,7 @@ const NAMES: [&str; 31] = [
 /// Names of counters of which one is in any part of it that says something, but not among those of a zone.
 const COUNTERS: [&str; 6] = ["pgscan_", "pgsteal_", "pgpgin ", "pgfault ", "pswpin ", "allocstall"];
 
-/// Do lines begin one? The first is one of it, and among those that follow at once is a counter that `/proc/zoneinfo` has not.
+/// Returns whether lines begin one: the first is one of it, and among the next is a counter that `/proc/zoneinfo` has not.
 pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     let mut lines = lines.take_while(|line| holds(line));
     lines.any(|line| COUNTERS.iter().any(|name| line.trim_start().starts_with(name)))

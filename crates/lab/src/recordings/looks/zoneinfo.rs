@@ -12,7 +12,7 @@ pub struct Zone {
     pub name: String,
     /// Pages by name: `free`, `boost`, `min`, `low`, `high`, `spanned`, `present`, `managed`, `cma`, and counters such as `nr_free_cma`.
     pub pages: BTreeMap<String, u64>,
-    /// What it keeps from requests that could take from a higher zone, pages, by that zone.
+    /// Pages that it keeps from requests that could take from a higher zone, by that zone.
     pub protection: Vec<u64>,
     /// CPUs that have batches of its pages.
     pub cpus: usize,
@@ -31,20 +31,20 @@ impl Zone {
         self.get("managed").or_else(|| self.get("present")).unwrap_or(0)
     }
 
-    /// What people call it: `Normal`, and on all nodes but the first `Normal of node 1`.
+    /// Returns its name in reports: `Normal`, and on all nodes but the first `Normal of node 1`.
     #[must_use]
     pub fn called(&self) -> String {
         called(self.node, &self.name)
     }
 }
 
-/// What people call a zone: `Normal`, and on all nodes but the first `Normal of node 1`.
+/// Returns the name of a zone in reports: `Normal`, and on all nodes but the first `Normal of node 1`.
 #[must_use]
 pub fn called(node: u32, name: &str) -> String {
     if node == 0 { name.to_owned() } else { format!("{name} of node {node}") }
 }
 
-/// What it tells: its zones, in order, those without pages included.
+/// The contents of `/proc/zoneinfo`: its zones, in order, those without pages included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zoneinfo {
     /// The zones.

@@ -65,7 +65,7 @@ fn without_escapes(line: &str) -> String {
     out
 }
 
-/// What is seen of a line in which the cursor went back: by one, or to its start.
+/// Returns the visible part of a line in which the cursor went back: by one, or to its start.
 fn typed(line: &str) -> String {
     if !line.contains(['\u{8}', '\r', '\u{7f}']) {
         return line.to_owned();

@@ -2,7 +2,7 @@
 
 use crate::recordings::Wrong;
 
-/// What files that are no text begin with, what they are, and what to do instead.
+/// First bytes of files that are no text, with what they are, and what to do instead.
 const BINARY: [(&[u8], &str); 12] = [
     (
         &[0x96, 0xd5],
@@ -59,7 +59,7 @@ pub fn decode(file: &str, bytes: Vec<u8>) -> Result<String, Wrong> {
     Ok(text)
 }
 
-/// How two bytes are one unit, where a text begins as one of UTF-16.
+/// Returns the order of bytes in a unit of UTF-16, where a text begins as one.
 fn utf16(start: &[u8]) -> Option<fn([u8; 2]) -> u16> {
     match start {
         [0xff, 0xfe, ..] => return Some(u16::from_le_bytes),

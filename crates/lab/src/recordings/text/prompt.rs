@@ -3,7 +3,7 @@
 /// A line that is no output of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// What kind of line.
+    /// The kind of line.
     pub what: &'static str,
     /// The command in it.
     pub command: Option<String>,
@@ -146,7 +146,7 @@ fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// What stands behind `^C` and its like at the start of a line.
+/// Returns the rest of a line behind `^C` and its like at its start.
 fn behind_interrupts(line: &str) -> Option<&str> {
     let mut rest = line;
     while let Some(behind) = ["^C", "^Z", "^D", "^\\", "^X", "^S", "^Q"].iter().find_map(|key| rest.strip_prefix(key)) {
@@ -187,7 +187,7 @@ fn is_command(word: &str) -> bool {
     is_variable || is_path || TOOLS.contains(&base(word)) || OTHERS.contains(&base(word))
 }
 
-/// What stands behind a prompt; empty where nothing was typed.
+/// Returns the words behind a prompt; empty where nothing was typed.
 fn behind_prompt(line: &str) -> Option<&str> {
     if line.starts_with(BEGINS) {
         let at = line
@@ -233,7 +233,7 @@ fn is_of_user(line: &str) -> bool {
     false
 }
 
-/// What stands behind the end of the prompt of a user.
+/// Returns the words behind the end of the prompt of a user.
 fn behind_end(line: &str) -> Option<&str> {
     let at = line.find('@')?;
     let is_end = |(_, c): &(usize, char)| ENDS.contains(c);

@@ -6,7 +6,7 @@ fn signs(text: &str) -> Signs {
     Signs { log: Some(Arc::new(read(text))), ..Signs::default() }
 }
 
-/// What is said of who was killed.
+/// The sentences about processes that were killed.
 fn said(text: &str) -> String {
     kills(&read(text)).sentences.join(" ")
 }
