@@ -86,15 +86,24 @@ impl Fiber {
         }
     }
 
+    /// Asserts that the caller may leave the fiber's stack.
+    ///
+    /// # Panics
+    /// When it runs on another stack.
+    #[inline]
+    pub(crate) fn assert_on_own_stack(&self) {
+        let here = 0u8;
+        let is_own = self.stack.contains(&(&raw const here).addr());
+        assert!(is_own, "a task of this world waits on the stack of another world's task");
+    }
+
     /// Leaves the fiber's stack; returns when it is resumed.
     ///
     /// # Panics
     /// When the caller runs on another stack.
     #[inline]
     pub(crate) fn suspend(&self, ask: Ask) {
-        let here = 0u8;
-        let is_own = self.stack.contains(&(&raw const here).addr());
-        assert!(is_own, "a task of this world waits on the stack of another world's task");
+        self.assert_on_own_stack();
         // SAFETY: the body stored the pointer to its argument before any job ran, and that argument lives as long as
         // the body, on whose stack the caller runs, as was just asserted.
         unsafe { (*self.inside.yielder.get()).suspend(ask) }

@@ -143,6 +143,9 @@ impl World {
             }
             return;
         }
+        // It would be told that the lock is its own, beside the guard that it has.
+        assert!(!raw.is_held_by(id), "`{}` is taken by a task that holds it already", cause_name(cause));
+        self.assert_on_own_stack();
         counts.contended.set(counts.contended.get() + 1);
         let lane = &self.lanes[id as usize];
         lane.next_waiter.set(NO_LANE);
@@ -165,12 +168,18 @@ impl World {
         self.spend_picos(self.lock_travel(&raw.last_cpu, id, cause));
     }
 
-    /// Gives a lock or a slot up. The caller then says what it holds no more.
-    pub(crate) fn release(&self, raw: &RawLock, cause: u8) {
-        if raw.holder.get() == OUTSIDE || self.is_dying() {
-            return raw.holder.set(NO_LANE);
+    /// Gives a lock or a slot up. Returns whether the running lane held it, which the caller then notes.
+    ///
+    /// # Panics
+    /// When another task or handler took it.
+    #[must_use]
+    pub(crate) fn release(&self, raw: &RawLock, cause: u8) -> bool {
+        // Taken before the run, or given up after it; or the run ends here.
+        if raw.holder.get() == OUTSIDE || self.lane.get() == NO_LANE || self.is_dying() {
+            raw.holder.set(NO_LANE);
+            return false;
         }
-        debug_assert!(raw.is_held_by(self.lane.get()), "a lock is released by its holder");
+        assert!(raw.is_held_by(self.lane.get()), "`{}` is released by who does not hold it", cause_name(cause));
         let counts = &self.lock_counts[usize::from(cause)];
         add(&counts.hold_total, &counts.hold_max, self.clock.get() - raw.since.get());
         if raw.first.get() == NO_LANE {
@@ -179,6 +188,7 @@ impl World {
             self.note_lock(raw.since.get(), cause, false);
             self.hand_over(raw, cause);
         }
+        true
     }
 
     fn hand_over(&self, raw: &RawLock, cause: u8) {
@@ -336,8 +346,7 @@ impl<T> DerefMut for SpinGuard<'_, T> {
 impl<T> Drop for SpinGuard<'_, T> {
     fn drop(&mut self) {
         let world = &self.lock.world;
-        world.release(&self.lock.raw, self.lock.class as u8);
-        if !world.is_dying() {
+        if world.release(&self.lock.raw, self.lock.class as u8) {
             world.note_released(self.lock.class);
         }
     }

@@ -87,11 +87,9 @@ impl<T> DerefMut for SlotGuard<'_, T> {
 
 impl<T> Drop for SlotGuard<'_, T> {
     fn drop(&mut self) {
-        self.world.release(&self.slot.raw, SLOT);
-        if self.world.is_dying() {
-            return;
-        }
-        if let Some(lane) = self.world.running() {
+        if self.world.release(&self.slot.raw, SLOT)
+            && let Some(lane) = self.world.running()
+        {
             lane.slots.set(lane.slots.get() - 1);
             self.world.unmask(lane);
             self.world.look_up();

@@ -41,6 +41,7 @@ impl World {
         assert!(!is_handler(lane), "{what} in an interrupt handler");
         let held = &self.lanes[lane as usize];
         assert!(held.held.get() == 0 && held.slots.get() == 0, "{what} while holding {}", held.held_words());
+        self.assert_on_own_stack();
         self.current_task().expect("a task's lane has a task")
     }
 

@@ -335,6 +335,18 @@ impl World {
         unsafe { (*fiber).suspend(ask) }
     }
 
+    /// Asserts that the running task or handler can leave its stack. Asked before anything says that it does: a caller may catch the
+    /// panic and go on.
+    ///
+    /// # Panics
+    /// When it runs on another: that of a task of a world that it runs.
+    #[inline]
+    pub(crate) fn assert_on_own_stack(&self) {
+        let fiber = self.lanes[self.lane.get() as usize].fiber.get();
+        // SAFETY: as in `suspend`.
+        unsafe { (*fiber).assert_on_own_stack() }
+    }
+
     /// Is this thread unwinding? Then nothing may suspend any more: the world ends at the end of it.
     #[inline]
     pub(crate) fn is_dying(&self) -> bool {

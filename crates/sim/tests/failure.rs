@@ -343,3 +343,107 @@ fn a_machine_that_is_run_by_who_observes_it_is_reported() {
     let machine = sim.clone();
     let _ = sim.run("main", move || machine.pause(Nanos(1000)));
 }
+
+/// The task catches what it is told, and goes on: it does not sleep, and nothing wakes it to a second CPU.
+#[test]
+fn a_task_that_may_not_wait_has_not_begun_to() {
+    run(Config::uniform(2, 10), |sim| {
+        let (outer, inner) = (sim.clone(), Sim::new(Config::uniform(1, 10)));
+        inner.run("inner", move || outer.pause(Nanos(1000))).expect_err("a failure");
+        let slots = sim.per_cpu(|_| ());
+        let here = slots.local();
+        sim.compute(Nanos(100_000));
+        let slept = sim.now();
+        drop(here);
+        sim.pause(Nanos(1000));
+        assert!(sim.now() >= slept + Nanos(1000));
+    })
+    .unwrap();
+}
+
+/// As above, of a lock that another holds: nobody stays in its queue who does not wait.
+#[test]
+fn a_task_that_may_not_spin_is_not_in_the_queue_of_the_lock() {
+    let is_contended = Rc::new(Cell::new(None));
+    let seen = Rc::clone(&is_contended);
+    failure(move |sim| {
+        let lock = Rc::new(sim.lock(LockClass::Lru, ()));
+        let (holder, its_lock) = (sim.clone(), Rc::clone(&lock));
+        sim.spawn("holder", move || {
+            let _held = its_lock.lock();
+            holder.compute(Nanos(100_000));
+        });
+        sim.compute(Nanos(1000));
+        let (wanted, inner) = (Rc::clone(&lock), Sim::new(Config::uniform(1, 10)));
+        let failure = inner.run("inner", move || drop(wanted.lock())).expect_err("a failure");
+        assert_says(&failure, &["waits on the stack of another"]);
+        seen.set(Some(lock.is_contended()));
+        panic!("stop");
+    });
+    assert_eq!(is_contended.get(), Some(false));
+}
+
+/// A guard that was taken before the run ends in it. What the task holds is counted as before.
+#[test]
+fn a_guard_from_before_the_run_is_nothing_that_a_task_holds() {
+    let sim = Sim::new(Config::uniform(2, 10));
+    let before: &'static _ = Box::leak(Box::new(sim.lock(LockClass::Lru, ())));
+    let guard = before.lock();
+    let machine = sim.clone();
+    let failure = sim
+        .run("main", move || {
+            let lock = machine.lock(LockClass::Lru, ());
+            let _held = lock.lock();
+            drop(guard);
+            drop(lock.lock());
+        })
+        .expect_err("a failure");
+    assert_says(&failure, &["lock `lru` taken while holding lock `lru`"]);
+    let sim = Sim::new(Config::uniform(2, 10));
+    let before: &'static _ = Box::leak(Box::new(sim.per_cpu(|_| ())));
+    let slot = before.local();
+    let machine = sim.clone();
+    let failure = sim.run("main", move || {
+        let slots = machine.per_cpu(|_| ());
+        let _held = slots.local();
+        drop(slot);
+        machine.pause(Nanos(1));
+    });
+    assert_says(&failure.expect_err("a failure"), &["pause while holding a per-CPU slot"]);
+}
+
+/// A guard goes to a task on another CPU, and is dropped there: neither of them would know any more what it holds.
+#[test]
+fn a_guard_that_another_task_drops_is_reported() {
+    let failure = failure(|sim| {
+        let lock: &'static _ = Box::leak(Box::new(sim.lock(LockClass::Lru, ())));
+        let place = Rc::new(Cell::new(Some(lock.lock())));
+        sim.spawn("other", {
+            let place = Rc::clone(&place);
+            move || drop(place.take())
+        });
+        sim.compute(Nanos(100_000));
+    });
+    assert_says(&failure, &["`lru` is released by who does not hold it"]);
+}
+
+/// All of it together once gave a task two guards of one lock: its value was changed beside itself.
+#[test]
+fn no_task_has_two_guards_of_one_lock() {
+    let sim = Sim::new(Config::uniform(2, 10));
+    let before: &'static _ = Box::leak(Box::new(sim.lock(LockClass::Lru, ())));
+    let lock: &'static _ = Box::leak(Box::new(sim.lock(LockClass::Lru, 7)));
+    let (guard, machine) = (before.lock(), sim.clone());
+    let both = Rc::new(Cell::new(false));
+    let had_both = Rc::clone(&both);
+    let failure = sim.run("main", move || {
+        let (outer, inner) = (machine.clone(), Sim::new(Config::uniform(1, 10)));
+        inner.run("inner", move || outer.pause(Nanos(1000))).expect_err("a failure");
+        let first = lock.lock();
+        drop(guard);
+        let second = lock.lock();
+        had_both.set(true);
+        drop((first, second));
+    });
+    assert!(!both.get() && failure.is_err(), "{failure:?}");
+}
