@@ -1044,6 +1044,9 @@ fn what_cannot_end_is_refused() {
         ("thp", "params.tasks=257", "`tasks` is 257: must be at most 256"),
         ("thp", "params.file_percent=9223372036854775807", "the device has room for"),
         ("thp", "params.program_percent=9223372036854775807", "operations: at most"),
+        ("livelock", "params.call_ns=9223372036854775807", "a wait of"),
+        ("livelock", "params.hog_uses_percent_per_s=9223372036854775807", "operations: at most"),
+        ("livelock", "params.read_beside_percent=9223372036854775807", "the device has room for"),
         ("thp", "machine.cpu.tlb.entries_4k=9223372036854775807", "translations of a size"),
     ] {
         let text = set(experiment, wrong);

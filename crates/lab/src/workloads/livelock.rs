@@ -243,15 +243,17 @@ impl Workload for Livelock {
         let time_s = params.before_s.saturating_add(params.beside_s);
         let a_second = |processes: u64, every_ms: u64| processes.saturating_mul(1000) / every_ms.max(1);
         let rounds = a_second(params.workers, params.think_ms) + a_second(params.programs, params.wake_ms);
-        let touches = scale
-            .of(params.calls.max(params.wake_calls))
-            .saturating_mul(params.function_pages)
-            .saturating_add(params.heap_stores);
+        let calls = scale.of(params.calls.max(params.wake_calls));
+        let touches = calls.saturating_mul(params.function_pages).saturating_add(params.heap_stores);
+        // The hog uses a share of what it has, which is no more than memory and some swap.
+        let uses_a_second = resources.memory_pages.saturating_mul(params.hog_uses_percent_per_s) / 100;
         let percent = params.code_percent().saturating_add(params.read_beside_percent);
+        // A call takes up to one and a half times its mean, a rest up to twice; nobody ends amid a request.
+        let request_s = calls.saturating_mul(params.call_ns).saturating_mul(3) / 2_000_000_000;
         Extent {
             time_s: Some(time_s),
-            wait_s: params.think_ms.max(params.wake_ms) / 500,
-            operations: rounds.saturating_mul(touches).saturating_mul(time_s),
+            wait_s: (params.think_ms.max(params.wake_ms) / 500).max(request_s),
+            operations: rounds.saturating_mul(touches).saturating_add(uses_a_second).saturating_mul(time_s),
             file_pages: resources.memory_pages.saturating_mul(percent) / 100,
         }
     }
@@ -449,12 +451,25 @@ fn wake_now_and_then<S: System>(
     Ok(())
 }
 
-/// How the hog grows; after each step it runs code.
+/// The growth of the hog; after each step it runs code.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     pages: u32,
     pages_per_s: u64,
     uses_percent_per_s: u64,
+}
+
+impl Growth {
+    fn of(params: &Params, memory_pages: u64) -> Self {
+        let pages = (memory_pages.saturating_mul(params.hog_percent) / 100).min(u64::from(u32::MAX / 2));
+        // All of it in one step is as fast as it can be.
+        let at_once = pages * (Nanos::from_secs(1).0 / HOG_STEP.0);
+        Self {
+            pages: pages as u32,
+            pages_per_s: (memory_pages.saturating_mul(params.hog_percent_per_s) / 100).min(at_once).max(1),
+            uses_percent_per_s: params.hog_uses_percent_per_s,
+        }
+    }
 }
 
 /// The hog: stores page after page until it has enough, is refused or is killed. Returns how many pages it had.
@@ -475,7 +490,8 @@ fn grow<S: System>(system: &S, growth: Growth, shape: Shape, shared: &Shared) ->
             outcome = system.touch(&region, had..had + 1, true);
             had += u32::from(outcome.is_ok());
         }
-        owed_uses += u64::from(had) * uses_percent_per_s * HOG_STEP.0;
+        let uses = u64::from(had).saturating_mul(uses_percent_per_s).saturating_mul(HOG_STEP.0);
+        owed_uses = uses.saturating_add(owed_uses);
         for _ in 0..owed_uses / (100 * a_second) {
             if outcome.is_err() || is_to_end() {
                 break;
@@ -589,7 +605,7 @@ fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Cours
     while shared.ready.load(Relaxed) < params.workers + params.programs && !shared.is_over(system) {
         system.sleep(LOOK_EVERY);
     }
-    let pages = memory_pages * params.read_beside_percent / 100;
+    let pages = memory_pages.saturating_mul(params.read_beside_percent) / 100;
     if pages > 0 {
         super::big_file::provide(system, READ_BESIDE, pages)?;
         let shared = shared.clone();
@@ -600,11 +616,7 @@ fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Cours
     system.expect_end(end);
     watch_until(system, &shared, started + Nanos::from_secs(params.before_s), |_| false);
     let hog_began = Seen::of(system);
-    let growth = Growth {
-        pages: (memory_pages.saturating_mul(params.hog_percent) / 100).min(u64::from(u32::MAX / 2)) as u32,
-        pages_per_s: (memory_pages * params.hog_percent_per_s / 100).max(1),
-        uses_percent_per_s: params.hog_uses_percent_per_s,
-    };
+    let growth = Growth::of(params, memory_pages);
     shared.is_hog_gone.store(false, Relaxed);
     let hog = {
         let shared = shared.clone();
