@@ -10,7 +10,7 @@ use crate::{
     figure::{Better, Format},
     report::{Column, Table},
     statistics::Estimate,
-    verdict::Verdict,
+    verdict::{Comparison, Verdict},
 };
 
 /// The kernels of one experiment, the best first.
@@ -112,7 +112,7 @@ impl Ranking {
                 (Some(own), Some((other, rival))) => {
                     let more = (rival.median != 0.0).then(|| ((own.median - rival.median) / rival.median).abs());
                     let is_first = before(own.median, rival.median);
-                    let comparison = found.compared(other, n).filter(|it| it.shift.coverage.is_some());
+                    let comparison = found.compared(other, n).filter(Comparison::is_known);
                     let verdict = match comparison.map(|it| it.verdict) {
                         None => Standing::Open,
                         Some(Verdict::Better) => Standing::Wins,

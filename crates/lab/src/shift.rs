@@ -143,6 +143,7 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
 fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     if from + to > COUNTED_PAIRS {
         let (n, m) = (from as f64, to as f64);
+        // The normal distribution tells nothing of one value beside many.
         return Some(of_normal(n * m / 2.0, n * m * (n + m + 1.0) / 12.0)).filter(|_| from.min(to) > 1);
     }
     // In how many orders of all values each number of pairs is in order. Of sets of i and j values: the greatest of all is of the first

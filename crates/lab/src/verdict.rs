@@ -62,29 +62,15 @@ pub enum Basis {
     Sets(usize, usize),
 }
 
-/// Fewer seeds than this, and nothing is told apart.
+/// Seeds of each column from which on two sets can be told apart: of three each even the clearest order is one of 20.
 pub const SEEDS_MIN: usize = 4;
-
-impl Basis {
-    /// It in words, with what is missing where too few seeds ran.
-    #[must_use]
-    pub fn words(self) -> String {
-        match self {
-            Self::Pairs(1) | Self::Sets(1, 1) => "one seed: not told apart from chance".into(),
-            Self::Sets(n, m) if n == m && n < SEEDS_MIN => format!("{n} seeds: a verdict needs {SEEDS_MIN}"),
-            Self::Pairs(n) => format!("{n} paired seeds"),
-            Self::Sets(n, m) if n == m => format!("{n} seeds each"),
-            Self::Sets(n, m) => format!("{n} and {m} seeds"),
-        }
-    }
-}
 
 /// A column beside another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// By how much its values are greater.
     pub shift: Shift,
-    /// What they were compared as.
+    /// The form in which they were compared.
     pub basis: Basis,
     /// What that is worth.
     pub verdict: Verdict,
@@ -110,6 +96,25 @@ impl Comparison {
         };
         Some(Self { shift, basis, verdict })
     }
+
+    /// Returns whether the seeds are enough for a verdict.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.shift.coverage.is_some()
+    }
+
+    /// Returns what was compared, in words, with what is missing where too few seeds ran.
+    #[must_use]
+    pub fn basis_words(&self) -> String {
+        match self.basis {
+            Basis::Pairs(1) | Basis::Sets(1, 1) => "one seed: not told apart from chance".into(),
+            Basis::Sets(n, m) if n == m && !self.is_known() => format!("{n} seeds: a verdict needs {SEEDS_MIN}"),
+            Basis::Sets(n, m) if !self.is_known() => format!("{n} and {m} seeds: too few for a verdict"),
+            Basis::Pairs(n) => format!("{n} paired seeds"),
+            Basis::Sets(n, m) if n == m => format!("{n} seeds each"),
+            Basis::Sets(n, m) => format!("{n} and {m} seeds"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -118,6 +123,10 @@ mod tests {
 
     fn samples(values: &[f64]) -> Vec<Sample> {
         (1..).zip(values).map(|(seed, value)| Sample { seed, value: *value }).collect()
+    }
+
+    fn compared(base: &[f64], own: &[f64]) -> Comparison {
+        Comparison::of(Better::Higher, &samples(base), &samples(own)).unwrap()
     }
 
     fn verdict(better: Better, base: &[f64], own: &[f64]) -> (Verdict, Basis) {
@@ -142,15 +151,25 @@ mod tests {
     #[test]
     fn one_seed_to_three_have_no_verdict_and_four_have_one_where_sets_lie_apart() {
         for n in 1..=3 {
-            let (verdict, basis) = verdict(Better::Higher, &SIX[..n], &[900.0, 901.0, 902.0][..n]);
-            assert_eq!(verdict, Verdict::NotToldApart);
+            let found = compared(&SIX[..n], &[900.0, 901.0, 902.0][..n]);
+            assert_eq!(found.verdict, Verdict::NotToldApart);
             let words =
                 ["one seed: not told apart from chance", "2 seeds: a verdict needs 4", "3 seeds: a verdict needs 4"];
-            assert_eq!(basis.words(), words[n - 1]);
+            assert_eq!(found.basis_words(), words[n - 1]);
         }
         let far = [900.0, 901.0, 902.0, 903.0];
         assert_eq!(verdict(Better::Higher, &SIX[..4], &far), (Verdict::Better, Basis::Sets(4, 4)));
         assert_eq!(verdict(Better::Higher, &SIX[..4], &[900.0, 901.0, 902.0, 35.0]).0, Verdict::NotToldApart);
+    }
+
+    #[test]
+    fn where_runs_failed_what_is_left_may_be_enough() {
+        // All five of one column are above all three of the other: 2 of 56 orders are as clear.
+        let (left, all) = ([900.0, 901.0, 902.0], &SIX[..5]);
+        let found = compared(&left, all);
+        assert_eq!((found.verdict, found.basis_words()), (Verdict::Worse, "3 and 5 seeds".into()));
+        let found = compared(&left, &all[..4]);
+        assert_eq!((found.is_known(), found.basis_words()), (false, "3 and 4 seeds: too few for a verdict".into()));
     }
 
     #[test]

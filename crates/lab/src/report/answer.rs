@@ -8,7 +8,7 @@ use super::text::{self, Heads};
 use super::{Show, Table, TableRow, percent::PercentRule};
 use crate::figure::Better;
 use crate::statistics::percent;
-use crate::verdict::{Basis, Comparison, SEEDS_MIN, Verdict};
+use crate::verdict::{Comparison, Verdict};
 use crate::words::counted;
 
 /// Lines of a screen: those of a terminal when it opens are 24 to 50, and 40 are what stays of a laptop's screen with a bar or two.
@@ -112,8 +112,12 @@ impl<'t> Answer<'t> {
             clauses.extend(self.counts(&comparisons));
         }
         let mut text = format!("{}.", clauses.join("; "));
-        let mut bases: Vec<String> = comparisons.iter().map(|(_, it)| basis(it)).collect();
-        bases.dedup();
+        let mut bases: Vec<String> = Vec::new();
+        for basis in comparisons.iter().map(|(_, it)| basis(it)) {
+            if !bases.contains(&basis) {
+                bases.push(basis);
+            }
+        }
         if let Some(first) = bases.first_mut() {
             first[..1].make_ascii_uppercase();
             text.push_str(&format!(" {}.", bases.join("; ")));
@@ -138,7 +142,7 @@ impl<'t> Answer<'t> {
         let change = self.change(from, median);
         let interval = self.interval(from, &it).map_or_else(String::new, |interval| format!(" ({interval})"));
         match it.verdict {
-            Verdict::NotToldApart if it.shift.coverage.is_some() => {
+            Verdict::NotToldApart if it.is_known() => {
                 format!("{name} is not told apart: {own}{beside}, {change}{interval}")
             }
             Verdict::NotToldApart => format!("{name} has {own}{beside}, {change}"),
@@ -149,7 +153,7 @@ impl<'t> Answer<'t> {
     /// How many columns are worth what, and which is best.
     fn counts(&self, comparisons: &[(usize, Comparison)]) -> Vec<String> {
         let Self { table, row, names } = self;
-        let is_known = comparisons.iter().any(|(_, it)| it.shift.coverage.is_some());
+        let is_known = comparisons.iter().any(|(_, it)| it.is_known());
         let count = |verdict: Verdict| comparisons.iter().filter(|(_, it)| it.verdict == verdict).count();
         let verdicts = [Verdict::Better, Verdict::Worse, Verdict::Other, Verdict::NotToldApart];
         let counted: Vec<String> = verdicts
@@ -305,13 +309,10 @@ fn spaced(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
 }
 
-/// What runs a verdict is of, and what to do where they are too few.
+/// The runs that a verdict is of, and what to do where they are too few.
 fn basis(it: &Comparison) -> String {
-    match it.basis {
-        Basis::Pairs(1) | Basis::Sets(1, 1) => format!("{} (--runs 10 tells)", it.basis.words()),
-        Basis::Sets(n, m) if n.min(m) < SEEDS_MIN => format!("{} (--runs 10 tells)", it.basis.words()),
-        basis => basis.words(),
-    }
+    let more = if it.is_known() { "" } else { " (--runs 10 tells)" };
+    format!("{}{more}", it.basis_words())
 }
 
 /// A change with as many decimals as somebody reads: none from 100 on, else one, or two below 1.

@@ -48,7 +48,7 @@ pub fn write(tables: &[&Table], out: &mut dyn io::Write) -> io::Result<()> {
             let count = value.map_or_else(String::new, |it| it.n.to_string());
             let (published, covered) =
                 (figure(cell.published.map(|it| it.value)), figure(value.and_then(|it| it.coverage)));
-            let known = row.comparison(n).filter(|it| it.shift.coverage.is_some());
+            let known = row.comparison(n).filter(|it| it.is_known());
             let verdict = known.map_or("", |it| it.verdict.word());
             let [from, to] = [known.map(|it| it.shift.low), known.map(|it| it.shift.high)].map(figure);
             let (group, name, unit, id) = (&row.group, &row.name, &row.unit, &column.id);

@@ -86,7 +86,7 @@ fn line(table: &Table, row: &TableRow, brackets: bool, show: Show, out: &mut Str
             let [low, high] = [value.low, value.high].map(|value| row.format.show(value));
             out.push_str(&format!("<br>{low} to {high}, {}", value.ends()));
         }
-        if let Some(it) = row.comparison(column).filter(|it| brackets && it.shift.coverage.is_some()) {
+        if let Some(it) = row.comparison(column).filter(|it| brackets && it.is_known()) {
             let [low, high] = [it.shift.low, it.shift.high].map(|value| row.format.show(value));
             out.push_str(&format!("<br>{}: by {low} to {high}", it.verdict.word()));
         }

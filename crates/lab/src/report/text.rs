@@ -208,9 +208,9 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
         ends.dedup();
         lines.push(faint(format!("  {}", ends.join("; ")), values().map(of).collect()));
     }
-    if brackets && comparisons.iter().flatten().any(|it| it.shift.coverage.is_some()) {
+    if brackets && comparisons.iter().flatten().any(|it| it.is_known()) {
         let of = |comparison: Option<Comparison>| {
-            let known = comparison.filter(|it| it.shift.coverage.is_some());
+            let known = comparison.filter(|it| it.is_known());
             known.map_or_else(Cell::default, |Comparison { shift, verdict, .. }| {
                 let word = if verdict.is_told_apart() { format!("{} ", verdict.word()) } else { String::new() };
                 Cell::new(word + &interval(shift.low, shift.high), tone(verdict))
