@@ -235,6 +235,12 @@ pub fn write(runs: &[RunSeries], out: &mut dyn io::Write) -> io::Result<()> {
 /// No moment is later, s: 317 years, which as ns fit into 64 bits.
 const SECONDS_MAX: f64 = 1e10;
 
+/// Returns whether a text is of a series. Empty lines may stand before it.
+#[must_use]
+pub fn is_it(text: &str) -> bool {
+    text.trim_start().starts_with(HEADING)
+}
+
 /// Reads what [`write()`] wrote. A last moment that lacks counters, since its writer was stopped, is left out.
 ///
 /// # Errors

@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     for path in &arguments.files {
         let (name, text) = saved::text(path)?;
         let told = |why: String| End::Usage(format!("{}: {why}", path.display()));
-        if text.starts_with(series::HEADING) {
+        if series::is_it(&text) {
             let file = path.display().to_string();
             let runs = series::read(&file, &text).map_err(|wrong| End::Usage(wrong.to_string()))?;
             found.push((name, Saved::Series(runs)));

@@ -7,7 +7,7 @@ use super::usage::{MemoryUse, Usage};
 use crate::counters;
 use crate::recordings::Wrong;
 use crate::report::{Table, saved};
-use crate::series::{self, HEADING, Point, RunSeries, Series};
+use crate::series::{self, Point, RunSeries, Series};
 use crate::system::difference;
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
@@ -27,7 +27,7 @@ pub fn is_it(text: &str) -> bool {
     };
     // What `sadf -j` writes is JSON, too.
     let is_of_sysstat = text.chars().take(200).collect::<String>().contains("\"sysstat\"");
-    (is_json && !is_of_sysstat) || text.starts_with(HEADING)
+    (is_json && !is_of_sysstat) || series::is_it(text)
 }
 
 /// Everybody whom a text tells of: the columns of a report as JSON, or of a list of reports, the runs of a series as CSV.
@@ -35,7 +35,7 @@ pub fn is_it(text: &str) -> bool {
 /// # Errors
 /// What is wrong in it.
 pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
-    if text.starts_with(HEADING) {
+    if series::is_it(text) {
         return of_series(file, text);
     }
     let tables = saved::read_all(text).map_err(|why| Wrong::of(file, why))?;
@@ -413,6 +413,7 @@ fn of_series(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::series::HEADING;
 
     #[test]
     fn a_report_has_a_patient_for_each_column() {
@@ -517,6 +518,8 @@ mod tests {
         assert!(wrong("").starts_with("f: expected the JSON of"));
         assert!(wrong("{").contains("but it is not JSON: "));
         assert!(wrong("{}").contains("missing field `schema`"));
+        // An empty line before it, as at the start of a pasted text, is no line of it.
+        assert!(wrong(&format!("\n{HEADING}")).contains("without a line") && is_it(&format!("\n{HEADING}\n")));
         assert!(wrong(HEADING).contains("without a line"));
         assert!(wrong(&format!("{HEADING}\nk,1,x,pgfree,1,\n")).starts_with("f:2: "));
         assert!(wrong(&format!("{HEADING}\nk,1,1.0,pgfree,-1,\n")).contains("expected a whole number"));
