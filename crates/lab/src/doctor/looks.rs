@@ -96,6 +96,7 @@ impl Looks {
             signs.processes = largest_first(all.map(|process| (process.name.clone(), kib(process.rss_kib))));
         }
         signs.log = self.log.clone().map(Arc::new);
+        signs.settings = self.settings();
         signs
     }
 
@@ -256,9 +257,8 @@ impl Looks {
         least.map(|kib| kib.map(|kib| kib / PAGE_KIB))
     }
 
-    /// Sysctls that were told, by name.
-    #[must_use]
-    pub fn sysctls(&self) -> BTreeMap<String, String> {
+    /// Returns the settings that were told; of one that was told twice the last.
+    fn settings(&self) -> BTreeMap<String, String> {
         self.sysctls.iter().flat_map(|look| look.values.clone()).collect()
     }
 }

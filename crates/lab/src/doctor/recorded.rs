@@ -112,6 +112,7 @@ fn complement(signs: &mut Signs, moment: Signs) {
     signs.slabs = moment.slabs;
     signs.processes = moment.processes;
     signs.log = moment.log;
+    signs.settings = moment.settings;
     signs.assumed.extend(moment.assumed);
     signs.missing.extend(moment.missing);
 }
@@ -462,6 +463,26 @@ mod tests {
         // Who scans next to nothing does not scan in vain.
         let (causes, unasked) = found(&patient("s", &text(1), None).unwrap().signs);
         assert!(!causes.contains(&"direct-in-vain") && !unasked.contains(&"direct-in-vain"), "{unasked:?}");
+    }
+
+    #[test]
+    fn a_setting_that_is_given_beside_a_recording_is_told_with_what_is_found() {
+        let heading =
+            "procs ---memory--\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+        let line = " 1  1 900000 100000 1000 3000000 900 900 9 9 1 1 1 1 1 97 0\n";
+        let text = [heading, line, line].concat();
+        let step = |swappiness: &str| {
+            let read = |file: &str, text: &str| formats::read(file, text, None).unwrap();
+            let sysctl = format!("vm.swappiness = {swappiness}\n");
+            let all = patients(vec![read("v", &text), read("s", &sysctl)], None, None).unwrap();
+            let [patient] = all.as_slice() else { panic!("{all:?}") };
+            let finding = Diagnosis::of(&patient.signs).findings.into_iter().find(|it| it.cause == "swap-beside-cache");
+            let finding = finding.unwrap();
+            assert!(finding.sentence.contains(&format!("vm.swappiness is {swappiness}")), "{}", finding.sentence);
+            finding.next[0].show()
+        };
+        assert!(step("100").starts_with("set vm.swappiness (now 100) to 60 or less"), "{}", step("100"));
+        assert!(!step("5").contains("swappiness"), "it is low already: {}", step("5"));
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod swap;
 pub mod kernel_log;
 pub mod memory_use;
 
+pub use swap::SWAPPINESS_LOW;
+
 use super::signs::{Disk, FileSystem, Missing, OutOfMemory, Scan, Signs, Zone, need};
 use super::{Figure, Finding, Weight};
 use engine::memory::PAGEBLOCK_ORDER;
@@ -462,7 +464,8 @@ fn since_start(signs: &Signs) -> Said {
         (come, left) => format!("; {} left for swap and {} came back", pages(left), pages(come)),
     });
     let sentence = format!(
-        "Since this computer was started {}{}. When, and how fast, one copy of /proc/vmstat does not tell: a second one some time later,          given behind the first with --seconds, does.",
+        "Since this computer was started {}{}. When, and how fast, one copy of /proc/vmstat does not tell: a second one some time later, \
+         given behind the first with --seconds, does.",
         reclaim.trim_end_matches(','),
         swap.unwrap_or_default()
     );

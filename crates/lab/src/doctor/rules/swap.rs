@@ -19,7 +19,7 @@ pub const CACHE_SMALL_MAX: f64 = 10.0;
 const CACHE_LASTS_S: f64 = 60.0;
 
 /// `vm.swappiness` up to which it asks for files first in any case.
-const SWAPPINESS_LOW: f64 = 10.0;
+pub const SWAPPINESS_LOW: f64 = 10.0;
 
 /// Pages that come and go between memory and swap.
 struct Exchange {
