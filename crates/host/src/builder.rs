@@ -1,4 +1,4 @@
-//! What a memory is made of: the settings, checked, and the machine and the engine that come of them.
+//! The settings of a memory, checked, and the machine and the engine that they make.
 
 use crate::error::Error;
 use crate::kernel;
@@ -17,7 +17,7 @@ use machine::PAGE_BYTES;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Which kernel a memory runs.
+/// The kernel that a memory runs.
 #[derive(Clone, Debug)]
 enum WantedKernel {
     Default,
@@ -25,7 +25,7 @@ enum WantedKernel {
     Given(Box<Kernel>),
 }
 
-/// Where the swap file lies.
+/// The place of the swap file.
 #[derive(Clone, Debug)]
 enum SwapPlace {
     /// Without a name; by default where temporary files are that outlive a restart.

@@ -1,4 +1,4 @@
-//! What an application can be told.
+//! Errors that an application can get.
 
 use crate::machine::SwapFileError;
 use engine::lru::policy::multigen::command::CommandError;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Pages of the largest file or region: 16 TiB, less what keeps numbers of pages, rounded up, within 32 bits.
 pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 
-/// Why something failed. Each names what the caller can act on: which file, which byte, why.
+/// The reason for a failure. Each names what the caller can act on: the file, the byte, the cause.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -28,41 +28,41 @@ pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 pub enum Error {
     /// A file could not be opened, created, looked at, or given its length.
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What was tried: a verb.
+        /// The attempt: a verb.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A page of a file could not be read.
     Read {
-        /// Which file.
+        /// The file.
         path: Arc<Path>,
         /// First byte of the page.
         offset: u64,
-        /// Why.
+        /// The cause.
         source: IoError,
     },
     /// Pages of a file could not be written since this handle was last told, or, of a write, lately. They stay in memory,
     /// dirty, and are written again later, if the kernel has `writeback.write_failure = "keep-dirty"` as `highwater` does;
     /// else they are dropped.
     Write {
-        /// Which file.
+        /// The file.
         path: Arc<Path>,
         /// First byte of the last of them.
         offset: u64,
-        /// Why.
+        /// The cause.
         source: IoError,
     },
     /// The handle was opened for reading only.
     ReadOnly {
-        /// Which file.
+        /// The file.
         path: Arc<Path>,
     },
     /// A page lies after the end of its file or region.
     OutOfRange {
-        /// Which page.
+        /// The number of the page.
         page: u64,
         /// Pages that there are.
         pages: u64,
@@ -71,7 +71,7 @@ pub enum Error {
     OutOfBytes {
         /// First byte.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
         /// Bytes that there are.
         len: u64,
@@ -90,22 +90,22 @@ pub enum Error {
     SwapRead {
         /// Its slot.
         slot: u32,
-        /// Why.
+        /// The cause.
         source: IoError,
     },
     /// A page has [`engine::memory::READERS_MAX`] (16383) guards for reading already, which is as many as can be.
     TooManyReaders {
-        /// Which page, of its file or region.
+        /// The number of the page in its file or region.
         page: u64,
     },
     /// All memory is in use, and none can be made free: swap is full, or what is dirty cannot be written.
     OutOfMemory {
-        /// How it stands, in words.
+        /// The state, in words.
         state: String,
     },
     /// The swap file cannot be used.
     Swap(SwapFileError),
-    /// What the builder was told makes no memory: too little, too much, or a kernel file with a mistake.
+    /// The builder's settings make no memory: too little, too much, or a kernel file with a mistake.
     Builder(String),
     /// A text for [`Memory::lru_gen_command`](crate::Memory::lru_gen_command) holds something that is no command, or one that was
     /// refused.

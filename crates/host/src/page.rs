@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A page of zeroes, for pages of a region that nobody has written.
 static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
-/// Whose page it is that a guard for reading gives back when it is dropped, if no hazard pointer holds it.
+/// The owner of the page that a guard for reading gives back when it is dropped, if no hazard pointer holds it.
 #[derive(Clone, Copy)]
 enum ReadOf {
     File,
@@ -144,7 +144,7 @@ pub struct PageWrite<'a> {
     of: WriteOf<'a>,
 }
 
-/// Whose page it is that a guard for writing gives back when it is dropped.
+/// The owner of the page that a guard for writing gives back when it is dropped.
 #[derive(Clone, Copy)]
 enum WriteOf<'a> {
     File(&'a Arc<Cached<Host>>, PinnedForWrite),

@@ -1,4 +1,4 @@
-//! Who receives finished requests for an engine: the engine, through one handle for each CPU.
+//! The receiver of finished requests for an engine: the engine, through one handle for each CPU.
 
 use crate::machine::Host;
 use crossbeam_utils::CachePadded;

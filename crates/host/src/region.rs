@@ -43,7 +43,7 @@ impl Region {
         self.bytes
     }
 
-    /// Has it no bytes?
+    /// Returns whether it has no bytes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes == 0

@@ -1,4 +1,4 @@
-//! What the handles of a memory share: the engine, the machine under it, and the tasks of both.
+//! The state that the handles of a memory share: the engine, the machine under it, and the tasks of both.
 
 use crate::error::Error;
 use crate::file::Table;
@@ -22,7 +22,7 @@ pub(crate) const FIRST_DEVICE: DeviceId = DeviceId(0);
 /// Files lie where the system puts them: the engine has no blocks to give.
 pub(crate) const FILES_LAYOUT: DeviceLayout = DeviceLayout { file_blocks: 0..0 };
 
-/// What handles share.
+/// The state that handles share.
 pub(crate) struct Shared {
     /// Not that of any other memory of the process.
     number: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     pub files: Table,
     /// Kswapd and the flushers.
     kernel_tasks: Mutex<Vec<TaskId>>,
-    /// What the engine calls the real devices, which the system numbers.
+    /// The engine's numbers of the real devices, by those of the system.
     backings: Mutex<BTreeMap<u64, DeviceId>>,
     /// Pages that were given back to the system.
     pub balloon: Mutex<Vec<FrameNumber>>,
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub late_errors: Mutex<Vec<Error>>,
 }
 
-/// What the engine keeps for a thread, with the number of the memory: how much the thread has dirtied since its last
+/// The engine's state of a thread, with the number of the memory: how much the thread has dirtied since its last
 /// pause. The memory used last comes first. A thread that uses more than eight memories may miss a pause that was
 /// due.
 // Nothing that is dropped: a thread may use a memory until its last value is gone.
@@ -67,7 +67,7 @@ thread_local! {
     static TASKS: RefCell<Tasks> = RefCell::new(Tasks(std::array::from_fn(|_| (0, Task::user()))));
 }
 
-/// What a memory is put together from.
+/// The parts of a memory.
 pub(crate) struct Parts {
     pub engine: Arc<Engine<Host>>,
     pub receivers: Vec<Arc<dyn Completions + Send + Sync>>,
@@ -117,7 +117,7 @@ impl Shared {
         if self.is_shut_down.load(Ordering::Acquire) { Err(Error::ShutDown) } else { Ok(()) }
     }
 
-    /// What the engine calls the device that a file lies on: each has dirty limits and a flusher of its own. Files of a device
+    /// Returns the engine's number of the device that a file lies on: each has dirty limits and a flusher of its own. Files of a device
     /// count to the first one where there are too many, and where the system has no thread for another flusher.
     pub fn backing_of(&self, metadata: &Metadata) -> DeviceId {
         let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };

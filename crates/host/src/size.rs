@@ -1,4 +1,4 @@
-//! How large a memory may be.
+//! The size of a memory.
 
 use crate::error::Error;
 use machine::PAGE_BYTES;

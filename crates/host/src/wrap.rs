@@ -1,4 +1,4 @@
-//! What is put in front of whatever carries requests out: nothing, but for tests.
+//! The layer in front of whatever carries requests out: nothing, but for tests.
 
 use crate::machine::disk::backend::Backend;
 use crate::machine::{Checks, Host};
@@ -6,14 +6,14 @@ use machine::DeviceId;
 use std::fmt;
 use std::sync::Arc;
 
-/// What is put in front of whatever carries requests out.
+/// The layer in front of whatever carries requests out.
 #[derive(Clone)]
 pub(crate) struct Wrap(Arc<WrapBackend>);
 
 type WrapBackend = dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync;
 
 impl Wrap {
-    /// What `wrap` makes of it.
+    /// Makes a layer of a function.
     pub fn new(wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
         Self(Arc::new(wrap))
     }

@@ -473,7 +473,7 @@ fn within_a_minute<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static)
     done.recv_timeout(Duration::from_secs(60)).expect("it waits for ever")
 }
 
-/// What is no file is refused, and by its name; also where a file is replaced by a pipe while it is opened.
+/// A path that is no file is refused, and by its name; also where a file is replaced by a pipe while it is opened.
 #[test]
 fn an_open_never_waits_for_the_other_end_of_a_pipe() {
     let folder = folder();

@@ -32,7 +32,7 @@ fn declared<'a>(line: &'a str, words: &str) -> Option<&'a str> {
     Some(&rest[..rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())])
 }
 
-/// What stands between backticks in the first cells of the page's tables.
+/// Returns the words between backticks in the first cells of the page's tables.
 fn listed(page: &str) -> BTreeSet<String> {
     let first_cells = page.lines().filter(|line| line.starts_with("| `")).map(|line| line.split('|').nth(1).unwrap());
     first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()

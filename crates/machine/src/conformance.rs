@@ -21,7 +21,7 @@ const NEVER: Nanos = Nanos::from_secs(30);
 /// Long enough that a task that sleeps for it is asleep when another looks.
 const SHORT: Nanos = Nanos::from_millis(20);
 
-/// What a task of a test does.
+/// The work of a task of a test.
 pub type Act<G> = fn(&<G as Ground>::Machine, &Stage<<G as Ground>::Machine>);
 
 /// Gives the suite machines with CPUs, a device and memory.
@@ -41,7 +41,7 @@ pub trait Ground: Sized {
 /// A request and how it ended.
 type Finished = (Request, Result<(), IoError>);
 
-/// What the tasks of one test share.
+/// The state that the tasks of one test share.
 pub struct Stage<M: Machine> {
     count: M::Lock<u64>,
     other: M::Lock<u64>,

@@ -15,7 +15,7 @@ pub enum Operation {
 /// Consecutive blocks of one device, and the frames that they are read into or written from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Which device.
+    /// The device.
     pub device: DeviceId,
     /// Read or write.
     pub operation: Operation,
@@ -23,11 +23,11 @@ pub struct Request {
     pub block: u64,
     /// One frame for each block, in block order; never empty.
     pub frames: Vec<FrameNumber>,
-    /// Does a task wait for it (every read, and writes of `sync`)? Elevators treat others as background.
+    /// True where a task waits for it (every read, and writes of `sync`). Elevators treat others as background.
     pub is_sync: bool,
 }
 
-/// Why a request failed.
+/// The reason for which a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoError {
     /// The device reported an error.
@@ -36,7 +36,7 @@ pub enum IoError {
     NoSpace,
     /// A read ended before the contents did: somebody else made the file shorter.
     Truncated,
-    /// What was read is not what was last read, or written, there.
+    /// The contents differ from what was last read, or written, there.
     Checksum,
     /// The operating system reported an error by its number (`errno`).
     Os(i32),

@@ -1,4 +1,4 @@
-//! Where CPU time goes.
+//! Functions of which CPU time is told.
 
 /// A function under whose kernel name a profile shows the time spent in it. The names are those of
 /// the 3.10 era.

@@ -20,10 +20,10 @@ pub trait Hazards: 'static {
     where
         Self: 'a;
 
-    /// Have tasks hazard pointers? Otherwise nothing is ever published.
+    /// Returns whether tasks have hazard pointers. Otherwise nothing is ever published.
     fn are_on(&self) -> bool;
 
-    /// Is this read of the calling task one of those that are counted for all? One in [`READS_PER_COUNT`], by chance, so that
+    /// Returns whether this read of the calling task is counted for all. One in [`READS_PER_COUNT`] is, by chance, so that
     /// counting costs little.
     fn counts_read(&self) -> bool;
 

@@ -40,7 +40,7 @@ pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Ord
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
-/// What the engine needs from the ground under it.
+/// The ground that the engine needs under it.
 ///
 /// All methods may be called by any task; those marked *may sleep* must not be called while a
 /// [`Lock`] or a [`PerCpu`] slot is held, nor from a completion.
@@ -108,14 +108,14 @@ pub trait Machine: Sized + 'static {
     /// *May sleep.* Sleeps for `time`; only a kill of the calling task ends it earlier.
     fn pause(&self, time: Nanos);
 
-    /// Has the calling task been told to end? Loops that wait ask it after every wait, so that a
+    /// Returns whether the calling task has been told to end. Loops that wait ask it after every wait, so that a
     /// machine can be stopped: a killed task returns from every wait at once.
     fn is_killed(&self) -> bool;
 
     /// The calling task does `n` times the work `step` now. Free on real machines.
     fn spend(&self, step: Step, n: u32);
 
-    /// The same, for work on the bytes or descriptors of `frame` and others of its node: dearer where that is not the node of
+    /// Spends CPU time on a step, for work on the bytes or descriptors of `frame` and its node: dearer where that is not the node of
     /// the caller's CPU.
     #[inline]
     fn spend_on(&self, step: Step, _frame: FrameNumber, n: u32) {
@@ -129,7 +129,7 @@ pub trait Machine: Sized + 'static {
     /// are interrupted anyway.
     fn cond_resched(&self);
 
-    /// Is somebody else to have the caller's CPU as soon as it may be taken away? Then [`Machine::cond_resched`] gives it up. False
+    /// Returns whether somebody else is to have the caller's CPU. Then [`Machine::cond_resched`] gives it up. False
     /// where tasks are interrupted anyway.
     #[doc(alias = "need_resched")]
     fn is_resched_due(&self) -> bool {
@@ -164,10 +164,10 @@ pub trait Machine: Sized + 'static {
     /// comes back through [`Completions::complete`].
     fn submit(&self, request: Request);
 
-    /// Is the device's queue for `operation` fuller than its congestion threshold?
+    /// Returns whether the device's queue for `operation` is fuller than its congestion threshold.
     fn is_congested(&self, device: DeviceId, operation: Operation) -> bool;
 
-    /// Is any device's?
+    /// Returns whether the queue of any device for `operation` is.
     fn is_any_congested(&self, operation: Operation) -> bool;
 
     /// The queue that is woken whenever some device's queue stops being congested.

@@ -2,7 +2,7 @@
 
 use std::ops::DerefMut;
 
-/// What a lock protects. The class, not the call site, says how it nests ([`LockClass::rank`]) and
+/// The data that a lock protects. The class, not the call site, says how it nests ([`LockClass::rank`]) and
 /// whether interrupts are off while it is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -36,13 +36,13 @@ impl LockClass {
         self as u8
     }
 
-    /// May a task take it that holds a slot of a [`PerCpu`]?
+    /// Returns whether a task may take it that holds a slot of a [`PerCpu`].
     #[must_use]
     pub const fn may_be_taken_in_slot(self) -> bool {
         matches!(self, Self::Lru | Self::Zone | Self::Other)
     }
 
-    /// Are interrupts off on the holder's CPU, and on a CPU that spins for the lock?
+    /// Returns whether interrupts are off on the holder's CPU, and on a CPU that spins for the lock.
     #[must_use]
     pub const fn interrupts_off(self) -> bool {
         matches!(self, Self::Table | Self::IPages | Self::Lru | Self::Zone)
@@ -78,7 +78,7 @@ pub trait Lock<T> {
     /// Takes the lock if nobody holds it.
     fn try_lock(&self) -> Option<Self::Guard<'_>>;
 
-    /// Does somebody wait for the lock while it is held? False where that cannot be told.
+    /// Returns whether somebody waits for the lock while it is held. False where that cannot be told.
     #[doc(alias = "spin_is_contended")]
     fn is_contended(&self) -> bool {
         false

@@ -1,8 +1,8 @@
-//! What tasks say of their waits for memory: for machines that keep records, and free on all others.
+//! Notes of tasks on their waits for memory: for machines that keep records, and free on all others.
 
 use crate::{DeviceId, Machine, Nanos, Order};
 
-/// What became of the pages that a reclaim looked at: why each that stayed was not freed.
+/// The fates of the pages that a reclaim looked at: why each that stayed was not freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
     /// Freed.
@@ -43,7 +43,7 @@ impl Met {
     }
 }
 
-/// What a request did itself to get its pages.
+/// The work of a request to get its pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Direct reclaims.
@@ -56,31 +56,31 @@ pub struct Work {
     pub freed: u64,
     /// The priority that the last of them came to: 12 looks at a 4096th of each list, 0 at all of it.
     pub priority: u32,
-    /// What they met.
+    /// The fates of the pages that it met.
     pub met: Met,
 }
 
 /// A request for memory that took the slow path, at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRequest {
-    /// When it came to the slow path.
+    /// The time at which it came to the slow path.
     pub began: Nanos,
     /// Its order.
     pub order: Order,
-    /// What it may do, in words: `movable, wait, io, fs`.
+    /// Its rights, in words: `movable, wait, io, fs`.
     pub gfp: String,
     /// The zone that it looked at first.
     pub zone: String,
-    /// Was it served?
+    /// True where it was served.
     pub is_served: bool,
-    /// What was done for it.
+    /// The work that was done for it.
     pub work: Work,
 }
 
 /// A writer that was held back, at the end of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
-    /// When it began.
+    /// The time at which it began.
     pub began: Nanos,
     /// The device that it writes to.
     pub device: DeviceId,
@@ -90,7 +90,7 @@ pub struct HeldBack {
     pub limit_pages: u64,
 }
 
-/// What a task says.
+/// The note of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// It had to make room for a request, or waited for others to.
@@ -99,7 +99,7 @@ pub enum Note {
     HeldBack(HeldBack),
 }
 
-/// Why a task sleeps: what the code that sleeps waits for.
+/// The reason for which a task sleeps: what the code that sleeps waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WaitReason {
     /// A page lock that another has.

@@ -1,4 +1,4 @@
-//! What costs CPU time.
+//! Steps that cost CPU time.
 
 /// Declares the steps, each once: what it is, and its name in a cost table, in snake_case.
 macro_rules! steps {
@@ -23,7 +23,7 @@ macro_rules! steps {
                 }
             }
 
-            /// What the step is.
+            /// Returns the meaning of the step.
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self {

@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// How a part of a file is going to be used (`posix_fadvise`).
+/// The way in which a part of a file is going to be used (`posix_fadvise`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// Nothing special: what looks sequential is read ahead.
@@ -58,7 +58,7 @@ pub struct File {
     is_writable: bool,
     seen_failures: AtomicU32,
     state: Mutex<ReadState>,
-    /// Is it read here and there? Then nobody asks for its state.
+    /// True where it is read here and there. Then nobody asks for its state.
     is_random: AtomicBool,
 }
 
@@ -92,7 +92,7 @@ impl File {
         self.cached().length()
     }
 
-    /// Is it empty?
+    /// Returns whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -23,7 +23,7 @@ pub(crate) struct OpenFile {
     pub(super) is_writable: bool,
     /// Failed writes that some handle was told of.
     pub(super) told: AtomicU32,
-    /// Has it a length that can be set? A block device has not.
+    /// True where its length can be set. That of a block device cannot.
     pub(super) is_regular: bool,
     /// Held for writing by whoever sets the length in the system, and shared by writes that make the file longer: what
     /// they write must not be cut off before the file is as long here.
@@ -35,7 +35,7 @@ pub(crate) struct OpenFile {
     cutting: Mutex<()>,
     /// Its syncs.
     pub(super) rounds: Rounds,
-    /// Whether it is locked against other processes. Held while it is being locked.
+    /// True where it is locked against other processes. Held while it is being locked.
     is_locked: Mutex<bool>,
     /// Nobody may take it for a swap file meanwhile, or write it from another memory.
     _in_use: InUse,
@@ -161,7 +161,7 @@ impl OpenFile {
     }
 }
 
-/// How long a file that is locked is tried again: a process that was killed has its locks until the system has ended the last
+/// Time for which a file that is locked is tried again: a process that was killed has its locks until the system has ended the last
 /// request that it had under way.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 

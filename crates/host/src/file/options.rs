@@ -1,4 +1,4 @@
-//! How a file is opened.
+//! Options to open a file.
 
 use super::{File, OpenFile};
 use crate::error::Error;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// How a file is opened, in the manner of [`std::fs::OpenOptions`].
+/// Options to open a file, in the manner of [`std::fs::OpenOptions`].
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -161,7 +161,7 @@ impl OpenOptions {
     }
 }
 
-/// Is it something that has pages?
+/// Checks that it is something that has pages.
 fn check_kind(metadata: &std::fs::Metadata) -> io::Result<()> {
     if metadata.is_file() || metadata.file_type().is_block_device() {
         return Ok(());

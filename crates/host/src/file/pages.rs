@@ -15,7 +15,7 @@ thread_local! {
     static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
 }
 
-/// Is this another page than the thread's last?
+/// Returns whether this is another page than the thread's last.
 #[inline]
 fn is_new_use(file: u32, page: u32) -> bool {
     LAST_USED.replace((file, page)) != (file, page)
@@ -113,7 +113,7 @@ impl File {
         pinned.map(|(frame, hazard)| PageRead::of_open(engine, frame, hazard))
     }
 
-    /// The same by any hazard pointer that the thread has left.
+    /// Pins a page by any hazard pointer that the thread has left.
     #[cold]
     #[inline(never)]
     fn pin_open_slowly(&self, page: usize) -> Option<(FrameNumber, HazardPointer<'_>)> {

@@ -8,7 +8,7 @@ use machine::PAGE_BYTES;
 use std::io;
 use std::ops::Range;
 
-/// Where a read of a batch goes, and from which byte of the file on it is.
+/// The destination of a read of a batch, and the byte of the file from which on it is.
 type Wanted<'a> = (&'a mut [u8], u64);
 
 /// Pages that a batch of reads has in flight at most, but for a single read that is larger.

@@ -23,7 +23,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Who is about to run a round waits for others no longer than this.
+/// Longest time for which the leader of a round waits for others.
 const GATHERING_MAX: Duration = Duration::from_millis(1);
 
 /// The rounds of one file.
@@ -41,17 +41,17 @@ struct State {
     begun: u64,
     /// As many as have begun, or one fewer.
     ended: u64,
-    /// Does somebody run a round, or is about to?
+    /// True while somebody runs a round, or is about to.
     has_leader: bool,
-    /// Does he wait for others?
+    /// True while the leader waits for others.
     is_gathering: bool,
-    /// How many wait for the next one.
+    /// The number of those that wait for the next one.
     waiting: u32,
-    /// How many are expected to.
+    /// The number of those that are expected to.
     expected: u32,
-    /// How long the last one took.
+    /// The length of the last one.
     took: Duration,
-    /// Does one of them want all that the system knows of the file to be durable?
+    /// True where one of them wants all that the system knows of the file to be durable.
     wants_all: bool,
 }
 
@@ -127,7 +127,7 @@ impl Drop for Round<'_> {
 const OWN_PAGES_MAX: u32 = 8;
 
 thread_local! {
-    /// What this thread wrote last: pages of a file, by its number.
+    /// The pages that this thread wrote last, with the number of their file.
     static LAST_WRITTEN: Cell<(u32, u32, u32)> = const { Cell::new((u32::MAX, 0, 0)) };
 }
 

@@ -50,7 +50,7 @@ fn advise_huge<T>(addresses: Range<*const T>, advice: libc::c_int) {
     }
 }
 
-/// How the system is to keep the memory of frames.
+/// The way in which the system keeps the memory of frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Backing {
     /// Never in the system's own swap.
@@ -72,7 +72,7 @@ pub struct Arena {
     /// Frames that there is address space for.
     frames_max: u32,
     has_huge_pages: bool,
-    /// Is its memory kept out of the system's swap?
+    /// True where its memory is kept out of the system's swap.
     is_locked: bool,
     /// Held while `frames` changes.
     resizing: Mutex<()>,
@@ -147,7 +147,7 @@ impl Arena {
         self.frames_max
     }
 
-    /// Does the system back the arena with huge pages where it has some, as was wanted?
+    /// Returns whether the system backs the arena with huge pages where it has some, as was wanted.
     #[must_use]
     pub const fn has_huge_pages(&self) -> bool {
         self.has_huge_pages
@@ -234,7 +234,7 @@ impl Arena {
         unsafe { self.base.add(frame.index() * PAGE_BYTES).as_ptr() }
     }
 
-    /// Where frame 0 lies, for as long as the arena is there.
+    /// Returns the address of frame 0, for as long as the arena is there.
     pub(super) const fn first_frame(&self) -> FirstFrame {
         FirstFrame(self.base)
     }
@@ -406,7 +406,7 @@ fn assert_within(offset: usize, bytes: usize) {
     assert!(fits, "{bytes} bytes at byte {offset} of a frame of {PAGE_BYTES}");
 }
 
-/// Where frame 0 of an arena lies.
+/// The address of frame 0 of an arena.
 #[derive(Clone, Copy)]
 pub(super) struct FirstFrame(NonNull<u8>);
 
@@ -416,7 +416,7 @@ unsafe impl Send for FirstFrame {}
 unsafe impl Sync for FirstFrame {}
 
 impl FirstFrame {
-    /// Where the bytes of a frame lie, for as long as the arena is there. Not checked: the frame is there if the caller
+    /// Returns the address of a frame, for as long as the arena is there. Not checked: the frame is there if the caller
     /// holds it.
     #[inline(always)]
     pub(super) fn bytes(self, frame: FrameNumber) -> *mut [u8; PAGE_BYTES] {
@@ -451,7 +451,7 @@ impl Run<'_> {
         self.0.iov_len = self.0.iov_len.min(bytes);
     }
 
-    /// The same memory, for as long as the caller answers for it.
+    /// Returns the memory, for as long as the caller answers for it.
     ///
     /// # Safety
     /// The arena must live while the run is used.

@@ -1,21 +1,21 @@
-//! What a machine is made of.
+//! The parts of a machine.
 
 use std::thread;
 
-/// What a [`super::Host`] is made of. [`Config::new`] gives defaults that fit the computer.
+/// The parts of a [`super::Host`]. [`Config::new`] gives defaults that fit the computer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Frames of 4 KiB, at the start.
     pub frames: u32,
     /// Frames that there is address space for, so that the arena can grow to them. Default: `frames`.
     pub frames_max: u32,
-    /// Is the memory of frames kept out of the system's swap? Default: no.
+    /// Keeps the memory of frames out of the system's swap. Default: no.
     pub lock_memory: bool,
-    /// Is the memory of frames to be in huge pages of the system? Default: yes, as far as it grants them.
+    /// Puts the memory of frames into huge pages of the system. Default: yes, as far as it grants them.
     pub huge_pages: bool,
     /// Slots of each per-CPU value. Default: the CPUs that the process may use, at least 2.
     pub shards: usize,
-    /// How requests that nobody waits for in place reach the disk. Default: [`Io::Auto`].
+    /// The way to the disk of requests that nobody waits for in place. Default: [`Io::Auto`].
     pub io: Io,
     /// Requests of one direction that a device holds; more wait in `submit`. Default: 256.
     pub queue_depth: u32,
@@ -23,11 +23,11 @@ pub struct Config {
     ///
     /// Its submitter waits for such a read anyway. Larger ones are readahead, of which only the beginning is waited for.
     pub inline_pages_max: usize,
-    /// Are blocks that are read compared with what was read or written there before? Default: no.
+    /// Compares blocks that are read with what was read or written there before. Default: no.
     pub checksums: bool,
     /// Threads that carry out requests where io_uring does not. Default: 4.
     pub io_threads: usize,
-    /// May threads publish what they read in hazard pointers, where the system permits that? Default: yes.
+    /// Lets threads publish what they read in hazard pointers, where the system permits that. Default: yes.
     pub hazard_pointers: bool,
 }
 
@@ -51,7 +51,7 @@ impl Config {
     }
 }
 
-/// How requests reach the disk.
+/// The way in which requests reach the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Io {
     /// Through io_uring where the system permits it, through threads where not: then there is a notice.

@@ -44,9 +44,9 @@ pub struct HazardPointer<'a>(&'a AtomicU32);
 /// The hazard pointers of one machine; clones are the same ones.
 #[derive(Clone)]
 pub struct Hazards {
-    /// Which machine, of all that this process ever had; 0 is none. Here, since a hit looks at no more of it.
+    /// The number of the machine, of all that this process ever had; 0 is none. Here, since a hit looks at no more of it.
     id: u64,
-    /// Are there any? Here for the same reason.
+    /// True where there are any. Here for the same reason.
     is_on: bool,
     table: Arc<Table>,
 }
@@ -90,7 +90,7 @@ impl Drop for Owned {
     }
 }
 
-/// Is nothing published there? Another thread may have taken it back: what it did before comes before what is published next.
+/// Returns whether nothing is published there. Another thread may have taken it back: what it did before comes before the next publication.
 #[inline(always)]
 fn is_free(pointer: &AtomicU32) -> bool {
     pointer.load(Ordering::Acquire) == 0
@@ -188,7 +188,7 @@ impl machine::Hazards for Hazards {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Has the system interrupt all CPUs that run this process, or waits until somebody else has had, since this was called.
+    /// Interrupts all CPUs that run this process, or waits until somebody else has done so, since this was called.
     fn barrier(&self) {
         if !self.are_on() {
             return;

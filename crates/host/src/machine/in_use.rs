@@ -1,4 +1,4 @@
-//! What this process uses each file as: one that swap goes to is nobody's data, and one with data is nobody's swap.
+//! The use that this process makes of each file: one that swap goes to is nobody's data, and one with data is nobody's swap.
 //!
 //! Other processes are kept out of a swap file by its lock; against one's own process a lock does nothing.
 
@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-/// What a file is, and not what it is called. Two names of one file are one; so are two nodes of one block device, which lie at
+/// The identity of a file, whatever its name. Two names of one file are one; so are two nodes of one block device, which lie at
 /// different places and may be on different file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Identity {
@@ -29,7 +29,7 @@ impl Identity {
     }
 }
 
-/// What a file is used as.
+/// The use of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Swap,

@@ -13,7 +13,7 @@ thread_local! {
     static HELD: Held = const { Held { classes: Cell::new(0), slots: Cell::new(0) } };
 }
 
-/// What the thread holds. Counted in debug builds only.
+/// The locks that the thread holds. Counted in debug builds only.
 struct Held {
     /// One byte for each class, in order of rank.
     classes: Cell<u64>,

@@ -1,4 +1,4 @@
-//! What works less well than it could on this computer. The library prints nothing: whoever started it asks.
+//! Notices of what works less well than it could on this computer. The library prints nothing: whoever started it asks.
 
 use parking_lot::Mutex;
 use std::fmt;
@@ -27,9 +27,9 @@ pub enum Notice {
         /// The file.
         name: String,
     },
-    /// The same of files that were opened later, of which the names are not kept.
+    /// Files that were opened later and go through the page cache of the kernel, too; their names are not kept.
     BufferedMore {
-        /// How often such a file was opened.
+        /// The number of times that such a file was opened.
         count: u64,
     },
 }

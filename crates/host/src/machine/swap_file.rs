@@ -158,7 +158,7 @@ impl SwapFile {
         file_bytes(self.slots)
     }
 
-    /// Does it lie in memory, as on tmpfs? Swapping makes no room there.
+    /// Returns whether it lies in memory, as on tmpfs. Swapping makes no room there.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         sys::is_in_memory(&self.file)
@@ -172,7 +172,7 @@ impl SwapFile {
     }
 }
 
-/// How a file is opened that only its owner may read.
+/// Returns the options to open a file that only its owner may read.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
@@ -254,7 +254,7 @@ fn header(identity: u128) -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// Is this a swap file's first block?
+/// Returns whether this is a swap file's first block.
 fn is_header(block: &[u8]) -> bool {
     let identity = block.get(16..32).and_then(|bytes| bytes.try_into().ok()).map(u128::from_le_bytes);
     identity.is_some_and(|identity| block == header(identity))
@@ -280,7 +280,7 @@ fn describe(block: &[u8]) -> String {
     format!("a file that begins with \"{}\"", block[..block.len().min(16)].escape_ascii())
 }
 
-/// Why there is no swap file.
+/// The reason for which there is no swap file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SwapFileError {
@@ -288,7 +288,7 @@ pub enum SwapFileError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What is in it.
+        /// The contents that were found.
         found: String,
     },
     /// Another process, or another part of this one, uses it.
@@ -302,7 +302,7 @@ pub enum SwapFileError {
         path: PathBuf,
         /// Bytes asked for.
         bytes: u64,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// No file of such a size can be used.
@@ -316,9 +316,9 @@ pub enum SwapFileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What failed: a verb.
+        /// The attempt that failed: a verb.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -148,7 +148,7 @@ pub(super) fn free_bytes(file: &File) -> io::Result<u64> {
     Ok(status.f_bavail.saturating_mul(status.f_frsize))
 }
 
-/// Does a file lie in memory? No, if that cannot be told.
+/// Returns whether a file lies in memory. False, if that cannot be told.
 pub(super) fn is_in_memory(file: &File) -> bool {
     let mut status = std::mem::MaybeUninit::<libc::statfs>::zeroed();
     // SAFETY: `status` has room for the answer.
@@ -170,7 +170,7 @@ pub(crate) fn try_lock_file(file: &File) -> io::Result<bool> {
     try_flock(file, libc::LOCK_EX)
 }
 
-/// The same, beside others who have locked it so.
+/// Locks a file beside others who have locked it so.
 pub(crate) fn try_share_file(file: &File) -> io::Result<bool> {
     try_flock(file, libc::LOCK_SH)
 }
@@ -195,7 +195,7 @@ pub(super) fn reopen_for_writing(file: &File) -> io::Result<File> {
     File::options().write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// How long a thread that [`runs_early`] runs before others do: the least that Linux takes.
+/// Time for which a thread that [`runs_early`] runs before others do: the least that Linux takes.
 const EARLY_SLICE_NS: u64 = 100_000;
 
 /// From now on the calling thread is soon on a CPU once it has something to do, even where more threads than CPUs compute,
@@ -221,7 +221,7 @@ pub(super) fn current_cpu() -> usize {
     usize::try_from(cpu).unwrap_or(0)
 }
 
-/// May this process interrupt all CPUs that run it, so that each sees its memory as the others do? Asks for it, once.
+/// Returns whether this process may interrupt all CPUs that run it, so that each sees its memory as the others do. Asks for it, once.
 pub(super) fn can_interrupt_all() -> bool {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
 }
@@ -255,7 +255,7 @@ pub(super) fn event_counter() -> io::Result<File> {
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Does the file system promise direct transfers of whole pages? `None` when the kernel is too old to say.
+/// Returns whether the file system promises direct transfers of whole pages. `None` when the kernel is too old to say.
 pub(super) fn promises_direct(file: BorrowedFd<'_>) -> Option<bool> {
     use machine::PAGE_BYTES;
     let mut status = std::mem::MaybeUninit::<libc::statx>::zeroed();

@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
 
-/// What a task's panic carried.
+/// The value that a task's panic carried.
 pub type Panic = Box<dyn Any + Send>;
 
 thread_local! {
@@ -27,7 +27,7 @@ thread_local! {
     static RELAXED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Has the calling thread's task been told to end?
+/// Returns whether the calling thread's task has been told to end.
 #[inline]
 pub(super) fn is_killed() -> bool {
     // Gone already where another thread-local value is dropped at the thread's end: that is no task of a machine.

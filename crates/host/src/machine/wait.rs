@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 pub struct WaitQueue {
     /// Wakes so far.
     wakes: AtomicU64,
-    /// How many sleepers of the list are not woken.
+    /// The number of sleepers of the list that are not woken.
     asleep: AtomicU32,
     /// In the order in which they came.
     sleepers: Mutex<VecDeque<Sleeper>>,

@@ -1,4 +1,4 @@
-//! What moves bytes between frames and files, and a request on its way.
+//! Backends that move bytes between frames and files, and a request on its way.
 
 use super::cipher::{Cipher, Sealed};
 use super::device::{Device, Durable};
@@ -34,7 +34,7 @@ pub trait Backend: Send + Sync {
     /// Sees to it that a transfer is carried out by another thread.
     fn start(&self, transfer: Transfer);
 
-    /// Has the system make durable what was written to a device.
+    /// Makes durable what was written to a device.
     ///
     /// # Errors
     /// Those of the system.
@@ -87,7 +87,7 @@ pub struct Transfer {
     /// Of a write that has begun: how often others had cut the file before.
     cuts_before: Option<u32>,
     progress: Progress,
-    /// Does it hold a place in the queue?
+    /// True while it holds a place in the queue.
     has_place: bool,
     /// Bytes that the next attempt moves at most.
     cut: Option<usize>,
@@ -212,7 +212,7 @@ impl Transfer {
         wrong.map_or(Ok(()), |block| Err(self.device.why_wrong(block)))
     }
 
-    /// What was submitted.
+    /// Returns the request that was submitted.
     #[must_use]
     pub const fn request(&self) -> &Request {
         &self.request
@@ -403,13 +403,13 @@ impl Transfer {
     }
 }
 
-/// Does somebody wait for it?
+/// Returns whether somebody waits for it.
 #[inline]
 pub(super) fn is_waited_for(request: &Request) -> bool {
     request.is_sync
 }
 
-/// Does whoever submits it, not held back, carry it out himself? Not writes: who waits for them has others to submit first.
+/// Returns whether whoever submits it, not held back, carries it out himself. Not writes: who waits for them has others to submit first.
 #[inline]
 pub(super) fn is_read_in_place(request: &Request, pages_max: usize) -> bool {
     request.is_sync && request.operation == Operation::Read && request.frames.len() <= pages_max

@@ -29,7 +29,7 @@ impl Checksums {
         }
     }
 
-    /// Is this what the block held when it was noted? A block that is not known is noted.
+    /// Returns whether a block holds what was noted. A block that is not known is noted.
     pub(super) fn verify(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) -> bool {
         match self.blocks.get(block as usize).map_or(0, |noted| noted.load(Ordering::Relaxed)) {
             0 => {

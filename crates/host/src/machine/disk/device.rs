@@ -25,14 +25,14 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Failed requests that a device remembers, the latest.
 const ERRORS_MAX: usize = 64;
 
-/// Who gets finished requests. Weak: it owns the machine.
+/// The receiver of finished requests. Weak: it owns the machine.
 pub type Receiver = Weak<dyn Completions + Send + Sync>;
 
-/// What all devices of a machine have in common.
+/// The state that all devices of a machine have in common.
 pub(super) struct Context {
     pub arena: Arc<Arena>,
     pub receivers: OnceLock<Box<[Receiver]>>,
-    /// How many devices' queues are congested, by operation: reclaim asks for each page. Below 0 for a moment, where the end
+    /// The number of devices with congested queues, by operation: reclaim asks for each page. Below 0 for a moment, where the end
     /// of a congestion is counted before its beginning.
     pub congested: [AtomicI32; 2],
     /// Woken whenever a device's queue stops being congested.
@@ -62,7 +62,7 @@ pub struct RequestError {
     pub offset: u64,
     /// Bytes of the request.
     pub bytes: u64,
-    /// Why.
+    /// The cause.
     pub cause: Cause,
 }
 
@@ -79,13 +79,13 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// How long a file is for its owner, in bytes.
+/// Returns the length of a file for its owner, in bytes.
 type Length = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// What is to be durable of a file.
+/// The part of a file that is to be durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durable {
-    /// What was written to it, and how to find that (`fdatasync`).
+    /// The data written to it, and what finds them (`fdatasync`).
     Data,
     /// And all else that the system knows of it (`fsync`).
     All,
@@ -97,14 +97,14 @@ pub struct Device {
     name: Arc<str>,
     file: File,
     is_direct: AtomicBool,
-    /// The same file through the page cache of the kernel, once that is wanted; `None` where it cannot be had.
+    /// The file through the page cache of the kernel, once that is wanted; `None` where it cannot be had.
     buffered: OnceLock<Option<File>>,
-    /// Is it a file of a file system?
+    /// True for a file of a file system.
     is_regular: bool,
-    /// Is it a block device, whose length nobody changes?
+    /// True for a block device, whose length nobody changes.
     is_block: bool,
     end: End,
-    /// How long the file is for its owner, where that may lie within a block.
+    /// The length of the file for its owner, where that may lie within a block.
     length: OnceLock<Length>,
     writes: Generations,
     /// Requests that have not been finished.
@@ -130,7 +130,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// What a device is made from.
+/// The parts of a device.
 pub(super) struct Parts {
     pub id: DeviceId,
     pub name: Arc<str>,
@@ -189,7 +189,7 @@ impl Device {
         &self.file
     }
 
-    /// Do requests go past the page cache of the kernel?
+    /// Returns whether requests go past the page cache of the kernel.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.is_direct.load(Ordering::Relaxed)
@@ -204,7 +204,7 @@ impl Device {
         reopened.as_ref().unwrap_or(&self.file)
     }
 
-    /// Has what was written made durable.
+    /// Makes durable what was written.
     ///
     /// # Errors
     /// Those of the system. It has given up then what it could not write.
@@ -298,7 +298,7 @@ impl Device {
         self.writes.end(generation);
     }
 
-    /// How often others have cut the file, as far as it was noticed.
+    /// Returns how often others have cut the file, as far as it was noticed.
     pub(super) fn cuts(&self) -> u32 {
         self.end.cuts()
     }
@@ -359,7 +359,7 @@ impl Device {
         });
     }
 
-    /// Where the file ends, now and as its owner expects, at one point in time.
+    /// Returns the end of the file, now and as its owner expects, at one point in time.
     pub(super) fn ends(&self) -> Result<Ends, Errno> {
         loop {
             let changes = self.end.changes();
@@ -371,7 +371,7 @@ impl Device {
         }
     }
 
-    /// Why a block is not what it was: others cut the file off, and it is a hole by now, or it was changed.
+    /// Returns why a block is not what it was: others cut the file off, and it is a hole by now, or it was changed.
     #[cold]
     pub(super) fn why_wrong(&self, block: u64) -> Cause {
         match self.ends() {
@@ -383,7 +383,7 @@ impl Device {
         }
     }
 
-    /// How long it is now in the system, in bytes.
+    /// Returns its length in the system now, in bytes.
     ///
     /// The position of the open file says it, which nothing else uses. `fstat` would also ask when the file was last changed,
     /// and Linux (from 6.13) then gives the next write a time of its own: the inode is dirty again, and a commit of one page

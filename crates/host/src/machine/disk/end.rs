@@ -1,4 +1,4 @@
-//! Where a file ends: as its owner knows, and as the system says; and what others have cut off.
+//! The end of a file: as its owner knows it, and as the system says; and what others have cut off.
 //!
 //! The owner says how long the file should be ([`End::expect`]), and each write that has ended says it, too. Where the system
 //! says less, somebody else has truncated the file. What was cut off then is remembered block by block, until the owner
@@ -10,22 +10,22 @@ use rangemap::RangeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// What is known of the end of one file.
+/// The known end of one file.
 #[derive(Debug, Default)]
 pub(super) struct End {
     /// Bytes that are in the file if only its owner truncates it.
     expected: AtomicU64,
-    /// How often that was changed by other than writes.
+    /// The number of times that it was changed by other than writes.
     changes: AtomicU32,
     /// Blocks that others have cut off.
     lost: Mutex<RangeSet<u64>>,
     has_lost: AtomicBool,
-    /// How often others have cut the file, as far as it was noticed.
+    /// The number of times that others have cut the file, as far as it was noticed.
     cuts: AtomicU32,
 }
 
 impl End {
-    /// How often others have cut the file: a write looks before it begins, for [`End::note_written`].
+    /// Returns how often others have cut the file: a write looks before it begins, for [`End::note_written`].
     pub(super) fn cuts(&self) -> u32 {
         self.cuts.load(Ordering::SeqCst)
     }
@@ -35,7 +35,7 @@ impl End {
         self.expected.load(Ordering::SeqCst)
     }
 
-    /// How often that was changed, but by writes: who looks at both ends looks at this before and after.
+    /// Returns how often the end was changed, but by writes: who looks at both ends looks at this before and after.
     pub(super) fn changes(&self) -> u32 {
         self.changes.load(Ordering::SeqCst)
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// What happens to a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It fails with this error number of the system, and nothing is moved.
@@ -16,7 +16,7 @@ pub enum Fault {
     Shorten(usize),
 }
 
-/// Which requests of a device fail, numbered from 0 as they are carried out.
+/// The requests of a device that fail, numbered from 0 as they are carried out.
 #[derive(Debug, Default)]
 pub struct Script(Mutex<Lines>);
 

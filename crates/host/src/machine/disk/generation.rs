@@ -5,7 +5,7 @@ use crate::machine::wait::WaitQueue;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What is under way; see the module's head.
+/// The requests that are under way; see the module's head.
 #[derive(Debug, Default)]
 pub(super) struct Generations {
     /// The generation of what begins now, modulo 2.

@@ -60,7 +60,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// How what is read from a device is known to be what was written.
+/// The way in which what is read from a device is known to be what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
     /// As [`Config::checksums`] says.
@@ -251,7 +251,7 @@ impl Disks {
     }
 }
 
-/// Those of which something is true, and those of which it is not. Nothing is moved when it is true of all.
+/// Splits transfers into those of which something is true, and the others. Nothing is moved when it is true of all.
 fn split(transfers: Vec<Transfer>, is_true: impl Fn(&Transfer) -> bool) -> (Vec<Transfer>, Vec<Transfer>) {
     if transfers.iter().all(&is_true) { (transfers, Vec::new()) } else { transfers.into_iter().partition(is_true) }
 }

@@ -15,14 +15,14 @@ thread_local! {
 }
 
 struct Plugged {
-    /// Whose requests are held back: the address of the machine's disks, or 0.
+    /// The owner of the requests that are held back: the address of the machine's disks, or 0.
     owner: usize,
     /// Plugs of that machine on this thread.
     depth: u32,
     transfers: Vec<Transfer>,
 }
 
-/// What the thread holds back, unless it ends and that is gone already: then nothing is held back.
+/// Looks at what the thread holds back, unless it ends and that is gone already: then nothing is held back.
 fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
     PLUGGED.try_with(|plugged| look(&mut plugged.borrow_mut())).ok()
 }
@@ -49,7 +49,7 @@ pub(super) fn end() -> Vec<Transfer> {
     .unwrap_or_default()
 }
 
-/// Does `owner` hold requests of this thread back?
+/// Returns whether `owner` holds requests of this thread back.
 #[inline]
 pub(super) fn is_plugged(owner: usize) -> bool {
     with_plugged(|plugged| plugged.depth > 0 && plugged.owner == owner).unwrap_or(false)
@@ -63,7 +63,7 @@ pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
     })
 }
 
-/// What `owner` holds back on this thread, which is about to sleep.
+/// Takes what `owner` holds back on this thread, which is about to sleep.
 #[inline]
 pub(super) fn take_before_sleep(owner: usize) -> Vec<Transfer> {
     with_plugged(|plugged| if plugged.owner == owner { take(plugged) } else { Vec::new() }).unwrap_or_default()

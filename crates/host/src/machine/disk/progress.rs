@@ -1,4 +1,4 @@
-//! How far a request is, and what to do after a system call that did all of it, some of it or nothing. Decides only.
+//! The progress of a request, and the next step after a system call that did all of it, some of it or nothing. Decides only.
 
 use crate::machine::sys::Errno;
 use machine::{BLOCK_BYTES, IoError, Operation};
@@ -10,7 +10,7 @@ use std::fmt;
 /// hundred times in a row is neither.
 const IDLE_MAX: u32 = 100;
 
-/// Why a request failed.
+/// The reason for which a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
@@ -18,14 +18,14 @@ pub enum Cause {
     Os(i32),
     /// The file ends earlier than its owner said: somebody else has truncated it.
     Truncated {
-        /// Where it ends, in bytes.
+        /// Its end, in bytes.
         end: u64,
-        /// Where it should end at least, in bytes.
+        /// The least end that was expected, in bytes.
         expected_end: u64,
     },
     /// The system moved no bytes, and did not say why.
     NoProgress,
-    /// What was read is not what was last read, or written, there.
+    /// The contents differ from what was last read, or written, there.
     Checksum {
         /// The block.
         block: u64,
@@ -62,7 +62,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What is to be moved.
+/// The bytes that are to be moved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub operation: Operation,
@@ -71,7 +71,7 @@ pub(super) struct Extent {
     pub bytes: usize,
 }
 
-/// Where a file ends.
+/// The ends of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     /// Now, in bytes.
@@ -82,18 +82,18 @@ pub(super) struct Ends {
     pub is_fixed: bool,
 }
 
-/// How far a request is.
+/// The progress of a request.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Bytes moved, counted from the beginning.
     pub done: usize,
     /// Attempts that moved nothing since the last that did.
     idle: u32,
-    /// Was the page cache of the kernel tried already?
+    /// True once the page cache of the kernel was tried.
     has_fallen_back: bool,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// All is moved.
@@ -161,7 +161,7 @@ impl Progress {
         }
     }
 
-    /// Has the last attempt moved nothing?
+    /// Returns whether the last attempt moved nothing.
     pub(super) fn is_idle(&self) -> bool {
         self.idle > 0
     }
@@ -178,7 +178,7 @@ mod tests {
 
     const PAGE: u64 = BLOCK_BYTES as u64;
 
-    /// What becomes of a request of four blocks from block 10 on, in a file with these ends.
+    /// Carries out a request of four blocks from block 10 on, in a file with these ends.
     fn run(operation: Operation, ends: Ends, attempts: &[Result<usize, Errno>]) -> (Next, usize) {
         let extent = Extent { operation, offset: 10 * PAGE, bytes: 4 * BLOCK_BYTES };
         let mut progress = Progress::default();

@@ -46,7 +46,7 @@ impl Places {
         before & CONGESTED != 0 && (before & !CONGESTED) <= self.congestion_off
     }
 
-    /// Is the direction between its two thresholds coming from above, or above both?
+    /// Returns whether the direction is between its two thresholds coming from above, or above both.
     pub(super) fn is_congested(&self) -> bool {
         self.taken.load(Ordering::SeqCst) & CONGESTED != 0
     }

@@ -147,10 +147,10 @@ impl Backend for Rings {
     }
 }
 
-/// What submitters and the thread of the background ring share.
+/// The state that submitters and the thread of the background ring share.
 struct Background {
     inbox: Mutex<Vec<Transfer>>,
-    /// Is the thread in, or on its way into, the system?
+    /// True while the thread is in, or on its way into, the system.
     is_asleep: AtomicBool,
     is_over: AtomicBool,
     bell: File,
@@ -317,7 +317,7 @@ impl Slots {
         left
     }
 
-    /// What a completion, or an entry, is of; `None` when it is no transfer.
+    /// Takes the transfer of a completion, or of an entry; `None` when it is no transfer.
     fn take(&mut self, user_data: u64) -> Option<InFlight> {
         let slot = usize::try_from(user_data).ok().filter(|&slot| slot < self.slots.len())?;
         self.free.push(slot);
