@@ -17,7 +17,7 @@ use crate::{
 /// Where citations may stand, and the endings of the files that are read there.
 const CITING: [(&str, &[&str]); 3] = [("crates", &["rs", "toml", "md"]), ("xtask", &["rs"]), ("docs", &["md", "toml"])];
 
-/// What a citation begins with.
+/// The beginning of a citation.
 const BOOK: &str = "mechanisms/";
 
 /// The section numbers of each chapter.
@@ -66,7 +66,7 @@ fn chapters(book: &Path) -> Result<Chapters, String> {
     Ok(chapters)
 }
 
-/// What is wrong with the citations in a line.
+/// Returns the faults of the citations in a line.
 fn faults(line: &str, own: Option<&str>, chapters: &Chapters) -> Vec<String> {
     let mut faults = Vec::new();
     let has = |chapter: &str, section: &str| chapters.get(chapter).is_some_and(|sections| sections.contains(section));

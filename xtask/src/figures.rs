@@ -33,7 +33,7 @@ const BEGIN: &str = "<!-- figures: ";
 /// The place that says which commit the tables are of.
 const COMMIT: &str = "commit";
 
-/// What a simulated figure depends on. (The plan and this tool say which are shown, and how.)
+/// Folders and files on which a simulated figure depends. (The plan and this tool say which are shown, and how.)
 const SOURCES: [&str; 2] = ["crates", "Cargo.lock"];
 
 /// Figures at hand: simulated, and published by kernel.

@@ -37,7 +37,7 @@ usage: cargo xtask VERB
                     loom, the address and thread sanitizers and valgrind, as far as this computer has them; or
                     those that are named: loom, address, thread, valgrind";
 
-/// What went wrong, for people.
+/// A failure, in words for people.
 type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {
@@ -75,7 +75,7 @@ fn wrong_usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// What the words after `scales` want; none where they are wrong.
+/// Reads the words after `scales`; none where they are wrong.
 fn wanted_scales<'a>(mut words: &'a [&'a str]) -> Option<scales::Wanted<'a>> {
     let mut wanted = scales::Wanted::default();
     loop {
@@ -144,7 +144,7 @@ fn target() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from))
 }
 
-/// What a command prints on standard output.
+/// Returns the standard output of a command.
 fn output(program: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());

@@ -1,4 +1,4 @@
-//! What is published: the package of each crate holds all that its code embeds, the licences, and nothing foreign.
+//! Packages to be published: that of each crate holds all that its code embeds, the licences, and nothing foreign.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::{
     root, run, shown,
 };
 
-/// What a package may hold: whole names, and folders with the ending of their files.
+/// The files that a package may hold: whole names, and folders with the ending of their files.
 const NAMES: [&str; 11] = [
     ".cargo_vcs_info.json",
     "Cargo.lock",
@@ -71,7 +71,7 @@ fn published() -> Result<Vec<(String, PathBuf)>, String> {
     may_be.map(|package| of(package).ok_or_else(|| "cargo metadata: a package without a name".to_owned())).collect()
 }
 
-/// What a command prints.
+/// Returns the output of a command.
 fn said(command: &mut Command) -> Result<String, String> {
     let output = command.current_dir(root()).output().map_err(|error| format!("{}: {error}", shown(command)))?;
     if !output.status.success() {
@@ -80,7 +80,7 @@ fn said(command: &mut Command) -> Result<String, String> {
     String::from_utf8(output.stdout).map_err(|_| format!("{}: output is not UTF-8", shown(command)))
 }
 
-/// What is wrong with the package of the crate in `folder`, which holds `files`.
+/// Returns the faults of the package of the crate in `folder`, which holds `files`.
 fn faults_of(folder: &Path, files: &[PathBuf]) -> Result<Vec<String>, String> {
     let has = |path: &Path| files.iter().any(|file| file == path);
     let foreign = files.iter().filter(|file| !is_ours(file)).map(|file| format!("{} is foreign", file.display()));

@@ -108,7 +108,7 @@ impl Picture {
         fs::write(page, spliced(&text, BEGIN, &body)?).map_err(told)
     }
 
-    /// What made it, and when.
+    /// Returns the stamp: the command that made it, and fingerprints of the golden reports that it draws.
     fn stamp(&self, root: &Path) -> Result<String, String> {
         let command = match (&self.command, &self.example) {
             (Some(command), _) => format!("highwater {command}"),

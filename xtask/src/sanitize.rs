@@ -1,4 +1,4 @@
-//! What tests alone do not see: every interleaving of a few threads (loom), wrong uses of memory (address sanitizer,
+//! Checks beyond tests alone: every interleaving of a few threads (loom), wrong uses of memory (address sanitizer,
 //! valgrind), races (thread sanitizer).
 //!
 //! Each check runs where this computer and its toolchains permit it; where not, a line says what is missing. What is

@@ -23,7 +23,7 @@ pub const SCALES: [&str; 4] = ["1/16", "1/8", "1/4", "1"];
 /// all five of the other in 0.8 % of cases.
 const SEEDS: u64 = 5;
 
-/// What is to be run.
+/// The runs that are wanted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
     /// Experiments, with commas between; all where nothing is given.

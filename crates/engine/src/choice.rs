@@ -96,7 +96,7 @@ pub struct Named {
 }
 
 impl Section {
-    /// What its choices are about.
+    /// Returns the subject of its choices.
     #[must_use]
     pub fn about(&self) -> String {
         prose(self.comment)
@@ -110,13 +110,13 @@ impl Choice {
         format!("{}.{}", self.section, self.key)
     }
 
-    /// What it decides.
+    /// Returns what it decides.
     #[must_use]
     pub fn about(&self) -> String {
         prose(self.comment)
     }
 
-    /// What a swarm draws from, as a kernel file writes it. A value stands in it as often as its weight says.
+    /// Returns the values that a swarm draws from, as a kernel file writes them. A value stands in it as often as its weight says.
     #[must_use]
     pub fn drawn(&self) -> Vec<String> {
         let names = self.values.iter().flat_map(|value| (0..value.weight).map(|_| format!("\"{}\"", value.name)));
@@ -125,7 +125,7 @@ impl Choice {
 }
 
 impl Named {
-    /// What the value does.
+    /// Returns the effect of the value.
     #[must_use]
     pub fn about(&self) -> String {
         prose(self.comment)
@@ -145,7 +145,7 @@ pub(crate) struct Refused {
     pub message: String,
 }
 
-/// What a choice of numbers has: one, or a list.
+/// The numbers of a choice: one, or a list.
 pub(crate) trait Numbers {
     fn numbers(&self) -> impl Iterator<Item = i128>;
 }

@@ -86,7 +86,7 @@ pub struct Kernel {
     pub about: String,
     /// The kernels that it is built on, nearest first.
     pub bases: Vec<String>,
-    /// What the engine reads.
+    /// The values that the engine reads.
     pub choices: Choices,
     /// The same, value by value, in the order of [`Choices`].
     pub settings: Vec<Setting>,
@@ -104,7 +104,7 @@ pub struct Setting {
     pub value: Value,
     /// Where the value comes from.
     pub origin: Origin,
-    /// What the kernel's base (or, without a base, [`ROOT`]) says, where that differs.
+    /// The value in the kernel's base (or, without a base, in [`ROOT`]), where that differs.
     pub replaces: Option<Value>,
 }
 
@@ -129,7 +129,7 @@ pub enum Origin {
 /// The text of a kernel that another names as its `base`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What messages call the file.
+    /// The name of the file in messages.
     pub file: String,
     /// Its text.
     pub text: String,
@@ -335,7 +335,7 @@ fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is wrong with a key of the top level that is neither a section nor a word about the kernel.
+/// Describes a key of the top level that is neither a section nor a word about the kernel.
 fn unknown_at_top(key: &str, node: &Node, defaults: &Node, sections: &[&str]) -> String {
     let keys = keys_of(defaults);
     // `vm.swappiness = 10`, as sysctl.conf has it, is a table.
@@ -455,7 +455,7 @@ mod tests {
         assert_eq!(Kernel::built_in("nonesuch"), None);
     }
 
-    /// What a merged kernel has beside its lists does not depend on them, but for waits.
+    /// Values of a merged kernel beside its lists do not depend on them, but for waits.
     #[test]
     fn classic_and_generations_of_a_version_differ_in_lists_and_waits_alone() {
         let [classic, generations] = ["6.1-classic", "6.1-mglru"].map(|name| Kernel::built_in(name).unwrap().settings);

@@ -148,7 +148,7 @@ impl<M: Machine> Engine<M> {
         Ok(Self { access: Access::new(allocate, choices.access.clone()) })
     }
 
-    /// What a task does: reads, writes, touches, pins.
+    /// Returns the view of a task: reads, writes, touches, pins.
     #[inline(always)]
     pub fn access(&self) -> &Access<M> {
         &self.access
@@ -277,7 +277,7 @@ impl<M: Machine> Engine<M> {
         vmstat
     }
 
-    /// What is kept by zone of one node, as `/sys/devices/system/node/node0/vmstat` shows it.
+    /// Returns the counters kept by zone of one node, as `/sys/devices/system/node/node0/vmstat` shows them.
     #[must_use]
     pub fn node_vmstat(&self, node: NodeId) -> Vmstat {
         self.with_counted_refaults(self.memory().node_vmstat(node))

@@ -1,4 +1,4 @@
-//! What is wrong with a text, and where: serde's errors in the words of who writes a file.
+//! Errors in a text, with their places: serde's errors in the words of who writes a file.
 
 use std::{fmt, sync::Arc};
 
@@ -27,12 +27,12 @@ impl fmt::Display for Place {
 /// Characters that are shown of a name or value between backquotes.
 const QUOTED_MAX: usize = 200;
 
-/// What is wrong with a text, and where.
+/// An error in a text, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// Where, if that is known.
     pub place: Option<Place>,
-    /// What is wrong, in lower case and with the values, hint included.
+    /// The error, in lower case and with the values, hint included.
     pub message: String,
 }
 

@@ -18,7 +18,7 @@ pub struct Node {
     pub value: Value,
 }
 
-/// What a [`Node`] holds.
+/// The contents of a [`Node`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Text.

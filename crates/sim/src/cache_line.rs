@@ -23,7 +23,7 @@ pub struct CacheLines {
 }
 
 impl CacheLines {
-    /// What the lines of a lock of each class take, and those of a per-CPU slot, which no other CPU writes, ps.
+    /// Returns the times for the lines of a lock of each class, and for those of a per-CPU slot, which no other CPU writes, ps.
     pub(crate) fn lock_table(this: Option<&Self>) -> [u64; SLOT as usize + 1] {
         let mut table = [0; SLOT as usize + 1];
         if let Some(lines) = this {
@@ -34,7 +34,7 @@ impl CacheLines {
         table
     }
 
-    /// What the lines of a frame take, ps.
+    /// Returns the time for the lines of a frame, ps.
     pub(crate) fn frame_cost(this: Option<&Self>) -> u64 {
         this.map_or(0, |lines| picos(lines.travel) * u64::from(lines.by_frame))
     }
@@ -63,14 +63,14 @@ impl LastCpu {
 }
 
 impl World {
-    /// What it takes the CPU of a lane to have the lines of a lock, which it has just got, ps.
+    /// Returns the time that the CPU of a lane takes to have the lines of a lock, which it has just got, ps.
     #[inline]
     pub(crate) fn lock_travel(&self, last: &LastCpu, lane: LaneId, cause: u8) -> u64 {
         let cost = self.lock_travel[usize::from(cause)];
         if cost > 0 && last.touch(crate::cpu::cpu_of(lane)) { cost } else { 0 }
     }
 
-    /// What it takes the running CPU to have the lines of a frame, ps.
+    /// Returns the time that the running CPU takes to have the lines of a frame, ps.
     #[inline]
     pub(crate) fn frame_travel(&self, frame: FrameNumber) -> u64 {
         if self.frame_travel == 0 {

@@ -1,4 +1,4 @@
-//! What each step costs, and where each figure comes from.
+//! Costs of steps, and the source of each figure.
 
 use crate::sourced::Origin;
 use machine::Step;
@@ -58,7 +58,7 @@ impl CostModel {
         Self { picos: [ns * 1000; Step::ALL.len()], origins: vec![origin; Step::ALL.len()] }
     }
 
-    /// The same model with another cost of one step.
+    /// Returns the model with another cost of one step.
     #[must_use]
     pub fn with(mut self, step: Step, ns: u64) -> Self {
         self.picos[step as usize] = ns * 1000;

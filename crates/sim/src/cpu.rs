@@ -29,7 +29,7 @@ pub(crate) fn is_handler(lane: LaneId) -> bool {
     lane & 1 == 1
 }
 
-/// What runs on a CPU, and what it holds. A task that is off its CPU holds nothing, so this belongs to the lane.
+/// The task that runs on a CPU, and what it holds. A task that is off its CPU holds nothing, so this belongs to the lane.
 pub(crate) struct Lane {
     /// Kept alive by the world's list of fibers; null when the lane is empty.
     pub(crate) fiber: Cell<*const Fiber>,

@@ -6,7 +6,7 @@ use std::fmt;
 /// A bug that the simulation found: a failed assertion, a deadlock, a task that does not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What is wrong, in words.
+    /// The failure, in words.
     pub message: String,
     /// The task (or `interrupt`) in which it showed, when it was one.
     pub task: Option<String>,

@@ -36,10 +36,10 @@ pub(crate) enum Ask {
     Panicked(Box<dyn Any + Send>),
 }
 
-/// What a fiber runs.
+/// The function that a fiber runs.
 pub(crate) type Job = Box<dyn FnOnce()>;
 
-/// What the coroutine's body and the fiber share.
+/// The state that the coroutine's body and the fiber share.
 struct Inside {
     job: Cell<Option<Job>>,
     yielder: Cell<*const Yielder<(), Ask>>,

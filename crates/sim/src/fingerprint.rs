@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-/// What kind of thing was mixed in.
+/// The kind of thing that was mixed in.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Mark {

@@ -89,14 +89,14 @@ fn add(total: &Cell<u64>, max: &Cell<u64>, time: u64) {
     max.set(max.get().max(time));
 }
 
-/// Who holds it, and who spins for it.
+/// The holder of a lock, and the tasks that spin for it.
 pub(crate) struct RawLock {
     holder: Cell<LaneId>,
     first: Cell<LaneId>,
     last: Cell<LaneId>,
     /// Since when.
     since: Cell<u64>,
-    /// Who had it last.
+    /// The CPU that had it last.
     last_cpu: LastCpu,
 }
 

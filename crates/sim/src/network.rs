@@ -23,7 +23,7 @@ pub struct NetworkConfig {
     pub cpu: usize,
     /// Time on the wire, there and back together.
     pub wire: Nanos,
-    /// What the CPU takes for one packet, from the card's memory to the answer in it.
+    /// Time that the CPU takes for one packet, from the card's memory to the answer in it.
     pub packet: Nanos,
     /// When packets get their turn beside the ends of requests.
     pub turn: Turn,

@@ -252,7 +252,7 @@ impl Sim {
         self.0.start_recording(config);
     }
 
-    /// What was recorded, if [`Sim::start_trace`] was called; recording ends.
+    /// Returns the record, if [`Sim::start_trace`] was called; recording ends.
     #[must_use]
     pub fn take_trace(&self) -> Option<Trace> {
         self.0.take_trace()

@@ -38,7 +38,7 @@ pub(crate) struct Task {
     pub(crate) id: TaskId,
     pub(crate) name: Rc<str>,
     pub(crate) state: Cell<State>,
-    /// What it is to do, until it starts.
+    /// Its body, until it starts.
     pub(crate) job: Cell<Option<Job>>,
     /// Its stack, from its start on.
     pub(crate) fiber: Cell<*const Fiber>,

@@ -10,7 +10,7 @@ use std::cell::Cell;
 /// Places for one translation.
 const WAYS: usize = 4;
 
-/// What a CPU keeps of translations, and what it takes to find one that it has not.
+/// The translations that a CPU keeps, and the time to find one that it has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlbConfig {
     /// Translations of pages of 4 KiB.

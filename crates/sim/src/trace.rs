@@ -1,4 +1,4 @@
-//! What happened when: slices of virtual time, recorded on request for a reader from outside.
+//! Events over time: slices of virtual time, recorded on request for a reader from outside.
 //!
 //! A slice is noted when it ends, so that none is ever left open; what goes on at the end of the window is therefore in
 //! it, too, up to there. Recording takes no virtual time and draws no random number: a run is the same with it and
@@ -13,7 +13,7 @@ use machine::{DeviceId, Func, Nanos, Note, Operation, Request, WaitReason};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What is to be recorded.
+/// The part of a run that is to be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
     /// Slices that end earlier are left out; those that began earlier begin here.
@@ -29,12 +29,12 @@ pub struct TraceConfig {
     pub waits_of: Option<usize>,
 }
 
-/// What was recorded of a run.
+/// The record of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// In the order in which they ended.
     pub slices: Vec<Slice>,
-    /// What tasks said of their waits for memory, in the order in which those ended; as many as slices at most.
+    /// Notes of tasks on their waits for memory, in the order in which those ended; as many as slices at most.
     pub notes: Vec<Noted>,
     /// Names of tasks, by number.
     pub tasks: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Trace {
     pub full_at: Option<Nanos>,
 }
 
-/// What a task said.
+/// The note of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
     /// When.
@@ -64,11 +64,11 @@ pub struct Slice {
     pub from: Nanos,
     /// Its end.
     pub to: Nanos,
-    /// What it was.
+    /// Its activity.
     pub what: Activity,
 }
 
-/// What can take a time.
+/// The activities that can take a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// A task was on a CPU, handlers that ran in front of it included.
@@ -94,7 +94,7 @@ pub enum Activity {
     Interrupt {
         /// The CPU.
         cpu: usize,
-        /// Who asked for it; the network card if no disk.
+        /// The disk that asked for it; the network card if none did.
         disk: Option<DeviceId>,
         /// Pages whose I/O it ended.
         pages: u64,
@@ -228,9 +228,9 @@ struct State {
     notes: Vec<Noted>,
     left_out: u64,
     full_at: Option<u64>,
-    /// Those that go the same way, the first one first.
+    /// Requests by the way that they go, the first one first.
     requests: BTreeMap<Way, VecDeque<Pending>>,
-    /// What is ended of the command that each disk's handler is at.
+    /// The ended part of the command that each disk's handler is at.
     commands: BTreeMap<DeviceId, Command>,
 }
 
@@ -255,7 +255,7 @@ impl World {
         self.recorder.waits_of.set(config.waits_of);
     }
 
-    /// What was recorded, if anything was to be.
+    /// Takes the record, if anything was to be recorded.
     pub(crate) fn take_trace(&self) -> Option<Trace> {
         if !self.recorder.is_on.replace(false) {
             return None;

@@ -33,7 +33,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::{Rc, Weak};
 
-/// What is to happen at a time.
+/// An event that is to happen at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// A sleep reaches its deadline.
@@ -120,7 +120,7 @@ pub(crate) struct World {
     pub(crate) completions: RefCell<Option<Rc<dyn Completions>>>,
     observer: RefCell<Option<Observer>>,
     next_observation: Cell<u64>,
-    /// Who looks at the end of the run.
+    /// The function that looks at the end of the run.
     pub(crate) at_end: RefCell<Option<AtEnd>>,
     pub(crate) stamps: Stamps,
     /// By CPU; empty where translations cost nothing.
@@ -140,10 +140,10 @@ pub(crate) struct World {
     me: Weak<World>,
 }
 
-/// Who looks at the end of a run, at the time of it.
+/// A function that looks at the end of a run, at the time of it.
 type AtEnd = Box<dyn FnOnce(u64)>;
 
-/// Who looks at the world from outside, and how often.
+/// A function that looks at the world from outside, and its interval.
 struct Observer {
     every: u64,
     look: Box<dyn FnMut(u64)>,
@@ -740,7 +740,7 @@ impl World {
     }
 }
 
-/// What a panic said.
+/// Returns the words of a panic.
 fn words_of(payload: &(dyn Any + Send)) -> String {
     match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(words), _) => (*words).to_string(),

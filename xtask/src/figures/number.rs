@@ -24,7 +24,7 @@ pub fn spread(values: &[f64], suffix: &str) -> String {
     spread_by(values, suffix, amount)
 }
 
-/// The same with digits of another form.
+/// Returns median and range with digits of another form.
 pub fn spread_by(values: &[f64], suffix: &str, digits: impl Fn(f64) -> String) -> String {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

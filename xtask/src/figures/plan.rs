@@ -66,11 +66,11 @@ pub struct FiguresTable {
 pub struct Figure {
     /// The row of the report.
     pub row: String,
-    /// What the table calls it, if not by its row.
+    /// Its name in the table, if not that of its row.
     pub label: Option<String>,
     /// A row to take away from it.
     less: Option<String>,
-    /// What to divide it by.
+    /// The number by which it is divided.
     per: Option<f64>,
     /// A row that it is shown as a percentage of.
     percent_of: Option<String>,
@@ -103,16 +103,16 @@ struct Row {
     /// The seeds whose median and range it shows; seed 1 if there are none.
     #[serde(default)]
     seeds: Vec<u64>,
-    /// What a kernel file on the kernel would say.
+    /// Changes to the kernel, as a kernel file would have them.
     #[serde(default)]
     choices: Keys,
     /// Names of changes of the machine file.
     #[serde(default)]
     on: Vec<String>,
-    /// What else is different in the machine file.
+    /// Further changes to the machine file.
     #[serde(default)]
     machine: Keys,
-    /// What the costs of reclaim are multiplied by.
+    /// The factor by which the costs of reclaim are multiplied.
     reclaim_costs: Option<f64>,
 }
 

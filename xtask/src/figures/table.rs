@@ -47,18 +47,18 @@ pub fn head(titles: &[&str]) -> String {
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Columns {
-    /// What the server and `dd` got.
+    /// The rates of the server and of `dd`.
     Server,
-    /// What reclaim did.
+    /// The work of reclaim.
     Reclaim,
-    /// What the disk's queue looked like.
+    /// The state of the disk's queue.
     Queue,
 }
 
 /// A column: its title, its figure, and the form of that.
 type Column = (&'static str, fn(&Figures) -> f64, fn(f64) -> String);
 
-/// What the server and `dd` got, by size of the write.
+/// The rates of the server and of `dd`, by size of the write.
 const SERVER: [Column; 9] = [
     ("ops 2385M, %", |it| operations_percent(it, "2385M"), whole),
     ("ops 4055M, %", |it| operations_percent(it, "4055M"), whole),
@@ -71,7 +71,7 @@ const SERVER: [Column; 9] = [
     ("`dd` 4055M, s", |it| it.of("Ops io-duration-4055M"), whole),
 ];
 
-/// What reclaim did in the whole test.
+/// The work of reclaim in the whole test.
 const RECLAIM: [Column; 5] = [
     ("kswapd scanned, M", |it| it.of("Kswapd pages scanned") / 1e6, tenths),
     ("efficiency, %", |it| it.of("Kswapd efficiency"), whole),
@@ -80,7 +80,7 @@ const RECLAIM: [Column; 5] = [
     ("file pages written", |it| it.of("Page writes file"), amount),
 ];
 
-/// What the disk's queue looked like, and what came of it.
+/// The state of the disk's queue, and its effect.
 const QUEUE: [Column; 7] = [
     ("queue, mean", |it| it.of("Mean sda-avgqz"), whole),
     ("queue, most", |it| it.of("Max sda-avgqz"), whole),
@@ -161,7 +161,7 @@ impl FiguresTable {
     }
 }
 
-/// What is published for these kernels, in one cell.
+/// Returns the published figures of these kernels, in one cell.
 pub fn printed(results: &Results, kernels: &[impl AsRef<str>], suffix: &str, of: impl Fn(&Figures) -> f64) -> String {
     let value = |kernel: &str| results.printed.get(kernel).map_or(f64::NAN, &of);
     let values: Vec<f64> = kernels.iter().map(|kernel| value(kernel.as_ref())).collect();

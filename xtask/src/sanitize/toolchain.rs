@@ -10,7 +10,7 @@ use std::{
 
 use super::folder;
 
-/// What the compiler puts into a program.
+/// The checks that the compiler puts into a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sanitizer {
     Address,
@@ -128,7 +128,7 @@ impl Toolchain {
     }
 }
 
-/// What a command prints, or the first line of why it fails.
+/// Returns the output of a command, or the first line of its error.
 pub fn said(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     if !output.status.success() {

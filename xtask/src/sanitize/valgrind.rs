@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use super::{Ended, toolchain::said};
 use crate::{run, shown};
 
-/// What memcheck ends a program with that did something wrong, unless it fails by itself.
+/// The status with which memcheck ends a program that did something wrong, unless it fails by itself.
 const FOUND: &str = "--error-exitcode=99";
 
 /// Sources of the test programs, with the arguments that choose among their tests. Left out is what needs io_uring, for where

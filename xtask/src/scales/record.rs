@@ -1,4 +1,4 @@
-//! What runs found, and the file that keeps it.
+//! Outcomes of runs, and the file that keeps them.
 
 use std::{collections::BTreeMap, fmt, fs, io, path::Path};
 
@@ -64,7 +64,7 @@ pub struct Found {
     pub value: f64,
     /// Its unit.
     pub unit: String,
-    /// Is more of it better?
+    /// True where more of it is better.
     pub is_higher_better: bool,
 }
 
@@ -92,7 +92,7 @@ impl Found {
     }
 }
 
-/// What runs found, or why they failed.
+/// Outcomes of runs: a figure, or the reason for a failure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record(BTreeMap<Case, Result<Found, String>>);
 
@@ -158,17 +158,17 @@ impl Record {
         self.0.insert(case, found);
     }
 
-    /// Has it been run?
+    /// Returns whether it has been run.
     pub fn has(&self, case: &Case) -> bool {
         self.0.contains_key(case)
     }
 
-    /// Did it fail?
+    /// Returns whether it failed.
     pub fn fails(&self, case: &Case) -> bool {
         self.of(case).is_some_and(Result::is_err)
     }
 
-    /// What a run found.
+    /// Returns the outcome of a run.
     pub fn of(&self, case: &Case) -> Option<&Result<Found, String>> {
         self.0.get(case)
     }

@@ -1,4 +1,4 @@
-//! When a kernel is better than another, and which changes of that are known.
+//! Signs of kernels beside the first of an experiment, and the changes of sign that are known.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use super::record::{Experiment, Found, Record};
 /// Changes of less than this share of the other kernel's figure have no sign: as few as docs/fidelity.md takes for an effect.
 pub const EFFECT: f64 = 0.05;
 
-/// How a kernel's main row is beside the first kernel's.
+/// A kernel's main row beside the first kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// Better.
@@ -26,7 +26,7 @@ pub struct Change {
     pub experiment: String,
     /// The kernels that change their sign.
     pub kernels: Vec<String>,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub why: String,
 }
 
@@ -44,7 +44,7 @@ impl Change {
         Ok(changes.change)
     }
 
-    /// Is it of this kernel in this experiment?
+    /// Returns whether it is of this kernel in this experiment.
     pub fn is_of(&self, experiment: &str, kernel: &str) -> bool {
         self.experiment == experiment && self.kernels.iter().any(|it| it == kernel)
     }

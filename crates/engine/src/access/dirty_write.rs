@@ -62,7 +62,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// What is dirty or under writeback, if that is more than this task may add to. Who dirties most is held first: an eighth of the
+    /// Returns the pages dirty or under writeback, if more than this task may add to. Who dirties most is held first: an eighth of the
     /// device's limit is kept for tasks that dirty less, by the task's share of what was dirtied since the start.
     fn excess_of(&self, task: &Task, backing: &Backing<M>) -> Option<DirtyState> {
         let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);

@@ -1,4 +1,4 @@
-//! What a task can be told.
+//! Errors that a task can get.
 
 use crate::allocate::OutOfMemory;
 use crate::page_cache::File;
@@ -21,7 +21,7 @@ pub enum Error {
         total_slots: u32,
         /// Pages of files that are dirty or being written: they can be freed only after that.
         unwritten_pages: u64,
-        /// Whether `lru.swappiness` is more than 0. With 0 free slots may stay so.
+        /// True where `lru.swappiness` is more than 0. With 0 free slots may stay so.
         may_swap: bool,
     },
     /// A page of a file could not be read.
@@ -30,7 +30,7 @@ pub enum Error {
         file: u32,
         /// First byte of the page.
         offset: u64,
-        /// What the device said.
+        /// The error of the device.
         source: IoError,
     },
     /// Page tables have as much of memory as they may: none of them can leave before its region is dropped.
@@ -42,7 +42,7 @@ pub enum Error {
     SwapRead {
         /// Its slot.
         slot: u32,
-        /// What the device said.
+        /// The error of the device.
         source: IoError,
     },
     /// Pages of a file could not be written since this was last asked.
@@ -51,7 +51,7 @@ pub enum Error {
         file: u32,
         /// First byte of the last of them.
         offset: u64,
-        /// What the device said.
+        /// The error of the device.
         source: IoError,
     },
     /// The device has no block for a page that is to be written.

@@ -18,7 +18,7 @@ use machine::atomic::Ordering::{Acquire, Relaxed};
 use machine::{FrameNumber, Func, Lock, Machine, Nanos, Step};
 use std::sync::Arc;
 
-/// What khugepaged has done, as its folder in sysfs says.
+/// The work that khugepaged has done, as its folder in sysfs tells it.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     /// Ranges that became huge pages (`pages_collapsed`).
@@ -36,7 +36,7 @@ struct Place {
     page: u32,
 }
 
-/// What became of a range.
+/// The outcome of a look at a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looked {
     /// It is a huge page now, or it stays as it is.

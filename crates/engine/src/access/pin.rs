@@ -35,7 +35,7 @@ impl<M: Machine> Access<M> {
         self.pin_open_by(slot, M::Hazards::publish_at_once)
     }
 
-    /// The same by any hazard pointer that the task has left.
+    /// Pins the page in a slot by any hazard pointer that the task has left.
     pub fn pin_open_slowly(&self, slot: Slot<'_>) -> Option<(FrameNumber, HazardPointer<'_, M>)> {
         self.pin_open_by(slot, M::Hazards::publish)
     }

@@ -18,7 +18,7 @@ use machine::{Func, Machine, PAGE_BYTES, Step};
 /// time stamps (RFC 7323).
 const SEGMENT_BYTES: u64 = 1448;
 
-/// What was sent and not yet acknowledged. Dropping it keeps its memory for ever: see [`Access::acknowledge`].
+/// Data that were sent and not yet acknowledged. Dropping it keeps its memory for ever: see [`Access::acknowledge`].
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Unacknowledged(Vec<SlabNumber>);

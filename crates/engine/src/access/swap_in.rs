@@ -16,7 +16,7 @@ use crate::task::Task;
 use crate::writeback::Bio;
 use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stalled, Step, WaitReason};
 
-/// What is read together with a slot.
+/// The slots that are read together with a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
     /// As many around it as the kernel and the region's window say.

@@ -22,7 +22,7 @@ impl<M: Machine> Access<M> {
         task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, true)).map(|_| ())
     }
 
-    /// The same within the file as long as it is by then: returns how many bytes were written, fewer where somebody
+    /// Writes within the file as long as it is by then: returns how many bytes were written, fewer where somebody
     /// made it shorter meanwhile. *May sleep.*
     ///
     /// # Errors

@@ -70,7 +70,7 @@ impl<M: Machine> Allocate<M> {
         self.take_from_node(gfp, order, bound)
     }
 
-    /// The same where there is one node.
+    /// Takes pages where there is one node.
     fn take_from_node(&self, gfp: Gfp, order: Order, bound: Bound) -> Option<FrameNumber> {
         let zonelist = self.zonelist(gfp);
         let classzone = self.zone(zonelist[0]).kind as usize;
@@ -79,7 +79,7 @@ impl<M: Machine> Allocate<M> {
         zones.find_map(|zone| self.take_above(zone, classzone, gfp, order, bound))
     }
 
-    /// The same where there are several nodes; where a zone is at its mark, `make_room` may free pages of it.
+    /// Takes pages where there are several nodes; where a zone is at its mark, `make_room` may free pages of it.
     #[cold]
     fn take_from_nodes(
         &self,

@@ -45,7 +45,7 @@ const FRUITLESS_WAIT_MAX: Nanos = Nanos::from_millis(32);
 /// How far a page that is wanted back from swap may go below the min mark.
 const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 
-/// What direct compaction left behind.
+/// The state that direct compaction left behind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compaction {
     /// Later runs wait for locks.

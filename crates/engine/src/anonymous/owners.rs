@@ -1,4 +1,4 @@
-//! Who owns the pages of a list.
+//! Owners of the pages of a list.
 
 use super::{Anonymous, Region};
 use crate::memory::Owner;

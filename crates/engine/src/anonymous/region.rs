@@ -133,12 +133,12 @@ impl Entry {
         self.0 & wanted == wanted
     }
 
-    /// The same entry of another frame.
+    /// Returns the entry with another frame.
     pub(super) const fn of_frame(self, frame: FrameNumber) -> Self {
         Self(self.0 & ((1 << Self::SHIFT) - 1) | (frame.0 as u64) << Self::SHIFT)
     }
 
-    /// The same entry, writable and dirty.
+    /// Returns the entry, writable and dirty.
     #[must_use]
     pub const fn made_writable(self) -> Self {
         Self(self.0 | Self::WRITABLE | Self::DIRTY | Self::ACCESSED)
@@ -180,9 +180,9 @@ pub struct Region<M: Machine> {
     pub pages: u32,
     /// May faults try for a huge page here?
     pub is_huge_allowed: bool,
-    /// What it maps, if it is not anonymous.
+    /// The file that it maps, if it is not anonymous.
     pub file: Option<FileMapping<M>>,
-    /// What its faults read from swap together.
+    /// The slots that its faults read from swap together.
     pub(crate) swap_window: SwapWindow,
     /// Is it about to be dropped? Set before its entries are emptied: what comes to be mapped later would stay.
     pub(crate) is_closing: AtomicBool,
@@ -291,7 +291,7 @@ impl<M: Machine> Region<M> {
         })
     }
 
-    /// What the entry of a huge page says of a page whose own entry, `slot`, was empty.
+    /// Returns the entry of a page by that of its huge page, where its own entry, `slot`, was empty.
     #[cold]
     fn huge_part(&self, page: u32, slot: &AtomicU64) -> Entry {
         let huge = self.table(page).map_or(Entry::NONE, |table| Entry(table.huge.load(Ordering::Acquire)));
@@ -428,7 +428,7 @@ impl<M: Machine> Region<M> {
         self.touched.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
-    /// The same for the table where `page` lies, and whoever asks.
+    /// Returns whether an entry of the table where `page` lies was marked as touched since anybody last asked. It is not by now.
     pub(crate) fn take_table_touched(&self, page: u32) -> bool {
         self.table(page).is_some_and(|table| table.is_touched.swap(false, Ordering::AcqRel))
     }
@@ -469,7 +469,7 @@ impl<M: Machine> Region<M> {
     }
 }
 
-/// What a touch of a page found.
+/// The finding of a touch of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Touched {
     /// A fault is needed.

@@ -1,4 +1,4 @@
-//! Who maps a page of a file: from the page to the page-table entries (`rmap`, `i_mmap`).
+//! Mappings of a page of a file: from the page to the page-table entries (`rmap`, `i_mmap`).
 //!
 //! A file knows the regions that map it; a page's number says where in each of them its entry would be. An entry is
 //! made and looked for under the page lock: whoever holds that sees all mappings. *Dirtying*: an entry of a shared
@@ -29,7 +29,7 @@ pub enum Sharing {
 /// How a file is mapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapMode {
-    /// Who sees what is written.
+    /// The sharing of what is written.
     pub sharing: Sharing,
     /// Is it a program's text? Its pages stay longer where the kernel says so.
     pub is_executable: bool,
@@ -37,7 +37,7 @@ pub struct MapMode {
     pub pattern: ReadPattern,
 }
 
-/// What a region maps of a file.
+/// The part of a file that a region maps.
 pub struct FileMapping<M: Machine> {
     /// The file.
     pub file: Arc<File<M>>,
@@ -101,7 +101,7 @@ pub(crate) struct TakenMapping<M: Machine> {
     entry: Entry,
 }
 
-/// What mappings say of a page's use.
+/// The use of a page by its mappings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedUse {
     /// Mappings that touched it since that was last asked.

@@ -20,7 +20,7 @@ pub(super) struct Cached {
     pub(super) migrate: AtomicU32,
     /// Where the scanner for free pages does.
     pub(super) free: AtomicU32,
-    /// What scanners did not find in each pageblock.
+    /// Marks of each pageblock: what scanners did not find there.
     blocks: Box<[AtomicU8]>,
     /// Has a task's run gone through the whole zone since the marks were forgotten?
     pub(super) is_scanned: AtomicBool,

@@ -14,7 +14,7 @@ use machine::{FrameNumber, Func, Machine, Step};
 /// After so many frames the lock of the lists is let go.
 const HELD_FRAMES: u32 = 32;
 
-/// What a look at a pageblock found.
+/// The finding of a look at a pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Pages, in [`Run::pages`].
@@ -25,7 +25,7 @@ pub(super) enum Found {
     Abort,
 }
 
-/// What to do about others who wait.
+/// The reaction to others who wait.
 enum Others {
     GoOn,
     LetIn,

@@ -37,7 +37,7 @@ pub struct Compact<M: Machine> {
     states: Vec<ZoneState>,
 }
 
-/// What is kept of one zone.
+/// The state of one zone.
 #[derive(Debug)]
 struct ZoneState {
     failures: Failures,

@@ -10,7 +10,7 @@ use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Machine, Order, Step};
 
-/// What a run is for.
+/// The purpose of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactRequest {
     /// The order of the block that is wanted; none: the whole zone is to be compacted

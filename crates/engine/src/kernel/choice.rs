@@ -1,4 +1,4 @@
-//! What is known of all choices together, and which kernel has which value.
+//! All choices together, and the kernels that have each value.
 //!
 //! Choices are declared by the floors that obey them ([`crate::choice`]).
 
@@ -31,7 +31,7 @@ impl Choice {
         of_section.iter().chain(self.own_conditions)
     }
 
-    /// Why it is not read: what has which value, such as `lru.policy = classic`; none where it is read, as far as is known. `value_of`
+    /// Returns why it is not read: a key with its value, as `lru.policy = classic`; none where it is read, as far as is known. `value_of`
     /// gives the values of other keys and the facts of the machine; what it does not know counts as if it held.
     ///
     /// A key that is not read makes others unused that need one of its values.
@@ -47,7 +47,7 @@ impl Choice {
         })
     }
 
-    /// What [`super::ROOT`] has, and every kernel whose files do not name it.
+    /// The value in [`super::ROOT`]; a kernel that does not set the key inherits it.
     ///
     /// # Panics
     /// Never: every choice has a default.

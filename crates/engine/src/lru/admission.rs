@@ -213,7 +213,7 @@ impl<M: Machine> Lru<M> {
         is_removed
     }
 
-    /// What an isolated page leaves that reclaim is about to take.
+    /// Returns the shadow of an isolated page that reclaim is about to take.
     pub(crate) fn eviction_shadow(&self, frame: FrameNumber) -> Option<Shadow> {
         if let Some(multigen) = &self.multigen {
             return Some(self.shadow_of_generation(multigen, frame));

@@ -35,7 +35,7 @@ fn place_of(descriptor: &Frame) -> Place {
     (descriptor.owner(), descriptor.index())
 }
 
-/// What a flush does with each page.
+/// The work of a flush on each page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Apply {
     /// Insert; on this list if it was chosen before.

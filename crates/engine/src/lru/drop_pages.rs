@@ -18,7 +18,7 @@ impl<M: Machine> Lru<M> {
         self.invalidate_pages(file, 0..u32::MAX)
     }
 
-    /// The same for a range of pages.
+    /// Drops the pages of a range of a file, as [`Lru::invalidate_file`] drops all.
     pub fn invalidate_pages(&self, file: &File<M>, range: std::ops::Range<u32>) -> u64 {
         self.drain_before_use();
         self.list_waiting(file.id);

@@ -12,7 +12,7 @@ use crate::memory::{Flags, Owner, Zone};
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Lock, Machine, Step};
 
-/// What the pages of a huge page have of it once it is split.
+/// Flags that the pages of a huge page inherit once it is split.
 const INHERITED: Flags = Flags::SWAPBACKED
     .with(Flags::UPTODATE)
     .with(Flags::ACTIVE)

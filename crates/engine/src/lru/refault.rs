@@ -20,7 +20,7 @@ use machine::{FrameNumber, Lock, Machine, Nanos};
 /// fit Linux 6.18 (docs/grounds.md).
 const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 
-/// What a page leaves.
+/// The token that a page leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Token {
     /// Number of the lruvec that it was on.
@@ -73,7 +73,7 @@ impl Packing {
     }
 }
 
-/// What an lruvec knows of pages that left it. In lines of its own: all CPUs change it.
+/// The state of an lruvec about pages that left it. In lines of its own: all CPUs change it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Nonresident {
@@ -81,7 +81,7 @@ struct Nonresident {
     age: AtomicU64,
     /// By family: activated refaults when a reclaim last ended (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
-    /// What was added up last ([`CgroupCounters::EveryTwoSeconds`]).
+    /// The sums that were added up last ([`CgroupCounters::EveryTwoSeconds`]).
     sums: Sums,
 }
 
@@ -96,7 +96,7 @@ struct Sums {
     at: AtomicU64,
 }
 
-/// What classic knows of pages that left, by lruvec.
+/// The state of classic about pages that left, by lruvec.
 #[derive(Debug)]
 pub(super) struct Refaults {
     packing: Packing,
@@ -164,7 +164,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// What a page leaves that reclaim is about to take.
+    /// Returns the shadow of a page that reclaim is about to take.
     #[doc(alias = "workingset_eviction")]
     pub(super) fn shadow_of_evicted(&self, refaults: &Refaults, frame: FrameNumber) -> Shadow {
         let zone = self.zone_of(frame);
@@ -269,7 +269,7 @@ impl<M: Machine> Lru<M> {
         self.zones_of_lruvec(zone).iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
     }
 
-    /// What reclaim knows of an lruvec, added up anew if it is time; nothing where it knows all at once.
+    /// Returns the sums of an lruvec for reclaim, added up anew if it is time; nothing where reclaim knows all at once.
     fn sums<'r>(&self, refaults: &'r Refaults, zone: &Zone<M>) -> Option<&'r Sums> {
         match self.choices.cgroup_counters {
             CgroupCounters::AtOnce => return None,

@@ -40,7 +40,7 @@ const STEP_PAGES: u32 = 4;
 /// Ages come again after so many pages, 4 TiB: a page that left that long ago is taken for one that left just now.
 const AGES: u32 = STEP_PAGES << AGE_BITS;
 
-/// What a page leaves: which it was, and the age of memory when it left, in steps.
+/// Returns the shadow of a page: which it was, and the age of memory when it left, in steps.
 const fn shadow_of(left: Left, age: u32) -> Shadow {
     Shadow::of_bits(((left as u32) << AGE_BITS) | (age % AGES / STEP_PAGES))
 }
@@ -174,7 +174,7 @@ pub struct Workingset {
 }
 
 impl Workingset {
-    /// What a page leaves that leaves now.
+    /// Returns the shadow of a page that leaves now.
     pub fn shadow(&self, left: Left) -> Shadow {
         shadow_of(left, self.age.load(Relaxed))
     }

@@ -229,7 +229,7 @@ const MANY_READERS: u32 = 1 << 29;
 /// Readers that a page can have at a time.
 pub const READERS_MAX: u32 = READERS / READER;
 
-/// What a try for a page's latch found.
+/// The finding of a try for a page's latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Latched {
     /// The latch, and a reference, are the caller's.

@@ -1,4 +1,4 @@
-//! What a request for memory allows (`gfp_t`).
+//! Rights of a request for memory (`gfp_t`).
 
 use super::{MigrateType, NodeId, ZoneKind};
 

@@ -7,7 +7,7 @@ use super::{Flags, Memory, Owner};
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order};
 
-/// What the descriptor of a lent page has in place of its page number: no other kernel page has one.
+/// The page number in the descriptor of a lent page: no other kernel page has it.
 const LENT: u32 = u32::MAX;
 
 /// A block of pages that its owner gives back. Dropping it keeps its memory for ever: see [`Memory::take_back`].

@@ -126,7 +126,7 @@ impl List {
         Some(behind)
     }
 
-    /// The same of the page before another one.
+    /// Asks for the descriptor of the page before another one, and returns that page. A hint, as [`Self::look_behind`].
     pub fn look_before(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
         let before = some(pages.previous(frame))?;
         pages.look_at(before);

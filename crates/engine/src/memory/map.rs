@@ -1,4 +1,4 @@
-//! What physical memory looks like at a moment: free blocks, types of pageblocks, and what is in each of them.
+//! A picture of physical memory at a moment: free blocks, types of pageblocks, and what is in each of them.
 //!
 //! Views only. They take no lock, change nothing and take no virtual time: they go by descriptors alone, as a ground may look
 //! between any two steps of its tasks. What a task has in its hands at that moment is [`Use::Other`].
@@ -11,7 +11,7 @@ use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine};
 use std::fmt;
 
-/// What a page is used for.
+/// The use of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Free, on a free list or a CPU's.
@@ -59,7 +59,7 @@ pub struct BlockMap {
 }
 
 impl BlockMap {
-    /// What more than half of its pages are used for, if that is one thing.
+    /// Returns the use of more than half of its pages, if that is one.
     #[must_use]
     pub fn most(&self) -> Option<Use> {
         let all: u16 = self.pages.iter().sum();
@@ -153,7 +153,7 @@ impl<M: Machine> Memory<M> {
         ZoneMap { node: zone.node, name: zone.kind.name(), free, blocks }
     }
 
-    /// What a page is used for that is no free block's.
+    /// Returns the use of a page that is no free block's.
     fn use_of(&self, frame: FrameNumber) -> Use {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();

@@ -46,7 +46,7 @@ use per_cpu::PerCpuPages;
 use std::sync::Arc;
 use zone::ReclaimState;
 
-/// What is charged to a memory cgroup.
+/// The gauges that are charged to a memory cgroup.
 const CHARGED: [Gauge; 9] = [
     Gauge::NrInactiveAnon,
     Gauge::NrActiveAnon,
@@ -430,7 +430,7 @@ impl<M: Machine> Memory<M> {
         vmstat
     }
 
-    /// The same of one node, as `/sys/devices/system/node/node0/vmstat` shows it.
+    /// Returns the counters of one node, as `/sys/devices/system/node/node0/vmstat` shows them.
     #[must_use]
     pub fn node_vmstat(&self, node: NodeId) -> Vmstat {
         self.vmstat_of(|zone| zone.node == node)

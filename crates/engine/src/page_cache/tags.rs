@@ -1,4 +1,4 @@
-//! Which pages of a file are tagged, found in file order without a walk over the file.
+//! Tags of a file's pages, found in file order without a walk over the file.
 //!
 //! A tag has a bit for each page, 64 to a *word*. Above the words is a tower of counts: each counts what is not zero in the
 //! [`FAN_OUT`] places below it. A search skips a place that counts nothing, so it costs what is tagged, and not what the file
@@ -99,7 +99,7 @@ impl Tags {
         }
     }
 
-    /// Is the page tagged?
+    /// Returns whether the page is tagged.
     pub fn has(&self, page: u32, tag: Tag) -> bool {
         self.word(page, tag).is_some_and(|word| word.load(SeqCst) & bit_of(page) != 0)
     }
@@ -127,7 +127,7 @@ impl Tags {
         None
     }
 
-    /// Does the count that a word lies under say that there is nothing?
+    /// Returns whether the count above a word says that there is nothing.
     fn is_empty(&self, floor: usize, word: usize) -> bool {
         self.tower[floor].get(word / words_of(floor)).is_none_or(|count| count.load(SeqCst) == 0)
     }

@@ -13,7 +13,7 @@ use super::config::{CfqConfig, DeadlineConfig, ElevatorConfig, SyncArrival};
 use super::queue::{Class, Key, Queue};
 use machine::{Nanos, Operation};
 
-/// What to do with a free place in the disk.
+/// The use of a free place in the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Take this entry out of the queue and serve it.
@@ -150,7 +150,7 @@ fn classes(operation: Operation) -> &'static [Class] {
     }
 }
 
-/// What shares a slice of [`Cfq`].
+/// The requests that share a slice of [`Cfq`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
     Sync,

@@ -10,7 +10,7 @@ pub enum Fault {
     Nth {
         /// Which request, from 1.
         nth: u64,
-        /// What it fails with.
+        /// The error that it fails with.
         error: IoError,
     },
     /// From now on, every request that touches one of these blocks fails; its neighbours within a
@@ -20,7 +20,7 @@ pub enum Fault {
         blocks: Range<u64>,
         /// In which direction; absent: in both.
         operation: Option<Operation>,
-        /// What requests fail with.
+        /// The error that requests fail with.
         error: IoError,
     },
     /// Blocks that were bad are good again: the disk was mended, or has room.

@@ -89,7 +89,7 @@ pub struct Disk {
     model: Model,
     faults: Faults,
     accounting: Accounting,
-    /// What the model works on, by end; the number tells apart those that end together.
+    /// Requests that the model works on, by end; the number tells apart those that end together.
     in_service: BTreeMap<(Nanos, u64), Entry>,
     sync_in_service: u64,
     /// Commands that the device takes, if it is told when one is over; and those that it holds.

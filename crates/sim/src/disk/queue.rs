@@ -17,7 +17,7 @@ use super::config::QueueConfig;
 use machine::{IoError, Nanos, Operation, Request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What an elevator tells apart. Requests of different classes never merge.
+/// The classes that an elevator tells apart. Requests of different classes never merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Class {
     /// A read; a task waits for it, whatever the request says.
@@ -31,9 +31,9 @@ pub(super) enum Class {
 impl Class {
     /// Every class.
     pub(super) const ALL: &'static [Self] = &[Self::Read, Self::SyncWrite, Self::BackgroundWrite];
-    /// What some task waits for.
+    /// Classes that some task waits for.
     pub(super) const SYNC: &'static [Self] = &[Self::Read, Self::SyncWrite];
-    /// What no task waits for.
+    /// Classes that no task waits for.
     pub(super) const BACKGROUND: &'static [Self] = &[Self::BackgroundWrite];
     /// From the disk.
     pub(super) const READS: &'static [Self] = &[Self::Read];
@@ -74,7 +74,7 @@ pub(super) struct Part {
     pub fault: Option<IoError>,
 }
 
-/// What takes a slot and is served as a whole.
+/// A request that takes a slot and is served as a whole.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub class: Class,
@@ -104,7 +104,7 @@ pub(super) struct Key {
     pub block: u64,
 }
 
-/// What became of an inserted request.
+/// The outcome of inserting a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inserted {
     /// It took a slot.

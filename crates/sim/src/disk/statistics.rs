@@ -1,4 +1,4 @@
-//! What a disk counts, and what iostat makes of it.
+//! Counters of a disk, and the figures of iostat made of them.
 //!
 //! [`DiskStatistics`] is a snapshot of cumulative counters, field by field those of
 //! `/proc/diskstats`, but with times in ns. [`DiskStatistics::interval`] turns two snapshots into the
@@ -40,7 +40,7 @@ pub struct DiskStatistics {
 }
 
 impl DiskStatistics {
-    /// What `iostat -x` prints for the `elapsed` time between an earlier snapshot and this one.
+    /// Returns the figures of `iostat -x` for the `elapsed` time between an earlier snapshot and this one.
     ///
     /// # Panics
     /// When `earlier` counted more than `self`.

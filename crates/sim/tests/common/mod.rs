@@ -1,4 +1,4 @@
-//! What several tests of the simulator need.
+//! Helpers of several tests of the simulator.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

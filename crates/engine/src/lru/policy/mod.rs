@@ -34,7 +34,7 @@ pub const CLUSTER: u64 = 32;
 /// Pages that a policy gives up, oldest first.
 pub type Victims = ArrayVec<FrameNumber, { CLUSTER as usize }>;
 
-/// What was taken off a list.
+/// A page that was taken off a list.
 #[derive(Debug)]
 pub struct Taken {
     /// The pages, a huge page by its head.
@@ -50,7 +50,7 @@ pub struct Taken {
 pub enum Insert {
     /// A task reads it, or is about to.
     Read {
-        /// What it left when it was last reclaimed, if it was in memory before ([`Policy::evicted`]).
+        /// The shadow that it left when it was last reclaimed, if it was in memory before ([`Policy::evicted`]).
         shadow: Option<Shadow>,
     },
     /// It was read ahead: nobody has asked for it yet.
@@ -70,7 +70,7 @@ pub enum Insert {
 }
 
 impl Insert {
-    /// What the page had left, if it was in memory before.
+    /// Returns the shadow that the page had left, if it was in memory before.
     #[must_use]
     pub const fn shadow(self) -> Option<Shadow> {
         match self {
@@ -114,7 +114,7 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// listed no longer.
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims);
 
-    /// What becomes of a page that was handed out, by how it was used.
+    /// Decides the fate of a page that was handed out, by how it was used.
     fn judge(&mut self, pages: &P, page: FrameNumber, seen: Seen) -> Verdict;
 
     /// A page that was handed out stays: as one in use with [`Verdict::Activate`], as one that could not go with any other.
@@ -133,7 +133,7 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     fn for_each(&self, pages: &P, visit: &mut dyn FnMut(FrameNumber));
 }
 
-/// What one scan of a zone is for, as far as a policy may take it into account.
+/// The purpose of one scan of a zone, as far as a policy may take it into account.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// How much of each list: `size >> priority`.
@@ -174,7 +174,7 @@ impl Demand {
     };
 }
 
-/// What recent use says of a page.
+/// The recent use of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "page_references")]
 pub enum Verdict {

@@ -19,7 +19,7 @@ use crate::page_cache::Shadow;
 use machine::{FrameNumber, prefetch};
 use std::cell::Cell;
 
-/// What is known of one page: 16 bytes.
+/// The state of one page: 16 bytes.
 #[derive(Debug, Default)]
 struct Entry {
     next: Cell<u32>,

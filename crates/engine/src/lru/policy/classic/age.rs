@@ -10,14 +10,14 @@ use crate::memory::{Flags, Zone};
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Func, Machine, Order};
 
-/// What becomes of a mapped page of an active list.
+/// The fate of a mapped page of an active list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MappedRule {
     /// It stays, used or not.
     Stay,
     /// It becomes inactive, unless it was used.
     UnlessUsed,
-    /// What becomes of others.
+    /// Its fate is that of other pages.
     LikeOthers,
 }
 
@@ -71,7 +71,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// What becomes of mapped pages at this priority.
+    /// Returns the fate of mapped pages at this priority.
     fn mapped_rule(&self, zone: &Zone<M>, demand: &Demand) -> MappedRule {
         match self.choices.mapped_pages {
             MappedPages::LikeOthers => return MappedRule::LikeOthers,

@@ -36,7 +36,7 @@ impl BlockVictims {
     }
 }
 
-/// What a putback adds to how scanning went lately.
+/// The part of a putback in how scanning went lately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     /// Added to [`Lruvec::recent_scanned`].
@@ -75,7 +75,7 @@ impl<M: Machine> Lru<M> {
         self.end_isolation(zone, pool.0, taken);
     }
 
-    /// The same as [`Lru::isolate_victims`] with the pages of their blocks: see [`Lru::isolate_blocks`]. None of them is active
+    /// Isolates victims as [`Lru::isolate_victims`], with the pages of their blocks: see [`Lru::isolate_blocks`]. None of them is active
     /// any more.
     pub(crate) fn isolate_block_victims(
         &self,
@@ -134,7 +134,7 @@ impl<M: Machine> Lru<M> {
         self.isolated_pages(zone, pool.0) > limit
     }
 
-    /// The same of either family, where a scan does not say beforehand of which it takes pages.
+    /// Returns whether too many pages of either family are isolated, where a scan does not say beforehand of which it takes pages.
     pub(crate) fn are_too_many_isolated_of_any(&self, zone: &Zone<M>, demand: &Demand) -> bool {
         Family::ALL.into_iter().any(|family| self.are_too_many_isolated(zone, Pool(family), demand))
     }
@@ -327,7 +327,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// The same under one hold of the lock; `gone` gets those that everybody else let go.
+    /// Puts a cluster back under one hold of the lock; `gone` gets those that everybody else let go.
     fn putback_cluster(
         &self,
         zone: &Zone<M>,

@@ -1,4 +1,4 @@
-//! What recent use says of a page (`page_check_references`; mechanisms/reclaim, 13.4).
+//! Judgement of a page by its recent use (`page_check_references`; mechanisms/reclaim, 13.4).
 
 use crate::anonymous::Owners;
 use crate::lru::Lru;
@@ -21,7 +21,7 @@ pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_eno
     }
 }
 
-/// The same where any use counts: a page that was used and is in somebody's hands becomes active, one that was used and
+/// Judges a page where any use counts: a page that was used and is in somebody's hands becomes active, one that was used and
 /// is not is freed if it is clean.
 #[must_use]
 pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {

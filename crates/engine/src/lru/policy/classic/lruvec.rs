@@ -108,7 +108,7 @@ pub struct Lruvec {
     pub recent_scanned: [u64; 2],
     /// Of those, pages that were found in use, by family.
     pub recent_rotated: [u64; 2],
-    /// What taking pages of each family has cost lately (`lru.family_balance`).
+    /// The recent cost of taking pages of each family (`lru.family_balance`).
     costs: [u64; 2],
 }
 
@@ -122,7 +122,7 @@ impl Lruvec {
         }
     }
 
-    /// What taking pages of each family has cost lately.
+    /// Returns the recent cost of taking pages of each family.
     pub(super) const fn costs(&self) -> [u64; 2] {
         self.costs
     }

@@ -31,7 +31,7 @@ impl Scan {
     /// Turns of a round: lists.
     pub const TURNS: usize = ListKind::ALL.len();
 
-    /// What the scan is for.
+    /// Returns the purpose of the scan.
     #[must_use]
     pub const fn demand(&self) -> &Demand {
         &self.demand

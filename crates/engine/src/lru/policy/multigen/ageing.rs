@@ -95,7 +95,7 @@ impl<M: Machine> Lru<M> {
         [swappiness > 0 && demand.may_swap && may_swap_out, swappiness < ONLY_ANON]
     }
 
-    /// What a reclaim has for `lru.swappiness`.
+    /// Returns the value of `lru.swappiness` for a reclaim.
     pub(super) fn swappiness(&self, demand: &Demand) -> u64 {
         demand.swappiness.unwrap_or(self.choices.swappiness)
     }
@@ -338,7 +338,7 @@ fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     }
 }
 
-/// What became of the wish for a generation.
+/// The outcome of the wish for a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aged {
     /// There was none.

@@ -67,7 +67,7 @@ pub struct BadCommand {
     pub command: String,
     /// The word that is wrong; none where the command ends too early.
     pub found: Option<String>,
-    /// What should be there.
+    /// The word that was expected there.
     pub expected: &'static str,
     /// The form of such a command.
     pub form: &'static str,
@@ -266,7 +266,7 @@ impl Words<'_> {
     }
 }
 
-/// What a command to evict asks of reclaim.
+/// Returns the demand of a command to evict.
 const fn demand(evict: &Evict) -> Demand {
     Demand { swappiness: evict.swappiness, ..Demand::ANY }
 }

@@ -21,17 +21,17 @@ pub struct Rate {
     pub total: u64,
 }
 
-/// What rates are compared by.
+/// The rule by which rates are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Fewer refaults than this tell nothing.
     pub floor: u64,
-    /// What is added before.
+    /// The number that is added before.
     pub smoothing: RateSmoothing,
 }
 
 impl Rule {
-    /// Those of a kernel.
+    /// Returns the rule of a kernel.
     pub const fn of(choices: &Choices) -> Self {
         Self { floor: choices.refault_floor, smoothing: choices.rate_smoothing }
     }
@@ -90,7 +90,7 @@ impl Counts {
     }
 }
 
-/// What goes next.
+/// The family and tier that go next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The type.
@@ -105,7 +105,7 @@ pub struct Controller {
     counts: [[Counts; TIERS]; 2],
 }
 
-/// What is counted.
+/// The counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     /// Pages left memory.
@@ -138,7 +138,7 @@ impl Controller {
         [0, 1, 2, 3].map(|tier: usize| self.counts[family as usize][tier].rate())
     }
 
-    /// What is counted of a type's tier in its oldest generation: refaulted, evicted, protected.
+    /// Returns the counts of a type's tier in its oldest generation: refaulted, evicted, protected.
     pub fn counted(&self, family: Family, tier: usize) -> [u64; 3] {
         let counts = &self.counts[family as usize][tier];
         [&counts.refaulted, &counts.evicted, &counts.protected].map(|count| count.load(Relaxed))

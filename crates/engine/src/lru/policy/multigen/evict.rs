@@ -53,7 +53,7 @@ impl Batch {
     }
 }
 
-/// What a page at the tail is.
+/// The kind of a page at the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sorted {
     /// It belongs to another generation since a walk found it used.
@@ -310,7 +310,7 @@ const fn next_slot(slot: usize) -> usize {
     (slot + 1) % GENERATIONS
 }
 
-/// What a page at the tail of the list of `slot` is.
+/// Returns the kind of a page at the tail of the list of `slot`.
 const fn sorted(flags: Flags, slot: usize, is_above_limit: bool, saturated: Saturated, dirty: DirtyAtTail) -> Sorted {
     if slot_in(flags) != slot {
         return Sorted::Elsewhere;

@@ -89,7 +89,7 @@ impl<M: Machine> Lru<M> {
         before
     }
 
-    /// The same for those of some pages of a zone that are on lists.
+    /// Unlinks those of some pages of a zone that are on lists.
     pub(in crate::lru) fn unlink_generations(&self, multigen: &Multigen<M>, zone: &Zone<M>, pages: &[FrameNumber]) {
         let mut lists = multigen.lists_of(zone).lock();
         let mut moved = 0;

@@ -1,4 +1,4 @@
-//! What recent use through page tables says of an isolated page (mechanisms/multigen, 5.3).
+//! Judgement of an isolated page by its recent use through page tables (mechanisms/multigen, 5.3).
 
 use super::Multigen;
 use super::choices::Promotion;

@@ -36,7 +36,7 @@ impl ListId {
     }
 }
 
-/// What a link leads to.
+/// Returns the frame or list that a link leads to.
 const fn decode(link: u32) -> Result<FrameNumber, usize> {
     if link < FRAMES_MAX { Ok(FrameNumber(link)) } else { Err((link - FRAMES_MAX) as usize) }
 }

@@ -46,7 +46,7 @@ use machine::atomic::AtomicBool;
 use machine::{LockClass, Machine};
 use round::Rounds;
 
-/// What the lruvecs of an engine have, where the multi-generational LRU rules.
+/// The state of an engine's lruvecs, where the multi-generational LRU rules.
 pub(in crate::lru) struct Multigen<M: Machine> {
     choices: Choices,
     lruvecs: Vec<Generational<M>>,
@@ -61,7 +61,7 @@ pub(super) struct Generational<M: Machine> {
     filters: Filters,
     /// A reclaim got on lately, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
     got_on: AtomicBool,
-    /// What somebody does who is about to begin a generation.
+    /// Rounds of tasks that are about to begin a generation.
     rounds: Rounds<M>,
 }
 

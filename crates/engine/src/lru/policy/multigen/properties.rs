@@ -1,4 +1,4 @@
-//! What always holds of generations, whatever happens to pages (mechanisms/multigen, 15).
+//! Properties of generations that always hold, whatever happens to pages (mechanisms/multigen, 15).
 
 use super::choices::{
     self, Ageing, Choices, DirtyAtTail, FileUse, Placement, Promotion, Rejected, Saturated, TypeRule, UseMarks,

@@ -19,7 +19,7 @@ const SEQ_BITS: u32 = Shadow::BITS - SEQ_SHIFT;
 /// Generations that a shadow tells apart.
 const SEQS: u64 = 1 << SEQ_BITS;
 
-/// What a shadow says.
+/// The contents of a shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
     /// The oldest generation of the page's type when it left, as far as there is room for it.
@@ -79,7 +79,7 @@ const fn is_in_fault(how: Insert) -> bool {
 }
 
 impl<M: Machine> Lru<M> {
-    /// What an isolated page leaves that is about to go.
+    /// Returns the shadow of an isolated page that is about to go.
     pub(in crate::lru) fn shadow_of_generation(&self, multigen: &Multigen<M>, frame: FrameNumber) -> Shadow {
         let (zone, flags) = (self.zone_of(frame), self.frames[frame].flags());
         let left = Left {

@@ -8,7 +8,7 @@ use std::{sync::Arc, vec};
 /// The round of an lruvec.
 pub(super) struct Rounds<M: Machine> {
     current: M::Lock<Option<Round<M>>>,
-    /// Who waits for its end.
+    /// Tasks that wait for its end.
     ended: M::WaitQueue,
 }
 

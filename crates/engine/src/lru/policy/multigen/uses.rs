@@ -50,7 +50,7 @@ pub const fn tier(marks: UseMarks, tiers: u32, flags: Flags) -> usize {
     if tier < tiers as usize { tier } else { tiers as usize - 1 }
 }
 
-/// The same by what a shadow keeps.
+/// Returns the tier by the count in a shadow.
 pub const fn tier_of_count(marks: UseMarks, is_workingset: bool, counted: u32) -> usize {
     match (marks, is_workingset, counted) {
         (UseMarks::WorkingsetSecond, false, _) | (UseMarks::WorkingsetFifth, false, 0) => 0,

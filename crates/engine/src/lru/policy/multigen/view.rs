@@ -1,4 +1,4 @@
-//! What generations look like from outside: the text of `lru_gen` and `lru_gen_full` in debugfs (mechanisms/multigen, 11). Its
+//! The view of generations from outside: the text of `lru_gen` and `lru_gen_full` in debugfs (mechanisms/multigen, 11). Its
 //! commands are in [`super::command`].
 
 use super::Multigen;
@@ -10,7 +10,7 @@ use crate::memory::Zone;
 use machine::Machine;
 use std::fmt::Write;
 
-/// What a row says of a type's tier.
+/// A row of a type's tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TierCounts {
     /// Nothing: the generation is not one that is counted for.
@@ -131,7 +131,7 @@ impl<M: Machine> Lru<M> {
         Some(self.multigen.as_ref()?.of(zone).generations.seqs())
     }
 
-    /// What the controller has counted of a type's tiers in the oldest generation: refaulted, evicted, protected.
+    /// Returns the controller's counts of a type's tiers in the oldest generation: refaulted, evicted, protected.
     #[must_use]
     pub fn tier_counts(&self, zone: &Zone<M>, family: Family) -> Option<[[u64; 3]; TIERS]> {
         let controller = &self.multigen.as_ref()?.of(zone).controller;

@@ -25,7 +25,7 @@ pub(super) struct Pending {
     changes: u64,
 }
 
-/// What was seen in some entries.
+/// The pages seen in some entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenEntries {
     present: u32,
