@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is freed at once for processes that wait for memory.
+/// Memory that is freed at once for processes that wait for it.
 const HELP_BYTES: u64 = 1 << 20;
 
 /// Version of a cgroup hierarchy.
@@ -34,7 +34,7 @@ impl Version {
 pub struct Cgroup {
     /// Its folder.
     pub path: PathBuf,
-    /// What files it has.
+    /// The version, which decides the names of its files.
     pub version: Version,
 }
 
@@ -72,14 +72,14 @@ impl Cgroup {
     #[cfg(feature = "linux")]
     #[must_use]
     pub fn stat(&self) -> engine::stat::Vmstat {
-        crate::system::linux::counters::named(&fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default())
+        crate::counters::named(&fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default())
     }
 
-    /// How long its processes waited for memory so far (PSI); none where it does not tell.
+    /// Returns its own `memory.pressure` (PSI); none where it does not tell.
     #[cfg(feature = "linux")]
     #[must_use]
-    pub fn stalled(&self) -> Option<crate::stat::snapshot::Stalled> {
-        Some(crate::stat::snapshot::stalled(&fs::read_to_string(self.path.join("memory.pressure")).ok()?))
+    pub fn pressure(&self) -> Option<String> {
+        fs::read_to_string(self.path.join("memory.pressure")).ok()
     }
 
     /// Do its processes wait for memory that nothing has freed so far? Version 1 alone lets them.
@@ -122,7 +122,7 @@ pub fn times_at_limit(folder: &Path) -> Option<u64> {
     }
 }
 
-/// What the kernel tells of a cgroup that had to have memory and found none to reclaim.
+/// Counters of a cgroup that had to have memory and found none to reclaim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutOfMemory {
     /// How often an allocation was about to fail at its limit (`oom`); 0 in version 1, which does not count it.
@@ -135,7 +135,7 @@ pub struct OutOfMemory {
     pub is_waiting: bool,
 }
 
-/// What the cgroup of a folder tells of its want of memory; none where it has no memory controller. Its children tell theirs. Only
+/// Returns the counters of a cgroup's want of memory, by its folder; none where it has no memory controller. Its children tell theirs. Only
 /// where version 2 has no `memory.events.local`, and counts with the children all the same, are they in it too.
 #[must_use]
 pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {

@@ -2,7 +2,17 @@
 
 use engine::stat::Vmstat;
 
-/// How names of counters that are kept by zone end.
+/// Reads lines of a name and a number, as `/proc/vmstat` and `memory.stat` of a cgroup have them.
+#[must_use]
+pub fn named(text: &str) -> Vmstat {
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        Some((name.to_owned(), value.trim().parse().ok()?))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+/// Ends of names of counters that are kept by zone.
 const ZONES: [&str; 7] = ["dma", "dma32", "normal", "high", "highmem", "movable", "device"];
 
 /// The zone of which a counter is, if it is `name` of a zone.

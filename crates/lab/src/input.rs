@@ -3,21 +3,18 @@
 use crate::in_use;
 use std::{
     fs::File,
-    io::{self, IsTerminal as _, Read},
+    io::{self, Read},
     path::Path,
 };
 
 /// An error of the system in its own words, without the number that Rust puts behind them.
 #[must_use]
 pub fn why(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::WouldBlock {
-        return "it has no text now, and is not waited for".to_owned();
-    }
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
-/// What some programs put before a text: a byte order mark of UTF-8.
+/// The mark that some programs put before a text: a byte order mark of UTF-8.
 const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// A text without the byte order mark that may stand before it.
@@ -37,7 +34,7 @@ pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
 #[cfg(unix)]
 const WAIT_FOR_PIPE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// What is piped into the command, or put there by `<`; none for a terminal, for `/dev/null`, for a pipe that is empty or whose writer
+/// Opens what is piped into the command, or put there by `<`; none for a terminal, for `/dev/null`, for an empty pipe or one whose writer
 /// says nothing.
 #[cfg(unix)]
 #[must_use]
@@ -63,7 +60,7 @@ pub fn piped() -> Option<Box<dyn Read>> {
     Some(Box::new(io::Cursor::new(first).chain(io::stdin())))
 }
 
-/// What is piped into the command: not known here.
+/// Opens what is piped into the command: not known here.
 #[cfg(not(unix))]
 #[must_use]
 pub fn piped() -> Option<Box<dyn Read>> {
@@ -83,8 +80,7 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     let mut file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     in_use::reads(role, path, &file)?;
     let mut first = Vec::new();
-    let is_pipe = file.metadata()?.file_type().is_fifo();
-    if is_pipe {
+    if file.metadata()?.file_type().is_fifo() {
         let mut byte = [0];
         match file.read(&mut byte) {
             Ok(0) => return Err(io::Error::other("it is not a regular file, but a pipe that nobody writes to")),
@@ -94,10 +90,7 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
             Err(error) => return Err(error),
         }
     }
-    // A file of the kernel that has nothing to tell now, as /proc/kmsg, says so in place of a wait without end.
-    if is_pipe || file.is_terminal() {
-        fcntl_setfl(&file, OFlags::empty())?;
-    }
+    fcntl_setfl(&file, OFlags::empty())?;
     Ok(Box::new(without_mark(io::Cursor::new(first).chain(file))?))
 }
 
@@ -153,15 +146,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_kernel_that_has_nothing_to_tell_is_not_waited_for() {
-        // It never ends, and is for root.
-        if let Err(error) = text(Path::new("/proc/kmsg")) {
-            assert_ne!(why(&error), "");
-        }
-        assert_eq!(why(&io::ErrorKind::WouldBlock.into()), "it has no text now, and is not waited for");
-    }
-
-    #[test]
     fn a_byte_order_mark_is_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
@@ -176,5 +160,18 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             assert_eq!(text(&path).unwrap(), expected);
         }
+    }
+}
+
+/// Files of tests.
+#[cfg(test)]
+pub(crate) mod scratch {
+    use std::{fs, path::Path};
+
+    /// Writes a file below a folder, and makes the folders that lead to it.
+    pub(crate) fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
 }

@@ -6,6 +6,8 @@
 //! `nr_blocks_free` and `memory_events_max` the room for files and how often a cgroup came to its limit. With several memory
 //! nodes there are `node0_pgalloc_normal` and so on: the same counters of each node.
 
+pub mod of_recording;
+
 use std::io;
 
 use engine::{stat::Vmstat, swap::SwapArea};
@@ -87,14 +89,14 @@ impl Recorder {
         self.next = if self.most == usize::MAX { Nanos(0) } else { now + self.every };
     }
 
-    /// What was recorded.
+    /// Returns the record.
     #[must_use]
     pub fn finish(self) -> Series {
         self.series
     }
 }
 
-/// What was recorded of a run.
+/// The record of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Series {
     /// The names, sorted.
@@ -119,7 +121,7 @@ pub struct RunSeries {
     pub column: String,
     /// Its seed.
     pub seed: u64,
-    /// What was recorded.
+    /// The record.
     pub series: Series,
 }
 

@@ -2,13 +2,13 @@
 
 use super::{End, Form, command, options::parse_word, output, saved};
 use crate::doctor::source;
-use crate::recordings::{formats, over_time};
+use crate::recordings::formats;
 use crate::{
     html::{Page, Part, Section, results, tables},
     library,
     report::{self, ReportFormat, Show, Table, percent::PercentRule},
     rows,
-    series::{self, RunSeries},
+    series::{self, RunSeries, of_recording},
 };
 use engine::kernel::Kernel;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub struct Arguments {
     percent: PercentRule,
 }
 
-/// What a file holds.
+/// The contents of a file.
 enum Saved {
     Table(Table),
     Series(Vec<RunSeries>),
@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         } else if !source::is_it(&text) {
             let file = path.display().to_string();
             let document = formats::read(&file, &text, None).map_err(|wrong| End::Usage(wrong.to_string()))?;
-            let series = |recording| (recording, over_time::series(recording));
+            let series = |recording| (recording, of_recording::series(recording));
             let runs: Vec<RunSeries> = document
                 .recordings()
                 .map(series)
@@ -163,7 +163,7 @@ fn side_by_side(mut tables: Vec<(String, Table)>) -> Option<Table> {
     Some(all)
 }
 
-/// What separates the simulated kernels, as far as this program knows them by their names.
+/// Returns the differences between the simulated kernels, as far as this program knows them by their names.
 fn kernels(table: &Table) -> Option<Section> {
     let known: Vec<(&str, Kernel)> = table
         .columns

@@ -9,7 +9,8 @@ use crate::report::{Column, ReportFormat, Show, Table, TableHead};
 use crate::rows;
 use crate::scale::Scale;
 use crate::shown;
-use crate::stat::{Interval, Snapshot, live, snapshot::Source};
+use crate::stat::snapshot::{Source, stalled};
+use crate::stat::{Interval, Snapshot, live};
 use crate::system::linux::{counters, limit::Limit, sys, sys::Used};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Write;
@@ -207,7 +208,7 @@ const OF_CGROUP: [(&str, &str); 9] = [
     ("pswpout", "pages"),
 ];
 
-/// What the limit of a cgroup came to, and what it counted itself.
+/// Returns the events at the limit of a cgroup, and its own counters.
 fn limit_rows(limit: &Limit, elapsed_s: f64) -> Vec<Row> {
     let row = |name: &str, unit: &str, value: u64| {
         Row::new("cgroup", name, unit, Better::Lower, Format::Decimals(0), value as f64)
@@ -218,7 +219,7 @@ fn limit_rows(limit: &Limit, elapsed_s: f64) -> Vec<Row> {
     let own = OF_CGROUP
         .iter()
         .filter_map(|(name, unit)| Some(row(&format!("{name} of the cgroup"), unit, *stat.get(*name)?)));
-    let stalled = limit.cgroup.stalled().filter(|_| elapsed_s > 0.0);
+    let stalled = limit.cgroup.pressure().map(|text| stalled(&text)).filter(|_| elapsed_s > 0.0);
     let waited = stalled.iter().flat_map(|it| [("some", it.some_us), ("full", it.full_us)]).map(|(who, us)| {
         let share = (us as f64 / 1e4 / elapsed_s).min(100.0);
         Row::new(

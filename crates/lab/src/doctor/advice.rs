@@ -3,7 +3,6 @@
 
 use super::rules;
 use super::signs::Signs;
-use crate::recordings::PAGE_KIB;
 use serde::Serialize;
 
 /// Something to do.
@@ -104,30 +103,6 @@ fn is_of_node(signs: &Signs) -> bool {
     signs.kswapd.scanned == Some(0.0) && !is_at_limit(signs)
 }
 
-/// Returns whether a setting is known, and no higher.
-fn is_at_most(signs: &Signs, name: &str, value: f64) -> bool {
-    signs.settings.get(name).and_then(|now| now.parse::<f64>().ok()).is_some_and(|now| now <= value)
-}
-
-/// `vm.min_free_kbytes` of a computer of some GiB with huge pages, as the kernel itself sets it, KiB; and the share of memory, percent,
-/// over which it never sets it. Source: docs/mechanisms/reclaim/memory.md, "Huge-page adjustment".
-const MIN_FREE: (f64, f64) = (67_584.0, 5.0);
-
-fn memory_kib(signs: &Signs) -> Option<f64> {
-    signs.usage.as_ref()?.total().map(|pages| pages * PAGE_KIB)
-}
-
-/// Returns whether [`MIN_FREE`] is more than the kernel would take of so much memory.
-fn is_small(signs: &Signs) -> bool {
-    memory_kib(signs).is_some_and(|kib| kib * MIN_FREE.1 / 100.0 < MIN_FREE.0)
-}
-
-/// Returns whether a lower `vm.min_free_kbytes` may help: what is as low already keeps little free.
-fn keeps_much_free(signs: &Signs) -> bool {
-    let most = memory_kib(signs).map_or(MIN_FREE.0, |kib| MIN_FREE.0.min(kib * MIN_FREE.1 / 100.0));
-    !is_at_most(signs, "vm.min_free_kbytes", most)
-}
-
 /// Returns whether a lower `vm.swappiness` may help: it is not so low already that it is not what chooses.
 fn swaps_by_choice(signs: &Signs) -> bool {
     let now = signs.settings.get("vm.swappiness").and_then(|value| value.parse::<f64>().ok());
@@ -209,24 +184,12 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
     (
         &["marks-too-high"],
         &[
-            Where(
-                |signs| keeps_much_free(signs) && !is_small(signs),
+            Set(
                 "vm.min_free_kbytes",
                 "67584, or what it was at the start of the computer",
                 "what it keeps free nobody can use",
             ),
-            Where(
-                |signs| keeps_much_free(signs) && is_small(signs),
-                "vm.min_free_kbytes",
-                "what it was at the start of the computer, which is never more than 5 % of memory",
-                "what it keeps free nobody can use",
-            ),
-            Where(
-                |signs| !is_at_most(signs, "vm.watermark_scale_factor", 10.0),
-                "vm.watermark_scale_factor",
-                "10",
-                "it is the distance between the marks, in 0.01 % of memory",
-            ),
+            Set("vm.watermark_scale_factor", "10", "it is the distance between the marks, in 0.01 % of memory"),
             Look("grep -E 'zone|pages free|min|low|high ' /proc/zoneinfo", "free pages and marks of each zone"),
             Simulate(
                 "compare anon --scale 1/64 --set params.region_percent=65 --set memory.min_free_kbytes=2000,40000",
@@ -400,7 +363,6 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::{MemoryUse, Usage};
 
     #[test]
     fn every_illness_has_something_to_do_and_something_to_simulate() {
@@ -430,21 +392,6 @@ mod tests {
         };
         let steps = next("swap-beside-cache", &signs);
         assert!(steps[0].show().starts_with("set vm.swappiness (now 200) to 60 or less"), "{}", steps[0].show());
-        let marks = |total_kib: f64, set: &[(&str, &str)]| {
-            let memory = MemoryUse { total: Some(total_kib / PAGE_KIB), ..MemoryUse::default() };
-            let settings = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            let signs = Signs { usage: Some(Usage::at(memory)), settings, ..Signs::default() };
-            let steps = next("marks-too-high", &signs);
-            steps.iter().map(Step::show).filter(|step| step.starts_with("set")).collect::<Vec<_>>()
-        };
-        // No more is suggested than the kernel itself takes of so much memory, and nothing that is as low already.
-        assert!(marks(16_777_216.0, &[])[0].starts_with("set vm.min_free_kbytes to 67584, or"));
-        let small = marks(524_260.0, &[("vm.min_free_kbytes", "157000"), ("vm.watermark_scale_factor", "5")]);
-        assert_eq!(small.len(), 1, "{small:?}");
-        assert!(small[0].starts_with("set vm.min_free_kbytes (now 157000) to what it was at the start"), "{small:?}");
-        let by_distance = marks(524_260.0, &[("vm.min_free_kbytes", "2896"), ("vm.watermark_scale_factor", "1000")]);
-        assert_eq!(by_distance.len(), 1, "{by_distance:?}");
-        assert!(by_distance[0].starts_with("set vm.watermark_scale_factor (now 1000) to 10: "), "{by_distance:?}");
         let of_group = next("cgroup-limit", &signs);
         assert!(of_group[0].show().starts_with("look at `cat /sys/fs/cgroup/a/memory.stat`: "), "{of_group:?}");
     }

@@ -4,9 +4,9 @@ use super::signs::Signs;
 use super::source::of_counters;
 use super::usage::{MemoryUse, Usage};
 use crate::cgroup::{self, times_at_limit};
+use crate::counters::named;
 use crate::stat::snapshot::{Source, Stalled, stalled};
 use crate::system::difference;
-use crate::system::linux::counters::named;
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
 use std::collections::BTreeMap;
@@ -284,12 +284,7 @@ pub fn of_process(source: &Source, pid: u32) -> Result<Option<PathBuf>, String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn write(root: &Path, path: &str, text: &str) {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    use crate::input::scratch::write;
 
     fn group(root: &Path, path: &str) {
         write(root, &format!("sys/fs/cgroup/{path}/memory.current"), "4096\n");

@@ -344,13 +344,8 @@ fn grown<T: Copy, G>(
 mod tests {
     use super::*;
     use crate::doctor::Diagnosis;
+    use crate::input::scratch::write;
     use std::fs;
-
-    fn write(folder: &Path, path: &str, text: &str) {
-        let path = folder.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
 
     #[test]
     fn a_computer_is_looked_at_for_some_time() {

@@ -20,13 +20,13 @@ pub struct Interval<'a> {
     pub before: &'a Snapshot,
     /// The later.
     pub after: &'a Snapshot,
-    /// What the command used, and all that it started and waited for.
+    /// The resources of the command, and of all that it started and waited for.
     pub command: Option<Used>,
     /// Time between them, s.
     pub elapsed_s: f64,
 }
 
-/// What else of `/proc/vmstat` says how reclaim went, and in which unit; those that a kernel lacks have no row.
+/// Further names of `/proc/vmstat` that say how reclaim went, with their units; those that a kernel lacks have no row.
 ///
 /// The first are in the block of MMTests, too, under its names: under their own they stand beside those of simulated runs.
 const MORE: [(&str, &str); 38] = [
@@ -77,7 +77,7 @@ impl Interval<'_> {
         self.rows_with(blocks_by_order)
     }
 
-    /// The same for people: of each zone's free blocks two sums, and not a row for each order.
+    /// Returns the rows for people: of each zone's free blocks two sums, and not a row for each order.
     #[must_use]
     pub fn short_rows(&self) -> Vec<Row> {
         self.rows_with(blocks_in_short)
@@ -225,7 +225,7 @@ fn reclaim_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     rows
 }
 
-/// What the kernel wrote with two decimals, without what a shorter float adds.
+/// Returns a percentage as the kernel wrote it, with two decimals, without what a shorter float adds.
 fn hundredths(percent: f32) -> f64 {
     (f64::from(percent) * 100.0).round() / 100.0
 }
@@ -268,8 +268,8 @@ fn blocks_in_short(zone: &ZoneNow) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::named;
     use crate::stat::snapshot::Stalled;
-    use crate::system::linux::counters::named;
 
     fn snapshot(vmstat: &str, stalled_us: u64, kswapd_s: f64) -> Snapshot {
         Snapshot {

@@ -44,7 +44,7 @@ fn sum(counters: &Vmstat, name: &str) -> u64 {
     counters::sum(counters, name).unwrap_or(0)
 }
 
-/// What happened between two snapshots, `at_s` seconds after the beginning.
+/// Returns the line of the time between two snapshots, `at_s` seconds after the beginning.
 #[must_use]
 pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64) -> String {
     let counters = difference(&before.vmstat, &after.vmstat);
@@ -89,7 +89,7 @@ pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::linux::counters::named;
+    use crate::counters::named;
     use std::time::{Duration, Instant};
 
     #[test]

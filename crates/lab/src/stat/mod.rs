@@ -1,4 +1,4 @@
-//! What reclaim of the running kernel did in some time: `highwater stat`.
+//! The work of reclaim in the running kernel in some time: `highwater stat`.
 //!
 //! [`snapshot`] reads what the kernel tells at a moment, [`between`] makes rows of two snapshots, [`live`] a line of them every so
 //! often. The rows of `/proc/vmstat` are those of MMTests, computed by the same code as those of simulated kernels, so that a saved

@@ -1,8 +1,9 @@
-//! What the running kernel tells of memory at a moment.
+//! The state of memory at a moment, as the running kernel tells it.
 
+use crate::counters::named;
 use crate::input::why;
 use crate::recordings::looks::{Buddyinfo, Look as _, Pressure, Zoneinfo, zoneinfo};
-use crate::system::linux::counters::{named, swap_pages};
+use crate::system::linux::counters::swap_pages;
 use engine::stat::Vmstat;
 use procfs_core::prelude::*;
 use procfs_core::{DiskStat, DiskStats};
@@ -57,7 +58,7 @@ pub struct Stalled {
     pub full_us: u64,
     /// Share of the last ten seconds in which some was, percent.
     pub some_avg10: f32,
-    /// The same for all.
+    /// Share of the last ten seconds in which all were, percent.
     pub full_avg10: f32,
 }
 
@@ -97,7 +98,7 @@ pub struct Snapshot {
     pub meminfo: String,
     /// Swap and what is free of it by it, pages.
     pub swap_pages: Option<[u64; 2]>,
-    /// What could not be read, and why.
+    /// Files that could not be read, each with the reason.
     pub missing: Vec<String>,
 }
 
@@ -155,7 +156,7 @@ impl Snapshot {
     }
 }
 
-/// What a file of `/proc/pressure`, or of a cgroup, says.
+/// Reads a file of `/proc/pressure`, or of a cgroup.
 pub(crate) fn stalled(text: &str) -> Stalled {
     let Pressure { some, full } = Pressure::of(text);
     let (some, full) = (some.unwrap_or_default(), full.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What the running kernel tells of its computer.
+//! The computer, as its running kernel tells it.
 
 use super::turns;
 use crate::stat::Snapshot;
@@ -34,9 +34,9 @@ pub struct Disk {
     pub name: String,
     /// Blocks of 4096 bytes.
     pub blocks: u64,
-    /// Does its queue say that it turns?
+    /// True where its queue says that it turns.
     pub is_rotational: bool,
-    /// Why it does not, whatever its queue says: it is virtual, or its model is known.
+    /// The reason for which it does not, whatever its queue says: it is virtual, or its model is known.
     pub why_not: Option<String>,
     /// Does it answer at once: zram, persistent memory, memory?
     pub is_synchronous: bool,
@@ -62,7 +62,7 @@ pub struct Sysctl {
     pub name: &'static str,
     /// The key of kernel files.
     pub key: &'static str,
-    /// What it is.
+    /// Its value.
     pub value: u64,
 }
 
@@ -85,7 +85,7 @@ pub struct Computer {
     pub swap: Option<Swap>,
     /// Sysctls.
     pub sysctls: Vec<Sysctl>,
-    /// What could not be read, and why.
+    /// Files that could not be read, each with the reason.
     pub missing: Vec<String>,
 }
 
@@ -264,12 +264,7 @@ fn swap(swaps: &str) -> Option<Swap> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn write(root: &Path, path: &str, text: &str) {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    use crate::input::scratch::write;
 
     #[test]
     fn a_computer_of_two_nodes_is_read() {

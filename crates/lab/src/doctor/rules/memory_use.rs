@@ -107,7 +107,7 @@ const HOLDERS: [Holder; 8] = [
         pages: MemoryUse::unaccounted,
         share_min: 15.0,
         is_kernels: true,
-        is_what: "is in no line that tells what memory is used for: pages that drivers, a file system of its own (ZFS) or the balloon of a virtual machine took",
+        is_what: "is in no line of /proc/meminfo: pages that drivers, a file system of its own (ZFS) or the balloon of a virtual machine took",
         next: "Look at the driver's own numbers (/sys/kernel/debug/dri, arcstats of ZFS, the hypervisor); page_owner=on of the kernel \
                names who took a page.",
     },

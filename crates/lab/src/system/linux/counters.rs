@@ -7,7 +7,7 @@
 //! (`/proc/self/io`), KiB; `pgpgout` and swapping stay those of the whole computer where the cgroup does not tell.
 
 use crate::cgroup::{Cgroup, Version};
-use crate::counters::at_limits;
+use crate::counters::{at_limits, named};
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
 use std::fs;
@@ -90,7 +90,7 @@ pub fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
     Some([pages("SwapTotal:")?, pages("SwapFree:")?])
 }
 
-/// What kernel this is.
+/// Returns the version of the running kernel.
 #[must_use]
 pub fn release() -> String {
     read("/proc/sys/kernel/osrelease").trim().to_owned()
@@ -98,14 +98,4 @@ pub fn release() -> String {
 
 fn read(path: impl AsRef<std::path::Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
-}
-
-/// Lines of a name and a number.
-#[must_use]
-pub fn named(text: &str) -> Vmstat {
-    let pair = |line: &str| {
-        let (name, value) = line.split_once(' ')?;
-        Some((name.to_owned(), value.trim().parse().ok()?))
-    };
-    text.lines().filter_map(pair).collect()
 }

@@ -1,8 +1,8 @@
 //! Recordings as counters over time, in the form of `--series`: what `report` draws.
 
-use super::PAGE_KIB;
-use super::formats::Recording;
-use crate::series::Series;
+use super::Series;
+use crate::recordings::PAGE_KIB;
+use crate::recordings::formats::Recording;
 use engine::stat::Vmstat;
 use machine::Nanos;
 
