@@ -1,4 +1,4 @@
-//! What belongs to a task: every entry of the engine takes the caller's as `&mut Task`.
+//! The state of a task: every entry of the engine takes the caller's as `&mut Task`.
 
 use crate::page_cache::ReadPattern;
 use machine::{DeviceId, Nanos};

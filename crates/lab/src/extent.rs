@@ -1,14 +1,17 @@
-//! What a run takes, as far as its parameters tell before it: what cannot end is refused, and who waits is told how long.
+//! The extent of a run, as far as its parameters tell before it: what cannot end is refused, and who waits is told how long.
 
 use crate::scale::Scale;
 
 /// The longest run, seconds of its own time: ten hours. The simulator's clock ends at twenty.
 pub const TIME_MAX_S: u64 = 36_000;
 
+/// The most memory of one program, MiB: 1 TiB, at full scale. Its pages have numbers of 32 bits.
+pub const MEMORY_MAX_MIB: u64 = 1 << 20;
+
 /// The most operations of a run. A simulator does some million a second, so that these take hours.
 pub const OPERATIONS_MAX: u64 = 10_000_000_000;
 
-/// What a run takes. Numbers are at least so large, and at most `u64::MAX` where they are larger than that.
+/// The extent of a run. Numbers are at least so large, and at most `u64::MAX` where they are larger than that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Seconds that the run lasts, virtual or real, where parameters say so.

@@ -218,7 +218,7 @@ impl World {
         self.spend_picos(self.costs[step as usize] * u64::from(n));
     }
 
-    /// The same for work on a frame, whose node may be another than the CPU's, and which another CPU may have touched last.
+    /// Adds the cost of `n` steps on a frame, whose node may be another than the CPU's, and which another CPU may have touched last.
     #[inline]
     pub(crate) fn spend_on(&self, step: Step, frame: FrameNumber, n: u32) {
         let mut cost = self.costs[step as usize] * u64::from(n);

@@ -1,6 +1,6 @@
 //! Large arrays of zeroes, whose memory comes with the first use of each of their parts.
 
-/// What is zero at first, in any number.
+/// Elements that are zero at first, in any number.
 ///
 /// Nobody else can implement it: [`Segments`](crate::page_cache::Segments) relies on the length of what it is given. The only
 /// implementation is for all that `bytemuck` calls [`Zeroable`](bytemuck::Zeroable), which is unsafe to claim.

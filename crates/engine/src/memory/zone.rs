@@ -11,7 +11,7 @@ use machine::{FrameNumber, LockClass, Machine, Order};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What a zone is for; low zones can serve requests that high ones cannot.
+/// The kind of a zone; low zones can serve requests that high ones cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ZoneKind {
@@ -224,7 +224,7 @@ pub struct Zone<M: Machine> {
     pub id: ZoneId,
     /// Its node.
     pub node: NodeId,
-    /// What it is for; `kind as usize` is its class-zone index.
+    /// Its kind; `kind as usize` is its class-zone index.
     pub kind: ZoneKind,
     /// The lruvec that its pages are on.
     pub lruvec: LruvecId,
@@ -258,7 +258,7 @@ pub struct Zone<M: Machine> {
     pub(super) per_cpu_batch: AtomicU32,
     /// Page counts.
     pub gauges: Gauges,
-    /// What happened here.
+    /// Its counters.
     pub stat: ZoneStat,
     /// Free blocks of each order; written under `free` only, read racily by watermark checks. The gauge of free pages follows
     /// when the lock is given back.
@@ -267,11 +267,11 @@ pub struct Zone<M: Machine> {
     pub free: M::Lock<FreeArea>,
     /// Migrate type of each pageblock; written under `free`.
     block_types: Box<[AtomicU8]>,
-    /// What reclaim knows of its lruvec.
+    /// Reclaim's state of its lruvec.
     reclaim: Arc<ReclaimState>,
 }
 
-/// What reclaim knows of an lruvec; all zones that share that share this.
+/// Reclaim's state of an lruvec; all zones that share the lruvec share it.
 #[derive(Debug, Default)]
 pub(super) struct ReclaimState {
     flags: AtomicU32,

@@ -54,12 +54,12 @@ impl<M: Machine> Deref for Migrate<M> {
     }
 }
 
-/// What became of pages that were to be moved.
+/// The outcome for pages that were to be moved.
 #[derive(Debug, Default)]
 pub struct Migrated {
     /// How many have new frames; their old ones are free.
     pub moved: u64,
-    /// Those that stay, isolated as before.
+    /// Pages that stay, isolated as before.
     pub stay: Vec<FrameNumber>,
     /// Did some stay because there was no frame left to move them to?
     pub lacks_targets: bool,

@@ -46,7 +46,7 @@ pub struct File<M: Machine> {
     pub(crate) is_listed: AtomicBool,
     /// Is somebody writing the file's dirty pages? Two at a time would tear its extents into single pages.
     pub(crate) is_being_written: AtomicBool,
-    /// Who wants to be the next waits here.
+    /// Tasks that wait to be the next.
     pub(crate) written_wait: M::WaitQueue,
     /// How many syncs wait there.
     pub(crate) syncs_waiting: AtomicU32,
@@ -69,7 +69,7 @@ pub struct File<M: Machine> {
     pub(crate) failed_pages: FailedPages,
 }
 
-/// What a file has of pages that could not be written and stay dirty: see `writeback::write_failure`.
+/// The record of a file's pages that could not be written and stay dirty: see `writeback::write_failure`.
 #[derive(Debug, Default)]
 pub(crate) struct FailedPages {
     /// How many; those that are being written again are not counted.

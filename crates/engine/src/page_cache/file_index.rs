@@ -32,7 +32,7 @@ pub enum Miss {
 
 /// Says that a slot holds a page: its frame's number is in the other bits.
 const PAGE: u32 = 0b10 << 30;
-/// The same of a page that is open to readers with hazard pointers.
+/// The mark of a page that is open to readers with hazard pointers.
 const OPEN: u32 = 0b11 << 30;
 /// Says that a slot holds the shadow of a page that left. A slot in which nothing ever was is 0.
 const SHADOW: u32 = 0b01 << 30;
@@ -174,13 +174,13 @@ impl FileIndex {
         self.slots.get(index).map(Slot)
     }
 
-    /// The same in fewer instructions, of the pages that were foreseen.
+    /// Returns the slot of a page that was foreseen, in fewer instructions.
     #[inline(always)]
     pub fn slot_in_head(&self, index: usize) -> Option<Slot<'_>> {
         self.slots.get_in_head(index).map(Slot)
     }
 
-    /// The same of the others.
+    /// Returns the slot of a page that was not foreseen.
     #[inline(always)]
     pub fn slot_behind(&self, index: usize) -> Option<Slot<'_>> {
         self.slots.get_behind(index).map(Slot)

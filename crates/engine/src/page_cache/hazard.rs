@@ -67,7 +67,7 @@ pub(crate) struct Readers<M: Machine> {
     /// Barriers that have begun, which is the number of the last; and the last number of those that are done.
     barriers_begun: AtomicU32,
     barriers_done: AtomicU32,
-    /// Those that wait for a page to be let go, and pages in `cut_off`.
+    /// Tasks that wait for a page to be let go, and pages in `cut_off`.
     waits: AtomicU32,
     /// Pages that left their file while they were held, each with a reference.
     cut_off: M::Lock<Vec<FrameNumber>>,

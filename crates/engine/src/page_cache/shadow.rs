@@ -1,4 +1,4 @@
-//! What a page leaves in its slot.
+//! Shadows: the entries that pages leave in their slots.
 
 /// A few bits that a policy chooses ([`crate::lru`]) and gets back when the page is read again: how it tells an early return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ impl Shadow {
         Self(bits & ((1 << Self::BITS) - 1))
     }
 
-    /// What was given to [`Shadow::of_bits`].
+    /// Returns the bits that were given to [`Shadow::of_bits`].
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0

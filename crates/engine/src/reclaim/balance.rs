@@ -15,7 +15,7 @@ use crate::task::Task;
 use machine::{Func, Machine, Order, Step};
 use zone::ZonePass;
 
-/// What a pass over the zones of a node says.
+/// The result of a pass over the zones of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodePass {
     /// Some zone that it worked on is not at its high mark.

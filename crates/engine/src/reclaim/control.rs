@@ -1,4 +1,4 @@
-//! What one reclaim is allowed to do, and what it has done (`struct scan_control`).
+//! The rights of one reclaim, and what it has done (`struct scan_control`).
 
 use super::DEF_PRIORITY;
 use crate::lru::Demand;
@@ -32,7 +32,7 @@ pub struct ScanControl {
     pub reclaimed: u64,
     /// All pages looked at, over its priorities.
     pub scanned_in_all: u64,
-    /// What it met; only direct reclaim reports it.
+    /// The fates of the pages that it met; only direct reclaim reports them.
     pub met: Met,
     /// Is it kswapd's?
     pub is_kswapd: bool,
@@ -106,7 +106,7 @@ impl ScanControl {
         work.met.add(&self.met);
     }
 
-    /// What a policy is told of it; pages are aged in blocks of `aged_order`.
+    /// Returns its demand for a policy; pages are aged in blocks of `aged_order`.
     pub(super) const fn demand(&self, aged_order: Order) -> Demand {
         Demand {
             priority: self.priority,

@@ -11,7 +11,7 @@ use crate::task::Task;
 use machine::note::Work;
 use machine::{Func, Machine, Order, WaitReason};
 
-/// What a direct reclaim achieved.
+/// The result of a direct reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// So many pages were freed.
@@ -27,7 +27,7 @@ pub(crate) enum Progress {
     Nothing,
 }
 
-/// What a pass over the zones says.
+/// The result of a pass over the zones.
 #[derive(Clone, Copy, Debug, Default)]
 struct ZonesPass {
     /// Some zone was left out because compaction can go ahead.

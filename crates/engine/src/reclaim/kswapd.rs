@@ -13,7 +13,7 @@ use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 /// How long kswapd naps to see whether balance lasts, before it sleeps for good.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
-/// What is taken in this time lies between min and low (`MarkDistance::ByRate`).
+/// Time whose allocations lie between min and low (`MarkDistance::ByRate`).
 ///
 /// Kswapd is on a CPU a few milliseconds after it was woken, even when others compete for it. Of 2, 5, 10 and 20 ms,
 /// with two threads on two CPUs that take 470 thousand pages a second which reclaim has to supply, 5 lets one task in
@@ -32,7 +32,7 @@ const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
 /// The class zone that every request can use: kswapd's when nobody said otherwise.
 const ANY_CLASSZONE: u32 = 2;
 
-/// What a node's kswapd is asked for, and whether it sleeps.
+/// The request to a node's kswapd, and whether it sleeps.
 ///
 /// Kswapd says that it sleeps and then looks at the marks and at what was asked for; who takes pages does so, notes what
 /// for, and then asks whether it sleeps. One of them must see the other, hence the fences.
@@ -106,7 +106,7 @@ impl Requests {
     }
 }
 
-/// What a node's kswapd and its callers share.
+/// The state that a node's kswapd and its callers share.
 pub(super) struct NodeState<M: Machine> {
     /// Kswapd sleeps here.
     pub kswapd_wait: M::WaitQueue,
@@ -115,7 +115,7 @@ pub(super) struct NodeState<M: Machine> {
     pub reserve_wait: M::WaitQueue,
     /// How many do.
     pub waiters: AtomicU32,
-    /// Who is throttled until pages of the node are written.
+    /// Tasks that are throttled until pages of the node are written.
     pub write_waiters: WriteWaiters<M>,
     /// Passes of kswapd in a row that freed nothing.
     fruitless_passes: AtomicU32,
@@ -150,7 +150,7 @@ impl KswapdCalls {
     }
 }
 
-/// The same while it is counted. Kswapd alone writes; whoever asks resets.
+/// The calls while they are counted. Kswapd alone writes; whoever asks resets.
 #[derive(Debug, Default)]
 pub(super) struct CallTimes {
     calls: AtomicU64,
@@ -174,7 +174,7 @@ impl CallTimes {
         self.total.fetch_add(time, Relaxed);
     }
 
-    /// What there was up to now; a call that goes on is counted again from now on.
+    /// Takes the calls up to now; a call that goes on is counted again from now on.
     pub fn take(&self, now: Nanos) -> KswapdCalls {
         let goes_on = self.calls.load(Relaxed) > 0 && self.began.load(Relaxed) != Self::NONE;
         if goes_on {
@@ -208,7 +208,7 @@ impl<M: Machine> NodeState<M> {
     }
 }
 
-/// What kswapd works for.
+/// The purpose of kswapd's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub order: Order,
@@ -270,7 +270,7 @@ impl<M: Machine> Reclaim<M> {
         requests.take()
     }
 
-    /// The same by the order alone, which stays noted during the call: requests that do not exceed it are forgotten
+    /// Returns the next order, which stays noted during the call: requests that do not exceed it are forgotten
     /// after the call.
     fn next_order(&self, node: NodeId, wanted: Request) -> Request {
         let requests = &self.node_state(node).requests;

@@ -62,7 +62,7 @@ pub struct Reclaim<M: Machine> {
     direct_waiters: AtomicU64,
 }
 
-/// What a zone was like when reclaim came down to priority 0: everything is scanned from here on.
+/// The state of a zone when reclaim came down to priority 0: everything is scanned from here on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PriorityZero {
     /// When.

@@ -14,7 +14,7 @@ use crate::stat::ZoneEvent;
 use crate::task::Task;
 use machine::{Func, Machine, Order, Step, WaitReason};
 
-/// What a scan of a zone's lists came to, and those before it in the same reclaim.
+/// The result of a scan of a zone's lists, and of those before it in the same reclaim.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     /// Pages looked at.
@@ -83,7 +83,7 @@ impl<M: Machine> Reclaim<M> {
         self.begin_scan(zone, self.demand(control))
     }
 
-    /// What a policy is told of a reclaim.
+    /// Returns the demand of a reclaim for a policy.
     pub(super) fn demand(&self, control: &ScanControl) -> Demand {
         control.demand(match self.choices.lumpy_reclaim {
             LumpyReclaim::ByOrder => control.order,

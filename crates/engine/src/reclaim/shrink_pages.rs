@@ -18,7 +18,7 @@ use machine::{FrameNumber, Func, Machine, Operation, Order, Step, WaitReason};
 /// Pages between the one that is looked at and the one whose slot is asked for: some hundred nanoseconds of work.
 const SLOTS_AHEAD: usize = 4;
 
-/// What the pages of one list were like.
+/// The states of the pages of one list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListCounts {
     /// Dirty pages.
@@ -35,7 +35,7 @@ pub struct ListCounts {
     pub written: u64,
 }
 
-/// What to do with a page under writeback.
+/// The decision on a page under writeback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writeback {
     /// Mark it, so that it is the next to go when its write ends, and keep it.
@@ -48,7 +48,7 @@ pub enum Writeback {
     Wait,
 }
 
-/// Who meets a page under writeback.
+/// The scanner that meets a page under writeback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetBy {
     /// Kswapd.
@@ -70,7 +70,7 @@ pub fn check_writeback(met: WritebackMet, by: MetBy, is_marked: bool, zone_is_fu
     }
 }
 
-/// What to do with a dirty page.
+/// The decision on a dirty page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dirty {
     /// Leave it to the flusher, and free it as soon as that has written it.
@@ -81,14 +81,14 @@ pub enum Dirty {
     Pageout,
 }
 
-/// What is known of a dirty page and of who looks at it.
+/// The facts about a dirty page and about who looks at it.
 #[derive(Clone, Copy, Debug)]
 pub struct DirtyPage {
     /// Does it belong to a file (and not to swap)?
     pub is_file: bool,
     /// May the reclaimer write file pages at all: is it kswapd, and is its trigger met?
     pub may_write_file: bool,
-    /// What recent use says of it.
+    /// Its recent use.
     pub verdict: Verdict,
     /// May the caller enter what writes it?
     pub may_enter_fs: bool,
@@ -106,7 +106,7 @@ pub fn check_dirty(page: DirtyPage) -> Dirty {
     }
 }
 
-/// What happened to one page.
+/// The fate of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// Its owner gave it up: free it.
@@ -430,7 +430,7 @@ impl<M: Machine> Reclaim<M> {
         counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
     }
 
-    /// What becomes of a page that was met under writeback, or left to the flusher.
+    /// Returns the fate of a page that was met under writeback, or left to the flusher.
     fn unwritten(&self) -> Fate {
         let lru: &Lru<M> = self;
         if lru.choices.unwritten_pages.become_active() { Fate::Activate } else { Fate::Keep }

@@ -15,7 +15,7 @@ const DROPPED_PART: u64 = 1000;
 /// A round of such a request that drops no more objects than this is the last: others make new ones all the time.
 const DROPPED_FEW: u64 = 10;
 
-/// What shrinking the caches brought.
+/// The result of shrinking the caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dropped {
     /// Objects dropped.

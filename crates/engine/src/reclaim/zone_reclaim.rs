@@ -21,7 +21,7 @@ const FIRST_PRIORITY: u32 = 4;
 const MIN_UNMAPPED_PERCENT: u64 = 1;
 const MIN_SLAB_PERCENT: u64 = 5;
 
-/// What became of a wish for room in a zone.
+/// The outcome of a wish for room in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// This request does not reclaim here.

@@ -53,7 +53,7 @@ pub enum SlabKind {
 }
 
 impl SlabKind {
-    /// What counts its pages.
+    /// Returns the gauge that counts its pages.
     #[must_use]
     pub const fn gauge(self) -> Gauge {
         match self {
@@ -85,7 +85,7 @@ pub struct EmptySlab {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabNumber(pub u32);
 
-/// Who may take objects from a slab.
+/// The tasks that may take objects from a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Nobody: it had no free object when it was put aside.

@@ -34,7 +34,7 @@ pub struct Slab<M: Machine> {
     pub choices: Choices,
     /// Caches of kernel objects that can be shrunk.
     pub object_caches: ObjectCaches<M>,
-    /// What packets lie in until they are acknowledged.
+    /// The memory in which packets lie until they are acknowledged.
     pub socket_buffers: SlabCache<M>,
     /// The nodes of files' indexes.
     pub index_nodes: IndexNodes<M>,

@@ -97,7 +97,7 @@ pub struct ObjectCache<M: Machine> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPlace;
 
-/// What shrinking a cache set free.
+/// The memory that shrinking a cache set free.
 #[derive(Debug, Default)]
 pub struct Shrunk {
     /// Objects dropped.

@@ -1,4 +1,4 @@
-//! What happened: counters under the names of `/proc/vmstat`. Open to every floor.
+//! Counters under the names of `/proc/vmstat`. Open to every floor.
 
 pub mod pressure;
 pub mod sharded;

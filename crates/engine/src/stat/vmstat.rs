@@ -345,11 +345,11 @@ impl ZoneEvent {
         !self.is_of_workingset() && !self.is_of_nodes()
     }
 
-    /// Those of anonymous pages that came back.
+    /// Counters of anonymous pages that came back.
     pub const WORKINGSET_ANON: [Self; 3] =
         [Self::WorkingsetRefaultAnon, Self::WorkingsetActivateAnon, Self::WorkingsetRestoreAnon];
 
-    /// Those of pages of files that came back.
+    /// Counters of pages of files that came back.
     pub const WORKINGSET_FILE: [Self; 3] =
         [Self::WorkingsetRefaultFile, Self::WorkingsetActivateFile, Self::WorkingsetRestoreFile];
 
@@ -379,7 +379,7 @@ impl ZoneEvent {
         )
     }
 
-    /// Those that say something on a machine with so many nodes, whose zones share lruvecs or do not.
+    /// Returns the counters that say something on a machine with so many nodes, whose zones share lruvecs or do not.
     pub fn named(nodes: usize, shares_lruvecs: bool) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |event| match event {
             Self::Pgskip => shares_lruvecs,

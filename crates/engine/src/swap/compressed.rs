@@ -43,7 +43,7 @@ impl<M: Machine> Swap<M> {
     }
 
     /// Takes the memory that is missing for the slots in use. Returns false when nothing is free.
-    pub(super) fn has_memory_for_slots(&self) -> bool {
+    pub(super) fn take_memory_for_slots(&self) -> bool {
         if self.compressed.percent == 0 {
             return true;
         }

@@ -142,7 +142,7 @@ impl<M: Machine> Swap<M> {
             let found = self.with_slots(|slots| slots.take(or_cached))?;
             self.machine.spend(Step::SwapSlot, found.looked_at);
             if found.is_free {
-                if self.has_memory_for_slots() {
+                if self.take_memory_for_slots() {
                     return Some(found.slot);
                 }
                 self.with_slots(|slots| slots.clear_cached(found.slot));

@@ -17,7 +17,7 @@ pub(crate) struct SwapWindow {
     log: AtomicU32,
     /// Pages read that nobody had asked for, since the last judgement.
     ahead: AtomicU32,
-    /// Those of them that were asked for soon.
+    /// The part of them that was asked for soon.
     used: AtomicU32,
     /// The slots of the last windows, each from its first (upper half) up to its end (lower half).
     recent: [AtomicU64; TRIAL_FAULTS as usize],

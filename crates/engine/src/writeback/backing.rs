@@ -18,7 +18,7 @@ pub struct DeviceLayout {
     pub file_blocks: std::ops::Range<u64>,
 }
 
-/// What writeback knows of one device.
+/// Writeback's state of one device.
 pub struct Backing<M: Machine> {
     /// Its number: the device's, or one that the ground has given to all its files together.
     pub device: DeviceId,
@@ -145,7 +145,7 @@ impl<M: Machine> Writeback<M> {
         self.backings.add(&self.machine, layout)
     }
 
-    /// What writeback knows of a device.
+    /// Returns writeback's state of a device.
     ///
     /// # Panics
     /// When there is no such device.

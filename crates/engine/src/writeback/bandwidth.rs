@@ -50,7 +50,7 @@ impl Default for Bandwidth {
     }
 }
 
-/// What an update looks at.
+/// The levels that an update looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// Time.
@@ -61,7 +61,7 @@ pub struct Sample {
     pub written: u64,
     /// Dirty and writeback pages of all memory.
     pub dirty: u64,
-    /// The same of the device.
+    /// Dirty and writeback pages of the device.
     pub device_dirty: u64,
     /// The device's share of the limit, pages.
     pub device_limit: u64,

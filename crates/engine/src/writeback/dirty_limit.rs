@@ -56,7 +56,7 @@ impl DirtyLimits {
     }
 }
 
-/// What holds the writers of a device.
+/// The limit that holds the writers of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyState {
     /// The limits.
@@ -109,7 +109,7 @@ impl<M: Machine> Writeback<M> {
         DirtyLimits { background: if background >= dirty { dirty / 2 } else { background }, dirty }
     }
 
-    /// What holds the writers of a device, and how near it is.
+    /// Returns the limit that holds the writers of a device, and how near it is.
     pub(crate) fn dirty_state_of(&self, backing: &Backing<M>) -> DirtyState {
         let all = DirtyState { limits: self.dirty_limits(), dirty: self.dirty_pages() };
         match self.choices.device_limits {

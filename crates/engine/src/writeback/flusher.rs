@@ -25,7 +25,7 @@ struct DirtyFile {
     since: Nanos,
 }
 
-/// What a device's flusher has before it.
+/// The work that a device's flusher has before it.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     /// Files in the order in which they became dirty.
@@ -213,7 +213,7 @@ impl<M: Machine> Writeback<M> {
         backing.update_bandwidth(&sample);
     }
 
-    /// What the device's rates depend on.
+    /// Returns the levels that the device's rates depend on.
     pub(crate) fn bandwidth_sample(&self, backing: &Backing<M>) -> Sample {
         let DirtyState { limits, dirty } = self.dirty_state_of(backing);
         Sample {

@@ -48,7 +48,7 @@ struct Writer {
     reserved_block: u64,
 }
 
-/// What became of a page that reclaim wanted written.
+/// The outcome for a page that reclaim wanted written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritePage {
     /// Under way.

@@ -29,7 +29,7 @@ const PROBE_PAGES: u64 = 16;
 /// under way already.
 const RECOVERY_PAGES: u64 = CHUNK_PAGES;
 
-/// What all files of a device have.
+/// The record of all files of a device.
 #[derive(Debug, Default)]
 pub(crate) struct FailedFiles {
     /// How many pages, as of each file.

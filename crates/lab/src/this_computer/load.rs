@@ -6,7 +6,7 @@ use crate::system::linux::sys;
 /// Share of all CPUs that others may use before it is told, %.
 pub const WARN_FROM_PERCENT: f64 = 5.0;
 
-/// What CPUs have done since the start of the computer, seconds.
+/// The work of CPUs since the start of the computer, seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Time of all CPUs together, idle or not.
@@ -16,7 +16,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// What it is now; none where `/proc/stat` cannot be read.
+    /// Reads it now; none where `/proc/stat` cannot be read.
     #[must_use]
     pub fn now() -> Option<Self> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;

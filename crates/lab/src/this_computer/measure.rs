@@ -1,4 +1,4 @@
-//! What `/proc` does not tell: what steps cost on this computer, and how fast its disk is. Some seconds of measuring.
+//! Measurements of what `/proc` does not tell: what steps cost on this computer, and how fast its disk is. They take some seconds.
 //!
 //! Each cost is the least of seven batches, since what else runs only adds to it; times of the disk are medians. Steps of reclaim are
 //! not measured one by one, since no program can run them alone: `highwater calibrate` runs random reads on the kernel and on the
@@ -25,7 +25,7 @@ const FILE_PAGES: u64 = 32_768;
 /// Requests that are made of the disk at once to find how many it works on.
 const DEPTH: usize = 32;
 
-/// What it costs, ns.
+/// The cost of a step, ns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// The step as `[cost]` of machine files calls it.
@@ -41,7 +41,7 @@ pub struct Cost {
 pub struct DiskSpeed {
     /// Time of a read of 4 KiB alone, ns.
     pub read_ns: u64,
-    /// The same of a write.
+    /// Time of a write, ns.
     pub write_ns: u64,
     /// Reads that it works on at once, at least 1.
     pub channels: u64,

@@ -13,9 +13,9 @@ use std::fmt::Write as _;
 pub struct Group {
     /// The experiment.
     pub experiment: &'static str,
-    /// What is changed in it.
+    /// The changes to it.
     pub set: &'static [(&'static str, &'static str)],
-    /// What it does, for sources.
+    /// Its purpose, for sources.
     pub about: &'static str,
     /// The steps.
     pub steps: &'static [&'static str],
@@ -60,7 +60,7 @@ pub const GROUPS: [Group; 3] = [
 /// Pages at most of a computer with a limit: 64 GiB.
 const PAGES_MAX: u64 = 64 << 18;
 
-/// What was measured.
+/// The measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Costs of steps.
@@ -69,7 +69,7 @@ pub struct Measured {
     pub disk: Option<DiskSpeed>,
     /// By what the steps of each of [`GROUPS`] are multiplied; none where they are left alone.
     pub factors: [Option<f64>; GROUPS.len()],
-    /// What could not be measured, and why.
+    /// Measurements that failed, each with the reason.
     pub failures: Vec<String>,
     /// Share of all CPUs that others used meanwhile, %, where it is known.
     pub others_percent: Option<f64>,
@@ -210,7 +210,7 @@ fn cpu(text: &mut String, computer: &Computer) {
     }
 }
 
-/// What a step costs in the base machine, ns.
+/// Returns the cost of a step in the base machine, ns.
 fn base_cost(step: &str) -> Result<u64, Error> {
     let path = format!("machines/{BASE}.toml");
     let base = Node::parse(&path, embedded::text(&path).unwrap_or_default())?;
@@ -311,8 +311,23 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
         (requests, "measured", "queue/nr_requests")
     });
     text.push_str(&constant("queue_depth", queue.0, queue.1, queue.2));
-    let Numbers { channels, read_ns, write_ns, read_bytes_per_s, write_bytes_per_s, from, source } = match measured.disk
-    {
+    let Numbers { channels, read_ns, write_ns, read_bytes_per_s, write_bytes_per_s, from, source } =
+        numbers(disk, measured.disk);
+    for (name, value) in [
+        ("channels", channels),
+        ("read_latency_ns", read_ns),
+        ("write_latency_ns", write_ns),
+        ("read_bandwidth_bytes_per_s", read_bytes_per_s),
+        ("write_bandwidth_bytes_per_s", write_bytes_per_s),
+    ] {
+        text.push_str(&constant(name, value, from, &source));
+    }
+    text.push_str(&constant("command_ns", 1, "assumed", "in the latencies"));
+}
+
+/// Returns the speed of a disk that does not turn.
+fn numbers(disk: &Disk, measured: Option<DiskSpeed>) -> Numbers {
+    match measured {
         // So little and so much that only submit_request counts.
         Some(speed) if disk.is_synchronous => Numbers {
             read_ns: 1,
@@ -344,17 +359,7 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
             from: "assumed",
             source: "as the base's; `highwater calibrate` measures it".into(),
         },
-    };
-    for (name, value) in [
-        ("channels", channels),
-        ("read_latency_ns", read_ns),
-        ("write_latency_ns", write_ns),
-        ("read_bandwidth_bytes_per_s", read_bytes_per_s),
-        ("write_bandwidth_bytes_per_s", write_bytes_per_s),
-    ] {
-        text.push_str(&constant(name, value, from, &source));
     }
-    text.push_str(&constant("command_ns", 1, "assumed", "in the latencies"));
 }
 
 /// A disk for swap of which nothing else is told: of flash, with room for files of 16 times the memory, as the base has it and more.
@@ -369,7 +374,7 @@ fn assumed_disk(computer: &Computer) -> Disk {
     }
 }
 
-/// What is not as it is where files and swap are on two devices; none where they are on one.
+/// Returns the note on files and swap on two devices, which are one here; none where they are on one.
 #[must_use]
 pub fn two_devices(computer: &Computer) -> Option<String> {
     let disk = computer.disk.as_ref()?;

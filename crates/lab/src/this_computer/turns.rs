@@ -1,5 +1,5 @@
-//! Whether a disk turns. The kernel's `queue/rotational` is 1 unless a driver says otherwise, and hypervisors, RAID controllers and bridges
-//! of USB often say nothing. What a disk is called, who made it and by which bus it came tell more.
+//! Disks that turn. The kernel's `queue/rotational` is 1 unless a driver says otherwise, and hypervisors, RAID controllers and bridges
+//! of USB often say nothing. The name of a disk, its maker and its bus tell more.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,7 @@ const BUSES: [(&str, &str); 4] = [
     ("xen", "a disk of Xen: the host decides what is behind it"),
 ];
 
-/// Why a disk does not turn, whatever its queue says; none where nothing speaks against it. `place` is its folder below
+/// Returns why a disk does not turn, whatever its queue says; none where nothing speaks against it. `place` is its folder below
 /// `/sys/devices`, or that of a partition of it.
 pub fn why_not(place: &Path) -> Option<String> {
     let disk = [Some(place), place.parent()].into_iter().flatten().find(|it| it.join("queue").is_dir())?;

@@ -30,7 +30,7 @@ const STREAM: u64 = 5000;
 pub struct Params {
     /// Size of all regions together, percent of memory. Default 150.
     pub region_percent: u64,
-    /// The same in MiB at full scale, in place of that.
+    /// Size of all regions together in MiB at full scale, in place of `region_percent`.
     pub region_mib: Option<u64>,
     /// How often each page of a region is touched. Default: each as often as any other.
     pub distribution: Distribution,

@@ -1,4 +1,4 @@
-//! What a build of a kernel does with memory and files, for the workloads that have builds (mechanisms/benchmarks, 1.2).
+//! A build of a kernel, as far as memory and files go, for the workloads that have builds (mechanisms/benchmarks, 1.2).
 //!
 //! A build is a tree of sources, many compilers and a link. A compiler is a program whose text is mapped; it reads a source
 //! and the headers that all share, touches memory while it computes, and writes an object.
@@ -117,7 +117,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// What `params` describe, at a scale.
+    /// Makes the build that `params` describe, at a scale.
     #[must_use]
     pub fn of(params: &Params, scale: Scale) -> Self {
         let mib = |mib: u64| scale.of(mib * 256).max(1);
@@ -328,7 +328,7 @@ impl Build {
     }
 }
 
-/// What the tasks of a build are called.
+/// Returns the name of the tasks of a build.
 #[must_use]
 pub fn task_name(tree: u64) -> String {
     format!("make-{tree}")

@@ -19,7 +19,7 @@ pub struct Who<'a> {
 /// All instances of kswapd.
 pub const KSWAPD: Who<'static> = Who { prefix: "kswapd", name: "kswapd", tells_each: true };
 
-/// What part of their time is told of: the function in whose calls it was spent.
+/// Parts of their time that are told: the function in whose calls each was spent.
 const PARTS: [(Func, &str); 4] = [
     (Func::RemoveMapping, "removal from indexes"),
     (Func::AddToPageCache, "insertion into indexes"),

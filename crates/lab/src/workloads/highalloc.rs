@@ -305,7 +305,7 @@ const HELD_MAX_MIB: u64 = 1 << 20;
 /// The sysctl at most, 1 TiB.
 const MIN_FREE_MAX_KIB: u64 = 1 << 30;
 
-/// What the passes are called in print.
+/// Names of the passes in published tables.
 const PASSES: [&str; 3] = ["Pass 1", "Pass 2", "while Rested"];
 
 /// The moments right before the first request of each pass, and right after its last, when it still has what it got.
@@ -327,7 +327,7 @@ impl Profile {
         Self { lines: Vec::new(), seen: system.profile() }
     }
 
-    /// What was spent since the last part ended belongs to this one.
+    /// Counts for this part what was spent since the last one ended.
     fn end_part<S: System>(&mut self, system: &S, part: &str) {
         add_profile(&mut self.lines, part, &mut self.seen, system.profile());
     }
@@ -561,7 +561,7 @@ struct Attempt {
     reclaimed: u64,
 }
 
-/// What a pass saw.
+/// The record of a pass.
 #[derive(Debug)]
 struct Pass {
     name: &'static str,
@@ -570,7 +570,7 @@ struct Pass {
     attempts: Vec<Attempt>,
     /// Counters and gauges when it began.
     before: Vmstat,
-    /// What they grew by.
+    /// Their growth.
     counters: Vmstat,
 }
 
@@ -662,7 +662,7 @@ impl Pass {
         [of(true), of(false)].concat()
     }
 
-    /// What memory was used for when the pass began, and what reclaim did until it ended.
+    /// Returns the rows of memory when the pass began, and of reclaim until it ended.
     fn memory_rows(&self) -> Vec<Row> {
         let sum = |names: &[&str]| names.iter().filter_map(|name| self.before.get(*name)).sum::<u64>();
         let held = [
@@ -712,7 +712,7 @@ impl Pass {
     }
 }
 
-/// What was seen in a run.
+/// The record of a run.
 #[derive(Debug, Default)]
 struct Seen {
     passes: Vec<Pass>,
@@ -722,7 +722,7 @@ struct Seen {
     restarts: u64,
     /// Files that `updatedb` looked up.
     looked_up: u64,
-    /// What counters grew by in the whole run.
+    /// The growth of counters in the whole run.
     counters: Vmstat,
     elapsed_s: f64,
     cpu: CpuTimes,
@@ -747,7 +747,7 @@ impl Seen {
         self.passes.iter().flat_map(Pass::curves).collect()
     }
 
-    /// What else was done.
+    /// Returns the rows of the other work.
     fn load_rows(&self) -> Vec<Row> {
         let row = |name: &str, unit: &str, better, value: u64| {
             Row::new("load", name, unit, better, Format::Decimals(0), value as f64)

@@ -16,7 +16,7 @@ use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::duration_rows;
 use crate::report::histogram::Times;
 use crate::scale::Scale;
-use crate::system::{CpuTimes, System, SystemError, difference, page_bytes};
+use crate::system::{CpuTimes, Started, System, SystemError, difference, page_bytes};
 use crate::workload::{Found, Resources, Workload};
 use code::{Code, Use};
 use documented::DocumentedFields;
@@ -43,7 +43,7 @@ const HOG: &str = "hog";
 /// The file that is read beside.
 const READ_BESIDE: &str = "read beside";
 
-/// How often it is looked whether memory is full, and whether a request was refused.
+/// Time between two looks whether memory is full, and whether a request was refused.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
 /// Times in which no request ends count from this on.
@@ -52,7 +52,7 @@ const LONG_GAP: Nanos = Nanos::from_secs(1);
 /// Time between two steps of the hog.
 const HOG_STEP: Nanos = Nanos::from_millis(10);
 
-/// How long a process waits that was refused memory before it tries again: meanwhile the hog is killed.
+/// Time for which a process that was refused memory waits before it tries again: meanwhile the hog is killed.
 const AFTER_REFUSAL: Nanos = Nanos::from_millis(10);
 
 /// Processes of a kind at most: each has a stack of its own.
@@ -81,7 +81,7 @@ pub struct Params {
     pub theta: f64,
     /// Functions that a request calls, at full scale: some 600 different ones of 10 MiB, as drawing a page of a browser. Default 1024.
     pub calls: u64,
-    /// Those of them that lie in libraries, percent. Default 50.
+    /// Share of calls that are of functions in libraries, percent. Default 50.
     pub library_calls_percent: u64,
     /// CPU time of a call, ns. Default 4000.
     pub call_ns: u64,
@@ -165,7 +165,7 @@ impl Params {
     }
 }
 
-/// What processes consist of, at a scale.
+/// The parts of processes, at a scale.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     /// Pages of the server's executable, another program's, a library.
@@ -279,29 +279,40 @@ impl Workload for Livelock {
     }
 }
 
-/// What all processes of a run share.
+/// The state that all processes of a run share.
 #[derive(Debug)]
 struct Shared {
     /// Processes that have started, all their code used once.
     ready: AtomicU64,
-    /// Is the run over?
+    /// True once the run is over.
     is_over: AtomicBool,
-    /// When a request for memory was first refused, ns; 0 if none was.
+    /// The time at which a request for memory was first refused, ns; 0 if none was.
     refused_at: AtomicU64,
-    /// Does the hog not exist, or not any more?
+    /// True while there is no hog: before it starts, and once it has ended.
     is_hog_gone: AtomicBool,
     /// Requests that have ended.
     requests: AtomicU64,
-    /// How often memory was exhausted before.
+    /// The number of times that memory was exhausted before.
     exhausted_before: u64,
 }
 
 impl Shared {
+    fn new<S: System>(system: &S) -> Self {
+        Self {
+            ready: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            refused_at: AtomicU64::new(0),
+            is_hog_gone: AtomicBool::new(true),
+            requests: AtomicU64::new(0),
+            exhausted_before: exhausted(system),
+        }
+    }
+
     fn is_over<S: System>(&self, system: &S) -> bool {
         self.is_over.load(Relaxed) || system.is_killed()
     }
 
-    /// When a request for memory was first refused.
+    /// Returns the time at which a request for memory was first refused.
     fn refused_at(&self) -> Option<Nanos> {
         Some(self.refused_at.load(Relaxed)).filter(|at| *at > 0).map(Nanos)
     }
@@ -324,7 +335,7 @@ impl Shared {
     }
 }
 
-/// How often a request for memory was refused.
+/// Returns the number of requests for memory that were refused.
 fn exhausted<S: System>(system: &S) -> u64 {
     system.vmstat().get("oom").copied().unwrap_or(0)
 }
@@ -529,7 +540,7 @@ fn read_beside<S: System>(system: &S, pages: u64, shared: &Shared) -> Result<(),
     Ok(())
 }
 
-/// What had been counted by some moment.
+/// Counters and times so far, at some moment.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     at: Nanos,
@@ -553,7 +564,7 @@ impl Seen {
     }
 }
 
-/// What was seen of a run.
+/// The moments and requests of a run.
 #[derive(Debug)]
 struct Course {
     /// All processes run, and no hog.
@@ -575,42 +586,67 @@ struct Course {
     latencies: [Histogram<u64>; 2],
 }
 
-/// Starts all processes, then the hog, and watches them.
-fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Course, SystemError> {
-    let memory_pages = system.memory_pages();
-    let shared = Arc::new(Shared {
-        ready: AtomicU64::new(0),
-        is_over: AtomicBool::new(false),
-        refused_at: AtomicU64::new(0),
-        is_hog_gone: AtomicBool::new(true),
-        requests: AtomicU64::new(0),
-        exhausted_before: exhausted(system),
-    });
-    let (think, wake) = (Nanos::from_millis(params.think_ms), Nanos::from_millis(params.wake_ms));
-    let workers: Vec<_> = (0..params.workers)
-        .map(|n| {
+/// All processes but the hog, running.
+struct Running<S: System> {
+    workers: Vec<Started<S, Result<Vec<Request>, SystemError>>>,
+    others: Vec<Started<S, Result<(), SystemError>>>,
+    /// Pages of the file that is read beside; 0 where nobody reads one.
+    pages_beside: u64,
+}
+
+impl<S: System> Running<S> {
+    /// Starts them, and waits until all have used their code once.
+    fn start(system: &S, params: &Params, shape: Shape, shared: &Arc<Shared>) -> Result<Self, SystemError> {
+        let (think, wake) = (Nanos::from_millis(params.think_ms), Nanos::from_millis(params.wake_ms));
+        let worker = |n: u64| {
             let shared = shared.clone();
             system
                 .start(&format!("{SERVER} {n}"), move |system| ending(&shared, serve(system, n, think, shape, &shared)))
-        })
-        .collect();
-    let mut others: Vec<_> = (0..params.programs)
-        .map(|n| {
+        };
+        let workers = (0..params.workers).map(worker).collect();
+        let program = |n: u64| {
             let shared = shared.clone();
             system.start(&format!("{PROGRAM} {n}"), move |system| {
                 ending(&shared, wake_now_and_then(system, n, wake, shape, &shared))
             })
-        })
-        .collect();
-    while shared.ready.load(Relaxed) < params.workers + params.programs && !shared.is_over(system) {
-        system.sleep(LOOK_EVERY);
+        };
+        let mut others: Vec<_> = (0..params.programs).map(program).collect();
+        while shared.ready.load(Relaxed) < params.workers + params.programs && !shared.is_over(system) {
+            system.sleep(LOOK_EVERY);
+        }
+        let pages_beside = system.memory_pages().saturating_mul(params.read_beside_percent) / 100;
+        if pages_beside > 0 {
+            super::big_file::provide(system, READ_BESIDE, pages_beside)?;
+            let shared = shared.clone();
+            let read = move |system: &S| ending(&shared, read_beside(system, pages_beside, &shared));
+            others.push(system.start("reader", read));
+        }
+        Ok(Self { workers, others, pages_beside })
     }
-    let pages = memory_pages.saturating_mul(params.read_beside_percent) / 100;
-    if pages > 0 {
-        super::big_file::provide(system, READ_BESIDE, pages)?;
-        let shared = shared.clone();
-        others.push(system.start("reader", move |system| ending(&shared, read_beside(system, pages, &shared))));
+
+    /// Waits for the end of all of them and of the hog. Returns the requests in the order of their ends, and the pages of the hog.
+    fn end(self, system: &S, hog: Started<S, Result<u64, SystemError>>) -> Result<(Vec<Request>, u64), SystemError> {
+        let workers: Vec<_> = self.workers.into_iter().map(|worker| worker.join(system)).collect();
+        let hog_pages = hog.join(system);
+        let others: Vec<_> = self.others.into_iter().map(|other| other.join(system)).collect();
+        let mut requests = Vec::new();
+        for of_worker in workers {
+            requests.extend(of_worker?);
+        }
+        others.into_iter().collect::<Result<(), SystemError>>()?;
+        if self.pages_beside > 0 {
+            system.remove(READ_BESIDE)?;
+        }
+        requests.sort_by_key(|request| request.end);
+        Ok((requests, hog_pages?))
     }
+}
+
+/// Starts all processes, then the hog, and watches them.
+fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Course, SystemError> {
+    let memory_pages = system.memory_pages();
+    let shared = Arc::new(Shared::new(system));
+    let running = Running::start(system, params, shape, &shared)?;
     let started = system.now();
     let end = started + Nanos::from_secs(params.before_s + params.beside_s);
     system.expect_end(end);
@@ -638,38 +674,16 @@ fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Cours
     watch_until(system, &shared, end, |_| false);
     let ended = system.now();
     shared.is_over.store(true, Relaxed);
-    let mut requests = Vec::new();
-    let outcomes: Vec<_> = workers.into_iter().map(|worker| worker.join(system)).collect();
-    let hog_pages = hog.join(system);
-    let others: Vec<_> = others.into_iter().map(|other| other.join(system)).collect();
-    for of_worker in outcomes {
-        requests.extend(of_worker?);
-    }
-    others.into_iter().collect::<Result<(), SystemError>>()?;
-    if pages > 0 {
-        system.remove(READ_BESIDE)?;
-    }
-    requests.sort_by_key(|request| request.end);
+    let (requests, hog_pages) = running.end(system, hog)?;
     let refused_at = shared.refused_at();
     let full = full.unwrap_or_else(|| hog_began.clone());
     let latencies =
         [(started, hog_began.at), (full.at, trouble_ended.at)].map(|(from, to)| latencies(&requests, from, to));
     let hog = hog_began.at;
-    Ok(Course {
-        started,
-        hog,
-        full,
-        trouble_ended,
-        ended,
-        refused_at,
-        hog_pages: hog_pages?,
-        memory_pages,
-        requests,
-        latencies,
-    })
+    Ok(Course { started, hog, full, trouble_ended, ended, refused_at, hog_pages, memory_pages, requests, latencies })
 }
 
-/// What a process found; if it failed, the others need not go on.
+/// Returns the outcome of a process; if it failed, the others need not go on.
 fn ending<T>(shared: &Shared, outcome: Result<T, SystemError>) -> Result<T, SystemError> {
     if outcome.is_err() {
         shared.is_over.store(true, Relaxed);

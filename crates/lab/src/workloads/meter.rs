@@ -47,7 +47,7 @@ pub enum Length {
     },
 }
 
-/// What tells whether memory is full.
+/// The signs by which memory is known to be full.
 #[derive(Clone, Copy, Debug)]
 pub struct Signs {
     /// Free pages.
@@ -92,10 +92,10 @@ impl FullDetector {
     }
 }
 
-/// What is measured.
+/// The measurement.
 #[derive(Clone, Debug)]
 pub struct Measured<'a> {
-    /// What the tasks are called.
+    /// The name of the tasks.
     pub name: &'a str,
     /// How many there are.
     pub tasks: u64,
@@ -109,7 +109,7 @@ pub struct Measured<'a> {
     pub keeps_step: bool,
 }
 
-/// What tasks and their watcher share.
+/// The state that tasks and their watcher share.
 #[derive(Debug)]
 struct Shared {
     /// Tasks that are ready.
@@ -128,7 +128,7 @@ struct Shared {
 #[repr(align(128))]
 struct Alone(AtomicU64);
 
-/// What one task has done.
+/// The work that one task has done.
 #[derive(Debug)]
 pub struct Tally {
     shared: Arc<Shared>,
@@ -221,7 +221,7 @@ impl Spent {
         Self { profile: system.profile(), lock_waits: system.lock_waits() }
     }
 
-    /// What was spent since `earlier`.
+    /// Returns the time spent since `earlier`.
     fn since(self, earlier: &Self) -> Self {
         fn less<K: Ord>(later: BTreeMap<K, Nanos>, earlier: &BTreeMap<K, Nanos>) -> BTreeMap<K, Nanos> {
             let since = |(key, time): (K, Nanos)| {
@@ -234,7 +234,7 @@ impl Spent {
     }
 }
 
-/// What was seen of a run.
+/// The record of a run.
 #[derive(Debug)]
 pub struct Course {
     started: Nanos,
@@ -245,7 +245,7 @@ pub struct Course {
     by_task: Vec<u64>,
     read_in: Option<u64>,
     cpu: CpuTimes,
-    /// What counters grew by.
+    /// The growth of counters.
     pub counters: Vmstat,
     /// Where CPU time went: until memory was full, or all of it where it never was; and after that.
     pub spent: [Spent; 2],
@@ -366,7 +366,7 @@ fn watch<S: System>(
     }
 }
 
-/// What tells whether memory is full now; `before` were reclaimed before.
+/// Returns the signs of memory now; `before` were reclaimed before.
 fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
     // Asked where there was an answer before: a kernel adds up the counters of a cgroup for who reads them, and goes on by the sums.
     let now = before.and_then(|_| pages_reclaimed(&system.vmstat()));
@@ -503,7 +503,7 @@ impl Course {
         if self.full.is_some() { &[(" before full", 0), ("", 1)] } else { &[("", 0)] }
     }
 
-    /// What the operations cost, and what happened to memory meanwhile.
+    /// Returns the rows of the cost of operations, and of memory meanwhile.
     #[must_use]
     pub fn cost_rows(&self) -> Vec<Row> {
         let millions = self.operations() as f64 / 1e6;
@@ -590,7 +590,7 @@ pub fn counter_names() -> impl Iterator<Item = &'static str> {
     COUNTERS.iter().map(|(name, _)| *name)
 }
 
-/// What the main counters grew by. One that the ground does not have has no row.
+/// Returns the rows of the growth of the main counters. One that the ground does not have has no row.
 #[must_use]
 pub fn counter_rows(counters: &Vmstat) -> Vec<Row> {
     let row = |(name, unit): &(&str, &str)| {

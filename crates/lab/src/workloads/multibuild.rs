@@ -74,7 +74,7 @@ fn jobs() -> u64 {
 }
 
 impl Params {
-    /// What a build is like.
+    /// Returns the parameters of a build.
     fn build(&self) -> build::Params {
         build::Params {
             tree_files: self.tree_files.clone(),
@@ -94,7 +94,7 @@ impl Params {
     }
 }
 
-/// What one build took.
+/// The cost of one build.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Built {
     pub elapsed: Nanos,

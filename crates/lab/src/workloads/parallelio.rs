@@ -120,7 +120,7 @@ fn chunk_pages(chunk: u64) -> Range<u32> {
     (start / page) as u32..((start + ITEM_BYTES - 1) / page + 1) as u32
 }
 
-/// What one round found.
+/// The results of one round.
 #[derive(Clone, Debug, Default)]
 struct Round {
     operations: u64,

@@ -151,14 +151,14 @@ impl Workload for Ping {
     }
 }
 
-/// What was seen of one run.
+/// The record of one run.
 struct Seen {
     trips: Vec<RoundTrip>,
     windows: Vec<OffWindow>,
     /// Of the CPU that takes the card's interrupts.
     cpu: CpuStatistics,
     masks: Vec<MaskStatistics>,
-    /// What counters grew by.
+    /// The growth of counters.
     counters: Vmstat,
     /// From when on things are steady.
     steady_from: Nanos,
@@ -251,7 +251,7 @@ fn hog<S: System>(
     if system.is_killed() { Ok(()) } else { touched }
 }
 
-/// What ping says at its end.
+/// The summary of ping at its end.
 #[derive(Clone, Debug, PartialEq)]
 struct Statistics {
     transmitted: usize,

@@ -1,7 +1,7 @@
 //! Small files, made, read, extended and removed, beside an idle program that holds half of memory (postmark 1.51 with
 //! the background reader of MMTests; mechanisms/benchmarks, 1.6).
 
-use crate::extent::Extent;
+use crate::extent::{Extent, MEMORY_MAX_MIB};
 use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::vmscan;
 use crate::scale::Scale;
@@ -118,6 +118,9 @@ impl Workload for Postmark {
         if params.files == 0 || params.hog_used_mib.saturating_mul(HOG_BLOCKS) > params.hog_mib && params.hog_mib > 0 {
             return Err("`files` must be above 0, and `hog_used_mib` at most an eighth of `hog_mib`".to_owned());
         }
+        if params.hog_mib > MEMORY_MAX_MIB {
+            return Err(format!("`hog_mib` is {}: must be at most {MEMORY_MAX_MIB}", params.hog_mib));
+        }
         if resources.memory_pages < 4096 {
             return Err(format!("too small for postmark: {} pages, and 4096 are needed", resources.memory_pages));
         }
@@ -190,7 +193,7 @@ fn hold_memory<S: System>(system: &S, params: &Params, is_filled: &AtomicBool) -
     if system.is_killed() { Ok(()) } else { result }
 }
 
-/// What the program prints, in its order.
+/// Returns the rows that the program prints, in its order.
 fn rows(figures: [f64; 7]) -> Vec<Row> {
     let columns = [
         ("Transactions", "transactions/s"),

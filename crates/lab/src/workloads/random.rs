@@ -1,4 +1,4 @@
-//! What workloads of random accesses share: sizes and lengths by their parameters, what is refused, and a task that
+//! Parts that workloads of random accesses share: sizes and lengths by their parameters, what is refused, and a task that
 //! reads pages of a file at random.
 
 use super::big_file;
@@ -37,7 +37,7 @@ pub enum Verify {
 }
 
 impl Verify {
-    /// What is verified, of what is kept.
+    /// Returns the part of what is kept that is verified.
     fn of(self, kept: Kept) -> Kept {
         match (self, kept) {
             (Self::Stamps, Kept::Bytes) => Kept::Stamps,
@@ -73,7 +73,7 @@ pub(super) fn check_theta(distribution: Distribution, theta: f64) -> Result<(), 
     Ok(())
 }
 
-/// What a run takes that ends after so many operations of each task, or else after so many seconds.
+/// Returns the extent of a run that ends after so many operations of each task, or else after so many seconds.
 pub(super) fn extent(operations: Option<u64>, tasks: u64, time_s: u64, file_pages: u64) -> Extent {
     let done = operations.map_or(0, |operations| operations.saturating_mul(tasks));
     let time_s = if operations.is_none() { Some(time_s) } else { None };

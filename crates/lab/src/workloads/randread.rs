@@ -24,7 +24,7 @@ const FILE: &str = "randread.dat";
 pub struct Params {
     /// Size of the file, percent of memory. Default 400.
     pub file_percent: u64,
-    /// Size of the file in MiB at full scale, in place of that.
+    /// Size of the file in MiB at full scale, in place of `file_percent`.
     pub file_mib: Option<u64>,
     /// How often each page is read. Default: each as often as any other.
     pub distribution: Distribution,

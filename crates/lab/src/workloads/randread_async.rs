@@ -248,7 +248,7 @@ fn swap_row(course: &Course) -> Row {
 /// Parts of the time after memory was full of which the slowest and the fastest are told.
 const PARTS: u64 = 10;
 
-/// What is read in a second, before memory was full and after, and the one by the other.
+/// Returns the rows of the bandwidth before memory was full and after, and of the one by the other.
 fn bandwidth_rows(course: &Course) -> Vec<Row> {
     let Some([before, after]) = course.before_and_after() else { return Vec::new() };
     let parts = course.rates_after(PARTS);

@@ -31,7 +31,7 @@ const STREAM: u64 = 4000;
 pub struct Params {
     /// Size of the file, percent of memory. Default 200.
     pub file_percent: u64,
-    /// Size of the file in MiB at full scale, in place of that.
+    /// Size of the file in MiB at full scale, in place of `file_percent`.
     pub file_mib: Option<u64>,
     /// Tasks that write. Default 4.
     pub tasks: u64,
@@ -65,7 +65,7 @@ impl Params {
     }
 }
 
-/// What the tasks found beside their tallies.
+/// The results of the tasks beside their tallies.
 #[derive(Debug)]
 struct Written {
     /// By task, the version of each of its pages.

@@ -31,11 +31,11 @@ const COLD: &str = "cold.dat";
 pub struct Params {
     /// Size of the hot set, percent of memory. Default 50.
     pub hot_percent: u64,
-    /// The same in MiB at full scale, in place of that.
+    /// Size of the hot set in MiB at full scale, in place of `hot_percent`.
     pub hot_mib: Option<u64>,
     /// Size of the file that is passed over, percent of memory. Default 400.
     pub cold_percent: u64,
-    /// The same in MiB at full scale, in place of that.
+    /// Size of the file that is passed over in MiB at full scale, in place of `cold_percent`.
     pub cold_mib: Option<u64>,
     /// How often each page of the hot set is read. Default: each as often as any other.
     pub distribution: Distribution,

@@ -9,7 +9,7 @@
 
 use super::big_file::read_whole;
 use super::meter::{add_profile, counter_rows};
-use crate::extent::{self, Extent, TIME_MAX_S};
+use crate::extent::{self, Extent, MEMORY_MAX_MIB, TIME_MAX_S};
 use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::duration_rows;
 use crate::scale::Scale;
@@ -50,7 +50,7 @@ const READERS_MAX: u64 = 4096;
 /// Files at most: each costs the simulation a name and an inode.
 const FILES_MAX: u64 = 1 << 20;
 
-/// What a reader computes for one file.
+/// Time that a reader computes for one file.
 const COMPUTE: Nanos = Nanos(200_000);
 
 /// The `[params]` of an experiment. Sizes are of the machine at full scale.
@@ -170,6 +170,10 @@ impl Workload for Simon {
                 params.judged_from_s, params.ends_s
             ));
         }
+        let sizes = [("daemons_mib", params.daemons_mib), ("process_mib", params.process_mib)];
+        if let Some((name, mib)) = sizes.into_iter().find(|(_, mib)| *mib > MEMORY_MAX_MIB) {
+            return Err(format!("`{name}` is {mib}: must be at most {MEMORY_MAX_MIB}"));
+        }
         if params.readers > READERS_MAX {
             return Err(format!("`readers` is {}: must be at most {READERS_MAX}", params.readers));
         }
@@ -266,7 +270,7 @@ const PROCESS_ENDS: u8 = 1;
 const OVER: u8 = 2;
 const FAILED: u8 = 3;
 
-/// What the tasks and their watcher share.
+/// The state that the tasks and their watcher share.
 #[derive(Debug)]
 struct Course {
     /// Tasks that have touched all of their memory.
@@ -304,7 +308,7 @@ impl Course {
     }
 }
 
-/// Those who ask for files.
+/// The clients that ask for files.
 #[derive(Debug)]
 struct Clients {
     /// Mean time until one has its file; 0: nothing is sent.
@@ -317,7 +321,7 @@ struct Clients {
 struct Waiting {
     /// How many more may ask.
     more: u64,
-    /// What was sent, by when its client has it; the number of the read makes each one's own.
+    /// Data that were sent, by when the client has them; the number of the read makes each one's own.
     sent: BTreeMap<(Nanos, u64), Unacknowledged>,
 }
 
@@ -467,12 +471,12 @@ struct Look {
     zones: Vec<ZoneView>,
 }
 
-/// What was seen.
+/// The record of a run.
 #[derive(Debug)]
 struct Seen {
     looks: Vec<Look>,
     calls: Option<KswapdCalls>,
-    /// What counters grew by, since all were at work.
+    /// The growth of counters, since all were at work.
     counters: engine::stat::Vmstat,
     reads: u64,
     refaults: Option<u64>,

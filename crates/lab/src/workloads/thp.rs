@@ -268,7 +268,7 @@ struct Program {
     region_pages: u64,
     store_percent: u64,
     sample: u32,
-    /// What the touches take that a simulated one stands for.
+    /// Time of the touches that a simulated one stands for.
     touch: Nanos,
     touch_s: u64,
     /// Tasks that have filled their region.
@@ -278,7 +278,7 @@ struct Program {
     left: AtomicU64,
 }
 
-/// What one of its tasks found.
+/// The results of one of its tasks.
 #[derive(Clone, Debug, Default)]
 struct OfTask {
     /// How long it took to fill its region.
@@ -380,7 +380,7 @@ fn time_of(lines: &[String], func: Func) -> Nanos {
     Nanos(lines.iter().filter_map(of_line).sum())
 }
 
-/// What was seen in a run.
+/// The record of a run.
 #[derive(Debug, Default)]
 struct Seen {
     tasks: Vec<OfTask>,

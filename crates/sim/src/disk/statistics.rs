@@ -111,10 +111,10 @@ pub struct Interval {
     /// Mean time from submission to completion, in ms; 0 when nothing was completed.
     #[doc(alias = "await")]
     pub await_ms: f64,
-    /// The same for reads.
+    /// Mean time of a read, ms.
     #[doc(alias = "r_await")]
     pub r_await_ms: f64,
-    /// The same for writes.
+    /// Mean time of a write, ms.
     #[doc(alias = "w_await")]
     pub w_await_ms: f64,
     /// Share of the time during which requests were in flight, 0 to 1.

@@ -1,4 +1,4 @@
-//! What kswapd does to one zone in a pass over its node.
+//! The work of kswapd on one zone in a pass over its node.
 
 use crate::compact::Suitability;
 use crate::lru::CLUSTER;
@@ -8,7 +8,7 @@ use crate::reclaim::{Reclaim, ScanControl};
 use crate::task::Task;
 use machine::{Machine, Order};
 
-/// What a pass over one zone says.
+/// The result of a pass over one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ZonePass {
     /// Enough was scanned that, had all of it been freed, the zone would be at its high mark.
@@ -26,7 +26,7 @@ pub(super) struct ZonePass {
     pub was_left: bool,
 }
 
-/// What is wanted of a zone.
+/// The demand on a zone.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     /// Blocks of this order.

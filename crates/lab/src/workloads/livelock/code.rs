@@ -6,12 +6,12 @@ use machine::Nanos;
 use sim::Rng;
 use std::ops::Range;
 
-/// How code is used.
+/// The way in which code is used.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     /// Consecutive pages that are used together.
     pub function_pages: u32,
-    /// How uneven functions are used: the one of rank k as often as k to the power of minus this.
+    /// The exponent of the use of functions: the one of rank k is called in proportion to k to the power of minus this.
     pub theta: f64,
     /// CPU time of one call.
     pub call: Nanos,
