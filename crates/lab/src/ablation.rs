@@ -1,4 +1,4 @@
-//! What each difference between two kernels does to a figure: applied alone, and reverted alone.
+//! The effect of each difference between two kernels on a figure: applied alone, and reverted alone.
 //!
 //! With kernels A and B and a difference d: *alone* is A with d, *undone* is B without it. The share of d is how much of
 //! the gap between A and B it closes alone, or opens again when it is undone. Where differences need or replace each
@@ -41,7 +41,7 @@ const TO: usize = 1;
 /// so in words.
 const GAP_MIN: f64 = 0.01;
 
-/// What an ablation found of one row.
+/// The findings of an ablation in one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowAblation {
     /// The row.
@@ -62,7 +62,7 @@ pub struct RowAblation {
     pub effects: Vec<Effect>,
 }
 
-/// What one difference does to a row.
+/// The effect of one difference on a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
     /// The difference.
@@ -82,15 +82,15 @@ pub struct Effect {
     /// The second kernel with this difference beside the second without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_change: Option<Change>,
-    /// What kept runs with this difference alone from ending well.
+    /// The reason for which runs with this difference alone failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_failed: Option<String>,
-    /// What kept runs without it from ending well.
+    /// The reason for which runs without it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_failed: Option<String>,
 }
 
-/// What something changes, over several seeds.
+/// The effect of a difference, over several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Change {
     /// By how much the row is more.
@@ -101,7 +101,7 @@ pub struct Change {
     pub high: f64,
     /// The chance that the interval holds it.
     pub coverage: f64,
-    /// What it is worth.
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
@@ -132,7 +132,7 @@ impl RowAblation {
         is_gap(self.from, self.to)
     }
 
-    /// Does a difference change the row? Where verdicts are known, one of them says so; else it does by half a percent of the gap, or, where
+    /// Returns whether a difference changes the row. Known verdicts decide; else half a percent of the gap does, or, where
     /// there is none, by a hundredth of the value.
     #[must_use]
     pub fn is_changed_by(&self, effect: &Effect) -> bool {
@@ -192,7 +192,7 @@ impl Ablation {
         &self.kernels
     }
 
-    /// What a table of [`Ablation::kernels`] says, row by row; rows that one of the two kernels lacks are left out.
+    /// Returns the findings in a table of [`Ablation::kernels`], row by row; rows that one of the two kernels lacks are left out.
     #[must_use]
     pub fn of_table(&self, table: &Table) -> Vec<RowAblation> {
         table.rows.iter().filter_map(|row| self.of_row(table, row)).collect()

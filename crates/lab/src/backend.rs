@@ -1,4 +1,4 @@
-//! What a ground does with a job: the trait that each ground implements once.
+//! The work of a ground on a job: the trait that each ground implements once.
 //!
 //! [`crate::simulation`] and [`crate::real_time`] hold the implementations; [`crate::grounds`] lists them, and takes a job
 //! to that of its ground.
@@ -29,7 +29,7 @@ pub trait Backend {
     /// What is missing, in words for the user.
     fn ready(place: &Place, memory_bytes: u64) -> Result<(), String>;
 
-    /// What it offers the workload of a job.
+    /// The system that it offers to the workload of a job.
     ///
     /// # Errors
     /// When the machine of the job cannot be had on it.

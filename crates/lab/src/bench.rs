@@ -81,7 +81,7 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
     Ok(Table::of_runs(head, &[runs], None))
 }
 
-/// What the figures are of.
+/// Returns the number of rounds, in words.
 fn rounds(count: u64) -> String {
     match count {
         1 => "1 round: how far others would lie apart is not known".to_owned(),

@@ -31,7 +31,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// What was called, the longest first.
+    /// Returns the functions that were called, the longest first.
     fn by_time(&self) -> Vec<(&'a str, &Self)> {
         let mut called: Vec<_> = self.called.iter().map(|(name, node)| (*name, node)).collect();
         called.sort_by_key(|(_, node)| std::cmp::Reverse(node.total));

@@ -61,13 +61,13 @@ pub fn set(table: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     change(table, path, value)
 }
 
-/// What a file would have it mean; a text without quotes is a text.
+/// Reads a value as a file would; a text without quotes is a text.
 fn parsed(value: &str) -> Value {
     let node = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
     node.map_or_else(|| Value::Text(value.to_owned()), |node| node.value)
 }
 
-/// What a list has at a number.
+/// Returns the element of a list at a number.
 fn item(list: &mut Node, number: usize) -> Option<&mut Node> {
     match &mut list.value {
         Value::List(nodes) => nodes.get_mut(number),

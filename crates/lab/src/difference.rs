@@ -1,4 +1,4 @@
-//! What separates two kernels, value by value.
+//! Differences between two kernels, value by value.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -128,7 +128,7 @@ impl DraftFolder {
         &self.path
     }
 
-    /// What is in it is what the other folder holds from now on; `last` of it comes last. Who finds `last` there finds all.
+    /// Makes its contents those of the other folder from now on; `last` of it comes last. Who finds `last` there finds all.
     ///
     /// # Errors
     /// When that fails: what is there stays as it was.

@@ -14,11 +14,11 @@ use crate::{
 pub struct Experiment {
     /// Name of the folder.
     pub name: String,
-    /// What messages call the file.
+    /// The name of the file in messages.
     pub file: String,
     /// One line about it.
     pub about: String,
-    /// What it measures, what to look at.
+    /// The purpose of it, and what to look at.
     pub analysis: String,
     /// Where it is unfair to a kernel or unlike what was printed.
     pub fairness: String,
@@ -30,7 +30,7 @@ pub struct Experiment {
     pub kernels: Vec<String>,
     /// The scale of the golden report, if it has one.
     pub smoke_scale: Option<Scale>,
-    /// What is changed for it beyond that, `KEY=VALUE` as `--set` has it.
+    /// Further changes for it, `KEY=VALUE` as `--set` has it.
     pub smoke_set: Vec<String>,
     /// Other machines and parameters to look at it with.
     pub variants: Vec<Variant>,
@@ -43,11 +43,11 @@ pub struct Experiment {
     pub main_row_place: Option<Place>,
     /// Rows to look at beside that one, by parts of their names as `--rows` has them: what a comparison prints where not all is asked for.
     pub main_rows: Vec<String>,
-    /// Where they stand.
+    /// Their place in the file.
     pub main_rows_place: Option<Place>,
     /// CPU time that comparing its kernels takes at full size on a simulated machine, seconds: measured once, on some computer.
     pub cpu_s: Option<u32>,
-    /// What a picture of a run shows.
+    /// The kind of picture of a run.
     pub picture: Picture,
     /// The panels of such a picture over time; the usual ones if there are none.
     pub plot: Vec<PlotPanel>,
@@ -81,14 +81,14 @@ struct ExperimentText {
     picture: Picture,
 }
 
-/// What a picture of a run shows.
+/// The kind of picture of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Picture {
     /// Counters over time.
     #[default]
     OverTime,
-    /// What packets wait for while interrupts are off for the longest time.
+    /// The work that packets wait for while interrupts are off for the longest time.
     Packets,
 }
 
@@ -96,7 +96,7 @@ pub enum Picture {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlotPanel {
-    /// What it shows, and the unit.
+    /// Its subject, and the unit.
     pub caption: String,
     /// Names of counters; `pgscan_kswapd_*` is all that begin so.
     pub sum: Vec<String>,
@@ -105,7 +105,7 @@ pub struct PlotPanel {
     pub unit: PanelUnit,
 }
 
-/// What a counter is turned into.
+/// The form in which a counter is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum PanelUnit {
     /// Nothing else.
@@ -120,11 +120,11 @@ pub enum PanelUnit {
     KibAsMib,
 }
 
-/// The same experiment on a machine, with kernels or with parameters of which some values are changed.
+/// The experiment on another machine, with other kernels, or with other values of parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// What is other, in words.
+    /// The difference, in words.
     pub name: String,
     /// Kernels that it is about, by their names; whichever run where none is named.
     #[serde(default)]
@@ -234,7 +234,7 @@ pub struct Published {
     pub schema: u32,
     /// Where the figures were posted.
     pub posting: Posting,
-    /// What the table is about.
+    /// The subject of the table.
     pub title: String,
     /// Names of the kernels, in the order of each row's values.
     pub columns: Vec<String>,
@@ -248,7 +248,7 @@ pub struct Published {
     /// The rows.
     #[serde(default)]
     pub rows: Vec<PublishedRow>,
-    /// What the posting says about the machine, and what follows from its figures.
+    /// The machine as the posting describes it, and what follows from its figures.
     #[serde(skip)]
     pub machine: Option<Node>,
     /// Single numbers from the prose.
@@ -263,7 +263,7 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Posting {
-    /// Who posted them.
+    /// The author of the posting.
     pub author: String,
     /// Subject of the posting.
     pub title: String,
@@ -271,7 +271,7 @@ pub struct Posting {
     pub date: String,
 }
 
-/// What the figures of a published row say of the runs that they were made of.
+/// The origin of the figures of a published row in the runs behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
@@ -310,13 +310,13 @@ pub struct PublishedRow {
     /// Of how many runs each figure is.
     #[serde(default = "one_run")]
     pub runs: u32,
-    /// What the figures say of those.
+    /// The origin of the figures in those.
     #[serde(default)]
     pub statistic: Statistic,
     /// The row of the same group that holds the published spread of what this one is the mean of.
     #[serde(default)]
     pub spread: Option<String>,
-    /// What else a reader must know.
+    /// Further notes for a reader.
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -368,7 +368,7 @@ impl Published {
         self.rows.iter().flat_map(|row| &row.values).filter(|value| !value.is_nan()).count()
     }
 
-    /// What is printed for a row and a kernel.
+    /// Returns the published figure of a row and a kernel.
     #[must_use]
     pub fn figure(&self, group: &str, name: &str, kernel: &str) -> Option<Figure> {
         let column = self.columns.iter().position(|column| column == kernel)?;

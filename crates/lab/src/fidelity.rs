@@ -48,7 +48,7 @@ pub enum LeftToChance {
     WithinSpread,
 }
 
-/// What published and simulated figures of an experiment have to do with each other.
+/// The agreement of published and simulated figures of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fidelity {
     /// Name of the experiment.
@@ -59,7 +59,7 @@ pub struct Fidelity {
     pub seeds: Vec<u64>,
     /// Hash over every run, as in the report of `highwater compare`, 16 hexadecimal digits.
     pub fingerprint: Option<String>,
-    /// What it comes to.
+    /// The summary of them.
     pub summary: Summary,
     /// Every published row, in its order.
     pub rows: Vec<Row>,
@@ -97,7 +97,7 @@ pub struct Cell {
     pub counts: bool,
     /// Why chance decides the level; none where a mechanism can.
     pub left_to_chance: Option<LeftToChance>,
-    /// What the kernel does beside the baseline; none for the baseline itself, and where that is not printed.
+    /// The effect of the kernel beside the baseline; none for the baseline itself, and where that is not printed.
     pub effect: Option<Effect>,
 }
 
@@ -138,12 +138,12 @@ pub struct Tally {
     pub levels: Share,
 }
 
-/// What the rows of an experiment come to.
+/// The summary of an experiment's rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Rows that are measurements of their own.
     pub plain: Tally,
-    /// What of those a mechanism can decide.
+    /// The part of those that a mechanism can decide.
     pub decidable: Tally,
     /// Rows that are context, or follow from others.
     pub apart: Tally,

@@ -93,7 +93,7 @@ impl Row {
     }
 }
 
-/// What a row is called, and the block that it stands in: what `--rows` means it by.
+/// The name of a row, and the block that it stands in: `--rows` means it by either.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowName {
     /// As in [`Row`].

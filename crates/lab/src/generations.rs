@@ -11,7 +11,7 @@ use crate::moments::OfRun;
 pub struct Moment {
     /// When, since the system started.
     pub now: Nanos,
-    /// What the workload calls it, where it does.
+    /// Its name by the workload, where it has one.
     pub mark: Option<&'static str>,
     /// As `lru_gen_full` of debugfs shows them.
     pub text: String,

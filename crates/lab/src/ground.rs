@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// What an experiment runs on.
+/// The ground that an experiment runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ground {

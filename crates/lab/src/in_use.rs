@@ -12,7 +12,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// What is known so far.
+/// The files known so far.
 #[derive(Default)]
 struct Known {
     /// As what, by path.
@@ -23,7 +23,7 @@ struct Known {
     refused: Option<String>,
 }
 
-/// What will be written.
+/// A file to be written.
 struct Target {
     number: u64,
     option: String,
@@ -96,7 +96,7 @@ pub fn keeps(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with a file to be written, where it would be one of a store's.
+/// Returns what is wrong with a file to be written, where it would be one of a store's.
 fn in_store(target: &Target, store: &Path) -> Option<String> {
     let is_run = target.path.extension().is_some_and(|ending| ending == crate::store::ENDING);
     let is_within = target.path.parent() == Some(store) && is_run;

@@ -47,11 +47,11 @@ pub struct Job {
     pub memory_every: Option<Nanos>,
     /// How often generations of pages are looked at, if that is wanted; on a simulated machine.
     pub generations_every: Option<Nanos>,
-    /// What is recorded for a trace, if one is wanted; on a simulated machine.
+    /// The part of the run that is recorded for a trace, if one is wanted; on a simulated machine.
     pub trace: Option<TraceConfig>,
     /// Are rows wanted of how often locks were taken, and how long interrupts were off?
     pub locks: bool,
-    /// What it runs on.
+    /// The ground that it runs on.
     pub ground: Ground,
     /// Does `linux` get a swap file of the machine's size, beside the computer's own swap?
     pub makes_swap: bool,
@@ -105,7 +105,7 @@ pub struct Order {
     pub series_every: Option<Every>,
 }
 
-/// What a process has that runs a job in real time.
+/// The order to a process that runs a job in real time.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Inside {
     /// A fresh folder for files.
@@ -114,7 +114,7 @@ pub struct Inside {
     pub cgroup: Option<Cgroup>,
 }
 
-/// What a run found.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Outcome {
     /// Its figures, in the order in which they are printed.
@@ -125,7 +125,7 @@ pub struct Outcome {
     pub virtual_time_ns: u64,
     /// Pages allocated, freed, faulted, scanned, reclaimed and moved between lists: the work done.
     pub page_events: u64,
-    /// Was no page looked at by reclaim? Of a simulated run; memory never filled then.
+    /// True for a simulated run in which reclaim looked at no page: memory never filled.
     #[serde(default)]
     pub is_idle: bool,
     /// Folded stacks, "`kswapd0;balance_pgdat;shrink_zone 1234`" with virtual nanoseconds, if wanted.
@@ -138,15 +138,15 @@ pub struct Outcome {
     /// Generations of pages over time, if wanted.
     #[serde(skip)]
     pub generations: Option<Vec<generations::Moment>>,
-    /// What happened when, if a trace was wanted.
+    /// The events over time, if a trace was wanted.
     #[serde(skip)]
     pub trace: Option<Trace>,
-    /// What a reader must know of a ground of real time: what limited memory, what was not granted.
+    /// Notes on a ground of real time: what limited memory, what was not granted.
     pub notes: Vec<String>,
-    /// What the workload says in words of its own.
+    /// The report of the workload in words of its own.
     #[serde(default)]
     pub report: Vec<String>,
-    /// What its pictures show beside counters over time.
+    /// The curves of its pictures beside counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
     /// The steps that it had.
@@ -181,7 +181,7 @@ impl From<String> for Failure {
     }
 }
 
-/// What an experiment runs: a workload on whatever ground a job names.
+/// A workload on whatever ground a job names: the part of an experiment that runs.
 pub trait Runnable: Sync {
     /// Its name in `experiment.toml`.
     fn name(&self) -> &'static str;
@@ -196,7 +196,7 @@ pub trait Runnable: Sync {
         None
     }
 
-    /// What a parameter means; none of one that it does not have, or does not describe.
+    /// Returns the meaning of a parameter; none of one that it does not have, or does not describe.
     fn about_param(&self, key: &str) -> Option<&'static str> {
         let _ = key;
         None

@@ -4,13 +4,13 @@ use placed::{Error, Node};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// What is said of some names.
+/// Names that people know, and their meaning here.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
     /// The names, with what leads to them.
     pub names: Vec<String>,
-    /// How they are modelled, or what happens instead.
+    /// The way in which they are modelled, or the behaviour in their place.
     pub says: String,
     /// Keys that stand for them.
     #[serde(default)]
@@ -58,7 +58,7 @@ fn parts(name: &str) -> Vec<String> {
     separated.map(|part| part.replace('-', "_")).collect()
 }
 
-/// What is said of a name: it stands there, or ends as one that does, as `swappiness` and `block/sda/queue/scheduler` do.
+/// Finds a name: it stands there, or ends as one that does, as `swappiness` and `block/sda/queue/scheduler` do.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Known> {
     let wanted = parts(name);
@@ -80,7 +80,7 @@ pub fn find(name: &str) -> Option<&'static Known> {
         .or_else(|| only(&within))
 }
 
-/// What is said of names in which a word is.
+/// Returns the names in which a word is.
 pub fn containing(word: &str) -> impl Iterator<Item = &'static Known> {
     let word = word.to_lowercase();
     all().iter().filter(move |known| known.names.iter().any(|name| name.to_lowercase().contains(&word)))

@@ -161,7 +161,7 @@ fn kernel_of(word: &str, plain: impl FnOnce(&str) -> Result<Kernel, Error>) -> R
     Ok(kernel)
 }
 
-/// What is before the first `+`, and what is behind each; a file may have a `+` in its name.
+/// Splits a word at its first `+`, and at each behind it; a file may have a `+` in its name.
 fn split_at_changes(word: &str) -> (&str, impl Iterator<Item = &str>) {
     let is_all_name = is_file(word) && Path::new(word).exists();
     let (name, changes) = match word.split_once('+').filter(|_| !is_all_name) {

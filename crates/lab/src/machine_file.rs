@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     /// Its name: the file's, without folder and ending.
     pub name: String,
-    /// What messages call the file.
+    /// The name of the file in messages.
     pub file: String,
     /// The machines that it is based on, nearest first.
     pub bases: Vec<String>,
@@ -32,13 +32,13 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     pub memory: Memory,
     /// The CPUs.
     pub cpu: Cpu,
-    /// What each step costs.
+    /// The cost of each step.
     pub cost: Cost,
     /// The block devices.
     pub disks: Vec<Disk>,
     /// The network card.
     pub network: Option<Network>,
-    /// What memory held before the run.
+    /// The contents of memory before the run.
     pub before: Before,
     /// The whole file over its bases, for messages and explanations.
     pub node: Node,
@@ -109,7 +109,7 @@ fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> 
     })
 }
 
-/// What is wrong with a value, with the key that has it and, of a constant, how it is written.
+/// Describes what is wrong with a value, with its key and, of a constant, the way in which it is written.
 fn with_key(section: &str, node: &Node, error: &Error) -> String {
     let message = &error.message;
     let entry = error.place.as_ref().and_then(|place| entry_at(node, place));

@@ -1,4 +1,4 @@
-//! What keys of machine files and parameters of workloads mean: the words beside their declarations.
+//! Meanings of keys of machine files and of parameters of workloads: the words beside their declarations.
 
 use crate::{
     embedded,
@@ -69,14 +69,14 @@ pub fn of_machines() -> Vec<(String, &'static str)> {
     keys
 }
 
-/// What a key of a machine file means, by its path without numbers: `cpu.count`, `memory.nodes.zones.kind`.
+/// Returns the meaning of a key of a machine file, by its path without numbers: `cpu.count`, `memory.nodes.zones.kind`.
 #[must_use]
 pub fn of_machine(path: &str) -> Option<String> {
     let found = of_machines().into_iter().find(|(known, _)| known == path);
     found.map(|(_, about)| plain(about))
 }
 
-/// What a parameter means, with the workloads that have it: one line for each meaning.
+/// Returns the meaning of a parameter, with the workloads that have it: one line for each meaning.
 #[must_use]
 pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
     let mut found: Vec<(String, Vec<&'static str>)> = Vec::new();

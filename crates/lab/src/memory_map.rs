@@ -12,14 +12,14 @@ use crate::{moments::OfRun, report::csv::io_error};
 pub struct Moment {
     /// When, since the system started, ns.
     pub now_ns: u64,
-    /// What the workload calls it, where it does.
+    /// Its name by the workload, where it has one.
     pub mark: Option<&'static str>,
     /// The zones, lowest first.
     pub zones: Vec<Zone>,
 }
 
 impl Moment {
-    /// What zones hold now.
+    /// Returns the contents of zones now.
     #[must_use]
     pub fn of(now: Nanos, mark: Option<&'static str>, zones: &[ZoneMap]) -> Self {
         Self { now_ns: now.0, mark, zones: zones.iter().map(Zone::of).collect() }
@@ -37,7 +37,7 @@ pub struct Zone {
     pub free: [[u64; MigrateType::ALL.len()]; MAX_ORDERS],
     /// Pageblocks by type.
     pub pageblocks: [u64; MigrateType::ALL.len()],
-    /// What most of each pageblock is, from low to high frames.
+    /// The main contents of each pageblock, from low to high frames.
     pub most: Vec<Most>,
 }
 
@@ -53,7 +53,7 @@ impl Zone {
     }
 }
 
-/// What more than half of a pageblock is, as it is drawn.
+/// The contents of more than half of a pageblock, as they are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Most {
     /// Free.

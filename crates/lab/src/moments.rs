@@ -34,21 +34,21 @@ impl<T> Recorder<T> {
         self.moments.push(moment);
     }
 
-    /// What was recorded.
+    /// Returns the record.
     #[must_use]
     pub fn finish(self) -> Vec<T> {
         self.moments
     }
 }
 
-/// What was seen of a run, and which run that was.
+/// The record of a run, and which run that was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfRun<T> {
     /// Its column.
     pub column: String,
     /// Its seed.
     pub seed: u64,
-    /// What was recorded.
+    /// The record.
     pub moments: Vec<T>,
 }
 

@@ -11,7 +11,7 @@ pub trait Missing {
     /// Its name.
     const GROUND: Ground;
 
-    /// What is missing.
+    /// Returns what is missing.
     #[must_use]
     fn why() -> String {
         format!("this `highwater` was built without the feature `linux`, which the ground `{}` needs", Self::GROUND)

@@ -21,7 +21,7 @@ pub fn keep_quiet() {
     }));
 }
 
-/// What a caught panic of this thread says.
+/// Returns the message of a caught panic of this thread.
 #[must_use]
 pub fn message(payload: &(dyn Any + Send)) -> String {
     LAST.with(|last| last.borrow_mut().take()).unwrap_or_else(|| PanicText(payload).to_string())

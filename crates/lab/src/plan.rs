@@ -1,4 +1,4 @@
-//! What a comparison will run, checked before it runs, and the table that it ends in.
+//! The plan of a comparison, checked before it runs, and the table that it ends in.
 
 mod column;
 pub mod cost;
@@ -41,7 +41,7 @@ pub use sets::Set;
 pub(crate) use sets::{OF_MACHINE, OF_PARAMS};
 use sets::{Setup, with_each};
 
-/// What is to be compared, as the user says it.
+/// A comparison as the user asks for it.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Name or file of the experiment.
@@ -74,7 +74,7 @@ pub struct Request {
     pub trace: Option<Window>,
     /// Are rows wanted of how often locks were taken, and how long interrupts were off?
     pub locks: bool,
-    /// What to run on; a simulated machine if nothing is given.
+    /// The grounds to run on; a simulated machine if none is given.
     pub grounds: Vec<Ground>,
     /// Where and how grounds of real time run.
     pub place: Place,
@@ -97,7 +97,7 @@ pub struct Plan {
     place: Place,
     /// Column by column, and seed by seed.
     runs: Vec<Run>,
-    /// What keeps what simulated runs find, if they are to be kept.
+    /// The store of the outcomes of simulated runs, if they are to be kept.
     store: Option<Store>,
     /// Grounds that were asked for and are left out, and why.
     skipped: Vec<String>,
@@ -108,12 +108,12 @@ pub struct Plan {
 struct Run {
     /// The number of its column.
     column: usize,
-    /// What it is called: its column, and its seed if there are several.
+    /// Its name: its column, and its seed if there are several.
     title: String,
-    /// What runs, but for the seed: all seeds of a column share it.
+    /// Its job, but for the seed: all seeds of a column share it.
     job: Arc<Job>,
     seed: u64,
-    /// The same for a process of its own, which runs it on a ground of real time.
+    /// The order to a process of its own, which runs it on a ground of real time.
     order: Order,
     /// The command that repeats it.
     replay: String,
@@ -132,7 +132,7 @@ struct NamedKernel {
     kernel: Kernel,
 }
 
-/// What a column is of.
+/// The subject of a column.
 #[derive(Clone, Copy)]
 struct Subject<'r> {
     named: &'r NamedKernel,
@@ -142,12 +142,12 @@ struct Subject<'r> {
     device_pages: Option<u64>,
 }
 
-/// What a comparison found.
+/// The outcome of a comparison.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// The table.
     pub table: Table,
-    /// Where CPU time of every job went; empty if that was not wanted.
+    /// CPU time of every job by call path; empty if that was not wanted.
     pub profile: Vec<RunProfile>,
     /// Counters over time of every job; empty if none were wanted.
     pub series: Vec<RunSeries>,
@@ -155,9 +155,9 @@ pub struct Results {
     pub memory: Vec<RunMemory>,
     /// Generations of pages over time of every job; empty if they were not wanted.
     pub generations: Vec<RunGenerations>,
-    /// What happened when in every job; empty if that was not wanted.
+    /// Events over time of every job; empty if they were not wanted.
     pub traces: Vec<RunTrace>,
-    /// What pictures show beside counters; empty where the workload finds none.
+    /// Curves of pictures beside counters; empty where the workload finds none.
     pub curves: Vec<RunCurves>,
     /// Runs that did not end well; what stands above is of the others.
     pub failures: Vec<JobFailure>,
@@ -172,7 +172,7 @@ impl Results {
         if self.failures.is_empty() { Ok(self) } else { Err(self.failures) }
     }
 
-    /// Did no run end well?
+    /// Returns whether no run ended well.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.table.columns.iter().all(Column::has_failed)
@@ -186,7 +186,7 @@ pub struct JobFailure {
     pub column: String,
     /// The seed.
     pub seed: u64,
-    /// What happened.
+    /// The failure.
     pub failure: Failure,
     /// The command that repeats it.
     pub replay: String,
@@ -224,7 +224,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Are the row that its experiment is about, and those to look at beside it, such as a run as its file has it may have? Names may tell
+    /// Checks that runs with the parameters of its file can have the experiment's main row, and the rows beside it. Names may tell
     /// sizes: those of full size count, and those of this scale.
     fn check_main_row(&self, plain: &Setup) -> Result<(), Error> {
         let Experiment { main_row, main_row_place, main_rows, main_rows_place, .. } = &self.experiment;
@@ -377,7 +377,7 @@ impl Plan {
         &self.machine
     }
 
-    /// What all of it is called while it runs, with the time that each run simulates or takes, if that is known.
+    /// Returns the name of all of it while it runs, with the time that each run simulates or takes, if that is known.
     #[must_use]
     pub fn title(&self) -> String {
         let times = self.runs.iter().map(|run| self.workload.time_s(&run.job)).collect::<Option<Vec<u64>>>();
@@ -404,7 +404,7 @@ impl Plan {
         self.runs.iter().map(|run| run.title.clone()).collect()
     }
 
-    /// The same plan whose runs are called as `name` says of what they are called now: their column, and their seed if there
+    /// Renames its runs by `name`, which is given their names now: their column, and their seed if there
     /// are several.
     #[must_use]
     pub fn titled(mut self, name: impl Fn(&str) -> String) -> Self {
@@ -413,7 +413,7 @@ impl Plan {
     }
 }
 
-/// What the columns of a ground are of.
+/// Returns the subjects of the columns of a ground.
 fn subjects_of<'r>(ground: Ground, place: &Place, kernels: &'r [NamedKernel], setups: &'r [Setup]) -> Vec<Subject<'r>> {
     // What the running kernel does is in no file.
     let kernels = if grounds::running_kernel(ground).is_some() { &kernels[..1] } else { kernels };
@@ -423,7 +423,7 @@ fn subjects_of<'r>(ground: Ground, place: &Place, kernels: &'r [NamedKernel], se
 }
 
 impl Subject<'_> {
-    /// What runs with a seed; what is the same of all subjects is as in `plain`.
+    /// Returns the job of a seed; what is the same of all subjects is as in `plain`.
     fn job(&self, plain: &Job, seed: u64) -> Job {
         Job {
             kernel: self.named.kernel.clone(),

@@ -1,4 +1,4 @@
-//! Where CPU time of runs went: as runs report it, and as it is shown.
+//! CPU time of runs by call path: as runs report it, and as it is shown.
 //!
 //! A run has *folded stacks*, `part;task;function;… ns`. [`lines`] gives all of them as `--profile` writes them. Flame graphs, call
 //! trees and pages show a [`View`] instead: seeds are added up, and the time that programs spend in their own code is left out,
@@ -52,13 +52,13 @@ fn without_seed(root: &str) -> &str {
     }
 }
 
-/// What stands between column and seed in the name of a run.
+/// The word between column and seed in the name of a run.
 const SEED: &str = "_seed_";
 
-/// What of a profile is shown.
+/// The part of a profile that is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// Is the time shown that programs spend in their own code?
+    /// True where the time is shown that programs spend in their own code.
     pub user_time: bool,
 }
 
@@ -93,7 +93,7 @@ impl ColumnProfile {
         self.stacks.values().sum()
     }
 
-    /// What is said of what the view leaves out, and of runs that are added up; nothing where all of one run is shown.
+    /// Describes what the view leaves out, and runs that are added up; empty where all of one run is shown.
     #[must_use]
     pub fn about(&self) -> String {
         let all = self.left_out_ns + self.shown_ns();

@@ -45,9 +45,9 @@ pub struct Place {
     /// By how much it is better than the best of the others, as a share of that one's figure; less than 0 where it is worse.
     /// None where that one's is 0.
     pub ahead: Option<f64>,
-    /// What that is worth.
+    /// The verdict on that.
     pub verdict: Standing,
-    /// Why it has no figure, if its runs failed.
+    /// The reason for which it has no figure, if its runs failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }

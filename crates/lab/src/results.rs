@@ -1,4 +1,4 @@
-//! What the runs of a store found: chosen by what they are called, as tables, and as one long list.
+//! Results of the runs of a store: chosen by their names, as tables, and as one long list.
 
 use std::{
     cmp::Ordering,

@@ -28,7 +28,7 @@ pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, Strin
     }
 }
 
-/// What is said of words that mean no row; none where there is no such word.
+/// Describes the words that mean no row; none where there is no such word.
 fn missing(names: &[RowName], words: &[String]) -> Option<String> {
     let mut missing: Vec<&str> = Vec::new();
     for word in words.iter().filter(|word| !means_any(names, word)) {
@@ -115,7 +115,7 @@ pub fn keep(table: &mut Table, words: &[String]) -> Result<Option<String>, Strin
     keep_of_all([table], words)
 }
 
-/// The same of several tables; a word may fit rows of one of them alone.
+/// Keeps the rows of several tables; a word may fit rows of one of them alone.
 ///
 /// # Errors
 /// When no word fits any row of any table: all rows stay.

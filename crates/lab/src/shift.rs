@@ -24,7 +24,7 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Is the difference more than chance makes of equal sets?
+    /// Returns whether the difference is more than chance makes of equal sets.
     #[must_use]
     pub fn is_told_apart(&self) -> bool {
         self.coverage.is_some() && (self.low > 0.0 || self.high < 0.0)
@@ -121,7 +121,7 @@ fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
     number(low) + 0.0
 }
 
-/// How many Walsh averages of `n` differences lie outside of the interval at each end, and the chance that it misses; none where none is
+/// Returns how many Walsh averages of `n` differences the interval leaves out at each end, and its chance to miss; none where none is
 /// small enough.
 fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     if n > COUNTED_PAIRS {
@@ -139,7 +139,7 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     of_ways(&ways)
 }
 
-/// The same of the differences between two sets that have nothing to do with each other.
+/// Returns how many differences between two independent sets lie outside of the interval at each end, and the chance that it misses.
 fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     if from + to > COUNTED_PAIRS {
         let (n, m) = (from as f64, to as f64);
@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// The same by making and sorting all numbers.
+    /// Returns the median and the interval by sorting all numbers.
     fn naive(mut numbers: Vec<f64>, outside: u64) -> (f64, f64, f64) {
         let value = median(&mut numbers).unwrap();
         (value, numbers[outside as usize], numbers[numbers.len() - 1 - outside as usize])

@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::io;
 
-/// What stands for a character that would do something to a terminal.
+/// The replacement of a character that would do something to a terminal.
 const REPLACEMENT: char = '\u{fffd}';
 
 /// A text in which no character but a line break does anything to a terminal: escape sequences are replaced by what can be seen.

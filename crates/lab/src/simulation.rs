@@ -42,7 +42,7 @@ const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
 pub struct Simulation {
     /// Memory, scaled.
     pub layout: Layout,
-    /// What memory held before; its sizes are not scaled yet.
+    /// The contents of memory before; its sizes are not scaled yet.
     pub before: Before,
     cpu: Cpu,
     cost: CostModel,
@@ -93,7 +93,7 @@ impl Simulation {
         self.disks.last().expect("it has a disk")
     }
 
-    /// What this machine offers a workload.
+    /// Returns the resources that this machine offers a workload.
     #[must_use]
     pub fn resources(&self) -> Resources {
         Resources {
@@ -275,7 +275,7 @@ fn page_events(vmstat: &Vmstat) -> u64 {
     vmstat.iter().filter(|(name, _)| EVENTS.iter().any(|event| name.starts_with(event))).map(|(_, n)| n).sum()
 }
 
-/// Whether reclaim looked at no page.
+/// Returns whether reclaim looked at no page.
 fn is_without_reclaim(vmstat: &Vmstat) -> bool {
     // Tasks that wait for the reserves scan nothing.
     const NO_SCANS: &str = "pgscan_direct_throttle";
@@ -283,7 +283,7 @@ fn is_without_reclaim(vmstat: &Vmstat) -> bool {
     vmstat.iter().all(|(name, count)| *count == 0 || !of_reclaim(name))
 }
 
-/// What is recorded of a run while it goes on.
+/// The records of a run while it goes on.
 #[derive(Clone, Default)]
 struct Recorded {
     series: Rc<RefCell<Option<Recorder>>>,
@@ -347,7 +347,7 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
     recorded
 }
 
-/// What a run says that was asked to end.
+/// The message of a run that was asked to end.
 const CANCELLED: &str = "it was cancelled";
 
 /// Starts a task that tells how far the run is and samples the disk.

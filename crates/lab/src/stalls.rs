@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 /// Of time that nothing in a trace explains: where a window or too many slices cut it, and moments too short to be recorded.
 const UNTOLD: &str = "for what the trace does not say";
 
-/// What a task stood still for.
+/// The reason for which a task stood still.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// It wanted memory.
@@ -37,7 +37,7 @@ pub struct Wait {
     pub on: String,
     /// How long.
     pub time: Nanos,
-    /// Who had it or did what was waited for, in words, most of it first.
+    /// The tasks that had it or did what was waited for, in words, most of it first.
     pub held_by: Vec<(String, Nanos)>,
 }
 
@@ -54,13 +54,13 @@ pub struct Stall {
     pub from: Nanos,
     /// Its end.
     pub to: Nanos,
-    /// What for.
+    /// The reason.
     pub cause: Cause,
     /// CPU time in it, spinning left out.
     pub worked: Nanos,
-    /// What it waited for, longest first.
+    /// Its waits, longest first.
     pub waits: Vec<Wait>,
-    /// What disks did meanwhile, in words.
+    /// The work of disks meanwhile, in words.
     pub disks: Vec<String>,
     /// The longest slice of the trace on its track within it: its name and begin.
     pub slice: Option<(&'static str, Nanos)>,
@@ -89,7 +89,7 @@ pub struct Stalls {
     pub tasks: usize,
     /// Groups of equal ones.
     pub groups: usize,
-    /// Those of them with the longest stalls, the longest first.
+    /// The longest of them, the longest first.
     pub longest: Vec<Stall>,
 }
 
@@ -130,7 +130,7 @@ pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     }
 }
 
-/// What stalls that are told together have in common.
+/// The properties that stalls share that are told together.
 #[derive(PartialEq)]
 struct Alike<'a> {
     task: TaskId,
@@ -138,7 +138,7 @@ struct Alike<'a> {
     slept_for: Option<WaitReason>,
 }
 
-/// What a task stood still for, without what differs from time to time.
+/// The reason for which a task stood still, without what differs from time to time.
 #[derive(PartialEq)]
 enum Wanted<'a> {
     Pages { order: Order, gfp: &'a str, zone: &'a str, is_served: bool },
@@ -157,7 +157,7 @@ impl<'a> Alike<'a> {
     }
 }
 
-/// What each task slept for, in the order of time.
+/// Sleeps of each task with their reasons, in the order of time.
 struct Sleeps(BTreeMap<TaskId, Vec<(Nanos, Nanos, WaitReason)>>);
 
 impl Sleeps {
@@ -171,7 +171,7 @@ impl Sleeps {
         Self(sleeps)
     }
 
-    /// What a task slept for longest in a time; none if it did not sleep.
+    /// Returns the reason of a task's longest sleep in a time; none if it did not sleep.
     fn longest(&self, task: TaskId, from: Nanos, to: Nanos) -> Option<WaitReason> {
         let sleeps = self.0.get(&task)?;
         let first = sleeps.partition_point(|(_, ended, _)| *ended <= from);
@@ -303,7 +303,7 @@ impl Look<'_> {
         &self.trace.tasks[task.0 as usize]
     }
 
-    /// What a task was in at a moment: the innermost of the functions that are recorded.
+    /// Returns the function that a task was in at a moment: the innermost of those that are recorded.
     fn function_of(&self, task: TaskId, at: Nanos) -> Option<Func> {
         let is_in = |slice: &&&Slice| slice.from <= at && at < slice.to;
         let of = self.within.iter().filter(is_in).filter_map(|slice| match slice.what {
@@ -331,7 +331,7 @@ impl Look<'_> {
         Nanos(to.since(from).0.saturating_sub(on))
     }
 
-    /// Who held a lock of a class on another CPU.
+    /// Returns the holders of a lock of a class on another CPU.
     fn holders_of(&self, class: &str, cpu: usize, from: Nanos, to: Nanos, holders: &mut BTreeMap<String, Nanos>) {
         for hold in self.within {
             let Activity::LockHold { cpu: on, class: held } = hold.what else { continue };
@@ -352,7 +352,7 @@ impl Look<'_> {
         }
     }
 
-    /// Who was on CPUs.
+    /// Returns the tasks that were on CPUs.
     fn runners(&self, from: Nanos, to: Nanos, runners: &mut BTreeMap<String, Nanos>) {
         for slice in self.within {
             if let Activity::Runs { task, .. } = slice.what {
@@ -392,7 +392,7 @@ impl Look<'_> {
         }
     }
 
-    /// What each disk had to do: `sda: 3 reads of 24 pages and 40 writes of 1200 under way, 30 ms the longest`.
+    /// Returns the work of each disk: `sda: 3 reads of 24 pages and 40 writes of 1200 under way, 30 ms the longest`.
     fn disks(&self, from: Nanos, to: Nanos) -> Vec<String> {
         /// Requests, their pages, the longest.
         #[derive(Default)]

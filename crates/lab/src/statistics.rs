@@ -33,14 +33,14 @@ impl Estimate {
         Self { median: value, low: value, high: value, n: 1, coverage: None }
     }
 
-    /// What its two ends are, in words: `range of 3`, or `97.9%, n = 10`.
+    /// Describes its two ends: `range of 3`, or `97.9%, n = 10`.
     #[must_use]
     pub fn ends(&self) -> String {
         ends(self.coverage, self.n)
     }
 }
 
-/// What two ends are, in words: the range of so many values, or an interval.
+/// Describes two ends: the range of so many values, or an interval.
 #[must_use]
 pub fn ends(coverage: Option<f64>, n: usize) -> String {
     match coverage {
@@ -71,7 +71,7 @@ pub fn coverage(n: usize) -> Option<f64> {
     Some(median_interval(n)?.1)
 }
 
-/// How many of `n` values lie outside of the interval of their median at each end, and the chance with which that holds it; none where
+/// Returns how many of `n` values the interval of their median leaves out at each end, and the chance with which that holds it; none where
 /// no interval reaches [`CONFIDENCE`].
 fn median_interval(n: usize) -> Option<(usize, f64)> {
     // The chance that so many of `n` values or fewer lie below the median: a sum of binomial coefficients divided by 2^n. Both are kept

@@ -34,23 +34,23 @@ use std::rc::Rc;
 use store::{Part, Store, What};
 use task::Worker;
 
-/// What a seed drew and where it ended.
+/// The world of a seed, and its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmReport {
-    /// What was drawn, in one line.
+    /// The world in one line.
     pub drawn: String,
     /// Hash over every state and event of the run: two runs of a seed end on the same one.
     pub fingerprint: u64,
-    /// What the world's counters were at the end.
+    /// The world's counters at the end.
     pub vmstat: engine::stat::Vmstat,
 }
 
-/// What a seed drew and what broke.
+/// The world of a seed, and what broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmFailure {
     /// The seed.
     pub seed: u64,
-    /// What was drawn, in one line.
+    /// The world in one line.
     pub drawn: String,
     /// The check that failed, with its values.
     pub message: String,
@@ -65,7 +65,7 @@ impl fmt::Display for SwarmFailure {
 
 impl std::error::Error for SwarmFailure {}
 
-/// What all tasks of a world share.
+/// The state that all tasks of a world share.
 struct Shared {
     sim: Sim,
     engine: Rc<Engine<Sim>>,
@@ -172,7 +172,7 @@ const STEPS_MAX: u64 = 1_500_000_000;
 /// other was tried.
 const LATE_PART: u64 = 4;
 
-/// What the main task needs of a world.
+/// The part of a world that its main task needs.
 struct Plan {
     mean_step: machine::Nanos,
     cpus: usize,
@@ -271,7 +271,7 @@ fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng)
     Ok(())
 }
 
-/// What happens to a world from outside.
+/// An event from outside of a world.
 enum Event {
     Kill(TaskId),
     Fault(DeviceId, sim::disk::Fault),

@@ -37,7 +37,7 @@ pub struct Sweep {
     plans: Vec<Plan>,
     /// Each run once.
     runs: Vec<SweepRun>,
-    /// What rows the file wants to see.
+    /// The rows that the file wants to see.
     rows: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub struct Sweep {
 pub struct SweepRun {
     /// The hash of what decides it.
     pub hash: String,
-    /// What it is called.
+    /// Its name.
     pub identity: Identity,
     plan: usize,
     number: usize,
@@ -84,7 +84,7 @@ impl FromStr for Shard {
     }
 }
 
-/// What became of a part of a sweep.
+/// The outcome of a part of a sweep.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// Runs that were done now.
@@ -93,11 +93,11 @@ pub struct Ran {
     pub found: usize,
     /// Runs that failed.
     pub failures: Vec<JobFailure>,
-    /// Why each of those did, by the hash of what decides it.
+    /// The reason for each of those, by the hash of what decides it.
     pub why: BTreeMap<String, Failure>,
 }
 
-/// What the runs of a sweep found.
+/// The results of a sweep's runs.
 #[derive(Clone, Debug)]
 pub struct Joined {
     /// A table for each experiment, machine and scale, in the order of the file.
@@ -230,7 +230,7 @@ impl Sweep {
         &self.rows
     }
 
-    /// What a run is called.
+    /// Returns the name of a run.
     #[must_use]
     pub fn title(&self, run: &SweepRun) -> String {
         let identity = &run.identity;
@@ -238,7 +238,7 @@ impl Sweep {
         format!("{experiment} {machine} {scale} {} seed {}", identity.column(), identity.seed)
     }
 
-    /// What decides a run.
+    /// Returns the key of a run: all that decides it.
     #[must_use]
     pub fn key(&self, run: &SweepRun) -> Key {
         self.plans[run.plan].key_of(run.number)
@@ -297,7 +297,7 @@ impl Sweep {
         self.runs.iter().filter(|run| store.has(&run.hash)).count()
     }
 
-    /// What all runs found, from a store that holds all but those that failed, `why` by their hashes.
+    /// Reads the outcomes of all runs, from a store that holds all but those that failed, `why` by their hashes.
     ///
     /// # Errors
     /// When another run is missing, or the file of one is damaged.

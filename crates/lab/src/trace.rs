@@ -45,7 +45,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// What one of `runs` runs in a file records.
+    /// Returns the part of a trace for one of `runs` runs in a file.
     #[must_use]
     pub fn of_each(self, runs: usize) -> TraceConfig {
         let Self { from, to } = self;
@@ -53,7 +53,7 @@ impl Window {
         TraceConfig { from, to, max_slices, shortest_off: SHORTEST_OFF, waits_of: None }
     }
 
-    /// What a run records so that it can be seen for what a CPU's interrupts wait.
+    /// Returns the part of a run that shows for what a CPU's interrupts wait.
     #[must_use]
     pub fn of_waits(self, cpu: usize) -> TraceConfig {
         TraceConfig { max_slices: MAX_SLICES, shortest_off: SHORTEST_WAIT, waits_of: Some(cpu), ..self.of_each(1) }
@@ -65,12 +65,12 @@ impl Window {
 pub struct RunTrace {
     /// Its column, and its seed if there are several.
     pub title: String,
-    /// What was recorded.
+    /// The record.
     pub trace: Trace,
 }
 
 impl RunTrace {
-    /// What a reader must know if slices were left out.
+    /// Returns the note on slices that were left out.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let Trace { slices, left_out, full_at, .. } = &self.trace;
@@ -145,7 +145,7 @@ pub(crate) fn disk_name(disk: u32) -> String {
     }
 }
 
-/// What a slice is called, and the figures beside it.
+/// Returns the name of a slice, and the figures beside it.
 fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
     match *what {
         Activity::Runs { task, .. } => (trace.tasks[task.0 as usize].clone(), vec![("task", task.0.into())]),

@@ -18,7 +18,7 @@ use crate::{
     rows,
 };
 
-/// What the experiment as it is is called.
+/// The name of the experiment as it is.
 const PLAIN: &str = "as it is";
 
 /// The variants of an experiment, checked and ready to run.
@@ -41,7 +41,7 @@ impl VariantPlan {
     }
 }
 
-/// What was found with the experiment as it is, or with a variant of it.
+/// The results of the experiment as it is, or of a variant of it.
 #[derive(Clone, Debug)]
 struct Found {
     name: String,
@@ -53,7 +53,7 @@ struct Found {
 /// Memory over time of the runs of a variant.
 #[derive(Clone, Debug)]
 pub struct VariantMemory {
-    /// What the variant is called.
+    /// The name of the variant.
     pub name: String,
     /// The run of the first seed for each column of the experiment as it is; none of kernels that the variant is not about.
     pub runs: Vec<Option<RunMemory>>,
@@ -122,7 +122,7 @@ impl Variants {
         self.plans.iter().map(|it| &it.plan)
     }
 
-    /// What all of it is called while it runs.
+    /// Returns the name of all of it while it runs.
     #[must_use]
     pub fn title(&self) -> String {
         self.plans[0].plan.title()
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use crate::report::tests::{head, ops};
 
-    /// What was found with kernels x and y, of which a variant may be about the second alone.
+    /// Returns a result with kernels x and y, of which a variant may be about the second alone.
     fn found(name: &str, columns: &[usize], value: f64) -> Found {
         let kernels: Vec<&str> = columns.iter().map(|column| ["x", "y"][*column]).collect();
         let runs = columns.iter().map(|column| vec![vec![ops("Ops a", value), ops("Ops b", value + *column as f64)]]);

@@ -11,7 +11,7 @@ use crate::{
     shift::{self, Shift},
 };
 
-/// What one run found, and its seed.
+/// The figure of one run, and its seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// The seed.
@@ -20,7 +20,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// What a difference is worth.
+/// The verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -46,14 +46,14 @@ impl Verdict {
         }
     }
 
-    /// Is the difference more than chance?
+    /// Returns whether the difference is more than chance.
     #[must_use]
     pub const fn is_told_apart(self) -> bool {
         !matches!(self, Self::NotToldApart)
     }
 }
 
-/// How values of two columns were set beside each other.
+/// The form in which values of two columns were compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// So many pairs of runs with the same seed.
@@ -72,7 +72,7 @@ pub struct Comparison {
     pub shift: Shift,
     /// The form in which they were compared.
     pub basis: Basis,
-    /// What that is worth.
+    /// The verdict on that.
     pub verdict: Verdict,
 }
 

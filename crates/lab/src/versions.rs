@@ -5,7 +5,7 @@ use crate::embedded;
 /// Major and minor.
 pub type Version = (u32, u32);
 
-/// What a name begins with, `6.8` of `6.8.0-45-generic`, `v6.8` and `linux-6.8`; none where it begins with no version.
+/// Returns the version that a name begins with, `6.8` of `6.8.0-45-generic`, `v6.8` and `linux-6.8`; none where it begins with none.
 #[must_use]
 pub fn version(name: &str) -> Option<Version> {
     let lower = name.to_lowercase();
@@ -43,7 +43,7 @@ pub fn nearest(wanted: Version, multigen: bool) -> &'static str {
     older.or(known.first()).expect("kernel files are built in").1
 }
 
-/// What is said of a name that is a version without a kernel file: the files before and after it. None where it is no version.
+/// Returns the hint for a name that is a version without a kernel file: the files before and after it. None where it is no version.
 #[must_use]
 pub fn hint(name: &str) -> Option<String> {
     let wanted = version(name)?;

@@ -1,4 +1,4 @@
-//! What a workload is: its parameters, what it needs, what it does, what it found.
+//! The trait of workloads: parameters, needs, work, results.
 //!
 //! It is written once, against [`System`], and knows no ground; [`crate::workloads`] lists those that there are
 //! and takes each to the ground of a job.
@@ -11,18 +11,18 @@ use crate::system::{System, SystemError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What a ground offers, known before anything runs.
+/// The resources of a ground, known before anything runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
     /// Memory that the system manages, pages: what [`System::memory_pages`] will say.
     pub memory_pages: u64,
-    /// What is in use before the workload begins and cannot all be dropped, pages.
+    /// Memory in use before the workload begins that cannot all be dropped, pages.
     pub used_pages: u64,
     /// Swap, pages.
     pub swap_pages: u64,
 }
 
-/// What a workload found.
+/// The results of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Its figures, in the order in which they are printed.
@@ -30,9 +30,9 @@ pub struct Found {
     /// Folded stacks, `part;task;func ns`, by the parts that the workload divides its run into; empty where the
     /// ground has no [`System::profile`].
     pub profile: Vec<String>,
-    /// What it says in words of its own, line by line; shown under the table.
+    /// Its report in words of its own, line by line; shown under the table.
     pub report: Vec<String>,
-    /// What pictures of its runs show beside counters over time.
+    /// Curves of pictures of its runs beside counters over time.
     pub curves: Vec<Curve>,
     /// How long its operations took, for histograms.
     pub times: Vec<Times>,
@@ -43,27 +43,27 @@ pub struct Found {
 /// The steps of a run one after the other, which pictures over time mark.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Steps {
-    /// What each was, and when.
+    /// The steps of the run, in order.
     pub steps: Vec<Step>,
-    /// What happens between them.
+    /// The name of the time between them.
     pub between: String,
 }
 
 /// A step of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Step {
-    /// What is special of it, in a word or two.
+    /// Its name: what is special of it, in a word or two.
     pub name: String,
-    /// When it began, seconds of the run.
+    /// The time at which it began, seconds of the run.
     pub from_s: f64,
-    /// When it ended.
+    /// The time at which it ended.
     pub to_s: f64,
 }
 
 /// Something that grows while a workload runs, against something else that grows.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Curve {
-    /// What grows, and its unit.
+    /// The quantity that grows, and its unit.
     pub name: String,
     /// Against what, and its unit.
     pub across: String,
@@ -101,7 +101,7 @@ pub trait Workload: Sync + 'static {
     /// Why it runs on the simulator alone, if it does.
     const SIM_ONLY: Option<&'static str> = None;
 
-    /// What a parameter means; none of one that is not described. With `documented::DocumentedFields` derived for the parameters it
+    /// Returns the meaning of a parameter; none where it is not described. With `documented::DocumentedFields` derived for parameters it
     /// is `Params::get_field_docs(key).ok()`.
     #[must_use]
     fn about_param(key: &str) -> Option<&'static str> {
@@ -116,7 +116,7 @@ pub trait Workload: Sync + 'static {
     /// command with status 2.
     fn check(params: &Self::Params, resources: &Resources) -> Result<(), String>;
 
-    /// What a run takes, as far as parameters tell: who asks for what cannot end is refused before [`Workload::check`]. By
+    /// Returns the extent of a run, as far as parameters tell: who asks for what cannot end is refused before [`Workload::check`]. By
     /// default nothing is known.
     #[must_use]
     fn extent(params: &Self::Params, resources: &Resources, scale: Scale) -> Extent {

@@ -31,7 +31,7 @@ fn illnesses(patient: &Value) -> Vec<&str> {
     findings.filter(|it| it["weight"] == "illness").map(|it| it["cause"].as_str().expect("a cause")).collect()
 }
 
-/// What is found of a cause.
+/// Returns the finding of a cause.
 fn finding<'p>(patient: &'p Value, cause: &str) -> &'p Value {
     let found = patient["findings"].as_array().expect("findings").iter().find(|it| it["cause"] == cause);
     found.unwrap_or_else(|| panic!("{cause}: {patient:#}"))
@@ -52,7 +52,7 @@ struct Line {
 /// A computer at rest.
 const QUIET: Line = Line { blocked: 0, swapped: 40_000, free: 900_000, cache: 2_500_000, come: 0, leave: 0, read: 20 };
 
-/// What `vmstat 1` prints of some lines, after the average since the start. The first of them is line 4.
+/// Returns some lines as `vmstat 1` prints them, after the average since the start. The first of them is line 4.
 fn vmstat(lines: impl IntoIterator<Item = Line>) -> String {
     let heading = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n \
                    r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
@@ -68,7 +68,7 @@ fn vmstat(lines: impl IntoIterator<Item = Line>) -> String {
     text
 }
 
-/// What `sar -B -W` prints of a day, ten minutes a line.
+/// Returns a day as `sar -B -W` prints it, ten minutes a line.
 fn sar(of: impl Fn(usize) -> [f64; 6]) -> String {
     let time = |n: usize| format!("{:02}:{:02}:01", n / 6, n % 6 * 10);
     let mut text = "Linux 6.1.0-18-amd64 (files1) \t03/11/26 \t_x86_64_\t(8 CPU)\n\n".to_owned();

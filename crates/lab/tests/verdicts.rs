@@ -1,4 +1,4 @@
-//! How often columns that do not differ are told apart: a kernel beside itself, with other seeds.
+//! The share of columns that do not differ and are told apart: a kernel beside itself, with other seeds.
 //!
 //! `cargo test --package highwater-lab --test verdicts -- --ignored --nocapture` simulates thousands of runs and prints what docs/verdicts.md
 //! says of them.
@@ -11,7 +11,7 @@ use lab::{
     workloads,
 };
 
-/// What runs: small enough that thousands of runs take minutes, with reclaim in each.
+/// The runs: small enough that thousands of them take minutes, with reclaim in each.
 const EXPERIMENT: (&str, &str, &str) = ("anon", "1/64", "params.operations=300");
 const KERNEL: &str = "6.18-classic";
 
@@ -87,7 +87,7 @@ fn a_kernel_beside_itself_is_told_apart_in_3_to_7_percent_of_cases() {
     }
 }
 
-/// The same on a few runs, so that what is above does not rot.
+/// A kernel beside itself on a few runs, so that what is above does not rot.
 #[test]
 fn a_kernel_beside_itself_with_the_same_seeds_is_the_same() {
     let row = &rows(EXPERIMENT, 6)[0];

@@ -164,7 +164,7 @@ fn render(row: &RowAblation, from: &str, to: &str, look: Look) -> String {
     grid::wrapped(&title, look) + &figures.render(look) + &sources
 }
 
-/// The same for a page.
+/// Returns the findings of a row as a section of a page.
 fn section(row: &RowAblation, from: &str, to: &str) -> Section {
     let (title, figures, sources) = grids(row, from, to);
     let mut parts = vec![Part::Words(title), Part::table("Differences", figures)];
@@ -174,7 +174,7 @@ fn section(row: &RowAblation, from: &str, to: &str) -> Section {
     Section::new(row.row.clone(), parts)
 }
 
-/// What is said of a row: it in words, its differences, and the sources of those that change it.
+/// Returns the parts about a row: its gap in words, its differences, and the sources of those that change it.
 fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
     let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| row.format.show(value));
     let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", percent(share)));

@@ -1,4 +1,4 @@
-//! What `run` and `compare` write beside their report: profiles, series, pictures, traces, each to a file of its own.
+//! Files of `run` and `compare` beside their report: profiles, series, pictures, traces, each a file of its own.
 
 use std::{io, path::PathBuf};
 
@@ -103,7 +103,7 @@ impl BesideOptions {
         self.wants_profile().or(self.wants_simulation()).or(series)
     }
 
-    /// The same request, with what the runs must keep for these files.
+    /// Adds to a request what the runs must keep for these files.
     pub fn of(&self, request: Request) -> Request {
         Request {
             profile: self.wants_profile().is_some(),
@@ -156,7 +156,7 @@ pub struct Beside {
     flames: Option<Output>,
     flames_apart: Option<Output>,
     call_tree: Option<Output>,
-    /// What of profiles is shown.
+    /// The part of profiles that is shown.
     view: View,
 }
 

@@ -127,7 +127,7 @@ fn check_several(options: &Options, named: usize) -> Result<(), End> {
     }
 }
 
-/// What of the options does not go with the grounds of a request.
+/// Refuses options that do not go with the grounds of a request.
 fn check_grounds(request: &Request, options: &Options) -> Result<(), End> {
     let is_real = |ground: &Ground| ground.is_timed_by_the_wall();
     if let (Some(ground), Some(option)) =
@@ -262,7 +262,7 @@ pub(super) fn all_failures<P: Borrow<Plan>>(found: &[(P, Results)]) -> Result<Ve
     if !failures.is_empty() && (is_nothing || interrupt::is_set()) { Err(failed(&failures)) } else { Ok(failures) }
 }
 
-/// How a command ends whose report is written, where some runs failed.
+/// Returns the end of a command whose report is written, where some runs failed.
 pub(super) fn ended(failures: &[JobFailure]) -> Result<(), End> {
     if failures.is_empty() { Ok(()) } else { Err(failed(failures)) }
 }
@@ -271,7 +271,7 @@ pub(super) fn failed(failures: &[JobFailure]) -> End {
     End::Failed(told(failures))
 }
 
-/// What became of runs that failed, each with the command that repeats it.
+/// Returns the messages of runs that failed, each with the command that repeats it.
 pub(super) fn told(failures: &[JobFailure]) -> String {
     let one = |JobFailure { column, seed, failure, replay }: &JobFailure| {
         format!("{column}, seed {seed}: {failure}\n  replay: {replay}")

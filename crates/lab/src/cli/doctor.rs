@@ -79,7 +79,7 @@ fn parse_seconds(word: &str) -> Result<Duration, String> {
     }
 }
 
-/// Those of what is named or piped in; none where nothing is.
+/// Returns the patients of what is named or piped in; none where nothing is.
 fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
     let wrong = |wrong: Wrong| End::Usage(wrong.to_string());
     #[cfg(feature = "linux")]
@@ -121,7 +121,7 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
     use std::thread::sleep;
     use std::time::Instant;
 
-    /// How long it is looked where nobody says.
+    /// Time for which the kernel is looked at where the user tells none.
     const LOOK: Duration = Duration::from_secs(5);
 
     /// How often it is looked whether it is to end.

@@ -96,7 +96,7 @@ const MATCHED_FROM: usize = 3;
 /// Names by kind, each with what is said of it.
 type Matching = [(&'static str, Vec<(String, String)>)];
 
-/// What has a word in its name.
+/// Lists everything with a word in its name.
 fn list(word: &str, matching: &Matching, look: Look) -> String {
     let all: usize = matching.iter().map(|(_, lines)| lines.len()).sum();
     let mut text = format!("`{word}` is no name of its own; {} with it:\n", counted(all, "name"));
@@ -109,7 +109,7 @@ fn list(word: &str, matching: &Matching, look: Look) -> String {
     text
 }
 
-/// The same as a page.
+/// Lists everything with a word in its name, as a page.
 fn list_page(word: &str, matching: &Matching) -> Page {
     let section = |(kind, lines): &(&'static str, Vec<(String, String)>)| {
         let line = |(name, about): &(String, String)| vec![name.clone().into(), first_sentence(about).into()];
@@ -183,7 +183,7 @@ fn kernel_page(kernel: &Kernel) -> Page {
     Page { title: format!("kernel {}", kernel.name), about, sections }
 }
 
-/// What an experiment runs, its parameters and variants, and what is said about it.
+/// Makes a page of an experiment: its kernels, its parameters and variants, and its analysis.
 fn experiment_page(experiment: &Experiment) -> Page {
     let Experiment { name, about, machine, workload, kernels, .. } = experiment;
     let runs = format!("machine {machine} · workload {workload} · kernels {}", kernels.join(", "));
@@ -221,13 +221,13 @@ enum Kind {
 /// Bases are followed so far; a file's own reader finds that they go round in a circle.
 const BASES_MAX: u32 = 16;
 
-/// What a file holds, by the keys that only one kind has, or by its base; `None` of a name.
+/// Returns the kind of a file, by the keys that only one kind has, or by its base; `None` of a name.
 fn kind_of_file(word: &str) -> Result<Option<Kind>, End> {
     let path = Path::new(word);
     if library::is_file(word) { kind_of(path, path, BASES_MAX).map(Some) } else { Ok(None) }
 }
 
-/// What the file `path` holds, which `top` is based on: bases are sought beside the latter.
+/// Returns the kind of the file `path`, which `top` is based on: bases are sought beside the latter.
 fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
     let text = library::read(path, "what is explained").unwrap_or_default();
     // Whatever is wrong with the file, its own reader says it better.

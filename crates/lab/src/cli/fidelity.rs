@@ -124,7 +124,7 @@ fn report(found: &[Fidelity], arguments: &Arguments, look: Look) -> String {
     text
 }
 
-/// The same as a page.
+/// Returns the tables as a page.
 fn page(found: &[Fidelity], arguments: &Arguments) -> Page {
     let picture = Part::Picture(of_tables::fidelity(found, &seeds(arguments)).draw());
     let summary = Part::table("Summary", text::summary_grid(found));

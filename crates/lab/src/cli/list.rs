@@ -12,7 +12,7 @@ use crate::{
     workloads,
 };
 
-/// What has a name, and the lines about it.
+/// Names, and the lines about each.
 type Lines = Vec<(&'static str, Vec<String>)>;
 
 /// Prints everything that has a name, with what it is.

@@ -167,7 +167,7 @@ fn fail(measured: &mut Measured, why: String) {
 /// as random reads. A slower disk takes longer, first of all one that turns.
 const TOOK_S: [f64; 2 + GROUPS.len()] = [0.9, 0.8, 32.2, 32.2, 12.6];
 
-/// How far a calibration is, told on standard error.
+/// The progress of a calibration, told on standard error.
 struct Course {
     begun: Instant,
     /// Steps that have begun, of so many.

@@ -227,7 +227,7 @@ fn merged(sets: &[Set]) -> Vec<Set> {
     merged
 }
 
-/// What is asked for, each once, in the order asked for.
+/// Returns the words that are asked for, each once, in the order asked for.
 pub(super) fn each_once<T: Clone + PartialEq>(asked: &[T]) -> Vec<T> {
     let mut all = Vec::new();
     for one in asked {

@@ -1,4 +1,4 @@
-//! What a command writes when its work is done: files, tried before the work begins, and standard output.
+//! Output of a command when its work is done: files, tried before the work begins, and standard output.
 //!
 //! Work that is done is not lost where one of them fails: the others are written all the same ([`Losses`]), and a report
 //! whose file fails goes to standard output ([`report`]).
@@ -300,7 +300,7 @@ pub fn with_picture(picture: Option<(Output, String)>, report: impl FnOnce() -> 
     losses.end()
 }
 
-/// What could not be written, while the rest was.
+/// Files that could not be written, while the rest was.
 #[derive(Default)]
 pub struct Losses {
     messages: Vec<String>,

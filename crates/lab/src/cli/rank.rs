@@ -270,7 +270,7 @@ fn page(of: &str, found: &[Ranking], about: String, is_summary: bool) -> Page {
     Page { title: format!("How {of} stands in every experiment"), about: vec![about], sections }
 }
 
-/// What is counted, and which runs the figures are of.
+/// Returns the notes on what is counted, and on the runs that the figures are of.
 fn about(seeds: &[u64], found: &[Ranking], left_out: &[&str]) -> String {
     let runs = match seeds {
         [seed] => format!("seed {seed} alone: what chance does is not known"),

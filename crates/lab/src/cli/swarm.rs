@@ -33,10 +33,10 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// How often it is looked whether somebody stops the command.
+/// Time between two looks whether somebody stops the command.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How far the worlds are.
+/// The progress of the worlds.
 #[derive(Default)]
 struct State {
     ran: u64,
@@ -59,7 +59,7 @@ impl State {
         self.failures.extend(failure.map(ToString::to_string));
     }
 
-    /// What is said where the worlds from `first` on, `count` in all, were stopped.
+    /// Returns the message for worlds from `first` on, `count` in all, that were stopped.
     fn interrupted(&self, first: u64, count: u64) -> String {
         let failed = match self.failures.len() {
             0 => "none failed".to_owned(),

@@ -108,7 +108,7 @@ fn figure_lines(it: &Fidelity, misses: bool) -> ([&'static str; 10], Vec<Vec<Str
     (head, lines)
 }
 
-/// What a figure misses: `level`, `sign`, `size`; only what counts.
+/// Returns what a figure misses: `level`, `sign`, `size`; only what counts.
 #[must_use]
 pub fn missed(cell: &Cell) -> Vec<&'static str> {
     let level = (cell.counts && !cell.is_met).then_some("level");
@@ -120,7 +120,7 @@ pub fn missed(cell: &Cell) -> Vec<&'static str> {
     level.into_iter().chain(effect).collect()
 }
 
-/// What of a figure no mechanism can decide: the level, the effect or both, and why.
+/// Returns the part of a figure that no mechanism can decide: the level, the effect or both, and why.
 #[must_use]
 pub fn left_to_chance(cell: &Cell) -> String {
     let effect = cell.effect.as_ref().map(|effect| effect.left_to_chance);

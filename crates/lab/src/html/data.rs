@@ -1,4 +1,4 @@
-//! What the script of a page draws, as JSON.
+//! The data that the script of a page draws, as JSON.
 
 use crate::plot::lines::{Panel, Plot};
 use crate::plot::over_time;
@@ -26,11 +26,11 @@ pub enum Shape {
 /// A quantity over another.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// What it is, and its unit.
+    /// Its subject, and its unit.
     pub caption: String,
-    /// What grows to the right, and its unit.
+    /// The quantity that grows to the right, and its unit.
     pub across: String,
-    /// What each line is.
+    /// Names of the lines.
     pub names: Vec<String>,
     /// The points of each.
     pub lines: Vec<Vec<(f64, f64)>>,
@@ -83,7 +83,7 @@ impl Chart {
 /// All counters of runs over time.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// What grows to the right, and its unit.
+    /// The quantity that grows to the right, and its unit.
     pub across: String,
     /// The runs: their columns' names, moments, and the values at them by name.
     runs: Vec<(String, Vec<f64>, Map<String, Value>)>,
@@ -92,7 +92,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Those of runs that change at all: levels as they are, and of counts of events the rate.
+    /// Returns the counters of runs that change at all: levels as they are, and of counts of events the rate.
     #[must_use]
     pub fn of(runs: &[&RunSeries], across: &str) -> Self {
         let mut names: Vec<&String> = runs.iter().flat_map(|run| &run.series.names).collect();

@@ -29,16 +29,16 @@ const CHART_CSS: &str = include_str!("uplot/uPlot.min.css");
 const CHART_JS: &str = include_str!("uplot/uPlot.iife.min.js");
 const CHART_LICENSE: &str = include_str!("uplot/LICENSE");
 
-/// What a page may load: what is in it, and nothing else.
+/// The policy of what a page may load: what is in it, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
                       form-action 'none'";
 
 /// A report.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// What it is about.
+    /// Its title.
     pub title: String,
-    /// What a reader must know first, a paragraph each.
+    /// Notes for a reader, a paragraph each.
     pub about: Vec<String>,
     /// Its sections.
     pub sections: Vec<Section>,
@@ -47,11 +47,11 @@ pub struct Page {
 /// A part of a report that the list at its head leads to.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// What it is of, where a page has sections of several: an experiment.
+    /// Its subject, where a page has sections of several: an experiment.
     pub of: Option<String>,
-    /// What it is called.
+    /// Its title.
     pub title: String,
-    /// What it holds.
+    /// Its parts.
     pub parts: Vec<Part>,
 }
 
@@ -61,13 +61,13 @@ impl Section {
         Self { of: None, title: title.into(), parts }
     }
 
-    /// What stands above it: its title, behind what it is of.
+    /// Returns its heading: its title, behind its subject.
     fn heading(&self) -> String {
         self.of.as_ref().map_or_else(|| self.title.clone(), |of| format!("{of}: {}", self.title))
     }
 }
 
-/// What stands in a section.
+/// A part of a section.
 #[derive(Clone, Debug)]
 pub enum Part {
     /// A paragraph.
@@ -80,7 +80,7 @@ pub enum Part {
     Heading(String),
     /// A table. A long one that few ask for can be folded away.
     Table {
-        /// What it shows.
+        /// Its caption.
         caption: String,
         /// Its cells.
         grid: Grid,
@@ -109,7 +109,7 @@ impl Part {
     }
 }
 
-/// What a script draws, in the order in which the page names it.
+/// The data that a script draws, in the order in which the page names them.
 #[derive(Default)]
 struct Drawn {
     charts: Vec<serde_json::Value>,

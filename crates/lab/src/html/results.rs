@@ -44,7 +44,7 @@ pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
     Page { title: titles.join("; "), about: about.collect(), sections }
 }
 
-/// What runs of a plan found: figures, what happened over time, how long operations took, where time went.
+/// Returns the sections of a plan's runs: figures, counters over time, times of operations, CPU time.
 fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     let Results { table, series, curves, traces, profile, .. } = results;
     let mut sections: Vec<Section> = tables::answer(table).into_iter().chain([tables::figures(table, show)]).collect();
@@ -98,7 +98,7 @@ pub fn of_series(title: &str, runs: &[RunSeries]) -> Option<Section> {
     Some(Section::new(title, charts(lines).into_iter().chain(counters).collect()))
 }
 
-/// Where CPU time of the kernel went, by column and task.
+/// The CPU time of the kernel, by column and task.
 fn flames(profile: &[RunProfile]) -> Option<Section> {
     let columns = profile::columns(profile, View::default());
     let flame = |column: &ColumnProfile| Flame::of(&column.column, &column.by_task());
@@ -125,13 +125,13 @@ pub fn of_stacks(text: &str) -> Option<Section> {
 /// Each column's id and its kernel.
 type Kernels<'k> = Vec<(&'k str, &'k Kernel)>;
 
-/// What separates the kernel of each column from that of the first, with sources.
+/// Returns the differences between the kernel of each column and that of the first, with sources.
 #[must_use]
 pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
     differences_of_all(&[("", kernels.to_vec())])
 }
 
-/// What separates two kernels.
+/// The differences between two kernels.
 struct Apart<'k> {
     from: &'k str,
     to: &'k str,
@@ -142,7 +142,7 @@ struct Apart<'k> {
     of: Vec<&'k str>,
 }
 
-/// The same of the kernels of several experiments: what separates two of them stands once, with the experiments that compare them
+/// Returns the differences between kernels of several experiments: those of two kernels stand once, with the experiments that compare them
 /// where others do not.
 fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
     let mut apart: Vec<Apart<'_>> = Vec::new();

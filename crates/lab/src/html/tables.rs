@@ -28,12 +28,12 @@ pub fn page_of_all(tables: &[Table], show: Show) -> Page {
     Page { title: "What a store holds".into(), about, sections: tables.iter().map(section).collect() }
 }
 
-/// What the page of a table is called.
+/// Returns the title of the page of a table.
 pub(super) fn title(table: &Table, show: Show) -> String {
     text::grid_of(table, show).0
 }
 
-/// What a table says, with bars of the row that it is about; none where nobody said which that is.
+/// Returns the answer of a table, with bars of the row that it is about; none where the experiment names none.
 #[must_use]
 pub fn answer(table: &Table) -> Option<Section> {
     let answer = Answer::of(table)?;

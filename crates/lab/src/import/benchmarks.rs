@@ -159,12 +159,12 @@ fn built(log: &mut Log<'_>) -> Vec<Built> {
     builds
 }
 
-/// What stands between a bracket and the next blank: `(26 per second)`.
+/// Returns the text between a bracket and the next blank: `(26 per second)`.
 fn in_brackets(line: &str) -> Option<&str> {
     line.rsplit_once('(')?.1.split_whitespace().next()
 }
 
-/// What Postmark prints.
+/// Reads the output of Postmark.
 fn postmark(log: &mut Log<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut is_deletion = false;
@@ -200,7 +200,7 @@ fn postmark(log: &mut Log<'_>) -> Vec<Row> {
     rows
 }
 
-/// What stress-highalloc prints: passes under load, and one at rest.
+/// Reads the output of stress-highalloc: passes under load, and one at rest.
 fn highalloc(log: &mut Log<'_>) -> Vec<Row> {
     let mut pass = None;
     let mut rows = Vec::new();
@@ -219,7 +219,7 @@ fn highalloc(log: &mut Log<'_>) -> Vec<Row> {
     rows
 }
 
-/// What ping prints at its end.
+/// Reads the end of the output of ping.
 fn ping(log: &mut Log<'_>) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};
     let mut rows = Vec::new();
@@ -305,7 +305,7 @@ mod tests {
         found.into_iter().map(|row| (row.name, row.value)).collect()
     }
 
-    /// What is told of a log, and how many rows are left of it.
+    /// Returns the number of rows that are left of a log, and the warning.
     fn told(path: &str, text: &str) -> (usize, String) {
         let mut wrong = Vec::new();
         let found = rows(Path::new("logs"), &[(path.into(), text.into())], &mut wrong);

@@ -28,14 +28,14 @@ const DEPTH_MAX: usize = 6;
 /// Tests whose tables are those of 2010 and 2011.
 const EARLY_TESTS: [&str; 3] = ["postmark", "micro", "streaming"];
 
-/// What was found in a directory.
+/// The findings in a directory.
 #[derive(Debug)]
 pub struct Imported {
     /// A column for each run; each iteration is one of its samples.
     pub table: Table,
     /// Counters over time of each run and iteration, where the monitor `proc-vmstat` ran.
     pub series: Vec<RunSeries>,
-    /// What could not be read.
+    /// Files that could not be read.
     pub warnings: Vec<String>,
 }
 

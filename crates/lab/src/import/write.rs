@@ -121,7 +121,7 @@ fn fill(table: &Table, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What [`HEAD_FILE`] holds.
+/// Returns the contents of [`HEAD_FILE`].
 fn head_file(table: &Table) -> io::Result<String> {
     let mut head: serde_json::Value =
         serde_json::from_str(&json::render(&Table { rows: Vec::new(), ..table.clone() }))?;
@@ -149,7 +149,7 @@ pub fn check(folder: &Path) -> io::Result<()> {
     Draft::beside(&there.join("probe")).map(drop)
 }
 
-/// What a directory that was written here says of its report.
+/// The head of a report, as a directory that was written here has it.
 pub struct Head {
     folder: PathBuf,
     report: Table,
@@ -333,7 +333,7 @@ fn is_counter(name: &str) -> bool {
     name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')) && !OF_ENGINE.contains(&name)
 }
 
-/// What counters must have grown by so that the rows come out. Figures that are no whole counts are left to [`ROWS_FILE`].
+/// Returns the growth of counters that makes the rows come out. Figures that are no whole counts are left to [`ROWS_FILE`].
 fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, elapsed_s: Option<f64>) -> Vmstat {
     let mut counters = Vmstat::new();
     for (name, counter) in FLAT.iter().chain(&FLAT_EARLY) {

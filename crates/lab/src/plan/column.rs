@@ -1,4 +1,4 @@
-//! What a column is called, and the command that runs one job of it again.
+//! Names of columns, and the command that runs one job of a column again.
 
 use std::collections::BTreeMap;
 

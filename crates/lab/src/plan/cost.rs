@@ -1,4 +1,4 @@
-//! What runs take of this computer, as far as measurements tell: for `--dry-run`.
+//! CPU time and memory that runs take of this computer, as far as measurements tell: for `--dry-run`.
 
 use super::Plan;
 use std::fmt::Write as _;

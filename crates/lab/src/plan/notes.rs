@@ -1,4 +1,4 @@
-//! What a reader must know beside the figures: settings that nothing read, columns that are the same run, runs in which nothing was
+//! Notes beside the figures: settings that nothing read, columns that are the same run, runs in which nothing was
 //! reclaimed.
 
 use super::{Plan, Run, run::Ended};

@@ -34,7 +34,7 @@ pub(super) struct Ended<'p> {
     pub outcome: Outcome,
 }
 
-/// What became of a run.
+/// A run and its outcome.
 type Became<'p> = (&'p Run, Result<Outcome, Failure>);
 
 impl Turn<'_> {
@@ -69,7 +69,7 @@ impl Turn<'_> {
 }
 
 impl Run {
-    /// What runs.
+    /// Returns its job.
     fn job(&self) -> Job {
         Job { seed: self.seed, ..(*self.job).clone() }
     }
@@ -82,7 +82,7 @@ impl Run {
 }
 
 impl Plan {
-    /// What decides a run of it.
+    /// Returns the key of a run: all that decides it.
     fn key(&self, run: &Run) -> Key {
         Key::of_job(&run.job(), &self.columns[run.column], self.workload.name())
     }
@@ -91,7 +91,7 @@ impl Plan {
         grounds::carry_out(self.workload, &run.job(), &run.order, &self.place, progress)
     }
 
-    /// What decides each of its runs, in their order.
+    /// Returns the keys of its runs, in their order.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         self.by_seed(|keys, seed| keys.of_seed(seed))
     }
@@ -101,7 +101,7 @@ impl Plan {
         self.by_seed(|keys, seed| keys.name(seed))
     }
 
-    /// What `of` says of each run, by the keys of its column.
+    /// Returns the result of `of` for each run, by the keys of its column.
     fn by_seed<T>(&self, of: impl Fn(&SeedKeys, u64) -> T + Copy) -> impl Iterator<Item = T> {
         self.runs.chunk_by(|a, b| a.column == b.column).flat_map(move |runs| {
             let keys = SeedKeys::of_job(&runs[0].job, &self.columns[runs[0].column], self.workload.name());
@@ -109,7 +109,7 @@ impl Plan {
         })
     }
 
-    /// What decides one run, by its number.
+    /// Returns the key of one run, by its number.
     ///
     /// # Panics
     /// When there is no run of this number.
@@ -168,7 +168,7 @@ impl Plan {
         main.into_iter().flat_map(|main| std::iter::once(main).chain(others.clone())).map(str::to_owned).collect()
     }
 
-    /// What a reader must know beside the figures: what was skipped, and what each ground of real time was like.
+    /// Returns the notes beside the figures: what was skipped, and what each ground of real time was like.
     fn notes(&self, ended: &[Ended<'_>]) -> Vec<String> {
         let mut notes = Vec::new();
         for Ended { run, outcome } in ended {
@@ -240,7 +240,7 @@ impl Plan {
     }
 }
 
-/// What kept a run from ending well, without what differs from seed to seed: `out of memory`.
+/// Returns why a run failed, without what differs from seed to seed: `out of memory`.
 fn reason(Failure(message): &Failure) -> String {
     let line = message.lines().next().unwrap_or_default();
     let line = [" (task ", " (at "].iter().filter_map(|word| line.find(word)).min().map_or(line, |end| &line[..end]);

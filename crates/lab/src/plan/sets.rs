@@ -1,4 +1,4 @@
-//! What a request changes: values of kernels, of the machine, and parameters.
+//! Changes of a request: values of kernels, of the machine, and parameters.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,7 +18,7 @@ pub struct Set {
     pub values: Vec<String>,
 }
 
-/// What keys of the machine begin with, and those of parameters; all others are keys of kernels.
+/// The beginning of keys of the machine. Keys with neither this nor that of parameters are of kernels.
 pub(crate) const OF_MACHINE: &str = "machine.";
 pub(crate) const OF_PARAMS: &str = "params.";
 
@@ -39,7 +39,7 @@ pub(super) struct Setup {
     /// The parameters, and the experiment's name or file with what is changed in them.
     pub params: Node,
     pub experiment_word: String,
-    /// What is changed, by key.
+    /// The changes, by key.
     pub set: BTreeMap<String, String>,
 }
 

@@ -23,14 +23,14 @@ const FAR: f64 = 50.0;
 pub struct Bar {
     /// How long the bar is.
     pub value: f64,
-    /// What stands behind it.
+    /// The text behind it.
     pub shown: String,
 }
 
 /// Figures that belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// What they are of.
+    /// Their name.
     pub name: String,
     /// One for each name of the picture; none where there is no figure.
     pub bars: Vec<Option<Bar>>,
@@ -39,7 +39,7 @@ pub struct Group {
 /// One quantity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// What it is, and its unit.
+    /// Its subject, and its unit.
     pub caption: String,
     /// Its groups, from the top.
     pub groups: Vec<Group>,
@@ -50,11 +50,11 @@ pub struct Panel {
 /// A picture of bars.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bars {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What a reader must know.
+    /// Notes for a reader.
     pub about: Vec<String>,
-    /// What the bars of a group are, in order.
+    /// Names of the bars of a group, in order.
     pub names: Vec<String>,
     /// The quantities.
     pub panels: Vec<Panel>,

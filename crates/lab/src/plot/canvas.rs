@@ -1,4 +1,4 @@
-//! What all pictures share: colours for light and dark pages, a title, a legend, text.
+//! Parts that all pictures share: colours for light and dark pages, a title, a legend, text.
 //!
 //! A picture is drawn in the colours of a light page. A style sheet in it replaces each of them by that of a dark page
 //! where the reader prefers one; so every color has one meaning, and each has its own background.
@@ -116,7 +116,7 @@ pub fn words(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
     TextStyle { font, color: ink.rgb().to_backend_color(), pos: Pos::new(across, VPos::Center) }
 }
 
-/// The same in bold.
+/// Makes it bold.
 #[must_use]
 pub fn bold(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
     let mut style = words(ink, size, anchor);
@@ -142,22 +142,22 @@ pub struct Key {
     pub mark: Mark,
     /// In which color.
     pub ink: Ink,
-    /// What it is.
+    /// Its name.
     pub name: String,
 }
 
-/// What stands above and below a picture.
+/// Text above and below a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What a reader must know: where it is from.
+    /// Notes for a reader: where it is from.
     pub about: Vec<String>,
-    /// What is what.
+    /// The legend.
     pub keys: Vec<Key>,
 }
 
-/// What drawing into a string cannot meet.
+/// The reason for which drawing into a string cannot fail.
 const WRITES: &str = "a string takes everything";
 
 impl Frame {

@@ -1,4 +1,4 @@
-//! Where virtual time goes, as a flame graph: tasks at its root, of several columns each below its column.
+//! Virtual time as a flame graph: tasks at its root, of several columns each below its column.
 
 use crate::profile::{self, ColumnProfile, RunProfile, View};
 use crate::report::Table;
@@ -65,7 +65,7 @@ fn draw(table: &Table, title: String, columns: &[ColumnProfile], stacks: &[Strin
     Ok(svg)
 }
 
-/// What of the columns is shown.
+/// Describes the part of the columns that is shown.
 fn about(columns: &[ColumnProfile]) -> String {
     let several = columns.len() > 1;
     let about = columns.iter().map(|column| (column, column.about())).filter(|(_, about)| !about.is_empty());

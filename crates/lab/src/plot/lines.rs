@@ -21,7 +21,7 @@ const LEFT: i32 = 64;
 /// One quantity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// What it is, and its unit.
+    /// Its subject, and its unit.
     pub caption: String,
     /// Points of each line, in the order of the names.
     pub lines: Vec<Vec<(f64, f64)>>,
@@ -32,20 +32,20 @@ pub struct Panel {
 pub struct Plot {
     /// The quantity.
     pub panel: Panel,
-    /// What grows to the right, and its unit.
+    /// The quantity that grows to the right, and its unit.
     pub across: String,
 }
 
 /// A picture of several quantities.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lines {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What a reader must know.
+    /// Notes for a reader.
     pub about: Vec<String>,
-    /// What the lines are, the same in each panel.
+    /// Names of the lines, the same in each panel.
     pub names: Vec<String>,
-    /// What grows to the right, and its unit.
+    /// The quantity that grows to the right, and its unit.
     pub across: String,
     /// The quantities.
     pub panels: Vec<Panel>,
@@ -67,7 +67,7 @@ const NEAR: i32 = 2;
 /// A line is drawn for so many pixels, where it lies on others, before the next one has its turn: a dash that is seen as one.
 const TURN: i32 = 12;
 
-/// What grows to the right in these lines.
+/// Returns the axis to the right of these lines.
 fn axis_across<'a>(lines: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> Axis {
     let ends = lines
         .flatten()
@@ -168,7 +168,7 @@ impl Panel {
     }
 }
 
-/// What lies between steps, before the first and behind the last.
+/// Returns the spans between steps, before the first and behind the last.
 fn between_steps(steps: &[Step], across: Axis) -> Vec<(f64, f64)> {
     if steps.is_empty() {
         return Vec::new();
@@ -205,7 +205,7 @@ fn in_turns(lines: &[Vec<(i32, i32)>], n: usize) -> Vec<Vec<(i32, i32)>> {
     pieces.into_iter().map(piece).collect()
 }
 
-/// How high a line is at a place; none where it is not.
+/// Returns the height of a line at a place; none where it is not.
 fn height_at(line: &[(i32, i32)], x: i32) -> Option<i32> {
     let behind = line.partition_point(|point| point.0 < x);
     let (x1, y1) = *line.get(behind)?;

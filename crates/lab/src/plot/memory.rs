@@ -105,7 +105,7 @@ fn draw_lines(title: &str, about: Vec<String>, columns: &[&str], lines: &[Varian
     })
 }
 
-/// What the colors mean.
+/// Returns the meaning of the colors.
 fn keys() -> Vec<Key> {
     Most::ALL.map(|most| Key { mark: Mark::Area, ink: ink(most), name: most.words().to_owned() }).to_vec()
 }
@@ -221,7 +221,7 @@ fn blocks_of(moment: &Moment) -> usize {
     moment.zones.iter().map(|zone| zone.most.len()).sum()
 }
 
-/// What is in each cell, row by row from low frames up; nothing where no moment was recorded.
+/// Returns the contents of each cell, row by row from low frames up; nothing where no moment was recorded.
 fn cells(moments: &[Moment], rows: usize, blocks: usize, columns: usize, axis: Axis) -> Vec<Vec<Option<Most>>> {
     let mut counts = vec![vec![[0_u32; Most::ALL.len()]; columns]; rows];
     let mut begin = 0;

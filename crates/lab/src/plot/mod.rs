@@ -20,7 +20,7 @@ pub mod timeline;
 use crate::experiment::{Experiment, Picture};
 use crate::plan::Results;
 
-/// What an experiment's runs look like, as SVG.
+/// Draws an experiment's runs as SVG.
 #[must_use]
 pub fn of_runs(experiment: &Experiment, Results { table, series, traces, curves, .. }: &Results) -> String {
     match experiment.picture {

@@ -9,7 +9,7 @@ use crate::report::{Table, TableRow};
 /// Ends of the scale of shares, %: what goes farther is cut off.
 const SHARES: (f64, f64) = (-100.0, 200.0);
 
-/// What each difference between two kernels does to a row: alone, and taken back alone.
+/// Draws the effect of each difference between two kernels on a row: applied alone, and reverted alone.
 #[must_use]
 pub fn ablation(rows: &[RowAblation], from: &str, to: &str, table: &Table) -> Bars {
     let percent = |share: Option<f64>| {

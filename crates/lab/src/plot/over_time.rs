@@ -34,7 +34,7 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curve
     }
 }
 
-/// What is worth a look in any run.
+/// Returns the panels that are worth a look in any run.
 #[must_use]
 pub fn usual_panels(runs: &[&RunSeries]) -> Vec<Panel> {
     usual().iter().map(|it| panel(it, runs)).collect()
@@ -68,7 +68,7 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.iter().step_by(every).chain(last).copied().collect()
 }
 
-/// What is worth a look in every experiment.
+/// Returns the panels that are worth a look in every experiment.
 fn usual() -> Vec<PlotPanel> {
     let panel = |caption: &str, sum: &[&str], unit| PlotPanel {
         caption: caption.to_owned(),

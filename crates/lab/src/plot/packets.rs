@@ -1,4 +1,4 @@
-//! What packets wait for: the longest time without interrupts of the first run, and the same time in the others.
+//! The work that packets wait for: the longest time without interrupts of the first run, and the same time in the others.
 
 use super::canvas::{Ink, Key, Mark};
 use super::timeline::{Bar, Panel, Timeline, Track};

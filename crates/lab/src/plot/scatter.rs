@@ -29,13 +29,13 @@ pub struct Dot {
 /// A picture of dots.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scatter {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What a reader must know.
+    /// Notes for a reader.
     pub about: Vec<String>,
-    /// What grows to the right.
+    /// The quantity that grows to the right.
     pub across: String,
-    /// What grows upwards.
+    /// The quantity that grows upwards.
     pub up: String,
     /// Dots by what they are of.
     pub groups: Vec<(String, Vec<Dot>)>,

@@ -1,4 +1,4 @@
-//! What happened when: bars on tracks, in panels below each other on one axis.
+//! Events over time: bars on tracks, in panels below each other on one axis.
 
 use super::canvas::{self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, RULE, TEXT, WIDTH, fill, line, text};
 use super::scale::{Axis, label};
@@ -30,7 +30,7 @@ pub struct Bar {
 /// Bars of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Track {
-    /// What they are.
+    /// Their name.
     pub name: String,
     /// Height of a bar, pixels; two of them leave a gap between lanes.
     pub height: i32,
@@ -43,7 +43,7 @@ pub struct Track {
 pub struct Panel {
     /// Which.
     pub caption: String,
-    /// What is marked: a time, in words.
+    /// The time that is marked, with a name.
     pub mark: Option<(f64, f64, String)>,
     /// Its tracks, from the top.
     pub tracks: Vec<Track>,
@@ -52,13 +52,13 @@ pub struct Panel {
 /// A picture of what happened when.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What a reader must know.
+    /// Notes for a reader.
     pub about: Vec<String>,
-    /// What the colors mean.
+    /// The meaning of the colors.
     pub keys: Vec<Key>,
-    /// What grows to the right, and its unit.
+    /// The quantity that grows to the right, and its unit.
     pub across: String,
     /// From when on, up to when.
     pub range: (f64, f64),

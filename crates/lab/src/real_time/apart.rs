@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How long a job may wait for memory of which none can be freed.
 const STARVED: Duration = Duration::from_secs(20);
 
-/// What goes over the pipe.
+/// A message over the pipe.
 #[derive(Deserialize, Serialize)]
 struct Sent {
     order: Order,

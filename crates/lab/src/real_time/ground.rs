@@ -1,4 +1,4 @@
-//! What tells the grounds of real time apart.
+//! Differences between the grounds of real time.
 
 use crate::ground::{Ground, Place};
 use crate::job::{Inside, Job};
@@ -14,7 +14,7 @@ pub trait RealGround {
     /// Its name.
     const GROUND: Ground;
 
-    /// What a workload sees of it.
+    /// The system that a workload sees.
     type System: System;
 
     /// The kernel that its columns are of, where no file decides it.

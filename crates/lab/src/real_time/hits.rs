@@ -64,7 +64,7 @@ impl Hits {
         Ok(Self { host, linux, pages, notes, _made: made })
     }
 
-    /// What a reader must know beside the rows.
+    /// Returns the notes beside the rows.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.notes.clone()

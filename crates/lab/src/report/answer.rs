@@ -1,4 +1,4 @@
-//! What a table says, in a sentence or two: the row that its experiment is about, and which columns are better.
+//! The answer of a table, in a sentence or two: the row that its experiment is about, and which columns are better.
 //!
 //! [`Answer::render`] is the short report: the answer, bars of that row, the rows to look at first, and where the rest is. It fits a screen
 //! of 80 columns and 40 lines where columns are few. Markdown and pages begin with [`Answer::sentences`].
@@ -32,7 +32,7 @@ pub struct Answer<'t> {
     table: &'t Table,
     /// The row that it is about.
     pub row: &'t TableRow,
-    /// What the columns are called.
+    /// Names of the columns.
     names: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl<'t> Answer<'t> {
         Some(Self { table, row, names })
     }
 
-    /// What was compared by which row, and what each column is worth beside the first.
+    /// Returns the columns that were compared and the row, and the verdict on each column beside the first.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let Self { table, row, names } = self;
@@ -77,7 +77,7 @@ impl<'t> Answer<'t> {
         )]
     }
 
-    /// What is compared.
+    /// Returns the kind and number of the columns.
     fn what(&self) -> String {
         let columns = &self.table.columns;
         let is_alone = |n: usize| columns[..n].iter().all(|it| it.kernel != columns[n].kernel);
@@ -125,7 +125,7 @@ impl<'t> Answer<'t> {
         text
     }
 
-    /// What one column is worth, with what it is beside if that has not been told.
+    /// Returns the verdict on one column, with the base's figure where that has not been told.
     fn clause(&self, column: usize, has_base: bool) -> String {
         let Self { table, row, names } = self;
         let (name, base) = (&names[column], &names[0]);
@@ -150,7 +150,7 @@ impl<'t> Answer<'t> {
         }
     }
 
-    /// How many columns are worth what, and which is best.
+    /// Returns the number of columns of each verdict, and the least and the greatest median.
     fn counts(&self, comparisons: &[(usize, Comparison)]) -> Vec<String> {
         let Self { table, row, names } = self;
         let is_known = comparisons.iter().any(|(_, it)| it.is_known());

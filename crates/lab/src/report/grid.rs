@@ -54,7 +54,7 @@ impl Look {
     }
 }
 
-/// What a cell says by its colour.
+/// The meaning of a cell, by its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// Nothing.
@@ -106,7 +106,7 @@ pub struct Grid {
     pub keys: usize,
     /// The first line of every block.
     pub head: Vec<Cell>,
-    /// Those below; a shorter one has empty cells at its end.
+    /// The lines below; a shorter one has empty cells at its end.
     pub lines: Vec<Vec<Cell>>,
     /// Which columns are texts; those of figures end on one edge.
     pub texts: Vec<usize>,
@@ -134,7 +134,7 @@ impl Grid {
         self
     }
 
-    /// How many columns it has.
+    /// Returns the number of its columns.
     fn columns(&self) -> usize {
         self.lines.iter().map(Vec::len).chain([self.head.len()]).max().unwrap_or(0)
     }

@@ -17,7 +17,7 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// Those of recorded times, ns.
+    /// Counts recorded times, ns, by bucket.
     #[must_use]
     pub fn of(recorded: &Recorded<u64>) -> Self {
         let mut this = Self::default();
@@ -78,7 +78,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Those of recorded times, ns; none where nothing was recorded.
+    /// Counts recorded times, ns; none where nothing was recorded.
     #[must_use]
     pub fn of(name: impl Into<String>, recorded: &Recorded<u64>) -> Option<Self> {
         (!recorded.is_empty()).then(|| Self { name: name.into(), buckets: Buckets::of(recorded) })

@@ -7,10 +7,10 @@ use crate::figure::{self, Better, Format, Row, RowName};
 use machine::Nanos;
 use sim::{LockStatistics, MaskStatistics, Sim};
 
-/// What is told of each class of locks.
+/// Figures of each class of locks.
 const OF_LOCKS: [&str; 6] = ["taken", "contended", "wait total", "wait max", "hold total", "hold max"];
 
-/// What is told of each cause for interrupts to be off.
+/// Figures of each cause for interrupts to be off.
 const OF_MASKS: [&str; 3] = ["times", "total", "max"];
 
 /// The rows; classes and causes that did not occur have theirs, so that columns can be compared.

@@ -48,7 +48,7 @@ pub fn duration_rows(user_s: f64, system_s: f64, elapsed_s: f64) -> Vec<Row> {
 /// One column: a kernel on a ground.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
-    /// What tells the column apart: the kernel's name where that is enough.
+    /// The name that tells the column apart: the kernel's where that is enough.
     pub id: String,
     /// The kernel's name.
     pub kernel: String,
@@ -62,7 +62,7 @@ pub struct Column {
     /// The file that it is from, where it was not run now but saved before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
-    /// What kept runs of it from ending well, the most frequent first; empty where all did.
+    /// Reasons for which runs of it failed, the most frequent first; empty where all ended well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Failed>,
 }
@@ -72,7 +72,7 @@ pub struct Column {
 pub struct Failed {
     /// The reason, without what differs from seed to seed.
     pub why: String,
-    /// How many runs.
+    /// The number of runs.
     pub runs: usize,
     /// Of how many.
     pub of: usize,
@@ -108,14 +108,14 @@ impl Column {
         self.failed.sort_by_key(|it| std::cmp::Reverse(it.runs));
     }
 
-    /// What kept runs of it from ending well: `failed: out of memory (3 of 3)`; none where all did.
+    /// Returns why runs of it failed: `failed: out of memory (3 of 3)`; none where all ended well.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let reasons: Vec<String> = self.failed.iter().map(ToString::to_string).collect();
         (!reasons.is_empty()).then(|| format!("failed: {}", reasons.join(", ")))
     }
 
-    /// Did no run of it end well?
+    /// Returns whether no run of it ended well.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.failed.first().is_some_and(|first| self.failed.iter().map(|it| it.runs).sum::<usize>() >= first.of)
@@ -142,11 +142,11 @@ pub struct TableRow {
 /// A row in one column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableCell {
-    /// What the runs of the column found; none where no run of it has the row.
+    /// The figure over the runs of the column; none where no run of it has the row.
     pub value: Option<Estimate>,
-    /// What each of them found.
+    /// The values of the seeds.
     pub samples: Vec<Sample>,
-    /// What is published.
+    /// The published figure.
     pub published: Option<Figure>,
 }
 
@@ -207,7 +207,7 @@ impl TableRow {
     }
 }
 
-/// What a comparison found.
+/// The results of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Name of the experiment.
@@ -222,7 +222,7 @@ pub struct Table {
     pub fingerprint: Option<u64>,
     /// The columns; the first is the baseline.
     pub columns: Vec<Column>,
-    /// What else a reader must know, a line each: what grounds of real time were like, what a setting did not do. They stand under the table
+    /// Notes of a line each: what grounds of real time were like, what a setting did not do. They stand under the table
     /// in every form; of CSV, which has no place for them, on standard error.
     pub notes: Vec<String>,
     /// Names of the rows to look at first; the first of them is what the experiment is about. Empty where nobody said.
@@ -281,12 +281,12 @@ impl Table {
         self.columns.iter().zip(&row.cells)
     }
 
-    /// What its rows are called.
+    /// Returns the names of its rows.
     pub fn row_names(&self) -> impl Iterator<Item = RowName> {
         self.rows.iter().map(|row| RowName { group: row.group.clone(), name: row.name.clone() })
     }
 
-    /// What stands under it: what its notes say, and which columns failed.
+    /// Returns the lines under it: its notes, and the columns that failed.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let failed = self.columns.iter().filter_map(|column| {
@@ -345,7 +345,7 @@ impl Table {
     }
 }
 
-/// What a [`Table`] says beside its rows; see there.
+/// The parts of a [`Table`] beside its rows; see there.
 #[derive(Clone, Debug)]
 pub struct TableHead {
     /// Name of the experiment.
@@ -360,7 +360,7 @@ pub struct TableHead {
     pub fingerprint: Option<u64>,
     /// The columns.
     pub columns: Vec<Column>,
-    /// What else a reader must know of grounds of real time.
+    /// Notes on grounds of real time.
     pub notes: Vec<String>,
 }
 
@@ -396,7 +396,7 @@ pub enum ReportFormat {
     Mmtests,
 }
 
-/// What is shown beside the figures themselves.
+/// The parts that are shown beside the figures themselves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Show {
     /// Published figures under the rows that have them (always in JSON and CSV).
@@ -405,7 +405,7 @@ pub struct Show {
     pub look: Look,
     /// The rule for the percentages in brackets.
     pub percent: percent::PercentRule,
-    /// Is a text for people the answer and its main rows alone, where the table has some?
+    /// True where a text for people is the answer and its main rows alone, if the table has some.
     pub is_short: bool,
 }
 

@@ -6,7 +6,7 @@ use crate::counters;
 use crate::figure::{self, Better, Format, Row, RowName};
 use engine::stat::Vmstat;
 
-/// What is told of each node, and its unit. Counters that are kept by zone are summed.
+/// Figures of each node, with their units. Counters that are kept by zone are summed.
 const COUNTERS: [(&str, &str); 11] = [
     ("pgalloc", "pages"),
     ("numa_hit", "blocks"),

@@ -31,7 +31,7 @@ impl PercentRule {
         }
     }
 
-    /// What of a value is compared: of one that is printed as zero nothing, but by the rules of old, which print more digits.
+    /// Returns the compared part of a value: of one that is printed as zero nothing, but by the rules of old, which print more digits.
     #[must_use]
     pub fn compared(self, format: Format, value: f64) -> f64 {
         if self == Self::Current { format.as_shown(value) } else { value }
@@ -64,7 +64,7 @@ impl PercentRule {
         }
     }
 
-    /// What stands between the brackets, seven characters wide: `114.43%`, `  2.63%`, `    new`, `  3.2pt`.
+    /// Returns the text between the brackets, seven characters wide: `114.43%`, `  2.63%`, `    new`, `  3.2pt`.
     #[must_use]
     pub fn bracket(self, better: Better, base: f64, new: f64) -> String {
         match self {

@@ -20,7 +20,7 @@ const NAME_BYTES_MAX: usize = 4096;
 /// Characters of a wrong name that a message has.
 const SHOWN_CHARS_MAX: usize = 100;
 
-/// What a report is expected to be, in messages.
+/// The expectation of a report, in messages.
 pub const EXPECTED: &str = "expected the JSON of `highwater run`, `compare`, `stat` or `import`";
 
 /// A report as [`super::json`] writes it; keys that are not known are those of a later version.
@@ -119,7 +119,7 @@ pub fn read_all(text: &str) -> Result<Vec<Table>, String> {
     reports.into_iter().zip(1..).map(|(report, n)| table_of(report).map_err(|why| numbered(told(why), n))).collect()
 }
 
-/// What reports of one file are called: their experiments, and where several are of one, with what tells them apart.
+/// Returns the names of reports of one file: their experiments, and where several are of one, with what tells them apart.
 #[must_use]
 pub fn names(tables: &[Table]) -> Vec<String> {
     let name = |table: &Table| {
@@ -328,7 +328,7 @@ fn row_of(row: ReportRow, columns: &[Column], seeds: &[u64]) -> Result<TableRow,
 }
 
 impl ReportEstimate {
-    /// What a cell has of it; a value alone is one of the report's only seed.
+    /// Returns the figures of a cell; a value alone is one of the report's only seed.
     fn read(self, seeds: &[u64]) -> (Estimate, Vec<Sample>) {
         // What is no number is null.
         let [median, low, high] = [self.median, self.low, self.high].map(|value| value.unwrap_or(f64::NAN));

@@ -30,7 +30,7 @@ pub fn render(table: &Table, show: Show) -> String {
     grid::wrapped(&title, show.look) + &grid.with_baseline(width).render(show.look) + &foot(table, show.look)
 }
 
-/// What stands under figures: which runs they are of, and what a reader must know.
+/// Returns the lines under figures: the runs that they are of, and notes.
 pub(crate) fn foot(table: &Table, look: Look) -> String {
     let remarks = table.remarks();
     let lines = std::iter::once(table.footer()).chain(remarks).map(|line| grid::wrapped(&line, look));
@@ -88,7 +88,7 @@ pub(super) fn has_brackets(group: &str) -> bool {
     !WITHOUT.contains(&group)
 }
 
-/// What stands above columns: what all have in common once, then of each what is its own.
+/// Heads of columns: what all have in common once, then of each what is its own.
 pub(super) struct Heads {
     /// In words, such as `lru.batch = 14`; empty where there is one column.
     pub common: Vec<String>,
@@ -134,7 +134,7 @@ impl Heads {
         Self { common, own: own.collect() }
     }
 
-    /// What each column is called in a sentence: what is its own, in one line.
+    /// Returns the names of the columns for a sentence: the part that is their own, in one line.
     pub(super) fn names(columns: &[Column]) -> Vec<String> {
         let plain: Vec<Column> = columns.iter().map(|column| Column { failed: Vec::new(), ..column.clone() }).collect();
         let own = Self::of(&plain).own.into_iter().zip(columns);

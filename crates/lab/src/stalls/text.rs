@@ -43,7 +43,7 @@ pub fn text(runs: &[Stalls], trace: Option<&str>, look: Look) -> String {
     text
 }
 
-/// The same as sections of a page, one for each run.
+/// Returns the stalls as sections of a page, one for each run.
 #[must_use]
 pub fn sections(runs: &[Stalls], trace: Option<&str>) -> Vec<Section> {
     let table = |run: &str, stall: &Stall| {
@@ -78,7 +78,7 @@ fn all_of(Stalls { run, over, count, total, tasks, groups, longest }: &Stalls) -
     }
 }
 
-/// Who stood still, how often and how long.
+/// Returns the head of a stall: the task, how often and how long it stood still.
 fn head_of(stall: &Stall) -> String {
     let Stall { count, total, task, cause, .. } = stall;
     let what = match cause {
@@ -95,7 +95,7 @@ fn head_of(stall: &Stall) -> String {
     }
 }
 
-/// What is told of a stall, each with the word for it; the word is empty where it is that of the line before.
+/// Returns the lines about a stall, each with the word for it; the word is empty where it is that of the line before.
 fn lines_of(run: &str, stall: &Stall, trace: Option<&str>) -> Vec<(&'static str, String)> {
     let Stall { task, from, to, cause, worked, waits, disks, slice, .. } = stall;
     let mut lines = match cause {
@@ -169,7 +169,7 @@ fn held_back(held: &HeldBack) -> String {
     )
 }
 
-/// The same as JSON, with a line break at its end. Times are ns.
+/// Returns the stalls as JSON, with a line break at its end. Times are ns.
 #[must_use]
 pub fn json(runs: &[Stalls]) -> String {
     let wait = |Wait { on, time, held_by }: &Wait| {

@@ -52,7 +52,7 @@ const SCHEMA: &str = "message highwater {
 /// Where the columns begin that only lines have, not whole runs.
 const GROUP: usize = 7;
 
-/// What a file says of its run beside its lines.
+/// The head of a file: its run, beside the lines of its rows.
 #[derive(Deserialize, Serialize)]
 struct Head {
     identity: Identity,

@@ -1,4 +1,4 @@
-//! What decides a run, as one text in one form, and its hash.
+//! The key of a run: all that decides it, as one text in one form, and its hash.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{job::Job, report::Column};
 /// The version of the form of keys and files. Another one finds no file of this one.
 pub const FORMAT: u32 = 1;
 
-/// What a run is called in a store.
+/// The name of a run in a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct Identity {
     /// Name of the experiment.
@@ -30,7 +30,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// What tells its column apart: the kernel, and what is changed.
+    /// Returns the name that tells its column apart: the kernel, and what is changed.
     #[must_use]
     pub fn column(&self) -> String {
         let changes: String = self.set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
@@ -44,10 +44,10 @@ impl Identity {
     }
 }
 
-/// What decides a run, and the hash of it that names the run's file.
+/// All that decides a run, and the hash of it that names the run's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// What the run is called.
+    /// The name of the run.
     pub identity: Identity,
     /// All that decides it: a line for each value, in order.
     pub text: String,
@@ -71,12 +71,12 @@ pub struct SeedKeys {
     /// The text before that of the seed, and behind it.
     before: String,
     behind: String,
-    /// What the hash is after the text before.
+    /// The hasher after the text before.
     hasher: Sha256,
 }
 
 impl SeedKeys {
-    /// Those of a simulated job with any seed, which is a run of `column`.
+    /// Makes the keys of a simulated job with any seed, which is a run of `column`.
     #[must_use]
     pub fn of_job(job: &Job, column: &Column, workload: &str) -> Self {
         let identity = Identity {
@@ -97,7 +97,7 @@ impl SeedKeys {
         Self::of_lines(identity, lines)
     }
 
-    /// Those of an identity and the lines of what else decides the runs, in any order.
+    /// Makes the keys of an identity and the lines of what else decides the runs, in any order.
     fn of_lines(identity: Identity, mut lines: Vec<String>) -> Self {
         let Identity { experiment, machine, scale, kernel, set, .. } = &identity;
         for (name, value) in [("experiment", experiment), ("machine", machine), ("scale", scale), ("kernel", kernel)] {

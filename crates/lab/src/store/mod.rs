@@ -25,9 +25,9 @@ use crate::{
 pub struct StoredRun {
     /// The hash of what decided it: the name of its file.
     pub hash: String,
-    /// What it is called.
+    /// Its name.
     pub identity: Identity,
-    /// What it found: its figures, and what it says in words; no counters over time, no profile.
+    /// Its outcome: its figures, and what it says in words; no counters over time, no profile.
     pub outcome: Outcome,
 }
 

@@ -1,4 +1,4 @@
-//! What a seed draws: a machine, a kernel, the tasks.
+//! Worlds drawn from seeds: a machine, a kernel, the tasks.
 
 use super::chance::{log_between, pick};
 use super::drawn::Drawn;
@@ -16,7 +16,7 @@ use sim::disk::{DiskConfig, Fault};
 use sim::{CostModel, LockFairness, Origin, Perturb, Rng, Scheduler, Sourced};
 use std::fmt;
 
-/// What a task of a world does.
+/// The work of a task of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Writes, rewrites, syncs and removes files of its own.
@@ -89,7 +89,7 @@ pub(super) struct World {
     /// Shared files and regions.
     pub shared: u64,
     pub faults: Vec<(Nanos, DeviceId, Fault)>,
-    /// What runs in place of the tasks, without faults.
+    /// The workload in place of the tasks, without faults.
     pub workload: Option<Drawn>,
     /// How long after one run of compaction over all memory another begins, if any does.
     pub compacts_every: Option<Nanos>,
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// What a step costs on average, perturbation included.
+    /// Returns the mean cost of a step, perturbation included.
     pub fn mean_step(&self) -> Nanos {
         let delay = self.perturb.map_or(0, |perturb| u64::from(perturb.delay_chance) * perturb.delay_max.0 / 2 / 65536);
         Nanos(self.step_ns + delay)
@@ -203,7 +203,7 @@ impl World {
     }
 }
 
-/// What some worlds have as a cgroup with swap in memory has it.
+/// Properties that some worlds have as a cgroup with swap in memory has them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cgroup {
     /// The limit of all tasks, if they have one.

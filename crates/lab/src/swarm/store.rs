@@ -1,4 +1,4 @@
-//! What must be in every page: a model in memory of files and regions.
+//! The contents that every page must have: a model in memory of files and regions.
 //!
 //! The first eight bytes of each page are a stamp: whose page, which page, which version. A page is
 //! written by one task only, so that its version grows; a reader knows the version of the last write
@@ -18,7 +18,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// Bytes of a stamp.
 const STAMP: usize = 8;
 
-/// What holds the pages.
+/// The owner of the pages.
 pub(super) enum What {
     File(Arc<File<Sim>>),
     Region(Arc<Region<Sim>>),

@@ -1,4 +1,4 @@
-//! What the tasks of a world do.
+//! The tasks of a world.
 
 use super::draw::{Role, TaskPlan};
 use super::store::{Part, Store, What, map_new_file};

@@ -1,4 +1,4 @@
-//! What every ground must do: a suite that each runs against itself.
+//! The contract of every ground: a suite that each runs against itself.
 //!
 //! A ground's tests call each check of [`suite`] as the main task of a system of its own, with at least 2 MiB of
 //! memory, files of twice that, and as much swap. A check panics where the ground does not keep what

@@ -22,7 +22,7 @@ const WORD: u64 = 8;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// What of the contents of pages a run keeps; the rest reads as anything.
+/// The part of the contents of pages that a run keeps; the rest reads as anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Nothing: contents cost no time, and nothing is verified.
@@ -33,7 +33,7 @@ pub enum Kept {
     Bytes,
 }
 
-/// What the bytes of one file or region are, in one version.
+/// The bytes of one file or region, in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     name: String,

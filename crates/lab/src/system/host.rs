@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// What all tasks share.
+/// The state that all tasks share.
 struct Shared {
     started: Instant,
     given: Given,
@@ -63,7 +63,7 @@ impl HostSystem {
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }
 
-    /// What the computer did not grant the library, in words.
+    /// Returns what the computer did not grant the library, in words.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         self.shared.memory.notices().iter().map(ToString::to_string).collect()

@@ -1,4 +1,4 @@
-//! What a workload sees of the ground that it runs on.
+//! The view that a workload has of the ground that it runs on.
 //!
 //! A workload is written once, against [`System`]; a *ground* implements it: [`sim`], in virtual time; [`host`], the
 //! engine on real memory and threads; [`linux`], the kernel of the computer at hand. So nothing here assumes a simulator:
@@ -69,7 +69,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Those since `earlier`.
+    /// Returns the times since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -90,38 +90,38 @@ pub struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// What was used since `earlier`.
+    /// Returns the time used since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { user: self.user.since(earlier.user), system: self.system.since(earlier.system) }
     }
 }
 
-/// What iostat says about one device over one interval (MMTests: 10 s).
+/// The figures of iostat for one device over one interval (MMTests: 10 s).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DiskSample {
     /// Mean requests in the queue and on the device.
     pub avgqz: f64,
     /// Mean time from submission to completion of all requests, ms; 0 of none.
     pub await_ms: f64,
-    /// The same for reads.
+    /// Mean time of a read, ms.
     pub r_await_ms: f64,
-    /// The same for writes.
+    /// Mean time of a write, ms.
     pub w_await_ms: f64,
 }
 
-/// What a run is given beside its system; every task of it sees the same.
+/// The parts of a run beside its system; every task of it sees the same.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// The random seed.
     pub seed: u64,
     /// By how much the run is made smaller.
     pub scale: Scale,
-    /// Who watches how far it is.
+    /// The progress, for whoever watches.
     pub progress: Progress,
 }
 
-/// What a ground can tell whose engine is ours; the running kernel keeps it to itself.
+/// The view of a ground whose engine is ours; the running kernel keeps it to itself.
 pub trait EngineView {
     /// The first scan at priority 0 since this was last asked.
     fn take_first_priority_zero(&self) -> Option<PriorityZero>;
@@ -129,7 +129,7 @@ pub trait EngineView {
     fn take_kswapd_calls(&self) -> KswapdCalls;
     /// The zones of all nodes, lowest first: name, pages, free pages.
     fn zones(&self) -> Vec<ZoneView>;
-    /// What is counted on each node, under the names of `/proc/vmstat`.
+    /// Returns the counters of each node, under the names of `/proc/vmstat`.
     fn nodes(&self) -> Vec<Vmstat>;
     /// Blocks of the first device for files, and those of them that are free.
     fn room(&self) -> [u64; 2];
@@ -208,7 +208,7 @@ pub trait System: Sized + 'static {
     /// A task to wait for.
     type Task;
 
-    /// What this run is given.
+    /// Returns the parts of this run beside its system.
     fn given(&self) -> &Given;
 
     /// The generator number `stream` of this run; a workload gives each of its tasks a stream of its own.
@@ -386,7 +386,7 @@ pub trait System: Sized + 'static {
     /// Unmaps a region.
     fn unmap(&self, region: Self::Region);
 
-    /// What of the contents of files and regions this run keeps.
+    /// Returns the part of the contents of files and regions that this run keeps.
     fn kept(&self) -> Kept;
 
     /// This task's faults so far.
@@ -475,7 +475,7 @@ pub trait System: Sized + 'static {
     fn lock_waits(&self) -> BTreeMap<(String, &'static str), Nanos> {
         BTreeMap::new()
     }
-    /// What iostat saw of the device under the files since this was last asked; empty where nobody looked.
+    /// Takes the samples of iostat for the device under the files since this was last asked; empty where nobody looked.
     fn take_disk_samples(&self) -> Vec<DiskSample> {
         Vec::new()
     }

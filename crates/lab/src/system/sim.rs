@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Stream of the chance that decides which kernel pages were freed before a run.
 const KERNEL_MEMORY_STREAM: u64 = 900;
 
-/// What all tasks of one simulated system share.
+/// The state that all tasks of one simulated system share.
 struct Shared {
     sim: Sim,
     engine: Rc<Engine<Sim>>,
@@ -34,14 +34,14 @@ struct Shared {
     samples: DiskSamples,
     kernel_tasks: RefCell<Vec<sim::TaskId>>,
     has_khugepaged: Cell<bool>,
-    /// Who looks at the run where the workload says so.
+    /// The function that looks at the run where the workload says so.
     at_marks: RefCell<Option<AtMark>>,
 }
 
 /// Looks at a run at a mark: when it is, and what it is called.
 type AtMark = Box<dyn FnMut(Nanos, &'static str)>;
 
-/// What iostat saw, by whoever samples the disk.
+/// Samples of iostat, by whoever samples the disk.
 pub type DiskSamples = Arc<Mutex<Vec<DiskSample>>>;
 
 /// The simulated system as one task sees it.
@@ -67,7 +67,7 @@ impl Drop for OpenFile {
     }
 }
 
-/// What a simulated system consists of beside its machine.
+/// The parts of a simulated system beside its machine.
 #[derive(Clone, Debug)]
 pub struct SystemConfig {
     /// Memory.
@@ -141,7 +141,7 @@ impl SimSystem {
         self.shared.kernel_tasks.borrow_mut().push(id);
     }
 
-    /// What the processor takes to find pages that were touched, each so often.
+    /// Spends the time that the processor takes to find pages that were touched, each so often.
     #[inline]
     fn translate(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
         // Most machines say nothing of that: touches are the most frequent of all that is simulated.
@@ -254,7 +254,7 @@ impl SimSystem {
         }
     }
 
-    /// What a program takes to copy bytes to or from its own memory. The engine counts what it copies itself.
+    /// Spends the time that a program takes to copy bytes to or from its own memory. The engine counts what it copies itself.
     fn copy_as_program(&self, bytes: usize) {
         let _program = self.shared.sim.span(Func::User);
         self.shared.sim.spend(Step::CopyPage, bytes.div_ceil(PAGE_BYTES) as u32);

@@ -11,7 +11,7 @@ pub struct Trace {
     pub packet: Vec<TracePacket>,
 }
 
-/// What a sequence of packets tells at once: of a track, or of an event on one.
+/// The contents of a sequence of packets: a track, or an event on one.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
     /// When, ns.
@@ -42,7 +42,7 @@ pub const NEEDS_STATE: u32 = 2;
 /// A row of the UI.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackDescriptor {
-    /// What events call it.
+    /// The number of it in events.
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
     /// Its name, unless it is a process or a thread.

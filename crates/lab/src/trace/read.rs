@@ -4,10 +4,10 @@ use super::proto::{self, Type};
 use prost::Message as _;
 use std::collections::BTreeMap;
 
-/// What lasted from one moment to another.
+/// An activity from one moment to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// When it began, ns.
     pub from: u64,
@@ -38,7 +38,7 @@ impl Shown {
 pub struct Row {
     /// The track, such as `CPU 0 locks`; of a run its title.
     pub track: String,
-    /// What is on it, in the order in which it ended.
+    /// Its slices, in the order in which they ended.
     pub slices: Vec<Shown>,
 }
 

@@ -1,4 +1,4 @@
-//! What a key means, which values it may have, and who has which.
+//! Explanations of keys: the meaning, the values, and who has which.
 
 use engine::kernel::{
     ROOT,
@@ -22,22 +22,22 @@ use crate::{
     workloads,
 };
 
-/// What is known of a key.
+/// A key, with its meaning and its values.
 #[derive(Default)]
 pub struct Known {
-    /// What was asked for, where that is not the key's name: without its section, in another, or a sysctl.
+    /// The word that was asked for, where that is not the key's name: without its section, in another, or a sysctl.
     asked: Option<String>,
-    /// What is said of the name that was asked for.
+    /// The meaning of the name that was asked for.
     says: Option<String>,
     /// The key's name; empty where nothing stands for what was asked for.
     key: String,
-    /// What it means.
+    /// Its meaning.
     about: String,
     /// Its values, each with its meaning.
     values: Vec<(&'static str, String)>,
     /// Its range, its default, and when it is read.
     limits: Vec<String>,
-    /// What has it: `kernels`, `machines`, `experiments`.
+    /// Its owners: `kernels`, `machines`, `experiments`.
     owners: &'static str,
     /// Each value, those that have it, and where that is from.
     by_value: Vec<Owned>,
@@ -49,7 +49,7 @@ pub struct Known {
 struct Owned {
     value: String,
     owners: Vec<String>,
-    /// Where the first of them has it from.
+    /// The source of the first of them.
     source: String,
 }
 
@@ -62,7 +62,7 @@ fn own(all: &mut Vec<Owned>, owner: &str, value: String, source: String) {
 }
 
 impl Known {
-    /// What is said before the key.
+    /// Returns the sentence before the key.
     fn asked(&self) -> Option<String> {
         let Self { asked, says, key, .. } = self;
         let asked = asked.as_ref()?;
@@ -141,7 +141,7 @@ impl Known {
     }
 }
 
-/// What is known of a key, or of a name that people know; none where no kernel, machine or workload has it, or several may be meant.
+/// Finds a key, or a name that people know; none where no kernel, machine or workload has it, or several may be meant.
 ///
 /// # Errors
 /// When an embedded file is wrong.
@@ -178,14 +178,14 @@ fn last_parts(word: &str) -> Vec<String> {
     all.collect()
 }
 
-/// What is said of a name, with the first of its keys, and what the others mean.
+/// Explains a name, with the first of its keys, and the meaning of the others.
 fn of_name(asked: &str, named: &known_names::Known) -> Result<Known, Error> {
     let first = named.keys.first().map(|key| explain(key)).transpose()?.flatten().unwrap_or_default();
     let also = named.keys.iter().skip(1).map(|key| (key.clone(), meaning(key))).collect();
     Ok(Known { asked: Some(asked.to_owned()), says: Some(named.says.clone()), also, ..first })
 }
 
-/// What a key means, in a sentence or two.
+/// Returns the meaning of a key, in a sentence or two.
 fn meaning(key: &str) -> String {
     match (key.strip_prefix(OF_MACHINE), key.strip_prefix(OF_PARAMS)) {
         (Some(path), _) => meanings::of_machine(path).unwrap_or_default(),

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-/// What all tasks share.
+/// The state that all tasks share.
 #[derive(Debug)]
 struct Shared {
     started: Instant,

@@ -1,4 +1,4 @@
-//! What the standard library does not offer of the operating system: the one file of the laboratory with unsafe code.
+//! Calls of the operating system that the standard library does not offer: the one file of the laboratory with unsafe code.
 
 #![allow(unsafe_code)]
 
@@ -226,7 +226,7 @@ pub fn stay_on_first_cpu() {
     }
 }
 
-/// What processes used.
+/// The resources that processes used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
     /// CPU time of their own, s.
@@ -239,7 +239,7 @@ pub struct Used {
     pub minor_faults: u64,
 }
 
-/// What processes used that this one started and has waited for.
+/// Returns the resources of processes that this one started and has waited for.
 pub fn used_by_children() -> Used {
     // SAFETY: all zeroes are a value of the type, and the call writes to it alone.
     let usage = unsafe {
