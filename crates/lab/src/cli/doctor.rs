@@ -104,8 +104,11 @@ fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
         given.patients(arguments.interval, arguments.seconds.map(|time| time.as_secs_f64())).map_err(wrong)?;
     if patients.iter().all(|patient| Diagnosis::of(&patient.signs).is_blind()) {
         let names: Vec<String> = arguments.files.iter().map(|path| path.display().to_string()).collect();
+        let mut missing: Vec<&str> = patients.iter().flat_map(|it| &it.signs.missing).map(String::as_str).collect();
+        missing.dedup();
+        let lacks = if missing.is_empty() { String::new() } else { format!(": it lacks {}", missing.join(", ")) };
         return Err(End::Usage(format!(
-            "cannot read {}: it has none of the counters that a diagnosis needs",
+            "cannot read {}: it has none of the counters that a diagnosis needs{lacks}",
             names.join(", ")
         )));
     }

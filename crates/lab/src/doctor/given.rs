@@ -61,13 +61,10 @@ impl Given {
         match formats::read(file, text, interval_s) {
             Ok(document) => self.documents.push(document),
             Err(why) => {
-                // A report may be pasted as well: within a fence, behind a prompt.
-                let lines: Vec<_> = Text::of(text).lines.into_iter().map(|line| line.text).collect();
-                let cleaned = lines.join("\n");
-                if !source::is_it(cleaned.trim_start()) {
-                    return Err(why);
-                }
-                self.patients.extend(source::patients(file, cleaned.trim_start())?);
+                // A report may be pasted as well.
+                let Some((is_first, report)) = pasted_report(text) else { return Err(why) };
+                let read = source::patients(file, &report);
+                self.patients.extend(read.map_err(|wrong| if is_first { wrong } else { why })?);
             }
         }
         Ok(())
@@ -126,6 +123,22 @@ impl Given {
     }
 }
 
+/// Returns the report in a text that has words, a prompt or a fence around it, and whether nothing stands before it but those two; none
+/// where there is none.
+fn pasted_report(text: &str) -> Option<(bool, String)> {
+    let lines: Vec<_> = Text::of(text).lines.into_iter().map(|line| line.text).collect();
+    let begins =
+        |at: &usize| !lines[*at].trim().is_empty() && source::is_it(&lines[*at..(at + 2).min(lines.len())].join("\n"));
+    let start = (0..lines.len()).find(begins)?;
+    // JSON ends with a bracket, a series with its text.
+    let is_json = lines[start].trim_start().starts_with(['{', '[']);
+    let end =
+        lines.iter().rposition(|line| line.trim_end().ends_with(['}', ']'])).filter(|end| is_json && *end >= start);
+    let end = end.map_or(lines.len(), |end| end + 1);
+    let is_first = lines[..start].iter().all(|line| line.trim().is_empty());
+    Some((is_first, lines[start..end].join("\n").trim_start().to_owned()))
+}
+
 /// Files of one folder as one, where all hold recordings of one tool: an archive begins a new file each hour.
 fn joined(folder: &Path, documents: Vec<Document>) -> Vec<Document> {
     // The tool and the computer of a file that holds one recording and nothing else.
@@ -151,4 +164,29 @@ fn joined(folder: &Path, documents: Vec<Document>) -> Vec<Document> {
     }
     joined.file = format!("{} ({count} files)", folder.display());
     vec![joined]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_found_among_words() {
+        let report = "{\n  \"schema\": 1,\n  \"rows\": [\n  ]\n}";
+        for text in [
+            report.to_owned(),
+            format!("Here is it:\n\n```json\n{report}\n```\nThanks!\n"),
+            format!("$ highwater stat --format json\n{report}\n$ \n"),
+        ] {
+            let (_, found) = pasted_report(&text).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!(found, report);
+        }
+        assert_eq!(pasted_report("[root@web1 ~]# free\n[ 1201.4] a line\n"), None);
+        let mut given = Given::default();
+        let words = "Look at this:\n{ \"name\": \"x\" }\n";
+        let why = given.add("f", words, None).unwrap_err().to_string();
+        assert!(why.starts_with("f:1: nothing is recognised from `Look at this:` on"), "{why}");
+        let why = given.add("f", "```\n{ \"name\": \"x\" }\n```\n", None).unwrap_err().to_string();
+        assert!(why.starts_with("f: expected the JSON of"), "{why}");
+    }
 }

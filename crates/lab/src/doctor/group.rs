@@ -243,7 +243,8 @@ pub struct ProcessNow {
 /// # Errors
 /// When there is none.
 pub fn process(source: &Source, pid: u32) -> Result<ProcessNow, String> {
-    let stat = source.read(&format!("proc/{pid}/stat"))?;
+    let stat =
+        source.read(&format!("proc/{pid}/stat")).map_err(|why| format!("no process has the number {pid}: {why}"))?;
     // The name stands in parentheses, and may have some itself.
     let (head, rest) = stat.rsplit_once(')').ok_or("expected a name in parentheses")?;
     let name = head.split_once('(').map_or("", |(_, name)| name).to_owned();
