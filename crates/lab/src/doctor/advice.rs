@@ -96,11 +96,11 @@ impl Advice {
 }
 
 fn is_at_limit(signs: &Signs) -> bool {
-    signs.kswapd.scanned == Some(0.0) && signs.at_limit.iter().flatten().any(|(_, times)| *times > 0.0)
+    rules::is_kswapd_idle(signs) && signs.at_limit.iter().flatten().any(|(_, times)| *times > 0.0)
 }
 
 fn is_of_node(signs: &Signs) -> bool {
-    signs.kswapd.scanned == Some(0.0) && !is_at_limit(signs)
+    rules::is_kswapd_idle(signs) && !is_at_limit(signs)
 }
 
 /// Returns whether a lower `vm.swappiness` may help: it is not so low already that it is not what chooses.
@@ -140,7 +140,7 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
             ),
             // A mark hastens kswapd only where kswapd is asked.
             Where(
-                |signs| signs.kswapd.scanned != Some(0.0),
+                |signs| !rules::is_kswapd_idle(signs),
                 "vm.watermark_scale_factor",
                 "30 to 100",
                 "kswapd begins earlier, so that bursts find free pages",

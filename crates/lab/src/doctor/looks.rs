@@ -3,7 +3,7 @@
 //! All texts of one computer make one patient. Of a text that comes twice the growth is asked; of one that comes once its counters are
 //! what has happened since the start of the computer, and there is no rate but where `top` tells how long that was.
 
-use super::signs::{OutOfMemory, Signs, Zone};
+use super::signs::{Node, OutOfMemory, Signs, Zone};
 use super::source::{DirtyLooks, of_counters};
 use super::usage::{MemoryUse, Usage};
 use crate::recordings::PAGE_KIB;
@@ -39,7 +39,14 @@ impl Looks {
     /// Adds a text.
     pub fn add(&mut self, told: Told) {
         match told {
-            Told::Meminfo(look) => self.meminfo.push(look),
+            Told::Meminfo(look) => {
+                // Each node has a file of its own.
+                let another = match self.meminfo.last_mut() {
+                    Some(last) => last.add_nodes(look).err(),
+                    None => Some(look),
+                };
+                self.meminfo.extend(another);
+            }
             Told::Vmstat(look) => self.vmstat.push(look),
             Told::Zoneinfo(look) => self.zoneinfo.push(look),
             Told::Buddyinfo(look) => self.buddyinfo.push(look),
@@ -80,6 +87,7 @@ impl Looks {
         self.stalls(&mut signs, seconds);
         self.cgroups(&mut signs);
         signs.zones = self.zones();
+        signs.nodes = self.nodes();
         signs.usage = self.usage(&mut signs.assumed);
         signs.swap = self.swap(&mut signs.assumed).or(signs.swap);
         let kib = |kib: f64| kib / PAGE_KIB;
@@ -164,6 +172,7 @@ impl Looks {
             let name = path.filter(|path| !path.is_empty()).unwrap_or("of these files");
             by_name.entry(name.to_owned()).or_default().push(look);
         }
+        let is_alone = by_name.len() == 1;
         for (name, looks) in by_name {
             let grown = |file: &str, counter: &str| {
                 let told: Vec<u64> = looks.iter().filter_map(|look| look.get(file, counter)).collect();
@@ -175,7 +184,22 @@ impl Looks {
             if let Some(times) = events("max").or_else(|| grown("memory.failcnt", "")) {
                 signs.at_limit.get_or_insert_default().insert(name.clone(), times);
             }
-            let control = |counter: &str| looks.last().and_then(|look| look.get("memory.oom_control", counter));
+            let last = |file: &str, counter: &str| looks.iter().rev().find_map(|look| look.get(file, counter));
+            let control = |counter: &str| last("memory.oom_control", counter);
+            let is_once = looks.iter().filter(|look| look.get("memory.events", "max").is_some()).count() < 2
+                && looks.iter().filter(|look| look.get("memory.failcnt", "").is_some()).count() < 2;
+            if is_once {
+                let used = last("memory.current", "").or_else(|| last("memory.usage_in_bytes", ""));
+                let limit = last("memory.max", "").or_else(|| last("memory.limit_in_bytes", ""));
+                let pages = |bytes: u64| bytes as f64 / 1024.0 / PAGE_KIB;
+                let usage = used.zip(limit).map(|(used, limit)| {
+                    let (total, free) = (Some(pages(limit)), Some(pages(limit.saturating_sub(used))));
+                    Usage::at(MemoryUse { total, free, ..MemoryUse::default() })
+                });
+                // Stalls of one group are those of the file that is given with its others.
+                let some_waited_percent = signs.some_waited_percent.filter(|_| is_alone);
+                signs.groups.insert(name.clone(), Signs { usage, some_waited_percent, ..Signs::default() });
+            }
             let kills = events("oom_kill").or_else(|| grown("memory.oom_control", "oom_kill"));
             if let Some(kills) = kills {
                 let told = OutOfMemory {
@@ -225,9 +249,29 @@ impl Looks {
         })
     }
 
+    /// Nodes, of the last `/proc/zoneinfo` or of their own files.
+    fn nodes(&self) -> Vec<Node> {
+        let mut by_node: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
+        for zone in self.zoneinfo.last().iter().flat_map(|look| &look.zones) {
+            let [pages, free] = by_node.entry(zone.node).or_default();
+            *pages += zone.managed() as f64;
+            *free += zone.get("free").unwrap_or(0) as f64;
+        }
+        if let Some(look) = self.meminfo.iter().rfind(|look| !look.nodes.is_empty()).filter(|_| by_node.is_empty()) {
+            let pages = |kib: u64| kib as f64 / PAGE_KIB;
+            by_node.extend(look.nodes.iter().map(|(node, [total, free])| (*node, [pages(*total), pages(*free)])));
+        }
+        let node =
+            |(node, [pages, free]): (u32, [f64; 2])| Node { name: node.to_string(), pages, free, ..Node::default() };
+        by_node.into_iter().map(node).collect()
+    }
+
     /// Returns the use of memory, by the text that tells most.
     fn usage(&self, assumed: &mut Vec<String>) -> Option<Usage> {
-        let looks: Vec<Arc<MemoryUse>> = self.meminfo.iter().filter_map(MemoryUse::of_meminfo).map(Arc::new).collect();
+        // What nodes tell is less than what is told of all of them.
+        let has_whole = self.meminfo.iter().any(|look| look.nodes.is_empty());
+        let looks = self.meminfo.iter().filter(|look| look.nodes.is_empty() || !has_whole);
+        let looks: Vec<Arc<MemoryUse>> = looks.filter_map(MemoryUse::of_meminfo).map(Arc::new).collect();
         if let (Some(first), Some(last)) = (looks.first(), looks.last()) {
             return Some(Usage::between(first, last));
         }
@@ -240,7 +284,13 @@ impl Looks {
             let levels = MemoryUse::of_vmstat(&self.vmstat.last()?.0)?;
             Some(MemoryUse { total, ..levels })
         };
-        of_free.or_else(of_top).or_else(of_vmstat).or_else(of_report).map(Usage::at)
+        let of_zoneinfo = || {
+            let zones = &self.zoneinfo.last()?.zones;
+            let free = zones.iter().filter_map(|zone| zone.get("free")).sum::<u64>() as f64;
+            let total = zones.iter().map(zoneinfo::Zone::managed).sum::<u64>() as f64;
+            Some(MemoryUse { total: Some(total), free: Some(free), ..MemoryUse::default() })
+        };
+        of_free.or_else(of_top).or_else(of_vmstat).or_else(of_report).or_else(of_zoneinfo).map(Usage::at)
     }
 
     /// Swap and what is free of it, pages; the least that was free where there are several looks of one kind.
@@ -379,6 +429,7 @@ pub fn of_report(report: &Report) -> Option<MemoryUse> {
 mod tests {
     use super::*;
     use crate::doctor::Diagnosis;
+    use crate::doctor::Weight::{Illness, Notice};
     use crate::recordings::looks::Look as _;
 
     fn looks(all: Vec<Told>) -> Looks {
@@ -522,6 +573,32 @@ mod tests {
         let one = looks(vec![Told::Cgroup(files(7))]).signs(None);
         assert_eq!(one.at_limit, Some([("/a".to_owned(), 7.0)].into()));
         assert_eq!(causes(&one), ["killed", "cgroup-limit"]);
+        // When it came there is not known: an illness where it is there now, or its tasks wait.
+        let with = |files: &str| {
+            let texts = ["memory.events:max 7\nmemory.events:oom_kill 0\nmemory.failcnt:7\n", files].concat();
+            let named: String = texts.lines().map(|line| format!("/sys/fs/cgroup/a/{line}\n")).collect();
+            let signs = looks(vec![Told::Cgroup(CgroupFiles::of(&named))]).signs(None);
+            let findings = Diagnosis::of(&signs).findings;
+            findings.iter().map(|it| (it.cause, it.weight)).collect::<Vec<_>>()
+        };
+        assert_eq!(with(""), [("cgroup-limit", Notice)]);
+        assert_eq!(with("memory.current:30000000\nmemory.max:67108864\n"), [("cgroup-limit", Notice)]);
+        assert_eq!(with("memory.current:67108864\nmemory.max:67108864\n"), [("cgroup-limit", Illness)]);
+        assert_eq!(
+            with("memory.usage_in_bytes:67000000\nmemory.limit_in_bytes:67108864\n"),
+            [("cgroup-limit", Illness)]
+        );
+        // Each file may be a text of its own.
+        let waits = looks(
+            [
+                "memory.oom_control:oom_kill_disable 1\n/sys/fs/cgroup/a/memory.oom_control:under_oom 1\n\
+              /sys/fs/cgroup/a/memory.oom_control:oom_kill 0",
+                "memory.failcnt:3",
+            ]
+            .map(|text| Told::Cgroup(CgroupFiles::of(&format!("/sys/fs/cgroup/a/{text}\n"))))
+            .into(),
+        );
+        assert_eq!(causes(&waits.signs(None)), ["killed", "cgroup-limit"]);
         let two = looks(vec![Told::Cgroup(files(7)), Told::Cgroup(files(9))]).signs(None);
         assert_eq!((two.at_limit, two.out_of_memory), (Some([("/a".to_owned(), 2.0)].into()), Some(BTreeMap::new())));
     }
@@ -537,6 +614,42 @@ mod tests {
             (&*zone.name, zone.free, zone.marks, &*zone.blocks),
             ("Normal", 120.0, [10.0, 20.0, 30.0], &[3.0, 2.0, 1.0][..])
         );
+        // A node that is full beside a free one is told of by zones, and by the files of nodes.
+        let of_nodes = |free: [u64; 2]| {
+            let zone = |(node, free): (usize, &u64)| {
+                format!(
+                    "Node {node}, zone   Normal\n  pages free     {free}\n        min      10\n        managed  4000\n"
+                )
+            };
+            let zones: String = free.iter().enumerate().map(zone).collect();
+            let file = |(node, free): (usize, &u64)| {
+                Told::Meminfo(Meminfo::of(&format!(
+                    "Node {node} MemTotal: 16000 kB\nNode {node} MemFree: {} kB\n",
+                    free * 4
+                )))
+            };
+            let files: Vec<Told> = free.iter().enumerate().map(file).collect();
+            [vec![Told::Zoneinfo(Zoneinfo::of(&zones))], files].map(|told| {
+                let signs = looks([vec![vmstat(0), vmstat(1)], told].concat()).signs(Some(60.0));
+                assert_eq!((signs.nodes.len(), signs.usage.as_ref().and_then(Usage::total)), (2, Some(8000.0)));
+                causes(&signs).contains(&"one-node")
+            })
+        };
+        assert_eq!((of_nodes([20, 3000]), of_nodes([20, 30])), ([true; 2], [false; 2]));
+        // Marks of so much are somebody's setting, and an illness where programs are in swap for it.
+        let with = |mark: u64, swap: &str| {
+            let zoneinfo = zoneinfo.replace("high     30", &format!("high {mark}"));
+            let meminfo = Meminfo::of(&format!("MemTotal: 16000 kB\nMemFree: 480 kB\n{swap}"));
+            let signs = looks(vec![Told::Zoneinfo(Zoneinfo::of(&zoneinfo)), Told::Meminfo(meminfo)]).signs(None);
+            let findings = Diagnosis::of(&signs).findings;
+            findings.into_iter().map(|it| (it.cause, it.weight)).collect::<Vec<_>>()
+        };
+        assert_eq!(with(390, ""), []);
+        assert_eq!(with(400, ""), [("marks-too-high", Notice)]);
+        assert_eq!(with(400, "SwapTotal: 8000 kB\nSwapFree: 7800 kB\n"), [("marks-too-high", Illness)]);
+        let zones = looks(vec![Told::Zoneinfo(Zoneinfo::of(&zoneinfo.replace("high     30", "high 1200")))]);
+        let finding = Diagnosis::of(&zones.signs(None)).findings.remove(0);
+        assert!(finding.sentence.contains("kswapd keeps 5 MiB (30 %) of memory free"), "{}", finding.sentence);
         let alone = looks(vec![Told::Buddyinfo(Buddyinfo::of(buddyinfo))]).signs(None);
         assert_eq!(alone.zones.unwrap()[0].free, 11.0);
     }

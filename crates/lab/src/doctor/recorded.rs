@@ -103,6 +103,9 @@ pub fn check_times(
 /// Adds what is known of a moment to signs of a time that lack it.
 fn complement(signs: &mut Signs, moment: Signs) {
     signs.zones = signs.zones.take().or(moment.zones);
+    if signs.nodes.is_empty() {
+        signs.nodes = moment.nodes;
+    }
     signs.usage = signs.usage.take().or(moment.usage);
     signs.swap = signs.swap.or(moment.swap);
     signs.some_waited_percent = signs.some_waited_percent.or(moment.some_waited_percent);

@@ -258,12 +258,13 @@ pub type Brings = fn(&Signs) -> bool;
 
 /// Rules that are asked only of who brings what they ask, a process, a kernel log or what all memory is used for: for want of these nobody is less
 /// healthy.
-pub const OF_SOURCE: [(Brings, Ask); 6] = [
+pub const OF_SOURCE: [(Brings, Ask); 7] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
     (|signs| signs.log.is_some(), kernel_log::stood_still),
     (memory_use::is_known, memory_use::held),
     (memory_use::is_known, memory_use::short),
+    (marks::is_of_a_moment, marks::marks_keep_much),
     (|signs| signs.is_since_start, since_start),
 ];
 fn seconds(signs: &Signs) -> f64 {
@@ -392,15 +393,34 @@ fn direct_reclaim(signs: &Signs) -> Said {
     let rule = format!(
         "at least {STALLS_MIN} direct reclaim a second, or {DIRECT_MIN} % of what is scanned and {RATE_MIN} pages a second; where PSI \
          is known, some task waits at least {WAITED_MIN} % of the time; that kswapd is behind is said where it scans {RATE_MIN} pages a \
-         second itself"
+         second itself, and {KSWAPD_RATE_MIN} or {KSWAPD_SHARE_MIN} % of all"
     );
     Ok(ill("direct-reclaim", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
+/// Share of kswapd in all scanning below which it is not what reclaims, percent, as long as it scans less than [`KSWAPD_RATE_MIN`].
+const KSWAPD_SHARE_MIN: f64 = 5.0;
+
+/// Pages a second that kswapd scans where it is at work, whatever holds it up: a batch of 32 pages in each tenth of a second.
+const KSWAPD_RATE_MIN: f64 = 320.0;
+
+/// Pages that tasks reclaim for each 100 scanned below which kswapd may have given up on a node: the first that are reclaimed end that.
+/// Source: docs/mechanisms/modern.md, 4.12.
+const GIVEN_UP_EFFICIENCY_MAX: f64 = 1.0;
+
+/// Returns whether kswapd does nothing, or next to nothing beside what tasks scan.
+#[must_use]
+pub fn is_kswapd_idle(signs: &Signs) -> bool {
+    let Ok(seconds) = signs.seconds() else { return false };
+    let [kswapd, direct] = [signs.kswapd, signs.direct].map(|scan| scan.scanned.unwrap_or(0.0) / seconds);
+    let of_cpu = signs.kswapd_cpu_s.map_or(0.0, |time| percent(time, seconds));
+    let is_beside = kswapd < KSWAPD_RATE_MIN && percent(kswapd, kswapd + direct) < KSWAPD_SHARE_MIN;
+    (kswapd < RATE_MIN || is_beside) && of_cpu < KSWAPD_CPU_MIN
+}
+
 /// Returns why tasks reclaim themselves. A request for free pages wakes kswapd first; where kswapd is idle, free pages are not lacking.
 fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
-    let of_cpu = signs.kswapd_cpu_s.map_or(0.0, |time| percent(time, seconds(signs)));
-    let is_idle = kswapd_rate < RATE_MIN && of_cpu < KSWAPD_CPU_MIN;
+    let is_idle = is_kswapd_idle(signs);
     let idle = if kswapd_rate == 0.0 { "kswapd scans nothing" } else { "kswapd scans next to nothing" };
     let at_limit = signs.at_limit.iter().flatten().max_by(|a, b| a.1.total_cmp(b.1)).filter(|(_, times)| **times > 0.0);
     match at_limit {
@@ -414,7 +434,14 @@ fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
     let is_by_node = signs.node_reclaims.is_some_and(|times| times > 0.0)
         || signs.settings.get("vm.zone_reclaim_mode").is_some_and(|mode| mode != "0")
         || nodes::uneven(signs).is_some();
+    let Scan { scanned, stolen } = signs.direct;
+    let has_given_up =
+        scanned.zip(stolen).is_some_and(|(scanned, stolen)| percent(stolen, scanned) < GIVEN_UP_EFFICIENCY_MAX);
     match (is_idle, is_by_node) {
+        (true, false) if has_given_up => format!(
+            "{idle}: it has given up after passes that reclaimed nothing, or is not asked, as for a cgroup at its limit or a node that \
+             reclaims itself (vm.zone_reclaim_mode)."
+        ),
         (true, true) => {
             format!("{idle}: tasks reclaim their own node before they take memory of another (vm.zone_reclaim_mode).")
         }

@@ -11,6 +11,9 @@ const GROUP_WAITED_MIN: f64 = 1.0;
 /// reclaim took, and not of a program that starts.
 const BACKED_MIN: f64 = 50.0;
 
+/// Share of a group's limit that is free from which on it is not there now, percent: its reclaim frees a few dozen pages at a time.
+const GROUP_FREE_MIN: f64 = 2.0;
+
 /// So many groups are named.
 const NAMED_MAX: usize = 3;
 
@@ -84,7 +87,9 @@ pub(super) fn group_thrashing(signs: &Signs) -> Said {
     let seconds = signs.seconds()?;
     let mut found: Vec<Thrashing> = match &signs.group {
         Some(name) => thrashing(name, signs, None).into_iter().collect(),
-        None if signs.groups.is_empty() => return Err("counters of cgroups".into()),
+        None if signs.groups.values().all(|group| group.elapsed_s.is_none()) => {
+            return Err("counters of cgroups".into());
+        }
         None => signs.groups.iter().filter_map(|(name, group)| thrashing(name, group, Some(signs))).collect(),
     };
     // A group counts what those below it do: it is theirs.
@@ -164,8 +169,22 @@ pub(super) fn cgroup_limit(signs: &Signs) -> Said {
                 && thrashing(name, group, Some(signs)).is_none()
         })
     };
-    let is_felt = !hit.iter().all(|(name, _)| is_at_ease(name));
-    let ease = if is_felt { "" } else { " It only keeps a cache: its tasks do not wait for memory." };
+    // Of one copy of its files it is not known when that was.
+    let is_past = |name: &str| {
+        own(name).filter(|group| group.elapsed_s.is_none()).is_some_and(|group| {
+            let waits = group.some_waited_percent.is_some_and(|waited| waited >= GROUP_WAITED_MIN);
+            let is_full = group.free_share().is_some_and(|share| share < GROUP_FREE_MIN);
+            !waits && !is_full
+        })
+    };
+    let is_felt = !hit.iter().all(|(name, _)| is_at_ease(name) || is_past(name));
+    let ease = match is_felt {
+        true => "",
+        false if hit.iter().any(|(name, _)| is_past(name)) => {
+            " When that was its files do not tell: a second copy of them some time later does."
+        }
+        false => " It only keeps a cache: its tasks do not wait for memory.",
+    };
     let sentence = format!(
         "Memory is short by a limit: {first}{others} came to what its cgroup may have. Its reclaim is its own, whatever is free \
          outside.{ease}"
@@ -173,7 +192,8 @@ pub(super) fn cgroup_limit(signs: &Signs) -> Said {
     let figures = hit.iter().take(3).map(|(name, times)| figure(&format!("at the limit: {name}"), **times, "times"));
     let rule = format!(
         "`max` of memory.events, or memory.failcnt in version 1, grows; no illness where the group's own PSI is known and below \
-         {GROUP_WAITED_MIN} % of the time, and it does not thrash"
+         {GROUP_WAITED_MIN} % of the time, and it does not thrash, nor where there is one copy of its files and {GROUP_FREE_MIN} % of \
+         its limit are free"
     );
     Ok(Some(Finding {
         weight: if is_felt { Weight::Illness } else { Weight::Notice },

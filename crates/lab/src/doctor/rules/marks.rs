@@ -2,6 +2,8 @@
 
 use super::{FREE_MUCH, RATE_MIN, Said, figure, if_known, ill, mib, percent};
 use crate::doctor::signs::{Signs, need};
+use crate::doctor::{Finding, Usage, Weight};
+use crate::recordings::PAGE_KIB;
 
 /// Share of memory that high marks may take, percent: the kernel's own are below 2 % of a computer with some GiB, and 7 % of one with
 /// 1 GiB where huge pages are on.
@@ -36,19 +38,81 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
         Some(figure("kswapd scans a second", kswapd, "pages")),
         if_known("swapped out a second", swapped, "pages"),
     ];
-    let set = |name: &str| signs.settings.get(name).map(|value| format!("{name} is {value}"));
-    let now: Vec<String> = ["vm.min_free_kbytes", "vm.watermark_scale_factor"].into_iter().filter_map(set).collect();
-    let now = if now.is_empty() { String::new() } else { format!(" ({})", now.join(", ")) };
     let sentence = format!(
         "The marks are too high: {:.0} MiB ({share:.0} %) of memory are free all the time, and kswapd scans {kswapd:.0} pages a second to keep them so. Programs cannot \
-         have them. min_free_kbytes or watermark_scale_factor is set too high{now}.",
-        mib(free)
+         have them. min_free_kbytes or watermark_scale_factor is set too high{}.",
+        mib(free),
+        settings(signs)
     );
     let rule = format!(
         "at least {FREE_MUCH} % of memory is free all the time while kswapd scans {RATE_MIN} pages a second; where marks are known, the \
          high ones are {MARKS_MAX} % of memory"
     );
     Ok(ill("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule))
+}
+
+/// Share of memory in swap from which on programs want what marks keep, percent.
+const IN_SWAP_MIN: f64 = 1.0;
+
+/// The high mark by the min mark, where the distance is not set otherwise. Source: docs/mechanisms/reclaim/memory.md.
+const HIGH_OF_MIN: f64 = 1.5;
+
+/// Pages that the high marks keep at a moment, by zones, or by the setting.
+fn kept(signs: &Signs) -> Option<f64> {
+    let of_zones = signs.zones.iter().flatten().map(|zone| zone.marks[2]).sum::<f64>();
+    let set = || signs.settings.get("vm.min_free_kbytes")?.parse::<f64>().ok();
+    if of_zones > 0.0 { Some(of_zones) } else { set().map(|kib| kib / PAGE_KIB * HIGH_OF_MIN) }
+}
+
+/// Returns whether marks are known, and not what kswapd does for them.
+pub(super) fn is_of_a_moment(signs: &Signs) -> bool {
+    let is_moment = signs.elapsed_s.is_none() || signs.kswapd.scanned.is_none();
+    is_moment && kept(signs).is_some() && signs.usage.as_ref().is_some_and(|usage| usage.total().is_some())
+}
+
+/// Finds marks that keep much of memory free, whatever reclaim does: an illness where something is in swap meanwhile.
+pub(super) fn marks_keep_much(signs: &Signs) -> Said {
+    let kept = need(kept(signs), "marks of zones")?;
+    let usage = signs.usage.as_ref();
+    let total = need(usage.and_then(Usage::total), "size of memory")?;
+    let share = percent(kept, total);
+    // Texts of two computers, or one that is cut, would keep more than all.
+    if !(MARKS_MAX..100.0).contains(&share) {
+        return Ok(None);
+    }
+    let in_swap = signs.swap.map(|[all, free]| all - free).or(signs.swap_used);
+    let is_wanted = in_swap.is_some_and(|pages| percent(pages, total) >= IN_SWAP_MIN);
+    let figures = [
+        Some(figure("high marks", kept, "pages")),
+        Some(figure("of", total, "pages")),
+        Some(figure("share", share, "%")),
+        if_known("free", usage.and_then(|usage| usage.last.free), "pages"),
+        if_known("in swap", in_swap, "pages"),
+    ];
+    let meanwhile = match in_swap.filter(|_| is_wanted) {
+        Some(pages) => format!(" {:.0} MiB are in swap meanwhile.", mib(pages)),
+        None => String::new(),
+    };
+    let sentence = format!(
+        "The marks are too high: kswapd keeps {:.0} MiB ({share:.0} %) of memory free, which programs cannot have.{meanwhile} \
+         min_free_kbytes or watermark_scale_factor is set too high{}.",
+        mib(kept),
+        settings(signs)
+    );
+    let rule = format!(
+        "the high marks are at least {MARKS_MAX} % of memory; an illness where {IN_SWAP_MIN} % of memory is in swap meanwhile"
+    );
+    Ok(Some(Finding {
+        weight: if is_wanted { Weight::Illness } else { Weight::Notice },
+        ..Finding::new("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule)
+    }))
+}
+
+/// Returns the settings behind the marks, where they are known: ` (vm.min_free_kbytes is 157000)`.
+fn settings(signs: &Signs) -> String {
+    let set = |name: &str| signs.settings.get(name).map(|value| format!("{name} is {value}"));
+    let now: Vec<String> = ["vm.min_free_kbytes", "vm.watermark_scale_factor"].into_iter().filter_map(set).collect();
+    if now.is_empty() { String::new() } else { format!(" ({})", now.join(", ")) }
 }
 
 /// The load of kswapd's scanning, s at the least rate.

@@ -1,7 +1,7 @@
 //! Memory of several nodes.
 
 use super::{DIRECT_MIN, FREE_MUCH, ONE_NODE, RATE_MIN, Said, figure, if_known, percent};
-use crate::doctor::signs::{Node, Signs};
+use crate::doctor::signs::{Node, Signs, need};
 use crate::doctor::{Finding, Weight};
 
 /// Share of a node in all scanning from which on it alone is reclaimed, percent.
@@ -33,7 +33,7 @@ pub(super) fn one_node(signs: &Signs) -> Said {
             let sum = |of: fn(&Node) -> Option<f64>| signs.nodes.iter().filter_map(of).sum::<f64>();
             (sum(|node| node.by_kswapd), sum(|node| node.by_tasks))
         }
-        false => (signs.kswapd.scanned.unwrap_or(0.0), signs.direct.scanned.unwrap_or(0.0)),
+        false => (need(signs.kswapd.scanned, "pgscan_kswapd")?, signs.direct.scanned.unwrap_or(0.0)),
     };
     let all = by_kswapd + by_tasks;
     let Some((node, others)) = uneven(signs).filter(|_| all / seconds >= RATE_MIN) else { return Ok(None) };

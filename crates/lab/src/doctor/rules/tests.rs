@@ -645,6 +645,12 @@ fn kswapd_is_blamed_only_where_it_scanned() {
     };
     let blames = |sentence: &str| sentence.contains("does not keep up");
     assert!(blames(&why(|signs| signs.kswapd.scanned = Some(5000.0))));
+    // A trickle beside what tasks scan is not what reclaims; at a batch in each tenth of a second it is at work.
+    assert!(!blames(&why(|signs| (signs.kswapd.scanned, signs.direct.scanned) = (Some(1000.0), Some(1e5)))));
+    assert!(blames(&why(|signs| (signs.kswapd.scanned, signs.direct.scanned) = (Some(3300.0), Some(1e5)))));
+    let given_up = why(|signs| signs.direct.stolen = Some(9.0));
+    assert!(given_up.contains("it has given up") && !given_up.contains("not for want of free pages"), "{given_up}");
+    assert!(why(|signs| signs.direct.stolen = Some(9000.0)).contains("not for want of free pages"));
     let idle = why(|_| ());
     assert!(!blames(&idle) && idle.contains("kswapd scans nothing") && !idle.contains("0.0 times"), "{idle}");
     assert!(idle.contains("1000 pages a second"), "{idle}");
@@ -713,7 +719,9 @@ fn a_group_that_keeps_a_cache_at_its_limit_is_not_ill() {
     };
     assert_eq!((of(waits(0.5)), of(waits(1.0))), (Weight::Notice, Weight::Illness));
     assert_eq!(of(Signs { some_waited_percent: Some(0.0), ..thrashing_group() }), Weight::Illness);
-    assert_eq!(of(Signs::default()), Weight::Illness, "how long it waits is not known");
+    let timed = Signs { elapsed_s: Some(10.0), ..Signs::default() };
+    assert_eq!(of(timed), Weight::Illness, "how long it waits is not known");
+    assert_eq!(of(Signs::default()), Weight::Notice, "when that was is not known");
 }
 
 #[test]

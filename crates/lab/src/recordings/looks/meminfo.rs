@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 pub struct Meminfo {
     /// By name: sizes in KiB, and numbers of huge pages (`HugePages_Total`). Of several nodes the sum.
     pub values: BTreeMap<String, u64>,
-    /// The nodes of which they are; empty where they are of the whole computer.
-    nodes: Vec<String>,
+    /// The nodes of which they are, each with its `MemTotal` and `MemFree`, KiB; empty where they are of the whole computer.
+    pub nodes: BTreeMap<u32, [u64; 2]>,
 }
 
 /// Lines that are in no look but this.
@@ -19,11 +19,12 @@ pub fn begins(line: &str) -> bool {
 }
 
 /// Node, name and value of a line.
-fn parse(line: &str) -> Option<(Option<&str>, &str, u64)> {
+fn parse(line: &str) -> Option<(Option<u32>, &str, u64)> {
     let line = line.trim();
-    let (node, line) = match line.strip_prefix("Node ").and_then(|rest| rest.split_once(' ')) {
-        Some((node, rest)) if node.parse::<u32>().is_ok() => (Some(node), rest.trim_start()),
-        _ => (None, line),
+    let of_node = |(node, rest): (&str, _)| Some((node.parse().ok()?, rest));
+    let (node, line) = match line.strip_prefix("Node ").and_then(|rest| rest.split_once(' ')).and_then(of_node) {
+        Some((node, rest)) => (Some(node), str::trim_start(rest)),
+        None => (None, line),
     };
     let (name, value) = line.split_once(':')?;
     let mut words = value.split_whitespace();
@@ -37,12 +38,18 @@ fn parse(line: &str) -> Option<(Option<&str>, &str, u64)> {
 impl Look for Meminfo {
     fn take(&mut self, line: &str) -> Took {
         let Some((node, name, value)) = parse(line) else { return Took::No };
-        let is_new_node = node.is_some_and(|node| !self.nodes.iter().any(|it| it == node));
-        if name == "MemTotal" && self.values.contains_key(name) && !is_new_node {
+        let is_new_node = node.is_some_and(|node| !self.nodes.contains_key(&node));
+        let is_of_all = self.nodes.is_empty() && !self.values.is_empty();
+        if name == "MemTotal" && self.values.contains_key(name) && !is_new_node || node.is_some() && is_of_all {
             return Took::Next;
         }
-        if is_new_node {
-            self.nodes.extend(node.map(str::to_owned));
+        if let Some(node) = node {
+            let [total, free] = self.nodes.entry(node).or_default();
+            match name {
+                "MemTotal" => *total = value,
+                "MemFree" => *free = value,
+                _ => {}
+            }
         }
         let sum = self.values.entry(name.to_owned()).or_default();
         *sum = if node.is_some() { sum.saturating_add(value) } else { value };
@@ -55,6 +62,23 @@ impl Meminfo {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.values.get(name).copied()
+    }
+
+    /// Adds what another file tells of other nodes.
+    ///
+    /// # Errors
+    /// That file, where either is of the whole computer, or both are of one node: it is another look.
+    pub fn add_nodes(&mut self, others: Self) -> Result<(), Self> {
+        if self.nodes.is_empty() || others.nodes.is_empty() || others.nodes.keys().any(|it| self.nodes.contains_key(it))
+        {
+            return Err(others);
+        }
+        for (name, value) in others.values {
+            let sum = self.values.entry(name).or_default();
+            *sum = sum.saturating_add(value);
+        }
+        self.nodes.extend(others.nodes);
+        Ok(())
     }
 
     /// Swap and what is free of it, KiB; none where either is not told.
@@ -84,6 +108,17 @@ mod tests {
         let text = "Node 0 MemTotal: 100 kB\nNode 0 MemFree: 5 kB\nNode 1 MemTotal: 200 kB\nNode 1 MemFree: 7 kB\n";
         let both = Meminfo::of(text);
         assert_eq!((both.get("MemTotal"), both.get("MemFree")), (Some(300), Some(12)));
+        assert_eq!(both.nodes, [(0, [100, 5]), (1, [200, 7])].into());
+        // A file of each is one look, as their lines in one text are; of the whole computer is another.
+        let [mut first, second] =
+            ["Node 0 MemTotal: 100 kB\nNode 0 MemFree: 5 kB\n", "Node 1 MemTotal: 200 kB\nNode 1 MemFree: 7 kB\n"]
+                .map(Meminfo::of);
+        assert_eq!(first.add_nodes(second.clone()), Ok(()));
+        assert_eq!(first, both);
+        assert_eq!(first.add_nodes(second.clone()), Err(second));
+        let mut all = Meminfo::of("MemTotal: 300 kB\n");
+        assert_eq!(all.add_nodes(both.clone()), Err(both.clone()));
+        assert_eq!(all.take("Node 0 MemTotal: 100 kB"), Took::Next);
         let twice = format!("{text}{text}");
         let lines: Vec<&str> = twice.lines().collect();
         let looks: Vec<Meminfo> = super::super::all(&lines, |line| line, |_| panic!("all are taken"));
