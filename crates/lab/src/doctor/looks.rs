@@ -604,6 +604,14 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_are_pasted_are_known_to_rules() {
+        let sysctls = Sysctls::of("vm.swappiness = 200\nvm.min_free_kbytes=67584\n");
+        let signs = looks(vec![Told::Sysctls(sysctls)]).signs(None);
+        assert_eq!(signs.settings["vm.swappiness"], "200");
+        assert_eq!(signs.settings["vm.min_free_kbytes"], "67584");
+    }
+
+    #[test]
     fn zones_have_marks_and_blocks() {
         let zoneinfo = "Node 0, zone   Normal\n  pages free     120\n        min      10\n        low      20\n        high     30\n        managed  4000\nNode 0, zone  Movable\n  pages free 0\n        managed 0\n";
         let buddyinfo = "Node 0, zone   Normal     3      2      1 \n";

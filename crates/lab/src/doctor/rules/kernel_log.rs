@@ -6,6 +6,7 @@ use crate::doctor::signs::Signs;
 use crate::doctor::want::{Room, Want, Why};
 use crate::doctor::{Figure, Finding, Weight};
 use crate::recordings::kernel_log::gfp::ZoneKind;
+use crate::recordings::kernel_log::killers::{Eviction, Killer};
 use crate::recordings::kernel_log::{Kill, Kind, Limit, Log, Report, ZoneReport};
 use std::collections::BTreeMap;
 
@@ -62,7 +63,69 @@ pub fn kills(log: &Log) -> Told {
         let names = names(&log.kills.iter().collect::<Vec<_>>());
         told.sentences.push(format!("The kernel killed {names} {whose}; the log has no report of why."));
     }
+    let mut killers: Vec<Killer> = log.evictions.iter().map(|it| it.by).collect();
+    killers.sort();
+    killers.dedup();
+    for killer in killers {
+        let all: Vec<&Eviction> = log.evictions.iter().filter(|it| it.by == killer).collect();
+        told.sentences.extend(evicted(killer, &all));
+        told.figures.push(figure(&format!("killed, by {}", name_of(killer)), all.len() as f64, "times"));
+    }
     told
+}
+
+fn name_of(killer: Killer) -> &'static str {
+    match killer {
+        Killer::SystemdOomd => "systemd-oomd",
+        Killer::Earlyoom => "earlyoom",
+        Killer::Kubelet => "kubelet",
+        Killer::OfContainer => "the kernel (as Kubernetes tells)",
+        Killer::OfUnit => "the kernel (as systemd tells)",
+    }
+}
+
+/// Whom a killer of user space killed, why it says it did, and by what setting it decides.
+fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
+    let Some(last) = all.last() else { return Vec::new() };
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    all.iter().for_each(|it| *by_name.entry(&it.whom).or_default() += 1);
+    let whom = match all {
+        [one] if one.whom.is_empty() => "a container".to_owned(),
+        [one] => one.whom.clone(),
+        several => listed(&format!("{} times", several.len()), by_name),
+    };
+    let processes = all.iter().filter_map(|it| it.processes).sum::<u64>();
+    let how_many = match processes {
+        0 => String::new(),
+        1 => ", 1 process".to_owned(),
+        many => format!(", {many} processes"),
+    };
+    let line = if all.len() > 1 { "the last on line" } else { "line" };
+    let place = format!("{line} {}{how_many}", last.line);
+    let why = last.why.as_ref().map_or_else(String::new, |why| format!(" Its reason: {why}."));
+    let (said, how) = match killer {
+        Killer::SystemdOomd => (
+            format!("systemd-oomd, and not the kernel, killed {whom} ({place}).{why}"),
+            "It decides by how long a cgroup waits (PSI), or by memory and swap used, while the kernel may still find memory:              ManagedOOMMemoryPressureLimit= of the unit, and SwapUsedLimit= and DefaultMemoryPressureDurationSec= of oomd.conf;              `oomctl` shows them.",
+        ),
+        Killer::Earlyoom => (
+            format!("earlyoom, and not the kernel, killed {whom} ({place}).{why}"),
+            "It decides by what is available of memory and free of swap, both together (-m and -s), before the kernel finds none.",
+        ),
+        Killer::Kubelet => (
+            format!("kubelet, and not the kernel, evicted {whom} ({place}).{why}"),
+            "It decides by memory.available of the node (--eviction-hard, --eviction-soft), and takes what exceeds its request first: a              request that is true keeps a container.",
+        ),
+        Killer::OfContainer => (
+            format!("The kernel killed {whom} ({place}), as Kubernetes tells it (OOMKilled).{why}"),
+            "A container is killed at its own limit (resources.limits.memory), whatever is free on the node; the kernel log of the node has              the report.",
+        ),
+        Killer::OfUnit => (
+            format!("The kernel killed a process of {whom} ({place}), as systemd tells it.{why}"),
+            "The kernel log (`journalctl -k`) has the report of why.",
+        ),
+    };
+    vec![said, how.to_owned()]
 }
 
 /// Reports by what is said of them: the most frequent first.

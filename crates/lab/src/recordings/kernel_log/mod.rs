@@ -4,14 +4,17 @@
 //! of zones and processes; processes killed; tasks that were blocked, and CPUs that were stuck. Anything else is passed over. A report may
 //! lack lines, begin late or end early: what is not there is none.
 //!
-//! [`mod@line`] takes off what loggers put before a line, [`gfp`] says what a request may take.
+//! [`mod@line`] takes off what loggers put before a line, [`gfp`] says what a request may take, [`killers`] reads lines of killers that are
+//! no part of the kernel, which stand in the same logs.
 //!
 //! Next: [`mod@line`].
 
 pub mod gfp;
+pub mod killers;
 pub mod line;
 
 use gfp::{Gfp, ZoneKind};
+use killers::{Eviction, Killers};
 use line::{Line, lines};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +28,8 @@ pub struct Log {
     pub reports: Vec<Report>,
     /// Processes that were killed for want of memory, of which no report is there.
     pub kills: Vec<Kill>,
+    /// What killers of user space killed.
+    pub evictions: Vec<Eviction>,
     /// Tasks that slept so long that the kernel told of it.
     pub blocked: Vec<Blocked>,
     /// CPUs on which one task ran so long that the kernel told of it.
@@ -38,6 +43,7 @@ impl Log {
     pub fn extend(&mut self, later: Self) {
         self.reports.extend(later.reports);
         self.kills.extend(later.kills);
+        self.evictions.extend(later.evictions);
         self.blocked.extend(later.blocked);
         self.stuck.extend(later.stuck);
         self.release = self.release.take().or(later.release);
@@ -302,7 +308,7 @@ const SIGNS: [&str; 10] = [
 /// Returns whether a line is of a kernel log, and tells of memory.
 #[must_use]
 pub fn tells(line: &str) -> bool {
-    SIGNS.iter().any(|sign| line.contains(sign))
+    SIGNS.iter().chain(&killers::SIGNS).any(|sign| line.contains(sign))
 }
 
 /// Returns whether a line is surely of a log that has begun: one with a time, or one of a report that other texts have too.
@@ -349,6 +355,7 @@ struct Reader {
     /// The trace that is being printed belongs to the last of these, up to a line.
     trace_of: Option<(Trace, usize)>,
     last_zone: Option<(u32, ZoneKind)>,
+    killers: Killers,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -388,6 +395,10 @@ impl Reader {
     fn line(&mut self, line: Line<'_>) {
         let text = line.text;
         if self.begins_report(line) || self.tells_of_stuck(line) || self.tells_of_kill(line) {
+            return;
+        }
+        // Within a report no other line is of one.
+        if self.killers.take(line, &mut self.log.evictions) {
             return;
         }
         if let Some(release) = release_of(text) {

@@ -1,4 +1,5 @@
-//! Output of `sysctl vm`, and lines of `/etc/sysctl.conf`: `vm.swappiness = 60`.
+//! Output of `sysctl vm`, and lines of `/etc/sysctl.conf`: `vm.swappiness = 60`. Also files of `/proc/sys/vm` as `grep`, `head` and `tail`
+//! show them.
 
 use super::{Look, Took};
 use std::collections::BTreeMap;
@@ -8,19 +9,47 @@ use std::collections::BTreeMap;
 pub struct Sysctls {
     /// Values by name: `vm.swappiness`. Those that have several numbers are kept as they are written.
     pub values: BTreeMap<String, String>,
+    /// The name above the line that follows: `==> /proc/sys/vm/swappiness <==`.
+    above: Option<String>,
 }
+
+/// Files of `/proc/sys/vm` that are known without their folder: `grep . *` writes `swappiness:60`.
+const FILES: [&str; 14] = [
+    "dirty_background_bytes",
+    "dirty_background_ratio",
+    "dirty_bytes",
+    "dirty_ratio",
+    "extfrag_threshold",
+    "lowmem_reserve_ratio",
+    "min_free_kbytes",
+    "overcommit_memory",
+    "page-cluster",
+    "swappiness",
+    "vfs_cache_pressure",
+    "watermark_boost_factor",
+    "watermark_scale_factor",
+    "zone_reclaim_mode",
+];
 
 /// Returns whether a line sets or shows a sysctl of `vm`.
 #[must_use]
 pub fn begins(line: &str) -> bool {
-    parse(line).is_some_and(|(name, _)| name.starts_with("vm."))
+    parse(line).is_some_and(|(name, _)| name.starts_with("vm.")) || heading(line).is_some()
+}
+
+/// The name in a line `==> /proc/sys/vm/swappiness <==`.
+fn heading(line: &str) -> Option<String> {
+    let path = line.trim().strip_prefix("==>")?.strip_suffix("<==")?.trim();
+    Some(path.strip_prefix("/proc/sys/")?.replace('/', "."))
 }
 
 /// Name and value of a line, or of `/proc/sys/vm/swappiness:60` as `grep` prints it.
 fn parse(line: &str) -> Option<(String, &str)> {
     let line = line.trim();
+    let in_folder = || line.split_once(':').filter(|(name, _)| FILES.contains(name));
     let (name, value) = match line.strip_prefix("/proc/sys/") {
         Some(rest) => rest.split_once(':').map(|(path, value)| (path.replace('/', "."), value))?,
+        None if in_folder().is_some() => in_folder().map(|(name, value)| (format!("vm.{name}"), value))?,
         None => line.split_once('=').map(|(name, value)| (name.trim().to_owned(), value))?,
     };
     let is_name =
@@ -31,6 +60,14 @@ fn parse(line: &str) -> Option<(String, &str)> {
 
 impl Look for Sysctls {
     fn take(&mut self, line: &str) -> Took {
+        if let Some(name) = heading(line) {
+            self.above = Some(name);
+            return Took::Yes;
+        }
+        if let Some(name) = self.above.take_if(|_| !line.trim().is_empty()) {
+            self.values.insert(name, line.trim().to_owned());
+            return Took::Yes;
+        }
         let Some((name, value)) = parse(line) else { return Took::No };
         // The last one counts, as with `sysctl -p`.
         self.values.insert(name, value.to_owned());
@@ -60,5 +97,13 @@ mod tests {
             [Some(60), Some(67_584), Some(3)]
         );
         assert_eq!((found.values.len(), found.number("vm.lowmem_reserve_ratio")), (4, None));
+    }
+
+    #[test]
+    fn files_of_the_folder_have_their_names_above_or_before_them() {
+        let text = "==> /proc/sys/vm/swappiness <==\n60\n\n==> /proc/sys/vm/min_free_kbytes <==\n67584\nswappiness:10\nstranger:7\n";
+        let found = Sysctls::of(text);
+        assert_eq!(["vm.swappiness", "vm.min_free_kbytes"].map(|it| found.number(it)), [Some(10), Some(67_584)]);
+        assert!(begins("==> /proc/sys/vm/swappiness <==") && begins("swappiness:60") && !begins("stranger:7"));
     }
 }
