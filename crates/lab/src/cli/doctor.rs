@@ -108,7 +108,8 @@ fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
         missing.dedup();
         let lacks = if missing.is_empty() { String::new() } else { format!(": it lacks {}", missing.join(", ")) };
         return Err(End::Usage(format!(
-            "cannot read {}: it has none of the counters that a diagnosis needs{lacks}",
+            "cannot read {}: it has none of the counters that a diagnosis needs{lacks}; settings, slab caches and processes tell something beside \
+             /proc/meminfo or a recording",
             names.join(", ")
         )));
     }

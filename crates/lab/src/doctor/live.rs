@@ -290,10 +290,13 @@ fn disks(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Vec<Disk> {
         let before = before.disks.get(name)?;
         let grown = |of: fn(&DiskStat) -> u64| of(after).saturating_sub(of(before)) as f64;
         let (writes, busy_ms) = (grown(|disk| disk.writes), grown(|disk| disk.time_in_progress));
+        let reads = grown(|disk| disk.reads);
+        let read_wait_ms = (reads > 0.0).then(|| grown(|disk| disk.time_reading) / reads);
         let write_wait_ms = (writes > 0.0).then(|| grown(|disk| disk.time_writing) / writes);
         (busy_ms > 0.0).then(|| Disk {
             name: name.clone(),
             busy_percent: Some((busy_ms / 10.0 / elapsed_s).min(100.0)),
+            read_wait_ms,
             write_wait_ms,
         })
     };

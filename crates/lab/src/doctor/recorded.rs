@@ -33,10 +33,17 @@ pub fn patients(
     let mut looks = Looks::default();
     let (mut files_of_looks, mut left_out_of_looks) = (Vec::new(), Vec::new());
     let are_several = documents.len() > 1;
+    let recordings = || documents.iter().flat_map(Document::recordings);
+    let over_time = recordings().filter(|recording| !recording.samples.is_empty()).count();
+    let mut disks_beside: Vec<Recording> = Vec::new();
     for Document { file, told, left_out } in documents {
         let mut left_out = Some(left_out);
         for (_, told) in told {
             match told {
+                // Disks alone are of the computer of which the one recording tells.
+                Told::Recording(recording) if recording.samples.is_empty() && over_time == 1 => {
+                    disks_beside.push(recording);
+                }
                 Told::Recording(recording) => {
                     let patient = of_recording(&file, recording);
                     patients.push(Patient { left_out: left_out.take().unwrap_or_default(), ..patient });
@@ -48,6 +55,13 @@ pub fn patients(
             let named = |it: String| if are_several { format!("{file}: {it}") } else { it };
             left_out_of_looks.extend(left_out.into_iter().map(named));
             files_of_looks.push(file);
+        }
+    }
+    for Recording { tool, disks, assumed, .. } in disks_beside {
+        if let Some(patient) = patients.first_mut() {
+            patient.signs.disks.extend(disks.iter().map(|(name, figures)| disk(name, figures)));
+            patient.signs.assumed.extend(assumed);
+            patient.name = format!("{tool} and {}", patient.name);
         }
     }
     if looks.is_empty() {
@@ -115,7 +129,7 @@ fn complement(signs: &mut Signs, moment: Signs) {
     signs.slabs = moment.slabs;
     signs.processes = moment.processes;
     signs.log = moment.log;
-    signs.settings = moment.settings;
+    signs.settings.extend(moment.settings);
     signs.assumed.extend(moment.assumed);
     signs.missing.extend(moment.missing);
 }
@@ -406,10 +420,16 @@ const SOURCES: [(&str, &str); 2] = [
 fn disk(name: &str, samples: &[Figures]) -> Disk {
     let mean = |names: &[&str]| {
         let column = names.iter().find(|name| samples.iter().any(|sample| sample.get(name).is_some()))?;
-        let sum: f64 = samples.iter().filter_map(|sample| sample.get(column)).sum();
-        Some(sum / samples.len() as f64)
+        // A sample without a write does not tell how long one takes.
+        let told: Vec<f64> = samples.iter().filter_map(|sample| sample.get(column)).collect();
+        Some(told.iter().sum::<f64>() / told.len() as f64)
     };
-    Disk { name: name.to_owned(), busy_percent: mean(&["%util"]), write_wait_ms: mean(&["w_await", "await"]) }
+    Disk {
+        name: name.to_owned(),
+        busy_percent: mean(&["%util"]),
+        read_wait_ms: mean(&["r_await", "await"]),
+        write_wait_ms: mean(&["w_await", "await"]),
+    }
 }
 
 #[cfg(test)]
@@ -419,6 +439,37 @@ mod tests {
 
     fn patient(file: &str, text: &str, every_s: Option<f64>) -> Result<Patient, Wrong> {
         Ok(patients(vec![formats::read(file, text, every_s)?], every_s, None)?.remove(0))
+    }
+
+    const BUSY: &str = "Device r/s r_await w/s w_await %util\nsda 1 1 1 1 1\n\nDevice r/s r_await w/s w_await %util\nsda 300 9 200 180 99\n";
+
+    #[test]
+    fn disks_alone_are_a_patient_and_beside_a_recording_of_its_computer() {
+        let alone = patient("io.txt", BUSY, None).unwrap();
+        let findings = Diagnosis::of_patient(&alone).findings;
+        assert_eq!(findings.iter().map(|it| it.cause).collect::<Vec<_>>(), ["busy-disk"]);
+        let sentence = &findings[0].sentence;
+        assert!(
+            sentence.starts_with("The disk sda is busy 99 % of the time: a read takes 9 ms, a write takes 180 ms."),
+            "{sentence}"
+        );
+        assert!(sentence.contains("disks do not tell"), "{sentence}");
+        let line = |si: u32| format!(" 1 3 500000 10000 10 100 {si} 3000 9 9 1 1 1 1 1 97 0\n");
+        let vmstat = |si: u32| {
+            let heading = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+            format!("{heading}{}{}{}", line(si), line(si), line(si))
+        };
+        for (si, part) in
+            [(4000, "Memory has a part in it: 1000 pages a second come back from swap."), (0, "do not tell")]
+        {
+            let files = [("io.txt", BUSY.to_owned()), ("v.txt", vmstat(si))];
+            let documents = files.iter().map(|(name, text)| formats::read(name, text, None).unwrap()).collect();
+            let all = patients(documents, None, None).unwrap();
+            let [patient] = &all[..] else { panic!("{all:?}") };
+            assert_eq!(patient.name, "iostat and vmstat, v.txt");
+            let found = Diagnosis::of_patient(patient).findings.into_iter().find(|it| it.cause == "busy-disk").unwrap();
+            assert!(found.sentence.contains(part), "{}", found.sentence);
+        }
     }
 
     fn found(signs: &Signs) -> (Vec<&'static str>, Vec<&'static str>) {

@@ -4,6 +4,8 @@
 //! rule that a finding shows is written with the same constant. Before a rule says why something is so it looks at what would refute it
 //! ([`Rule::unless`]); where that is not known it says so.
 
+mod blocks;
+mod disks;
 mod groups;
 mod marks;
 mod nodes;
@@ -256,9 +258,9 @@ pub const ALL: [Rule; 19] = [
 /// Returns whether a source brings what a rule asks.
 pub type Brings = fn(&Signs) -> bool;
 
-/// Rules that are asked only of who brings what they ask, a process, a kernel log or what all memory is used for: for want of these nobody is less
-/// healthy.
-pub const OF_SOURCE: [(Brings, Ask); 7] = [
+/// Rules that are asked only of who brings what they ask, a process, a kernel log, disks or what all memory is used for: for want of these nobody
+/// is less healthy.
+pub const OF_SOURCE: [(Brings, Ask); 10] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
     (|signs| signs.log.is_some(), kernel_log::stood_still),
@@ -266,7 +268,11 @@ pub const OF_SOURCE: [(Brings, Ask); 7] = [
     (memory_use::is_known, memory_use::short),
     (marks::is_of_a_moment, marks::marks_keep_much),
     (|signs| signs.is_since_start, since_start),
+    (|signs| !signs.disks.is_empty(), disks::busy_disk),
+    (blocks::are_known, blocks::in_pieces),
+    (marks::are_of_a_moment, marks::below_marks),
 ];
+
 fn seconds(signs: &Signs) -> f64 {
     signs.elapsed_s.unwrap_or(0.0)
 }
@@ -714,7 +720,7 @@ fn dirty_throttling(signs: &Signs) -> Said {
     ];
     let by_business = |a: &&Disk, b: &&Disk| a.busy_percent.unwrap_or(0.0).total_cmp(&b.busy_percent.unwrap_or(0.0));
     let busiest = signs.disks.iter().max_by(by_business);
-    let of_disk = busiest.into_iter().flat_map(|Disk { name, busy_percent, write_wait_ms }| {
+    let of_disk = busiest.into_iter().flat_map(|Disk { name, busy_percent, write_wait_ms, .. }| {
         [
             if_known(&format!("{name} busy"), *busy_percent, "% of the time"),
             if_known(&format!("a write to {name}"), *write_wait_ms, "ms"),
@@ -847,7 +853,8 @@ fn killed(signs: &Signs) -> Said {
         }
     }
     let rule = "`oom_kill` grows, or `oom` of a simulated run; of a cgroup `oom`, `oom_kill` or `oom_group_kill` of memory.events grows, \
-                or, in version 1, `under_oom` of memory.oom_control is 1 at the end; the kernel log has a report of the killer";
+                or, in version 1, `under_oom` of memory.oom_control is 1 at the end; the log has a report of the kernel's killer, or a line of \
+                systemd-oomd, earlyoom or kubelet";
     Ok((!sentences.is_empty()).then(|| ill("killed", sentences.join(" "), figures, rule.to_owned())).flatten())
 }
 

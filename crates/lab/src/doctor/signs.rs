@@ -101,7 +101,9 @@ pub struct Disk {
     pub name: String,
     /// Time in which it had something to do, percent.
     pub busy_percent: Option<f64>,
-    /// Mean time of a write, its wait in the queue included, ms.
+    /// Mean time of a read, its wait in the queue included, ms.
+    pub read_wait_ms: Option<f64>,
+    /// Mean time of a write, likewise, ms.
     pub write_wait_ms: Option<f64>,
 }
 
@@ -349,6 +351,7 @@ impl Signs {
             match self.disks.iter_mut().find(|it| it.name == disk.name) {
                 Some(now) => {
                     mean(&mut now.busy_percent, &disk.busy_percent);
+                    mean(&mut now.read_wait_ms, &disk.read_wait_ms);
                     mean(&mut now.write_wait_ms, &disk.write_wait_ms);
                 }
                 None => self.disks.push(disk.clone()),
@@ -520,7 +523,7 @@ mod tests {
             some_waited_percent: Some(40.0),
             swap: Some([90.0, 10.0]),
             at_limit: Some([("/a".to_owned(), 1.0)].into()),
-            disks: vec![Disk { name: "sda".into(), busy_percent: Some(100.0), write_wait_ms: None }],
+            disks: vec![Disk { name: "sda".into(), busy_percent: Some(100.0), ..Disk::default() }],
             assumed: vec!["x".into()],
             ..Signs::default()
         };
@@ -532,7 +535,12 @@ mod tests {
             some_waited_percent: Some(0.0),
             swap: Some([90.0, 20.0]),
             at_limit: Some([("/a".to_owned(), 2.0), ("/b".to_owned(), 3.0)].into()),
-            disks: vec![Disk { name: "sda".into(), busy_percent: Some(0.0), write_wait_ms: Some(2.0) }],
+            disks: vec![Disk {
+                name: "sda".into(),
+                busy_percent: Some(0.0),
+                write_wait_ms: Some(2.0),
+                ..Disk::default()
+            }],
             assumed: vec!["x".into()],
             ..Signs::default()
         };
@@ -546,7 +554,12 @@ mod tests {
             some_waited_percent: Some(10.0),
             swap: Some([90.0, 10.0]),
             at_limit: Some([("/a".to_owned(), 3.0), ("/b".to_owned(), 3.0)].into()),
-            disks: vec![Disk { name: "sda".into(), busy_percent: Some(25.0), write_wait_ms: Some(2.0) }],
+            disks: vec![Disk {
+                name: "sda".into(),
+                busy_percent: Some(25.0),
+                write_wait_ms: Some(2.0),
+                ..Disk::default()
+            }],
             assumed: vec!["x".into()],
             ..Signs::default()
         };

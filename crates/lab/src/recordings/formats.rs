@@ -6,7 +6,7 @@
 
 use super::looks::{self, cgroup_files};
 use super::text::{Block, LeftOut, Line, Text};
-use super::{Figures, Sample, Wrong, atop, collectl, procps, sadf, sar};
+use super::{Figures, Sample, Wrong, atop, collectl, procps, sadf, sar, sysstat, vmstat_disks};
 use std::collections::BTreeMap;
 
 /// A format of text.
@@ -27,6 +27,9 @@ pub struct Format {
 pub const ALL: &[&Format] = &[
     &procps::VMSTAT,
     &procps::SUMS,
+    &vmstat_disks::DISKS,
+    // Its title is that of `sar`.
+    &sysstat::IOSTAT,
     &sar::SAR,
     &sadf::JSON,
     &sadf::LINES,
@@ -34,10 +37,12 @@ pub const ALL: &[&Format] = &[
     &atop::TEXT,
     &atop::PARSABLE,
     &collectl::PLOT,
+    &collectl::TEXT,
     &looks::formats::KERNEL_LOG,
     &looks::formats::MEMINFO,
     &looks::formats::VMSTAT_FILE,
     &looks::formats::ZONEINFO,
+    &looks::formats::PAGETYPEINFO,
     &looks::formats::BUDDYINFO,
     &looks::formats::SLABS,
     &looks::formats::PRESSURE,
@@ -193,15 +198,27 @@ const KNOWN: &[(IsOf, &str)] = &[
         },
         "this is a page for browsers: give the text that it shows",
     ),
-    (|line| line.trim_start().starts_with("<?xml"), "this is XML: `sadf -j FILE -- -A` writes JSON, which is read"),
-    (|line| line.starts_with("diff --git ") || line.starts_with("commit "), "this is of git: it is not read"),
     (
-        |line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.first().is_some_and(|word| word.trim_end_matches(':') == "Device") && line.contains('%')
-        },
-        "this is of `iostat`, which tells nothing of memory: add `vmstat 1` or `sar -B -W 1`",
+        |line| line.trim_start().starts_with("<?xml") || line.contains("<sysstat"),
+        "this is XML, as `sadf -x` writes it: `sadf -j FILE -- -A` writes the same as JSON, which is read",
     ),
+    (
+        |line| line.trim_end().ends_with(" total reads") || line.trim_end().ends_with(" merged reads"),
+        "this is `vmstat -D`, which adds up all disks since the start: `vmstat -d 1 10` tells of each over time, and is read",
+    ),
+    (
+        |line| line.contains("read sectors") && line.contains("requested writes"),
+        "this is `vmstat -p`, which counts requests of a partition and no times: `vmstat -d 1 10` tells of disks, and is read",
+    ),
+    (
+        |line| line.trim_end().ends_with(" forks"),
+        "this is `vmstat -f`, which tells nothing of memory: `vmstat 1` and `vmstat -s` do",
+    ),
+    (
+        |line| line.starts_with("#<") || line.starts_with("#cpu ") || line.starts_with("# CPU"),
+        "this is of `collectl` without its columns of memory: `collectl -sm --verbose` has them",
+    ),
+    (|line| line.starts_with("diff --git ") || line.starts_with("commit "), "this is of git: it is not read"),
     (
         |line| line.contains("usr sys idl wai"),
         "this is of `dstat`, which is not read: `vmstat 1` or `sar -B -W 1` tell the same, and more",
@@ -271,6 +288,38 @@ Linux 5.4.0-100-generic (web1) \t11/26/26 \t_x86_64_\t(4 CPU)
 10:00:02      4300.00   5000.00   9100.00    320.00  12100.00   9100.00   4100.00   2100.00     15.91
 
 Average:      4200.00   5100.00   9050.00    315.00  12050.00   9050.00   4050.00   2050.00     15.65
+";
+
+    const IOSTAT: &str = "\
+Linux 6.1.0 (web1) \t11/26/26 \t_x86_64_\t(4 CPU)
+
+avg-cpu:  %user   %nice %system %iowait  %steal   %idle
+           5.00    0.00    2.00   40.00    0.00   53.00
+
+Device            r/s     rkB/s   r_await     w/s     wkB/s   w_await  aqu-sz  %util
+sda              1.00      4.00      1.00    2.00      8.00      2.00    0.01   1.00
+dm-0             1.00      4.00      1.00    2.00      8.00      2.00    0.01   1.00
+
+Device            r/s     rkB/s   r_await     w/s     wkB/s   w_await  aqu-sz  %util
+sda            100.00    400.00     30.00  200.00    800.00    240.00   60.01  99.50
+dm-0           100.00    400.00     30.00  200.00    800.00    240.00   60.01  99.50
+";
+
+    const DISKS: &str = "\
+disk- ------------reads------------ ------------writes----------- -----IO------
+       total merged sectors      ms  total merged sectors      ms    cur    sec
+sda     1000    200  900000    5000   2000    700  800000    9000      0    500
+sdb        0      0       0       0      0      0       0       0      0      0
+sda     1100    200  900000    8000   2050    700  800000   19000      3    502
+sdb        0      0       0       0      0      0       0       0      0      0
+";
+
+    const COLLECTL: &str = "\
+waiting for 1 second sample...
+#<-----------Memory----------->
+#Free Buff Cach Inac Slab  Map
+   2G 220M   1G   1G 210M   3G
+ 512M 220M   1G   1G 210M   3G
 ";
 
     struct Random(Xoshiro256PlusPlus);
@@ -364,7 +413,8 @@ Average:      4200.00   5100.00   9050.00    315.00  12050.00   9050.00   4050.0
 
     #[test]
     fn what_stands_around_a_recording_changes_nothing_of_it() {
-        for (text, seeds) in [(VMSTAT, 0..400), (SAR, 400..800)] {
+        let others = [(IOSTAT, 800..1000), (DISKS, 1000..1200), (COLLECTL, 1200..1400)];
+        for (text, seeds) in [(VMSTAT, 0..400), (SAR, 400..800)].into_iter().chain(others) {
             let expected = told(text.as_bytes());
             for seed in seeds {
                 let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(seed));
@@ -380,9 +430,9 @@ Average:      4200.00   5100.00   9050.00    315.00  12050.00   9050.00   4050.0
             "^C", "\u{1b}[", "&#", "<", "[", "{", "10:00:01", "|", "\u{0}", "é", "```", "zzz", "PM", "r b swpd", "-1",
             "1e999", "\t", "\r", "\n",
         ];
-        for seed in 0..600 {
+        for seed in 0..1000 {
             let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(seed));
-            let text = if seed % 2 == 0 { VMSTAT } else { SAR };
+            let text = [VMSTAT, SAR, IOSTAT, DISKS, COLLECTL][seed as usize % 5];
             let mut bytes = pasted(text, &mut random);
             for _ in 0..random.below(30) {
                 let (at, word) = (random.below(bytes.len() + 1), random.one(&odd));
@@ -423,7 +473,17 @@ Average:      4200.00   5100.00   9050.00    315.00  12050.00   9050.00   4050.0
                 "f:1: this is a kernel log without a report of memory",
             ),
             ("Nov 26 10:00:00 web1 kernel: usb 1-1: new device\n", "this is a kernel log"),
-            ("Device            r/s     w/s  %util\nsda 1 2 3\n", "of `iostat`"),
+            (
+                "<?xml version=\"1.0\"?>\n<!DOCTYPE sysstat>\n<sysstat>\n",
+                "`sadf -j FILE -- -A` writes the same as JSON",
+            ),
+            ("           26 disks \n            2 partitions \n       524364 total reads\n", "this is `vmstat -D`"),
+            ("sda1          reads   read sectors  writes    requested writes\n 1 2 3 4\n", "this is `vmstat -p`"),
+            ("     12345 forks\n", "this is `vmstat -f`"),
+            (
+                "#<--------CPU--------><----------Disks----------->\n#cpu sys inter  ctxsw KBRead  Reads KBWrit Writes\n   0   0   1 2 0 0 0 0\n",
+                "`collectl -sm --verbose`",
+            ),
             ("<!DOCTYPE html>\n<html>", "a page for browsers"),
             ("", "f: it is empty: expected the JSON"),
             ("[root@web1 ~]# uptime\n", "f: it is empty"),

@@ -17,6 +17,7 @@ pub mod sadf;
 pub mod sar;
 pub mod sysstat;
 pub mod text;
+pub mod vmstat_disks;
 
 use crate::input::{self, why, without_mark};
 use flate2::read::MultiGzDecoder;
@@ -235,11 +236,29 @@ fn unreadable(name: &str, error: &io::Error) -> Wrong {
     Wrong::of(name, format!("cannot be read: {}", why(error)))
 }
 
+/// What files begin with that are packed otherwise than by gzip, by what they are packed, and what unpacks them.
+const PACKED: [(&[u8], &str, &str); 7] = [
+    (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -dc"),
+    (b"BZh", "bzip2", "bzip2 -dc"),
+    (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -dc"),
+    (&[0x5d, 0, 0, 0x80, 0, 0xff], "lzma", "xz -dc --format=lzma"),
+    (b"LZIP", "lzip", "lzip -dc"),
+    (&[0x1f, 0x9d], "compress", "zcat"),
+];
+
+/// The longest of these.
+const MAGIC_BYTES_MAX: u64 = 6;
+
 fn unpacked(name: &str, mut input: impl Read) -> Result<Vec<u8>, Wrong> {
     let told = |error: &io::Error| unreadable(name, error);
     let mut start = Vec::new();
-    input.by_ref().take(2).read_to_end(&mut start).map_err(|error| told(&error))?;
-    let is_packed = start == [0x1f, 0x8b];
+    input.by_ref().take(MAGIC_BYTES_MAX).read_to_end(&mut start).map_err(|error| told(&error))?;
+    let is_packed = start.starts_with(&[0x1f, 0x8b]);
+    if let Some((_, by, unpack)) = PACKED.iter().find(|(magic, ..)| start.starts_with(magic)) {
+        let what = format!("it is packed by {by}: `{unpack} FILE | highwater doctor -` reads it");
+        return Err(Wrong::of(name, what));
+    }
     let whole = io::Cursor::new(start).chain(input);
     let mut bytes = Vec::new();
     let read = if is_packed {
@@ -268,6 +287,14 @@ fn number(word: &str) -> Option<f64> {
     number.ok().filter(|number: &f64| number.is_finite())
 }
 
+/// A figure with its unit behind it, as `--human` and `-h` of sysstat print it under the names of sizes and shares: `1.2G`, `99.5%`.
+fn human(column: &str, word: &str) -> Option<f64> {
+    match column.starts_with('%') {
+        true => number(word.strip_suffix('%')?),
+        false => column.to_ascii_lowercase().contains("kb").then(|| looks::size_kib(word, 1.0))?,
+    }
+}
+
 /// The range of what a tool can have counted or measured: no kernel's counter is negative, or as large as its end.
 const COUNTED: std::ops::Range<f64> = 0.0..18_446_744_073_709_551_616.0;
 
@@ -277,7 +304,7 @@ fn under(heading: &Arc<[String]>, words: &[&str], file: &str, line: usize) -> Re
         let what = format!("expected {} numbers, for {}: found {}", heading.len(), heading.join(" "), words.len());
         return Err(Wrong::at(file, line, what));
     }
-    let one = |(name, word): (&String, &&str)| match number(word) {
+    let one = |(name, word): (&String, &&str)| match number(word).or_else(|| human(name, word)) {
         Some(value) if COUNTED.contains(&value) => Ok(value),
         Some(_) => {
             Err(Wrong::at(file, line, format!("expected a number from 0 to 2^64 in column {name}: found `{word}`")))
@@ -308,5 +335,23 @@ mod tests {
         assert_eq!(read(&plain).unwrap(), "x");
         std::fs::write(&plain, [0x1f, 0x8b, 1]).unwrap();
         assert!(read(&plain).unwrap_err().to_string().contains("cannot be read"));
+    }
+
+    #[test]
+    fn files_that_are_packed_otherwise_are_named_with_what_unpacks_them() {
+        let folder = tempfile::tempdir().unwrap();
+        for (start, command) in [
+            (&[0xfd, b'7', b'z', b'X', b'Z', 0, 0, 4][..], "xz -dc"),
+            (&[0x28, 0xb5, 0x2f, 0xfd, 4, 0], "zstd -dc"),
+            (b"BZh91AY&SY", "bzip2 -dc"),
+            (&[0x04, 0x22, 0x4d, 0x18, 1], "lz4 -dc"),
+        ] {
+            let path = folder.path().join("vmstat.txt");
+            std::fs::write(&path, start).unwrap();
+            let told = read(&path).unwrap_err().to_string();
+            assert!(told.ends_with(&format!("`{command} FILE | highwater doctor -` reads it")), "{told}");
+        }
+        // A short text is none of these.
+        assert_eq!(read_input("s", &b"B"[..]).unwrap(), "B");
     }
 }

@@ -65,7 +65,7 @@ fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
 }
 
 /// The interval that is assumed where nothing tells it: what `vmstat 1` says.
-const EVERY_S: f64 = 1.0;
+pub(super) const EVERY_S: f64 = 1.0;
 
 /// Columns in the order in which all versions print them. Before procps 3.3 there was no `st`, before 4.0.4 no `gu`.
 const COLUMNS: [&str; 18] =
@@ -147,14 +147,17 @@ fn holds(line: &str) -> bool {
 
 /// The options on a command line of `vmstat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Command {
-    every_s: Option<f64>,
+pub(super) struct Command {
+    /// The interval, s.
+    pub(super) every_s: Option<f64>,
     /// KiB of a unit.
     unit_kib: Option<f64>,
+    /// Is the average since the start not printed (`-y`)?
+    omits_average: bool,
 }
 
 impl Command {
-    fn of(line: &str) -> Self {
+    pub(super) fn of(line: &str) -> Self {
         let words = line.split(|c: char| c.is_whitespace() || "`'\"".contains(c)).filter(|word| !word.is_empty());
         let mut words = words.skip_while(|word| !word.ends_with("vmstat")).skip(1);
         let mut this = Self::default();
@@ -162,7 +165,9 @@ impl Command {
             if let Some(unit) = word.strip_prefix("--unit") {
                 this.unit_kib = unit.strip_prefix('=').or_else(|| words.next()).and_then(unit_kib);
             } else if word.starts_with("--") {
+                this.omits_average |= word == "--no-first";
             } else if let Some(options) = word.strip_prefix('-') {
+                this.omits_average |= options.split('S').next().is_some_and(|letters| letters.contains('y'));
                 if let Some((_, unit)) = options.split_once('S') {
                     this.unit_kib =
                         Some(unit).filter(|unit| !unit.is_empty()).or_else(|| words.next()).and_then(unit_kib);
@@ -243,7 +248,7 @@ impl<'w, 't> Row<'w, 't> {
 const MARKS_MAX: usize = 8;
 
 /// The time in a word: `[10:00:01]`, `2026-11-26T10:00:01.123456+00:00`.
-fn time_in(word: &str) -> &str {
+pub(super) fn time_in(word: &str) -> &str {
     let word = word.trim_matches(|c: char| "[]()<>,|;".contains(c)).trim_end_matches(['Z', ':']);
     let time = word.rsplit_once('T').map_or(word, |(_, time)| time);
     time.split(['+', '-']).next().unwrap_or(time)
@@ -327,7 +332,7 @@ impl Reader {
             || since_last > self.spacing.max(1) + 1
             || self.samples.len() < LINES_OF_TERMINAL_MIN;
         if is_new {
-            (self.is_average, self.earlier) = (true, None);
+            (self.is_average, self.earlier) = (!self.command.omits_average, None);
         }
         self.may_be_average = true;
         (self.heading, self.stamp) = (heading, stamp);
@@ -446,7 +451,7 @@ fn finish(reader: Reader, told_every: Option<f64>, block: &Block<'_>) -> Result<
     let Reader { mut samples, command, is_by_number, timed, .. } = reader;
     if samples.is_empty() {
         let first = block.lines.first().map_or(0, |line| line.number.saturating_sub(1));
-        let what = "expected a line of `vmstat 1` after the first, which is the average since the start";
+        let what = "expected a line of `vmstat 1` after the first, which is the average since the start: `vmstat 1 10` prints more";
         return Err(Wrong::at(block.file, first, what));
     }
     let mut assumed = Vec::new();
@@ -513,7 +518,11 @@ fn convert(samples: &mut [Sample], unit: Option<f64>, assumed: &mut Vec<String>)
             ["si", "so"].iter().for_each(|name| sample.values.scale(name, kib));
         }
     }
-    let name = if kib >= 1000.0 { "MiB" } else { "units of 1,000 bytes" };
+    let name = match kib {
+        1024.0.. => "MiB",
+        1.0.. => "units of 1,000,000 bytes",
+        _ => "units of 1,000 bytes",
+    };
     let rates = if are_rates { "sizes and rates of swap" } else { "sizes, but not rates of swap," };
     let why = match unit {
         Some(_) => "as the command in the text says".to_owned(),
@@ -689,9 +698,26 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
             assert_eq!(recording.samples[0].seconds, seconds, "{command}");
             assert_eq!(recording.assumed[0].contains("as the command in the text says"), seconds > 1.0);
         }
-        assert_eq!(Command::of("vmstat -wS m 3"), Command { every_s: Some(3.0), unit_kib: Some(1e6 / 1024.0) });
-        assert_eq!(Command::of("LC_ALL=C vmstat --unit=K -t 3"), Command { every_s: Some(3.0), unit_kib: Some(1.0) });
-        assert_eq!(Command::of("vmstat -SM"), Command { every_s: None, unit_kib: Some(1024.0) });
+        let command = |every_s, unit_kib| Command { every_s, unit_kib, omits_average: false };
+        assert_eq!(Command::of("vmstat -wS m 3"), command(Some(3.0), Some(1e6 / 1024.0)));
+        assert_eq!(Command::of("LC_ALL=C vmstat --unit=K -t 3"), command(Some(3.0), Some(1.0)));
+        assert_eq!(Command::of("vmstat -SM"), command(None, Some(1024.0)));
+    }
+
+    #[test]
+    fn with_y_the_first_line_is_a_sample() {
+        for (command, samples) in [("vmstat 1", 2), ("vmstat -y 1", 3), ("vmstat -wy 1", 3), ("vmstat --no-first 1", 3)]
+        {
+            assert_eq!(recording(&format!("$ {command}\n{PRINTED}")).samples.len(), samples, "{command}");
+        }
+    }
+
+    #[test]
+    fn the_unit_of_a_command_is_named() {
+        for (unit, name) in [("k", "units of 1,000 bytes"), ("m", "units of 1,000,000 bytes"), ("M", "MiB")] {
+            let assumed = recording(&format!("$ vmstat -S {unit} 1\n{PRINTED}")).assumed.join("; ");
+            assert!(assumed.contains(name), "{unit}: {assumed}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Output of `sadf`: JSON (`-j`), lines with semicolons (`-d`), lines of one figure each (`-p`).
+//! Output of `sadf`: JSON (`-j`), as `iostat -o JSON` writes it, too; lines with semicolons (`-d`), lines of one figure each (`-p`).
 //!
 //! Samples have the names of `sar`'s columns, so that who asks needs no other.
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// `sadf -j`.
 pub const JSON: Format = Format {
-    name: "sadf -j",
+    name: "sadf -j, iostat -o JSON",
     how: "JSON whose first key is `sysstat`",
     begins: |lines| {
         let start: String =
@@ -155,8 +155,18 @@ fn read_json(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
     let mut nothing = None;
     for host in &hosts {
         let mut moments = Moments::default();
+        let mut of_iostat: BTreeMap<String, Vec<Figures>> = BTreeMap::new();
         let number = block.lines.first().map_or(1, |line| line.number);
         for one in host["statistics"].as_array().into_iter().flatten() {
+            for disk in one["disk"].as_array().into_iter().flatten() {
+                let columns = ["r/s", "w/s", "tps", "r_await", "w_await"].map(|name| (name, name)).into_iter();
+                let columns = columns.chain([("util", "%util")]);
+                let pairs: Vec<(String, f64)> =
+                    columns.filter_map(|(key, name)| Some((name.to_owned(), disk[key].as_f64()?))).collect();
+                if let Some(name) = disk["disk_device"].as_str().filter(|_| !pairs.is_empty()) {
+                    of_iostat.entry(name.to_owned()).or_default().push(figures(&pairs));
+                }
+            }
             let stamp = &one["timestamp"];
             let word = |key: &str| stamp[key].as_str().unwrap_or_default();
             let Some(seconds) = stamp["interval"].as_f64().filter(|seconds| *seconds > 0.0) else {
@@ -182,9 +192,20 @@ fn read_json(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
                 }
             }
         }
+        // Its first report is the average since the start.
+        of_iostat.values_mut().filter(|all| all.len() > 1).for_each(|all| drop(all.remove(0)));
+        let is_of_iostat = !of_iostat.is_empty();
+        moments.disks.extend(of_iostat);
         let word = |key: &str| host[key].as_str().map(str::to_owned);
         match moments.finish(word("nodename"), word("release"), block) {
-            Ok(all) => told.extend(all),
+            Ok(mut all) => {
+                for told in &mut all {
+                    if let Told::Recording(recording) = told {
+                        recording.tool = if is_of_iostat { "iostat" } else { recording.tool };
+                    }
+                }
+                told.extend(all);
+            }
             Err(why) => nothing = Some(why),
         }
     }
@@ -337,6 +358,25 @@ mod tests {
         }
         let cut = read_text("s", &JSON_PRINTED[..JSON_PRINTED.len() / 2], None).unwrap_err().to_string();
         assert!(cut.starts_with("s:") && cut.contains("expected the whole JSON of `sadf -j`: "), "{cut}");
+    }
+
+    #[test]
+    fn json_of_iostat_tells_of_disks_without_the_average_since_the_start() {
+        let report = |util: f64| {
+            format!(
+                r#"{{"avg-cpu": {{"user": 1.0}}, "disk": [{{"disk_device": "sda", "r/s": 1.0, "w_await": 20.0, "util": {util}}}]}}"#
+            )
+        };
+        let text = format!(
+            "{{\"sysstat\": {{\n\"hosts\": [{{\"nodename\": \"web1\", \"statistics\": [\n{},\n{}\n]}}]}}}}\n",
+            report(1.0),
+            report(99.0)
+        );
+        let (recording, _) = recording(&text);
+        assert_eq!(
+            (recording.tool, recording.disks["sda"].len(), recording.disks["sda"][0]["%util"]),
+            ("iostat", 1, 99.0)
+        );
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn is_heading(words: &[&str]) -> bool {
 }
 
 /// `Linux 6.1.0-18-amd64 (web1) 11/26/26 _x86_64_ (4 CPU)`: the kernel's version and the computer's name.
-fn title_of(words: &[&str]) -> Option<(String, Option<String>)> {
+pub(super) fn title_of(words: &[&str]) -> Option<(String, Option<String>)> {
     match words {
         ["Linux", version, rest @ ..] if version.starts_with(|c: char| c.is_ascii_digit()) => {
             let host = rest.iter().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));

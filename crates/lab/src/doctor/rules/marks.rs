@@ -1,7 +1,7 @@
 //! Marks that keep memory free which programs want.
 
 use super::{FREE_MUCH, RATE_MIN, Said, figure, if_known, ill, mib, percent};
-use crate::doctor::signs::{Signs, need};
+use crate::doctor::signs::{Signs, Zone, need};
 use crate::doctor::{Finding, Usage, Weight};
 use crate::recordings::PAGE_KIB;
 
@@ -22,8 +22,8 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     }
     let total = need(usage.and_then(|usage| usage.total()), "size of memory")?;
     let share = percent(free, total);
-    let high = signs.zones.as_ref().map(|zones| zones.iter().map(|zone| zone.marks[2]).sum::<f64>());
-    let is_high = high.filter(|high| *high > 0.0).is_none_or(|high| percent(high, total) >= MARKS_MAX);
+    let high = kept(signs);
+    let is_high = high.is_none_or(|high| percent(high, total) >= MARKS_MAX);
     // Free memory of another node, or in pieces where whole blocks are wanted, is free for another reason.
     let is_uneven = super::nodes::uneven(signs).is_some();
     let wants_blocks = signs.compactions.is_some_and(|times| times / seconds >= 1.0);
@@ -54,14 +54,10 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
 /// Share of memory in swap from which on programs want what marks keep, percent.
 const IN_SWAP_MIN: f64 = 1.0;
 
-/// The high mark by the min mark, where the distance is not set otherwise. Source: docs/mechanisms/reclaim/memory.md.
-const HIGH_OF_MIN: f64 = 1.5;
-
-/// Pages that the high marks keep at a moment, by zones, or by the setting.
+/// Pages that the high marks keep, by zones, or by the settings.
 fn kept(signs: &Signs) -> Option<f64> {
     let of_zones = signs.zones.iter().flatten().map(|zone| zone.marks[2]).sum::<f64>();
-    let set = || signs.settings.get("vm.min_free_kbytes")?.parse::<f64>().ok();
-    if of_zones > 0.0 { Some(of_zones) } else { set().map(|kib| kib / PAGE_KIB * HIGH_OF_MIN) }
+    if of_zones > 0.0 { Some(of_zones) } else { of_settings(signs, signs.usage.as_ref()?.total()?) }
 }
 
 /// Returns whether marks are known, and not what kswapd does for them.
@@ -113,6 +109,53 @@ fn settings(signs: &Signs) -> String {
     let set = |name: &str| signs.settings.get(name).map(|value| format!("{name} is {value}"));
     let now: Vec<String> = ["vm.min_free_kbytes", "vm.watermark_scale_factor"].into_iter().filter_map(set).collect();
     if now.is_empty() { String::new() } else { format!(" ({})", now.join(", ")) }
+}
+
+/// The high marks together by the sysctls that set them, pages: the min marks, and twice the distance, which is a quarter of those or
+/// `watermark_scale_factor`, whichever is more. None where these are not known. Source: docs/mechanisms/modern.md.
+fn of_settings(signs: &Signs, total: f64) -> Option<f64> {
+    let number = |name: &str| signs.settings.get(name)?.parse::<f64>().ok();
+    let min = number("vm.min_free_kbytes")? / PAGE_KIB;
+    // Its default where only the other is told.
+    let scale = number("vm.watermark_scale_factor").unwrap_or(10.0) / 10_000.0;
+    Some(min + 2.0 * (min / 4.0).max(total * scale))
+}
+
+/// Returns whether marks are known of a moment alone: where scanning is counted, that tells more.
+pub(super) fn are_of_a_moment(signs: &Signs) -> bool {
+    signs.kswapd.scanned.is_none() && signs.zones.iter().flatten().any(|zone| zone.marks[0] > 0.0)
+}
+
+/// Finds zones that are under their marks at a moment.
+pub(super) fn below_marks(signs: &Signs) -> Said {
+    let zones = signs.zones.as_ref().ok_or("marks of zones")?;
+    let under = |mark: usize| -> Vec<&Zone> { zones.iter().filter(|zone| zone.free < zone.marks[mark]).collect() };
+    let (under_min, under_low) = (under(0), under(1));
+    let (found, mark, name, what) = match (under_min.is_empty(), under_low.is_empty()) {
+        (true, true) => return Ok(None),
+        (true, false) => (under_low, 1, "low", "kswapd is awake for it, as it should be"),
+        (false, _) => (under_min, 0, "min", "who wants memory of it has to reclaim it first"),
+    };
+    let first = found[0];
+    let more = match found.len() {
+        1 => String::new(),
+        count => format!(" {} more zones are.", count - 1),
+    };
+    let figures = found.iter().flat_map(|zone| {
+        [
+            figure(&format!("{}: free", zone.name), zone.free, "pages"),
+            figure(&format!("{}: {name}", zone.name), zone.marks[mark], "pages"),
+        ]
+    });
+    let sentence = format!(
+        "At this moment zone {} is under its {name} mark: {:.0} pages are free of {:.0}; {what}.{more}",
+        first.name, first.free, first.marks[mark]
+    );
+    let rule = "a zone has fewer free pages than its low mark at a moment of which nothing else is known; an illness under the min mark";
+    Ok(Some(Finding {
+        weight: if mark == 0 { Weight::Illness } else { Weight::Notice },
+        ..Finding::new("below-marks", sentence, figures.collect(), rule.to_owned())
+    }))
 }
 
 /// The load of kswapd's scanning, s at the least rate.

@@ -447,7 +447,7 @@ fn pages_that_cgroups_reclaimed_count_where_the_kernel_counts_them() {
 fn the_busiest_disk_stands_beside_writers_that_are_held_back() {
     let finding = found(dirty_throttling, |signs| {
         signs.dirty = Some(crate::doctor::signs::Dirty { held_back_percent: 100.0, ..Default::default() });
-        let disk = |name: &str, busy| Disk { name: name.into(), busy_percent: Some(busy), write_wait_ms: None };
+        let disk = |name: &str, busy| Disk { name: name.into(), busy_percent: Some(busy), ..Disk::default() };
         signs.disks = vec![disk("sda", 3.0), disk("sdb", 99.0)];
     });
     let figures = finding.expect("they are").figures;
@@ -592,6 +592,16 @@ fn marks_are_too_high_where_much_is_free_while_kswapd_works() {
         })
     };
     assert!(with_marks(300.0).is_some() && with_marks(3.0).is_none());
+    // Without marks the sysctls decide that set them.
+    let with_settings = |kib: &str, scale: &str| {
+        found(marks_too_high, |signs| {
+            work(signs, 400.0);
+            signs.settings.insert("vm.min_free_kbytes".into(), kib.into());
+            signs.settings.insert("vm.watermark_scale_factor".into(), scale.into());
+        })
+    };
+    assert!(with_settings("800", "10").is_some() && with_settings("40", "10").is_none());
+    assert!(with_settings("40", "1000").is_some());
     let others: [fn(&mut Signs); 4] = [
         |signs| signs.kswapd.scanned = Some(0.0),
         |signs| signs.nodes = vec![node("0", 10.0), node("1", 900.0)],
@@ -763,4 +773,83 @@ fn a_process_waits_for_its_pages_unless_it_grows_by_them() {
     );
     assert_eq!(of(1000.0, 1000.0), None);
     assert_eq!(lacks(process_faults, |signs| signs.process = None), "process");
+}
+
+#[test]
+fn free_memory_in_pieces_is_told_by_the_order_that_is_lacking() {
+    let blocks = |blocks: &[f64]| Zone { name: "Normal".into(), blocks: blocks.into(), ..Zone::default() };
+    let ask = |zones: Vec<Zone>| {
+        let signs = Signs { zones: Some(zones), ..Signs::default() };
+        let said = super::blocks::in_pieces(&signs).unwrap();
+        said.map(|it| (it.weight, it.sentence))
+    };
+    // 196 MiB in blocks of up to 8 pages, but for three of 16.
+    let pieces = || blocks(&[20_000.0, 9000.0, 2000.0, 500.0, 3.0]);
+    let (weight, sentence) = ask(vec![pieces()]).unwrap();
+    assert_eq!(weight, Weight::Illness);
+    assert!(
+        sentence.starts_with(
+            "Memory is in pieces: 196 MiB are free, and next to nothing of it in blocks of 64 KiB or more;"
+        ),
+        "{sentence}"
+    );
+    assert!(sentence.contains("the largest blocks have 64 KiB (order 4), and there are 3 of them."), "{sentence}");
+    // Zone DMA has large blocks, which are for nobody else; another zone has some that are.
+    let dma = Zone { name: "DMA".into(), ..blocks(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 3.0]) };
+    assert_eq!(ask(vec![dma, pieces()]).unwrap().0, Weight::Illness);
+    let dma32 = Zone { name: "DMA32".into(), ..blocks(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 9.0]) };
+    let (weight, sentence) = ask(vec![dma32, pieces()]).unwrap();
+    assert!(weight == Weight::Notice && sentence.contains("are free in zone Normal"), "{sentence}");
+    // Huge pages alone are lacking: worth knowing where much is free.
+    let middling = |count: f64| blocks(&[0.0, 0.0, 0.0, 0.0, 0.0, count]);
+    let (weight, sentence) = ask(vec![middling(3000.0)]).unwrap();
+    assert!(weight == Weight::Notice && sentence.contains("in blocks of 2048 KiB or more"), "{sentence}");
+    assert_eq!(ask(vec![middling(1500.0)]), None);
+    // What is well; what is at its marks; what is too little to speak of.
+    let well = [5000.0, 4000.0, 3000.0, 2000.0, 1000.0, 500.0, 200.0, 100.0, 50.0, 20.0, 10.0];
+    assert_eq!(ask(vec![blocks(&well)]), None);
+    assert_eq!(ask(vec![Zone { marks: [30_000.0, 45_000.0, 60_000.0], ..pieces() }]), None);
+    assert_eq!(ask(vec![blocks(&[9000.0, 10.0])]), None);
+}
+
+#[test]
+fn disks_are_told_where_requests_wait_on_them() {
+    let ask = |busy: Option<f64>, read: Option<f64>, write: Option<f64>, swapped: Option<f64>| {
+        let disk = Disk { name: "sda".into(), busy_percent: busy, read_wait_ms: read, write_wait_ms: write };
+        let signs = Signs { elapsed_s: Some(10.0), disks: vec![disk], swapped_in: swapped, ..Signs::default() };
+        super::disks::busy_disk(&signs).unwrap().map(|it| (it.weight, it.sentence))
+    };
+    let (weight, sentence) = ask(Some(97.0), Some(40.0), None, Some(5000.0)).unwrap();
+    assert_eq!(weight, Weight::Notice);
+    assert!(
+        sentence.contains("busy 97 % of the time: a read takes 40 ms. Memory has a part in it: 500 pages a second"),
+        "{sentence}"
+    );
+    assert!(ask(Some(97.0), None, None, None).is_some() && ask(None, None, Some(40.0), None).is_some());
+    // A disk that serves many at once is not behind; nor is one that is idle.
+    for quiet in [
+        ask(Some(97.0), Some(1.0), Some(2.0), None),
+        ask(Some(50.0), Some(40.0), None, None),
+        ask(None, None, Some(5.0), None),
+    ] {
+        assert_eq!(quiet, None);
+    }
+}
+
+#[test]
+fn zones_under_their_marks_are_told_of_a_moment() {
+    let ask = |free: f64| {
+        let signs = Signs { zones: Some(vec![zone(900.0, &[]), zone(free, &[])]), ..Signs::default() };
+        assert!(super::marks::are_of_a_moment(&signs));
+        super::marks::below_marks(&signs).unwrap().map(|it| (it.weight, it.sentence))
+    };
+    let (weight, sentence) = ask(99.0).unwrap();
+    assert!(
+        weight == Weight::Illness && sentence.contains("under its min mark: 99 pages are free of 100;"),
+        "{sentence}"
+    );
+    assert_eq!(ask(150.0).map(|it| it.0), Some(Weight::Notice));
+    assert_eq!(ask(250.0), None);
+    // Where scanning is counted the rule of kswapd tells of it.
+    assert!(!super::marks::are_of_a_moment(&sound()));
 }

@@ -1,4 +1,4 @@
-//! `/proc/buddyinfo`: free blocks of each zone by order.
+//! `/proc/buddyinfo`: free blocks of each zone by order; and `/proc/pagetypeinfo`, which counts them by what they are kept for.
 
 use super::zoneinfo::heading;
 use super::{Look, Took};
@@ -37,9 +37,83 @@ impl Look for Buddyinfo {
     }
 }
 
+/// `/proc/pagetypeinfo`, as far as it tells of free blocks: those of all types together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pagetypeinfo {
+    /// The sums.
+    pub blocks: Buddyinfo,
+    /// Types of each zone that were added up.
+    met: Vec<(u32, String, String)>,
+    /// Are the lines below those of all blocks by type?
+    is_behind: bool,
+}
+
+/// Returns whether a line is of `/proc/pagetypeinfo`.
+#[must_use]
+pub fn begins_types(line: &str) -> bool {
+    typed(line).is_some()
+        || line.starts_with("Free pages count per migrate type")
+        || line.starts_with("Page block order:")
+        || line.starts_with("Pages per block:")
+}
+
+/// Returns whether a line may be of `/proc/pagetypeinfo` that has begun.
+#[must_use]
+pub fn holds_types(line: &str) -> bool {
+    begins_types(line) || line.starts_with("Number of ") || heading(line).is_some()
+}
+
+/// Node, zone, type and blocks of a line `Node    0, zone   Normal, type    Unmovable     1     0`.
+fn typed(line: &str) -> Option<(u32, &str, &str, Vec<u64>)> {
+    let (before, behind) = line.split_once(", type ")?;
+    let (node, zone, "") = heading(before)? else { return None };
+    let mut words = behind.split_whitespace();
+    let name = words.next()?;
+    // Newer kernels stop to count at 100,000.
+    let numbers: Option<Vec<u64>> = words.map(|word| word.trim_start_matches('>').parse().ok()).collect();
+    numbers.filter(|numbers| (1..=ORDERS_MAX).contains(&numbers.len())).map(|numbers| (node, zone, name, numbers))
+}
+
+impl Look for Pagetypeinfo {
+    fn take(&mut self, line: &str) -> Took {
+        if let Some((node, zone, name, numbers)) = typed(line) {
+            let this = (node, zone.to_owned(), name.to_owned());
+            if self.met.contains(&this) {
+                return Took::Next;
+            }
+            self.met.push(this);
+            let zones = &mut self.blocks.zones;
+            let place =
+                zones.iter().position(|(its, known, _)| (*its, &**known) == (node, zone)).unwrap_or_else(|| {
+                    zones.push((node, zone.to_owned(), Vec::new()));
+                    zones.len() - 1
+                });
+            let sums = &mut zones[place].2;
+            sums.resize(sums.len().max(numbers.len()), 0);
+            sums.iter_mut().zip(numbers).for_each(|(sum, blocks)| *sum = sum.saturating_add(blocks));
+            return Took::Yes;
+        }
+        self.is_behind |= line.starts_with("Number of ");
+        match begins_types(line) || line.starts_with("Number of ") || self.is_behind && heading(line).is_some() {
+            true => Took::Yes,
+            false => Took::No,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_of_all_types_are_added_up_and_the_table_behind_is_none_of_them() {
+        let text = "Page block order: 9\nPages per block:  512\n\nFree pages count per migrate type at order       0      1      2\n\
+            Node    0, zone   Normal, type    Unmovable      5      3      0\nNode    0, zone   Normal, type      Movable >100000     1      2\n\n\
+            Number of blocks type     Unmovable      Movable\nNode 0, zone   Normal            7           90\n";
+        assert!(text.lines().filter(|line| !line.is_empty()).all(holds_types));
+        assert_eq!(Pagetypeinfo::of(text).blocks.zones, [(0, "Normal".into(), vec![100_005, 4, 2])]);
+        assert!(begins_types("Page block order: 9") && !begins_types("Node 0, zone   Normal   7   90"));
+    }
 
     #[test]
     fn blocks_are_read_by_order() {

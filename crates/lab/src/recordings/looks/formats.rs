@@ -1,9 +1,9 @@
 //! The rows that texts of a moment have in the table of formats.
 
 use super::{
-    Buddyinfo, CgroupFiles, Free, Look, Meminfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls, Told, Took,
-    Zoneinfo, all, buddyinfo, cgroup_files, free, meminfo, pressure, processes, slabs, swaps, sysctls, vmstat_file,
-    zoneinfo,
+    Buddyinfo, CgroupFiles, Free, Look, Meminfo, Pagetypeinfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls,
+    Told, Took, Zoneinfo, all, buddyinfo, cgroup_files, free, meminfo, pressure, processes, slabs, swaps, sysctls,
+    vmstat_file, zoneinfo,
 };
 use crate::recordings::Wrong;
 use crate::recordings::formats::{self, Format};
@@ -59,10 +59,19 @@ pub const BUDDYINFO: Format = Format {
     read: |block, left_out| read(block, left_out, Told::Buddyinfo),
 };
 
+/// `/proc/pagetypeinfo`.
+pub const PAGETYPEINFO: Format = Format {
+    name: "/proc/pagetypeinfo",
+    how: "a line `Node 0, zone Normal, type Movable` with numbers of free blocks behind it",
+    begins: |lines| buddyinfo::begins_types(&lines[0].text),
+    holds: buddyinfo::holds_types,
+    read: |block, left_out| read(block, left_out, |look: Pagetypeinfo| Told::Buddyinfo(look.blocks)),
+};
+
 /// `slabtop`, or `/proc/slabinfo`.
 pub const SLABS: Format = Format {
-    name: "slabtop, /proc/slabinfo",
-    how: "a heading `OBJS ACTIVE USE …` or `# name <active_objs> …`",
+    name: "slabtop, vmstat -m, /proc/slabinfo",
+    how: "a heading `OBJS ACTIVE USE …`, `Cache Num Total Size Pages` or `# name <active_objs> …`",
     begins: |lines| slabs::begins(&lines[0].text),
     holds: takes::<Slabs>,
     read: |block, left_out| read(block, left_out, Told::Slabs),

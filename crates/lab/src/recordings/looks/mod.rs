@@ -18,7 +18,7 @@ pub mod sysctls;
 pub mod vmstat_file;
 pub mod zoneinfo;
 
-pub use buddyinfo::Buddyinfo;
+pub use buddyinfo::{Buddyinfo, Pagetypeinfo};
 pub use cgroup_files::CgroupFiles;
 pub use free::Free;
 pub use meminfo::Meminfo;
@@ -41,7 +41,7 @@ pub enum Told {
     Vmstat(VmstatFile),
     /// `/proc/zoneinfo`.
     Zoneinfo(Zoneinfo),
-    /// `/proc/buddyinfo`.
+    /// `/proc/buddyinfo`, or the sums of `/proc/pagetypeinfo`.
     Buddyinfo(Buddyinfo),
     /// `slabtop`, or `/proc/slabinfo`.
     Slabs(Slabs),

@@ -1,4 +1,4 @@
-//! Output of `slabtop`, and `/proc/slabinfo`: the memory of each slab cache.
+//! Output of `slabtop` and `vmstat -m`, and `/proc/slabinfo`: the memory of each slab cache.
 
 use super::{Look, Took, size_kib};
 use crate::recordings::PAGE_KIB;
@@ -16,6 +16,8 @@ pub struct Slabs {
 enum Form {
     Slabtop,
     Slabinfo,
+    /// `vmstat -m`, which has its heading on each screen, and says all again after an interval.
+    Vmstat,
 }
 
 /// Returns whether a line is the first of `slabtop` or `/proc/slabinfo`, or its heading.
@@ -31,6 +33,7 @@ fn form(line: &str) -> Option<Form> {
         ["#", "name" | "objname", "<active_objs>", ..] => Some(Form::Slabinfo),
         ["Active", "/", "Total", "Objects" | "Slabs", ..] => Some(Form::Slabtop),
         ["OBJS", "ACTIVE", "USE", ..] => Some(Form::Slabtop),
+        ["Cache", "Num", "Total", "Size", "Pages"] => Some(Form::Vmstat),
         _ => None,
     }
 }
@@ -39,7 +42,7 @@ impl Look for Slabs {
     fn take(&mut self, line: &str) -> Took {
         if let Some(form) = form(line) {
             // The heading comes once again behind what stands above it.
-            if !self.kib.is_empty() {
+            if !self.kib.is_empty() && form != Form::Vmstat {
                 return Took::Next;
             }
             self.form = Some(form);
@@ -62,6 +65,15 @@ impl Look for Slabs {
                 slabs
                     .zip(pages.parse::<f64>().ok())
                     .map(|(slabs, pages)| ((*name).to_owned(), slabs * pages * PAGE_KIB))
+            }
+            // Cache Num Total Size Pages: the sizes are bytes.
+            (Some(Form::Vmstat), [name, _, total, size, _]) => {
+                let number = |word: &str| word.parse::<f64>().ok();
+                let Some(kib) = number(total).zip(number(size)).map(|(total, size)| total * size / 1024.0) else {
+                    return Took::No;
+                };
+                self.kib.insert((*name).to_owned(), kib);
+                return Took::Yes;
             }
             _ => None,
         };
@@ -91,5 +103,11 @@ mod tests {
         let lines: Vec<&str> = twice.lines().collect();
         let looks: Vec<Slabs> = super::super::all(&lines, |line| line, |line| panic!("{line}"));
         assert_eq!(looks, [found.clone(), found]);
+        let heading = "Cache                       Num  Total   Size  Pages\n";
+        let vmstat = format!(
+            "{heading}dentry 300 382200 192 21\n{heading}bad_node 9 1024 2048 4\n{heading}dentry 300 382200 192 21\n"
+        );
+        let found = Slabs::of(&vmstat);
+        assert_eq!((found.kib["dentry"], found.kib["bad_node"]), (382_200.0 * 192.0 / 1024.0, 2048.0));
     }
 }

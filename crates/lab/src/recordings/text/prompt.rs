@@ -98,7 +98,9 @@ const PROMPT_CHARS_MAX: usize = 80;
 pub fn of(line: &str) -> Option<Prompt> {
     let line = line.trim();
     let told = |what, command: Option<&str>| Some(Prompt { what, command: command.map(str::to_owned) });
-    if line.is_empty() {
+    // The heading of `collectl` begins with a sign of prompts and ends with another.
+    // So would the name above a file of `/proc/sys`, as `tail` writes it.
+    if line.is_empty() || line.starts_with("#<") || line.starts_with("==> /proc/sys/") {
         return None;
     }
     if let Some(rest) = behind_interrupts(line) {
@@ -324,6 +326,8 @@ mod tests {
             "# name            <active_objs> <num_objs> <objsize>",
             "#Date Time [MEM]Tot [MEM]Used",
             "# MEMORY SUMMARY",
+            "#<-----------Memory----------->",
+            "==> /proc/sys/vm/swappiness <==",
             "%Cpu(s):  1.0 us,  0.5 sy",
             "10:00:00        CPU     %user     %nice   %system",
             "Average:     pswpin/s pswpout/s",

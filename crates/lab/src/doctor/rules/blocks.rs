@@ -1,0 +1,107 @@
+//! Free memory that is in pieces.
+
+use super::{Said, figure, ill, mib};
+use crate::doctor::signs::{Signs, Zone};
+use crate::doctor::{Finding, Weight};
+
+/// The smallest order that the kernel does not try hard for: up to order 3 it reclaims and compacts until it has a block, for kernel stacks and
+/// network buffers are such.
+pub const COSTLY_ORDER: usize = 4;
+
+/// The order of a huge page.
+pub const HUGE_ORDER: usize = 9;
+
+/// Free pages below which memory is short rather than in pieces, MiB: the high marks of a computer with some GiB together.
+pub const FREE_MIN_MIB: f64 = 64.0;
+
+/// Free memory below which nobody expects huge pages in it, MiB: 128 of them.
+pub const FREE_FOR_HUGE_MIN_MIB: f64 = 256.0;
+
+/// Share of free pages in blocks of an order below which there are next to none of it, percent: a request or two takes them all.
+pub const BLOCKS_MIN: f64 = 0.1;
+
+/// Zones of the first 16 MiB, which is kept for old devices: what is free there is for nobody else.
+fn is_for_devices(zone: &Zone) -> bool {
+    zone.name == "DMA" || zone.name.starts_with("DMA of ")
+}
+
+/// Returns whether free blocks are known by their order.
+pub(super) fn are_known(signs: &Signs) -> bool {
+    signs.zones.iter().flatten().any(|zone| !zone.blocks.is_empty() && !is_for_devices(zone))
+}
+
+/// Pages in blocks of an order and above.
+fn pages_from(zones: &[&Zone], order: usize) -> f64 {
+    let of_zone = |zone: &&Zone| -> f64 {
+        zone.blocks.iter().enumerate().skip(order).map(|(order, blocks)| blocks * (order as f64).exp2()).sum()
+    };
+    zones.iter().map(of_zone).sum()
+}
+
+/// Returns whether they have next to no block of an order.
+fn lacks(zones: &[&Zone], order: usize) -> bool {
+    pages_from(zones, order) < pages_from(zones, 0) * BLOCKS_MIN / 100.0
+}
+
+/// Finds free memory of which next to nothing is in blocks of several pages.
+pub(super) fn in_pieces(signs: &Signs) -> Said {
+    let known: Vec<&Zone> =
+        signs.zones.iter().flatten().filter(|zone| !zone.blocks.is_empty() && !is_for_devices(zone)).collect();
+    if known.is_empty() {
+        return Err("free blocks by order".into());
+    }
+    let judge = |zones: &[&Zone]| {
+        let free = pages_from(zones, 0);
+        // At the marks memory is short, whatever its blocks are.
+        let is_short = free < zones.iter().map(|zone| zone.marks[2]).sum::<f64>();
+        match mib(free) {
+            free if free < FREE_MIN_MIB || is_short => None,
+            _ if lacks(zones, COSTLY_ORDER) => Some(COSTLY_ORDER),
+            free if free >= FREE_FOR_HUGE_MIN_MIB && lacks(zones, HUGE_ORDER) => Some(HUGE_ORDER),
+            _ => None,
+        }
+    };
+    // All together; else the zone with most of it, from which most requests are served.
+    let largest = || known.iter().max_by(|a, b| pages_from(&[a], 0).total_cmp(&pages_from(&[b], 0))).copied();
+    let (zones, order, is_all) = match (judge(&known), largest()) {
+        (Some(order), _) => (known, order, true),
+        (None, Some(zone)) => match judge(&[zone]) {
+            Some(order) => (vec![zone], order, false),
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let free = pages_from(&zones, 0);
+    let largest =
+        (0..32).rev().find(|order| zones.iter().any(|zone| zone.blocks.get(*order).is_some_and(|count| *count > 0.0)));
+    let largest = largest.unwrap_or(0);
+    let count: f64 = zones.iter().filter_map(|zone| zone.blocks.get(largest)).sum();
+    let place = if is_all { String::new() } else { format!(" in zone {}", zones[0].name) };
+    let largest_is =
+        format!("the largest blocks have {} KiB (order {largest}), and there are {count:.0} of them", 4_u64 << largest);
+    let who = match order {
+        COSTLY_ORDER => {
+            "Who asks for more than 8 pages in one block, a driver or a huge page, waits for compaction, or gets none."
+        }
+        _ => "Smaller blocks are there; a huge page has to be made by compaction first.",
+    };
+    let elsewhere = if is_all { "" } else { " Other zones have such blocks, for requests that may take from these." };
+    let sentence = format!(
+        "Memory is in pieces: {:.0} MiB are free{place}, and next to nothing of it in blocks of {} KiB or more; {largest_is}. {who}{elsewhere}",
+        mib(free),
+        4_u64 << order
+    );
+    let figures = vec![
+        figure("free", free, "pages"),
+        figure("of them in blocks of order 3 and above", pages_from(&zones, 3), "pages"),
+        figure("of order 4 and above", pages_from(&zones, COSTLY_ORDER), "pages"),
+        figure("of order 9 and above", pages_from(&zones, HUGE_ORDER), "pages"),
+    ];
+    let rule = format!(
+        "at least {FREE_MIN_MIB} MiB are free, more than the high marks, and less than {BLOCKS_MIN} % of that in blocks of order {COSTLY_ORDER}; \
+         worth knowing where only order {HUGE_ORDER} is lacking, of {FREE_FOR_HUGE_MIN_MIB} MiB; zone DMA is left out"
+    );
+    let finding = ill("memory-in-pieces", sentence, figures, rule);
+    let is_ill = order == COSTLY_ORDER && is_all;
+    Ok(finding.map(|it| Finding { weight: if is_ill { Weight::Illness } else { Weight::Notice }, ..it }))
+}
