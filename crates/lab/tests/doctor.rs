@@ -542,3 +542,135 @@ fn what_is_pasted_is_read_however_it_is_given() {
     let text = print(&["doctor", &path("before"), &path("after"), "--seconds", "60"]);
     assert!(text.contains(", 60.0 s: ") && text.contains("scans 1500 pages"), "{text}");
 }
+
+/// Texts of a moment, each through the command: what each alone is found to tell.
+#[test]
+fn texts_of_a_moment_are_each_diagnosed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    for (file, text, parts) in [
+        (
+            "meminfo.txt",
+            "$ cat /proc/meminfo\nMemTotal: 8000000 kB\nMemFree: 90000 kB\nMemAvailable: 200000 kB\nBuffers: 9000 kB\nCached: 200000 kB\n\
+             SwapTotal: 0 kB\nSwapFree: 0 kB\nAnonPages: 1900000 kB\nShmem: 5000 kB\nSReclaimable: 60000 kB\nSUnreclaim: 5600000 kB\n",
+            &["! unreclaimable-slab: 70 % of memory", "! memory-short: ", "left out: line 1 (prompt)"][..],
+        ),
+        (
+            "zoneinfo.txt",
+            "Node 0, zone   Normal\n  pages free     5\n        min      100\n        low      200\n        high     300\n        managed  4000\n",
+            &["! below-marks: At this moment zone Normal is under its min mark: 5 pages are free of 100;"],
+        ),
+        (
+            "buddyinfo.txt",
+            "Node 0, zone      DMA      0      0      0      0      0      0      0      0      0      1      3\n\
+             Node 0, zone   Normal  20000   9000   2000    500      3      0      0      0      0      0      0\n",
+            &["! memory-in-pieces: Memory is in pieces: 196 MiB are free"],
+        ),
+        (
+            "pagetypeinfo.txt",
+            "Page block order: 9\nPages per block:  512\n\nFree pages count per migrate type at order       0      1      2      3      4\n\
+             Node    0, zone   Normal, type    Unmovable      20000      9000      2000     500     3\n\
+             Number of blocks type     Unmovable      Movable\nNode 0, zone   Normal            7           90\n",
+            &["! memory-in-pieces: "],
+        ),
+        (
+            "free.txt",
+            "me@h:~$ free -m\n              total        used        free      shared  buff/cache   available\n\
+             Mem:          15885       15500          90           5         295         150\nSwap:          2047        2047           0\n",
+            &["! swap-full: ", "! memory-short: "],
+        ),
+        (
+            "top.txt",
+            "top - 10:00:00 up 1 day,  2 users,  load average: 9.00, 8.01, 0.05\n\
+             KiB Mem : 16266448 total,    90508 free, 15912344 used,   263596 buff/cache\n\
+             KiB Swap:        0 total,        0 free,        0 used.   150000 avail Mem\n\n\
+             \x20 PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM     TIME+ COMMAND\n\
+             \x20 812 mysql     20   0 20.1g  11.5g  12345 S  98.7 74.2  99:59.99 mysqld\n",
+            &["! memory-short: ", "mysqld (11776 MiB)"],
+        ),
+        (
+            "pressure.txt",
+            "# cat /proc/pressure/memory\nsome avg10=9.00 avg60=40.00 avg300=5.00 total=900\nfull avg10=7.00 avg60=30.00 avg300=2.00 total=700\n",
+            &["! all-wait: In 30 % of the time"],
+        ),
+        (
+            "cgroup.txt",
+            "/sys/fs/cgroup/a/memory.events:low 0\n/sys/fs/cgroup/a/memory.events:max 7\n/sys/fs/cgroup/a/memory.events:oom_kill 1\n",
+            &["! killed: In the cgroup /a the kernel killed 1 process", "cgroup-limit: "],
+        ),
+        (
+            "journal.txt",
+            "Dec 18 10:00:56 desk systemd-oomd[840]: Killed /user.slice/a-1.scope due to memory pressure for /user.slice being 51.07% > \
+             50.00% for > 20s with reclaim activity\nDec 18 10:00:57 desk systemd[1]: a-1.scope: systemd-oomd killed 12 process(es) in this unit.\n",
+            &[
+                "! killed: systemd-oomd, and not the kernel, killed /user.slice/a-1.scope (line 1, 12 processes)",
+                "51.07%",
+            ],
+        ),
+        (
+            "iostat.txt",
+            "Linux 6.1.0 (h) \t11/26/26 \t_x86_64_\t(4 CPU)\n\nDevice r/s r_await w_await %util\nsda 9 9 9 9\n\nDevice r/s r_await w_await %util\nsda 9 9 210 99\n",
+            &["iostat, ", "- busy-disk: The disk sda is busy 99 % of the time"],
+        ),
+        (
+            "disks.txt",
+            "$ vmstat -d 1 2\ndisk- ------------reads------------ ------------writes----------- -----IO------\n       total merged sectors      ms  \
+             total merged sectors      ms    cur    sec\nsda 100 0 0 500 100 0 0 900 0 5\nsda 110 0 0 1500 110 0 0 3900 3 6\n",
+            &[
+                "vmstat -d, ",
+                "- busy-disk: The disk sda is busy 100 % of the time: a read takes 100 ms, a write takes 300 ms.",
+            ],
+        ),
+        (
+            "collectl.txt",
+            "waiting for 1 second sample...\n# MEMORY SUMMARY\n#   Total    Used    Free    Buff  Cached    Slab  Mapped    Anon  Commit  \
+             Locked Inact Total  Used  Free   In  Out Fault MajFt   In  Out\n    7847M   7671M 180620K 119208K    198M 326232K   1000M   5055M  \
+             17554M     80K  617M 2047M  203M 1844M  900 1200  1836   310 4000 5000\n",
+            &["collectl, ", "! anonymous-thrashing: "],
+        ),
+    ] {
+        fs::write(path(file), text).expect("a temporary file");
+        let told = print(&["doctor", &path(file)]).split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in parts {
+            assert!(told.contains(part), "{file}: {part}: {told}");
+        }
+    }
+    // Together they are of one computer: what is in one is known to the rules of another.
+    fs::write(path("sysctl.txt"), "me@h:~$ sysctl -a | grep vm\nvm.swappiness = 200\nvm.min_free_kbytes = 67584\n")
+        .expect("a file");
+    let lines = "procs ---memory-- ---swap--\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+    let row = " 1  3 500000 200000 12000 2600000 8000 9000 9 9 1 1 1 1 1 97 0\n";
+    fs::write(path("vmstat.txt"), [lines, row, row, row].concat()).expect("a file");
+    let told =
+        print(&["doctor", &path("vmstat.txt"), &path("sysctl.txt")]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("! swap-beside-cache: ") && told.contains("vm.swappiness is 200: it says"), "{told}");
+    assert!(told.contains("set vm.swappiness (now 200) to 60 or less"), "{told}");
+}
+
+/// A paste with a prompt, a fence and two recordings, by each command that reads texts.
+#[test]
+fn import_and_report_read_the_texts_that_doctor_reads() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let row = " 1  3 500000 10000 12 100 4000 3000 9 9 1 1 1 1 1 97 0\n";
+    let vmstat = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+    let sar = "10:00:00 pgscank/s pgscand/s pgsteal/s pswpin/s\n10:00:10 8000 4000 1000 3.00\n";
+    let paste = format!("```\n[root@web1 ~]# vmstat 2\n{vmstat}{row}{row}{row}```\nand this is sar:\n{sar}");
+    fs::write(path("paste.txt"), &paste).expect("a temporary file");
+    print(&["import", &path("paste.txt"), "--output", &path("paste.json"), "--series", &path("paste.csv")]);
+    for file in ["paste.txt", "paste.json", "paste.csv"] {
+        let told = print(&["doctor", &path(file)]);
+        assert!(told.contains("! anonymous-thrashing: "), "{file}: {told}");
+    }
+    for file in ["paste.txt", "paste.csv"] {
+        let page = print(&["report", &path(file)]);
+        assert!(page.contains("Over time: ") && page.contains("vmstat") && page.contains("pswpin"), "{file}");
+    }
+    // A report in a fence is one as well.
+    let fenced = format!("```json\n{}```\n", fs::read_to_string(path("paste.json")).expect("it was written"));
+    fs::write(path("fenced.txt"), fenced).expect("a temporary file");
+    let table = print(&["report", &path("fenced.txt"), "--format", "text"]);
+    assert!(table.contains("pgscan_kswapd") && table.contains("vmstat-paste.txt"), "{table}");
+    let output = highwater(&["import", &path("paste.txt"), "--test", "x"]);
+    assert_eq!(output.status.code(), Some(2));
+}

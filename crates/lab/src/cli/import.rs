@@ -1,4 +1,4 @@
-//! `highwater import`: logs of MMTests as a report.
+//! `highwater import`: logs of MMTests, and texts of other tools, as a report.
 
 use super::{End, Form, options::parse_word, output};
 use crate::{
@@ -8,14 +8,15 @@ use crate::{
     rows, series,
     shown::warn,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `highwater import`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A directory of MMTests: a folder for each kernel with iter-*/tests-timestamp, or files tests-timestamp-KERNEL
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// A directory of MMTests: a folder for each kernel with iter-*/tests-timestamp, or files tests-timestamp-KERNEL. Or texts of other tools
+    /// as they were pasted, each recording a column (docs/doctor.md lists the formats); `-` is standard input
+    #[arg(required = true, value_name = "DIR|FILE")]
+    paths: Vec<PathBuf>,
     /// The test, where the logs are of several
     #[arg(long, value_name = "NAME")]
     test: Option<String>,
@@ -40,14 +41,13 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let form = Form::open(arguments.format, arguments.output.as_deref())?;
     let over_time = output::open("--series", arguments.series.as_deref())?;
-    let import::Imported { mut table, series: runs, warnings } =
-        import::read(&arguments.folder, arguments.test.as_deref(), &arguments.kernels).map_err(End::Usage)?;
+    let import::Imported { mut table, series: runs, warnings } = imported(arguments).map_err(End::Usage)?;
     warnings.iter().for_each(|warning| warn(warning));
     super::warn_of(rows::keep(&mut table, &arguments.rows).map_err(End::Usage)?);
     if over_time.is_some() && runs.is_empty() {
         return Err(End::Usage(format!(
-            "--series: no log of the monitor `proc-vmstat` below {}: nothing is known over time",
-            arguments.folder.display()
+            "--series: no log of the monitor `proc-vmstat` below {}, and no recording: nothing is known over time",
+            arguments.paths[0].display()
         )));
     }
     // Both files are replaced, or neither: they are of the same logs.
@@ -65,4 +65,22 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         losses.note(file.finish());
     }
     losses.end()
+}
+
+/// Reads a directory of logs, or texts.
+fn imported(arguments: &Arguments) -> Result<import::Imported, String> {
+    let Arguments { paths, test, kernels, .. } = arguments;
+    let is_text = |path: &PathBuf| path.is_file() || path == Path::new("-");
+    match paths.as_slice() {
+        [folder] if !is_text(folder) => import::read(folder, test.as_deref(), kernels),
+        texts => {
+            if let Some(folder) = texts.iter().find(|path| path.is_dir()) {
+                return Err(format!("{}: a directory of MMTests is imported alone", folder.display()));
+            }
+            if test.is_some() || !kernels.is_empty() {
+                return Err("--test and --kernels choose among logs of MMTests: these are texts".into());
+            }
+            import::texts::read(texts)
+        }
+    }
 }

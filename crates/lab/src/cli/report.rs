@@ -1,7 +1,7 @@
 //! `highwater report`: saved reports side by side.
 
 use super::{End, Form, command, options::parse_word, output, saved};
-use crate::doctor::source;
+use crate::doctor::{given, source};
 use crate::recordings::formats;
 use crate::{
     html::{Page, Part, Section, results, tables},
@@ -49,6 +49,11 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let mut found = Vec::new();
     for path in &arguments.files {
         let (name, text) = saved::text(path)?;
+        // A report or a series may be pasted as well.
+        let text = match is_plain(&text) {
+            true => text,
+            false => given::pasted_report(&text).map_or(text, |(_, report)| report),
+        };
         let told = |why: String| End::Usage(format!("{}: {why}", path.display()));
         if series::is_it(&text) {
             let file = path.display().to_string();
@@ -63,11 +68,13 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             let series = |recording| (recording, of_recording::series(recording));
             let runs: Vec<RunSeries> = document
                 .recordings()
+                .filter(|recording| !recording.samples.is_empty())
                 .map(series)
                 .map(|(recording, series)| RunSeries { column: format!("{}, {name}", recording.tool), seed: 1, series })
                 .collect();
             if runs.is_empty() {
-                return Err(End::Usage(format!("{file}: it tells of a moment alone: `highwater doctor` reads it")));
+                let what = "it tells of a moment alone, or of disks alone: `highwater doctor` reads it";
+                return Err(End::Usage(format!("{file}: {what}")));
             }
             found.push((name, Saved::Series(runs)));
         } else {
@@ -106,6 +113,11 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             out.write_all(page(None, &others, &sections, Show { look, ..show }).render().as_bytes())
         }),
     }
+}
+
+/// Returns whether it is a report, a series or stacks without anything around them.
+fn is_plain(text: &str) -> bool {
+    source::is_it(text) || is_stacks(text)
 }
 
 /// Is each of the first lines a path of calls with a time behind it?

@@ -1,12 +1,12 @@
 //! Files that commands saved, read again.
 
 use super::{End, output::why};
-use crate::input;
 use crate::report::{Table, saved};
+use crate::{input, recordings};
 use std::io::Read as _;
 use std::path::Path;
 
-/// The text of a file, with what it is called in reports.
+/// The text of a file of any encoding, unpacked where it is gzip, with what it is called in reports.
 ///
 /// # Errors
 /// When it cannot be read, is too long or no text: wrong usage, with its name.
@@ -18,7 +18,7 @@ pub fn text(path: &Path) -> Result<(String, String), End> {
     if bytes.len() as u64 > saved::BYTES_MAX {
         return Err(told(&format!("it has more than {} MiB", saved::BYTES_MAX >> 20)));
     }
-    let text = String::from_utf8(bytes).map_err(|_| told("it is not text"))?;
+    let text = recordings::read_input(&path.display().to_string(), &*bytes).map_err(|wrong| told(&wrong.what))?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     Ok((name, text))
 }

@@ -125,7 +125,8 @@ impl Given {
 
 /// Returns the report in a text that has words, a prompt or a fence around it, and whether nothing stands before it but those two; none
 /// where there is none.
-fn pasted_report(text: &str) -> Option<(bool, String)> {
+#[must_use]
+pub fn pasted_report(text: &str) -> Option<(bool, String)> {
     let lines: Vec<_> = Text::of(text).lines.into_iter().map(|line| line.text).collect();
     let begins =
         |at: &usize| !lines[*at].trim().is_empty() && source::is_it(&lines[*at..(at + 2).min(lines.len())].join("\n"));

@@ -6,7 +6,6 @@ use super::signs::{Dirty, Disk, FileSystem, Node, Scan, Signs, Zone};
 use super::usage::{MemoryUse, Usage};
 use crate::counters;
 use crate::recordings::Wrong;
-use crate::recordings::text::Text;
 use crate::report::{Table, saved};
 use crate::series::{self, Point, RunSeries, Series};
 use crate::system::difference;
@@ -29,15 +28,6 @@ pub fn is_it(text: &str) -> bool {
     // What `sadf -j` writes is JSON, too.
     let is_of_sysstat = text.chars().take(200).collect::<String>().contains("\"sysstat\"");
     (is_json && !is_of_sysstat) || series::is_it(text)
-}
-
-/// The report or series within a text that was pasted: within a fence, behind a prompt. None where there is none.
-#[must_use]
-pub fn within(text: &str) -> Option<String> {
-    let lines: Vec<_> = Text::of(text).lines.into_iter().map(|line| line.text).collect();
-    let cleaned = lines.join("\n");
-    let cleaned = cleaned.trim_start();
-    is_it(cleaned).then(|| cleaned.to_owned())
 }
 
 /// Everybody whom a text tells of: the columns of a report as JSON, or of a list of reports, the runs of a series as CSV.

@@ -2,12 +2,13 @@
 //!
 //! [`crate::recordings::mmtests`] reads the directories; here what it finds becomes a report: each run a column, each iteration one of
 //! its samples. [`monitors`] makes rows of what monitors wrote, [`benchmarks`] of the benchmarks' own logs; [`mod@write`] is the way back.
-//! Rows are named and computed as those of experiments, so that both stand in one table.
+//! Rows are named and computed as those of experiments, so that both stand in one table. [`texts`] makes columns of texts of other tools.
 //!
 //! Next: [`monitors`].
 
 pub mod benchmarks;
 pub mod monitors;
+pub mod texts;
 pub mod write;
 
 use crate::figure::{Better, Format, Row};

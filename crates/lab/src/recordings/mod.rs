@@ -236,7 +236,7 @@ fn unreadable(name: &str, error: &io::Error) -> Wrong {
     Wrong::of(name, format!("cannot be read: {}", why(error)))
 }
 
-/// What files begin with that are packed otherwise than by gzip, by what they are packed, and what unpacks them.
+/// First bytes of files that are packed otherwise than by gzip, the name of the format, and the command that unpacks it.
 const PACKED: [(&[u8], &str, &str); 7] = [
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
     (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -dc"),

@@ -32,7 +32,7 @@ pub struct Eviction {
     pub processes: Option<u64>,
 }
 
-/// What lines of such killers have, so that a log of them is recognised.
+/// Parts of lines of such killers, by which a log of them is recognised.
 pub(super) const SIGNS: [&str; 9] = [
     " due to memory pressure for ",
     " due to memory used (",
@@ -45,7 +45,7 @@ pub(super) const SIGNS: [&str; 9] = [
     "has been killed by the OOM killer",
 ];
 
-/// What was read of such lines so far.
+/// State of reading such lines.
 #[derive(Default)]
 pub(super) struct Killers {
     /// What `earlyoom` said of memory last.
@@ -57,7 +57,7 @@ pub(super) struct Killers {
 }
 
 impl Killers {
-    /// Does a line tell of somebody who was killed, or why? What is told anew is added to `evictions`.
+    /// Takes a line; returns whether it tells of somebody who was killed, or why. What is told anew is added to `evictions`.
     pub(super) fn take(&mut self, line: Line<'_>, evictions: &mut Vec<Eviction>) -> bool {
         let text = line.text;
         let found = |by, whom: &str, why: Option<&str>| Eviction {
