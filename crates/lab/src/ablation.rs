@@ -55,6 +55,12 @@ pub struct RowAblation {
     pub from: f64,
     /// With the second.
     pub to: f64,
+    /// The least and the most of the first kernel's seeds; none of one seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_range: Option<Range>,
+    /// Those of the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_range: Option<Range>,
     /// The second beside the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
@@ -76,6 +82,12 @@ pub struct Effect {
     pub undone: Option<f64>,
     /// How much of the way is lost by that.
     pub undone_share: Option<f64>,
+    /// The least and the most of the seeds with this difference alone; none of one seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alone_range: Option<Range>,
+    /// Those without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undone_range: Option<Range>,
     /// The first kernel with this difference beside the first without it; none of too few seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_change: Option<Change>,
@@ -88,6 +100,14 @@ pub struct Effect {
     /// The reason for which runs without it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_failed: Option<String>,
+}
+
+/// The least and the most of several seeds.
+pub type Range = [f64; 2];
+
+/// The range of a column; none of one seed.
+fn range(row: &TableRow, column: usize) -> Option<Range> {
+    row.cells[column].value.filter(|value| value.n > 1).map(|value| [value.low, value.high])
 }
 
 /// The effect of a difference, over several seeds.
@@ -132,20 +152,24 @@ impl RowAblation {
         is_gap(self.from, self.to)
     }
 
-    /// Returns whether a difference changes the row. Known verdicts decide; else half a percent of the gap does, or, where
-    /// there is none, by a hundredth of the value.
+    /// Returns whether a difference changes the row. Where verdicts are known, one of them says so. Else it does by half a percent of the
+    /// gap, or, where there is none, by a hundredth of the value, and by more than seeds differ where there are several.
     #[must_use]
     pub fn is_changed_by(&self, effect: &Effect) -> bool {
         let mut known = [effect.alone_change, effect.undone_change].into_iter().flatten().peekable();
         if known.peek().is_some() {
             return known.any(|change| change.verdict.is_told_apart());
         }
-        if self.has_gap() {
-            let shares = [effect.alone_share, effect.undone_share];
-            return shares.into_iter().flatten().any(|share| percent(share).abs() >= 0.5);
-        }
-        let is_other = |value: Option<f64>, than: f64| value.is_some_and(|value| is_gap(than, value));
-        is_other(effect.alone, self.from) || is_other(effect.undone, self.to)
+        let lies_apart = |own: Option<Range>, base: Option<Range>| {
+            own.zip(base).is_none_or(|([low, high], base)| high < base[0] || base[1] < low)
+        };
+        let is_other = |share: Option<f64>, value: Option<f64>, than: f64| match self.has_gap() {
+            true => share.is_some_and(|share| percent(share).abs() >= 0.5),
+            false => value.is_some_and(|value| is_gap(than, value)),
+        };
+        let Effect { alone, alone_share, alone_range, undone, undone_share, undone_range, .. } = effect;
+        is_other(*alone_share, *alone, self.from) && lies_apart(*alone_range, self.from_range)
+            || is_other(*undone_share, *undone, self.to) && lies_apart(*undone_range, self.to_range)
     }
 
     /// Its effects, those that go farthest first.
@@ -204,6 +228,7 @@ impl Ablation {
         let effects = self.switches.iter().map(|Switch { difference, alone, undone }| {
             let [alone_failed, undone_failed] = [alone, undone].map(|column| table.columns[*column].failure());
             let (alone_change, undone_change) = (Change::of(row, FROM, *alone), Change::of(row, *undone, TO));
+            let (alone_range, undone_range) = (range(row, *alone), range(row, *undone));
             let (alone, undone) = (row.median(*alone), row.median(*undone));
             Effect {
                 difference: difference.clone(),
@@ -211,6 +236,8 @@ impl Ablation {
                 alone_share: alone.and_then(|alone| share(alone - from)),
                 undone,
                 undone_share: undone.and_then(|undone| share(to - undone)),
+                alone_range,
+                undone_range,
                 alone_change,
                 undone_change,
                 alone_failed,
@@ -219,7 +246,9 @@ impl Ablation {
         });
         let (name, unit, format) = (row.name.clone(), row.unit.clone(), row.format);
         let change = Change::of(row, FROM, TO);
-        Some(RowAblation { row: name, unit, format, from, to, change, effects: effects.collect() })
+        let (from_range, to_range) = (range(row, FROM), range(row, TO));
+        let effects = effects.collect();
+        Some(RowAblation { row: name, unit, format, from, to, from_range, to_range, change, effects })
     }
 }
 
@@ -262,6 +291,28 @@ mod tests {
         let moving = Effect { alone, ..row.effects[0].clone() };
         assert!(row.is_changed_by(&moving) && !row.is_changed_by(&row.effects[0]));
         assert!(found(102.0).has_gap() && found(102.0).effects.iter().all(|effect| effect.undone_share == Some(1.0)));
+    }
+
+    #[test]
+    fn what_seeds_differ_by_is_no_change() {
+        let ablation = Ablation::new("mm1-mmotm-20130606", "mm1-lessdisrupt-v1").unwrap();
+        let ids: Vec<&str> = ablation.kernels().iter().map(String::as_str).collect();
+        let far = 2 + ablation.switches.len();
+        let values = |n: usize| match n {
+            FROM => [100.0, 120.0],
+            TO => [200.0, 220.0],
+            // Alone it is as far from the first as that is from itself; undone it is farther from the second.
+            2 => [105.0, 121.0],
+            n if n == far => [150.0, 160.0],
+            n if n < far => [100.0, 120.0],
+            _ => [200.0, 220.0],
+        };
+        let runs: Vec<_> = (0..ids.len()).map(|n| values(n).map(|value| vec![ops("Ops", value)]).into()).collect();
+        let row = ablation.of_table(&Table::of_runs(head(&ids, 2), &runs, None)).remove(0);
+        assert_eq!((row.from_range, row.effects[0].alone_range), (Some([100.0, 120.0]), Some([105.0, 121.0])));
+        assert!(row.is_changed_by(&row.effects[0]), "undone it is");
+        let alone = Effect { undone_range: Some([150.0, 220.0]), ..row.effects[0].clone() };
+        assert!(!row.is_changed_by(&alone) && !row.is_changed_by(&row.effects[1]));
     }
 
     #[test]

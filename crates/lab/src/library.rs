@@ -71,11 +71,11 @@ pub(crate) fn read(path: &Path, role: &str) -> Result<String, Error> {
 fn unknown(kind: &str, folder: &str, name: &str) -> String {
     let mut names: Vec<&str> = embedded::names(folder).collect();
     names.sort_unstable();
-    // A version says more than letters that are alike.
+    // A version says more than letters that are alike, but for a slip in what follows it.
     let near = placed::nearest(name, names.iter().copied());
-    let is_version = |near: &str| versions::version(near) == versions::version(name);
+    let is_slip = |near: &str| name.contains('-') && versions::version(near) == versions::version(name);
     if kind == "kernel"
-        && !near.is_some_and(is_version)
+        && !near.is_some_and(is_slip)
         && let Some(hint) = versions::hint(name)
     {
         return format!("no kernel is called `{name}`{hint}");

@@ -292,8 +292,7 @@ impl Plan {
             let of_ground = subjects_of(ground, &request.place, kernels, setups);
             let memory_bytes = page_bytes(of_ground[0].job(&plain, request.seed).memory_pages());
             let missing = grounds::ready(ground, &request.place, memory_bytes).map_err(Failure);
-            let mut jobs = of_ground.iter().map(|subject| subject.job(&plain, request.seed));
-            match missing.and_then(|()| jobs.try_for_each(|job| workload.check(&job))) {
+            match missing.and_then(|()| check_all(&of_ground, &plain, request.seed, workload, grounds)) {
                 Ok(()) => subjects.extend(of_ground),
                 Err(Failure(message)) if grounds.len() == 1 => return Err(Error { place: None, message }),
                 Err(Failure(why)) => left_out.push((ground, why)),
@@ -411,6 +410,24 @@ impl Plan {
         self.runs.iter_mut().for_each(|run| run.title = name(&run.title));
         self
     }
+}
+
+/// Looks at the jobs of all columns of a ground before any runs.
+///
+/// # Errors
+/// The first that is wrong, with the name of its column where others are not.
+fn check_all(
+    subjects: &[Subject<'_>],
+    plain: &Job,
+    seed: u64,
+    workload: &dyn Runnable,
+    grounds: &[Ground],
+) -> Result<(), Failure> {
+    let wrong = subjects.iter().filter_map(|subject| Some((subject, workload.check(&subject.job(plain, seed)).err()?)));
+    let wrong: Vec<_> = wrong.collect();
+    let Some((subject, Failure(why))) = wrong.first() else { return Ok(()) };
+    let why = subject.setup.told(why);
+    Err(Failure(if wrong.len() == subjects.len() { why } else { format!("{}: {why}", column(subject, grounds).id) }))
 }
 
 /// Returns the subjects of the columns of a ground.
@@ -581,7 +598,12 @@ mod tests {
         assert_eq!(setups[1].set["machine.cpu.count"], "4");
         let wrong = Request { set: sets.to_vec(), ..request };
         let error = Plan::new(&wrong, crate::workloads::find).map(drop).unwrap_err().to_string();
-        assert!(error.starts_with("sweeps=3: unknown key `sweeps`"), "{error}");
+        assert!(error.starts_with("--set params.sweeps=3: unknown key `sweeps`"), "{error}");
+        // One of two columns does not fit.
+        let sets = vec![set("params.region_percent", &["150", "900"])];
+        let wrong = Request { experiment: "anon".into(), set: sets, ..Request::default() };
+        let error = Plan::new(&wrong, crate::workloads::find).map(drop).unwrap_err().to_string();
+        assert!(error.contains("+params.region_percent=900: machine `") && error.contains("do not fit"), "{error}");
     }
 
     #[test]

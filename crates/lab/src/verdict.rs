@@ -107,7 +107,7 @@ impl Comparison {
     #[must_use]
     pub fn basis_words(&self) -> String {
         match self.basis {
-            Basis::Pairs(1) | Basis::Sets(1, 1) => "one seed: not told apart from chance".into(),
+            Basis::Pairs(1) | Basis::Sets(1, 1) => "one seed: chance is not known".into(),
             Basis::Sets(n, m) if n == m && !self.is_known() => format!("{n} seeds: a verdict needs {SEEDS_MIN}"),
             Basis::Sets(n, m) if !self.is_known() => format!("{n} and {m} seeds: too few for a verdict"),
             Basis::Pairs(n) => format!("{n} paired seeds"),
@@ -153,8 +153,7 @@ mod tests {
         for n in 1..=3 {
             let found = compared(&SIX[..n], &[900.0, 901.0, 902.0][..n]);
             assert_eq!(found.verdict, Verdict::NotToldApart);
-            let words =
-                ["one seed: not told apart from chance", "2 seeds: a verdict needs 4", "3 seeds: a verdict needs 4"];
+            let words = ["one seed: chance is not known", "2 seeds: a verdict needs 4", "3 seeds: a verdict needs 4"];
             assert_eq!(found.basis_words(), words[n - 1]);
         }
         let far = [900.0, 901.0, 902.0, 903.0];

@@ -43,10 +43,16 @@ pub fn nearest(wanted: Version, multigen: bool) -> &'static str {
     older.or(known.first()).expect("kernel files are built in").1
 }
 
-/// Returns the hint for a name that is a version without a kernel file: the files before and after it. None where it is no version.
+/// The end of a message about an unknown name that is a version: the files of that version, or those before and after it. None where it
+/// is no version.
 #[must_use]
 pub fn hint(name: &str) -> Option<String> {
     let wanted = version(name)?;
+    let of_it = |multigen: bool| released(multigen).into_iter().filter(move |(version, _)| *version == wanted);
+    let of_it: Vec<String> = of_it(false).chain(of_it(true)).map(|(_, name)| format!("`{name}`")).collect();
+    if !of_it.is_empty() {
+        return Some(format!(": did you mean {}?", of_it.join(" or ")));
+    }
     let around = |multigen: bool| {
         let known = released(multigen);
         let older = known.iter().rev().find(|(version, _)| *version <= wanted);
@@ -90,6 +96,7 @@ mod tests {
             Some(": the nearest with generations are `6.1-mglru` and `6.14-mglru`")
         );
         assert_eq!(hint("6.8-classic").as_deref(), Some(": the nearest are `6.1-classic` and `6.18-classic`"));
+        assert_eq!(hint("6.1").as_deref(), Some(": did you mean `6.1-classic` or `6.1-mglru`?"));
         assert_eq!(hint("9.9").as_deref(), Some(": the nearest are `6.18-classic`; with generations `7.2-mglru`"));
         assert_eq!(hint("vanilla"), None);
     }

@@ -11,7 +11,7 @@ pub const ZONE_KINDS: usize = 3;
 pub const ZONE_SUFFIXES: [&str; ZONE_KINDS] = ["dma", "dma32", "normal"];
 
 /// An event, counted for the whole machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumMessage)]
 #[repr(u8)]
 pub enum Event {
     /// `pgpgin`: KiB read from block devices, swap included.
@@ -239,7 +239,7 @@ impl Event {
 }
 
 /// An event, counted by zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumMessage)]
 #[repr(u8)]
 pub enum ZoneEvent {
     /// `pgalloc`: pages allocated.
@@ -399,7 +399,7 @@ impl ZoneEvent {
 }
 
 /// A number of pages that goes up and down, kept by zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumMessage)]
 #[repr(u8)]
 pub enum Gauge {
     /// `nr_free_pages`: free pages, per-CPU lists not counted.
@@ -505,6 +505,17 @@ pub fn zeroes() -> Vmstat {
     names.extend(ZoneEvent::named(1, false).flat_map(|event| (0..ZONE_KINDS).map(move |kind| event.name_in(kind))));
     names.extend(Gauge::ALL.iter().map(|gauge| gauge.name().to_owned()));
     names.into_iter().map(|name| (name, 0)).collect()
+}
+
+/// Every counter and gauge by its name, with a sentence about what it counts.
+pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
+    fn about(name: &'static str, of: &impl strum::EnumMessage) -> (&'static str, &'static str) {
+        let text = of.get_documentation().unwrap_or_default();
+        (name, text.split_once("`: ").map_or(text, |(_, about)| about))
+    }
+    let events = Event::ALL.into_iter().map(|it| about(it.name(), &it));
+    let of_zones = ZoneEvent::ALL.into_iter().map(|it| about(it.name(), &it));
+    events.chain(of_zones).chain(Gauge::ALL.into_iter().map(|it| about(it.name(), &it)))
 }
 
 /// The counters of one engine that are not kept by zone.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{End, compare, options::ExperimentOptions, output, with_command};
 use crate::{
-    ablation::{Ablation, Change, Effect, RowAblation, percent},
+    ablation::{Ablation, Change, Effect, Range, RowAblation, percent},
     bars::Bars,
     difference::Difference,
     grounds,
@@ -184,6 +184,9 @@ fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
         _ => Cell::from(show(value)),
     };
     let interval = |change: &Change| format!("[{}, {}]", row.format.show(change.low), row.format.show(change.high));
+    let range = |ends: Option<Range>| {
+        ends.map_or_else(String::new, |[low, high]| format!("[{}, {}]", row.format.show(low), row.format.show(high)))
+    };
     let worth = |change: Option<Change>| {
         change.map_or_else(Cell::default, |it| {
             let word = if it.verdict.is_told_apart() { format!("{} ", it.verdict.word()) } else { String::new() };
@@ -202,17 +205,26 @@ fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
         if effect.alone_change.is_some() || effect.undone_change.is_some() {
             let label = Cell::new("  change", Tone::Faint);
             lines.push(vec![label, worth(effect.alone_change), Cell::default(), worth(effect.undone_change)]);
+        } else if effect.alone_range.is_some() || effect.undone_range.is_some() {
+            let [alone, undone] = [effect.alone_range, effect.undone_range].map(|it| Cell::new(range(it), Tone::Faint));
+            lines.push(vec![Cell::new("  range", Tone::Faint), alone, Cell::default(), undone]);
         }
         lines
     };
     let effects = row.farthest_first();
     let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", row.unit) };
-    let [old, new] = [row.from, row.to].map(|value| show(Some(value)));
+    // Where a verdict is known, its interval says more.
+    let spread = |ends: Option<Range>| match row.change {
+        None if ends.is_some() => format!(" {}", range(ends)),
+        _ => String::new(),
+    };
+    let [old, new] = [(row.from, row.from_range), (row.to, row.to_range)]
+        .map(|(value, ends)| format!("{}{unit}{}", show(Some(value)), spread(ends)));
     let gap = if row.has_gap() { "" } else { "; less than 1 % apart, so there is no gap to explain" };
     let apart = row.change.as_ref().map_or_else(String::new, |it| {
         format!("; {} by {} ({} interval)", it.verdict.word(), interval(it), statistics::percent(it.coverage))
     });
-    let title = format!("{}: {old}{unit} with {from}, {new}{unit} with {to}{apart}{gap}", row.row);
+    let title = format!("{}: {old} with {from}, {new} with {to}{apart}{gap}", row.row);
     let head = |words: &[&str]| words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect::<Vec<_>>();
     let figures = Grid {
         keys: 5,
@@ -254,6 +266,8 @@ mod tests {
             alone_share: Some(alone / 10.0),
             undone: Some(undone),
             undone_share: Some(1.0 - undone / 10.0),
+            alone_range: None,
+            undone_range: None,
             alone_change: None,
             undone_change: None,
             alone_failed: None,
@@ -265,6 +279,8 @@ mod tests {
             format: Format::Decimals(0),
             from: 0.0,
             to: 10.0,
+            from_range: None,
+            to_range: None,
             change: None,
             effects: vec![effect("lru.x", 0.0, 10.0), effect("lru.y", 2.0, 1.0)],
         };

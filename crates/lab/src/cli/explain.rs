@@ -6,7 +6,7 @@ mod stall;
 
 use std::path::Path;
 
-use engine::kernel::{Kernel, Origin, ROOT, Setting};
+use engine::kernel::{Kernel, Origin, ROOT, Setting, choice};
 use placed::{Entry, Node, Value, nearest, one_of};
 
 use super::{End, TextOptions};
@@ -20,6 +20,7 @@ use crate::{
         Look,
         grid::{Cell, Grid, Tone, hanging, prose},
     },
+    versions,
     words::counted,
     workloads,
 };
@@ -74,12 +75,21 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
         (false, true) => return show_experiment(name, output),
         (false, false) => {}
     }
-    if let Some(found) = key::explain(plain)? {
+    // A section of kernel files is all of its keys, whatever else has a key of that name.
+    let is_section = choice::all().any(|choice| choice.section == plain);
+    if let Some(found) = key::explain(plain)?.filter(|_| !is_section) {
         return output.write(|look| found.text(look), || found.page());
     }
-    let matching = key::matching(plain);
-    if plain.chars().count() >= MATCHED_FROM && !matching.is_empty() {
-        return output.write(|look| list(plain, &matching, look), || list_page(plain, &matching));
+    let is_version = || !embedded::names("kernels").any(|name| name.starts_with(plain));
+    if let Some(hint) = versions::hint(plain).filter(|_| is_version()) {
+        return Err(End::Usage(format!("no kernel is called `{plain}`{hint}")));
+    }
+    // The thread of a node: `kswapd0`.
+    let word = plain.trim_end_matches(|c: char| c.is_ascii_digit());
+    let found = [plain, word].map(|word| (word, key::matching(word)));
+    let is_meant = |(word, matching): &(&str, Vec<_>)| word.chars().count() >= MATCHED_FROM && !matching.is_empty();
+    if let Some((word, matching)) = found.iter().find(|it| is_meant(it)) {
+        return output.write(|look| list(word, matching, look), || list_page(word, matching));
     }
     let known: Vec<&str> = ["kernels", "machines", "experiments"].into_iter().flat_map(embedded::names).collect();
     let hint = match (nearest(plain, known.iter().copied()), key::nearest(plain)) {
@@ -99,7 +109,9 @@ type Matching = [(&'static str, Vec<(String, String)>)];
 /// Lists everything with a word in its name.
 fn list(word: &str, matching: &Matching, look: Look) -> String {
     let all: usize = matching.iter().map(|(_, lines)| lines.len()).sum();
-    let mut text = format!("`{word}` is no name of its own; {} with it:\n", counted(all, "name"));
+    let is =
+        if choice::all().any(|it| it.section == word) { "a section of kernel files" } else { "no name of its own" };
+    let mut text = format!("`{word}` is {is}; {} with it:\n", counted(all, "name"));
     for (kind, lines) in matching {
         text += &format!("\n{kind}\n");
         for (name, about) in lines {

@@ -1,6 +1,7 @@
 //! CPU time and memory that runs take of this computer, as far as measurements tell: for `--dry-run`.
 
-use super::Plan;
+use super::{Plan, Run};
+use crate::job::Job;
 use std::fmt::Write as _;
 
 /// Memory of a run beside its pages, MiB: 14 to 17 were measured, of `anon`, `randread`, `scan` and `thp` at scale 1/64.
@@ -22,8 +23,8 @@ pub fn in_words<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> String {
         let experiment = &plan.experiment;
         match experiment.cpu_s {
             Some(all) => {
-                let each = f64::from(all) / experiment.kernels.len() as f64;
-                cpu_s += each * simulated.len() as f64 * plan.scale.as_f64();
+                let each = f64::from(all) / experiment.kernels.len() as f64 * plan.scale.as_f64();
+                cpu_s += simulated.iter().map(|run| each * longer(plan, run)).sum::<f64>();
             }
             None => is_known &= simulated.is_empty(),
         }
@@ -48,6 +49,13 @@ pub fn in_words<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> String {
     text
 }
 
+/// How many times as long a run lasts as with the experiment's own parameters; 1 where they do not say how long it lasts.
+fn longer(plan: &Plan, run: &Run) -> f64 {
+    let own = Job { params: plan.experiment.params.clone(), ..(*run.job).clone() };
+    let times = [&*run.job, &own].map(|job| plan.workload.time_s(job).filter(|time| *time > 0));
+    times[0].zip(times[1]).map_or(1.0, |(time, usual)| time as f64 / usual as f64)
+}
+
 /// A time as people say it.
 fn seconds(seconds: f64) -> String {
     match seconds {
@@ -60,7 +68,10 @@ fn seconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{plan::Request, workloads};
+    use crate::{
+        plan::{Request, Set},
+        workloads,
+    };
 
     #[test]
     fn time_grows_with_runs_and_scale_and_memory_with_the_machine() {
@@ -82,6 +93,17 @@ mod tests {
             let line = text.lines().nth(1).unwrap_or_default();
             line.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{text}"))
         };
+        let set = |values: &[&str]| Request {
+            experiment: "parallelio".into(),
+            seed: 1,
+            runs: 1,
+            set: vec![Set { key: "params.steps".into(), values: values.iter().map(|it| (*it).to_owned()).collect() }],
+            ..Request::default()
+        };
+        let plan = |values| Plan::new(&set(values), workloads::find).unwrap();
+        let (usual, long) = (plan(&["3"]), plan(&["18"]));
+        assert_eq!(longer(&usual, &usual.runs[0]), 1.0);
+        assert!((3.5..4.5).contains(&longer(&long, &long.runs[0])), "20 rounds in place of 5");
         // A machine of 8 GiB, and one of 512 MiB.
         let (large, small) = (least_mib("parallelio"), least_mib("randread"));
         assert!((8..=16).contains(&((large - MEMORY_MIB) / (small - MEMORY_MIB))), "{large} and {small} MiB");

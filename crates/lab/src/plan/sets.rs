@@ -63,12 +63,37 @@ impl Setup {
             words.iter().flat_map(|word| set.values.iter().map(move |value| with(word, value))).collect()
         });
         let setup = |(machine_word, experiment_word, set): (String, String, BTreeMap<String, String>)| {
-            let machine = Arc::new(library::machine(&machine_word)?);
-            let params = library::experiment(&experiment_word)?.params;
-            Ok(Self { machine, machine_word, params, experiment_word, set })
+            let machine = library::machine(&machine_word).map_err(|error| of_set(error, OF_MACHINE, &set))?;
+            let params = library::experiment(&experiment_word).map_err(|error| of_set(error, OF_PARAMS, &set))?.params;
+            Ok(Self { machine: Arc::new(machine), machine_word, params, experiment_word, set })
         };
         words.into_iter().map(setup).collect()
     }
+
+    /// Says of a parameter that was refused how it was given.
+    pub fn told(&self, why: &str) -> String {
+        let given = self.set.iter().find_map(|(key, value)| {
+            let rest = why.strip_prefix(&format!("{}={value}: ", key.strip_prefix(OF_PARAMS)?))?;
+            Some(format!("--set {key}={value}: {rest}"))
+        });
+        given.unwrap_or_else(|| why.to_owned())
+    }
+}
+
+/// Says of an error in a changed file what was changed: a file that comes with the program has none of its own. What a value itself is
+/// refused for needs no place.
+fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
+    let given: Vec<String> = set
+        .iter()
+        .filter(|(key, _)| key.starts_with(prefix))
+        .map(|(key, value)| format!("--set {key}={value}"))
+        .collect();
+    if given.is_empty() {
+        return error;
+    }
+    let is_of_value = error.place.as_ref().is_none_or(|place| place.line == 0);
+    let why = if is_of_value { error.message } else { error.to_string() };
+    Error { place: None, message: format!("{}: {why}", given.join(" ")) }
 }
 
 /// Each kernel with each of the values.

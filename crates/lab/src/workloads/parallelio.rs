@@ -63,7 +63,8 @@ pub struct Params {
     pub operation_ns: Sourced<u64>,
     /// Time of storing one item while the server is filled, ns at full scale.
     pub populate_ns: Sourced<u64>,
-    /// Increments between the smallest and the largest write; 0 leaves only the size 0. Default 3.
+    /// Writes beside that of nothing: the first of a tenth of memory, each of the others a further equal part of the way from there to
+    /// four fifths, which none reaches. 0 leaves only the size 0. Default 3.
     #[serde(default = "steps")]
     pub steps: u64,
     /// Seconds from when most of memory is in use until the write starts. Default 5.
@@ -171,6 +172,13 @@ impl Workload for Parallelio {
                 "too small for parallelio: {memory_pages} pages of memory and {swap_pages} of swap, where the server \
                  takes {} and {used_pages} are in use before",
                 sizes.region_pages
+            ));
+        }
+        let apart = |pair: &[u64]| pair[0] >> 20 < pair[1] >> 20;
+        if !sizes.writes(params.steps).windows(2).all(apart) {
+            return Err(format!(
+                "`steps` is {}: sizes of writes are less than 1 MiB apart, and rows are named after their MiB",
+                params.steps
             ));
         }
         if sizes.items < 1000 {

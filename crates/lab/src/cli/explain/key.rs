@@ -1,14 +1,18 @@
 //! Explanations of keys: the meaning, the values, and who has which.
 
-use engine::kernel::{
-    ROOT,
-    choice::{self, Choice, Condition},
-    meant_key,
+use engine::{
+    kernel::{
+        ROOT,
+        choice::{self, Choice, Condition},
+        meant_key,
+    },
+    stat::vmstat,
 };
 use placed::Error;
 
 use super::origin;
 use crate::{
+    counters,
     difference::plain,
     embedded,
     html::{Page, Part, Section, results},
@@ -158,6 +162,9 @@ pub fn explain(key: &str) -> Result<Option<Known>, Error> {
     if let Some(named) = known_names::find(key).filter(|_| key.contains(['.', '/']) || last_parts(key).is_empty()) {
         return of_name(key, named).map(Some);
     }
+    if let Some(found) = of_counter(key) {
+        return Ok(Some(found));
+    }
     let found = match &last_parts(key)[..] {
         [only] => explain(only)?,
         [] => meant_key(key).and_then(|key| Choice::find(&key)).map(of_kernels).transpose()?,
@@ -183,6 +190,17 @@ fn of_name(asked: &str, named: &known_names::Known) -> Result<Known, Error> {
     let first = named.keys.first().map(|key| explain(key)).transpose()?.flatten().unwrap_or_default();
     let also = named.keys.iter().skip(1).map(|key| (key.clone(), meaning(key))).collect();
     Ok(Known { asked: Some(asked.to_owned()), says: Some(named.says.clone()), also, ..first })
+}
+
+/// A counter of `/proc/vmstat` that simulations keep, with or without the zone at its end.
+fn of_counter(name: &str) -> Option<Known> {
+    let (counter, about) =
+        vmstat::described().find(|(known, _)| *known == name || counters::zone_of(name, known).is_some())?;
+    let of_zone = counters::zone_of(name, counter).map_or_else(String::new, |zone| format!(" In zone `{zone}` alone."));
+    let says = format!(
+        "A counter of /proc/vmstat: {about}{of_zone} `--series FILE` writes it by time, `--format json` in the whole."
+    );
+    Some(Known { asked: Some(name.to_owned()), says: Some(says), ..Known::default() })
 }
 
 /// Returns the meaning of a key, in a sentence or two.
@@ -227,6 +245,7 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
         ("keys of kernels", keys.collect()),
         ("keys of machines", machine_keys.collect()),
         ("parameters", params.collect::<Vec<_>>()),
+        ("counters", vmstat::described().map(|(name, about)| (name.to_owned(), about.to_owned())).collect()),
         ("names of Linux", names.collect()),
     ];
     let with = |is_meant: &dyn Fn(&(String, String)) -> bool| {
@@ -234,8 +253,16 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
             all.iter().map(|(kind, lines)| (*kind, lines.iter().filter(|line| is_meant(line)).cloned().collect()));
         kinds.filter(|(_, lines): &(_, Vec<_>)| !lines.is_empty()).collect::<Vec<_>>()
     };
-    let by_name = with(&|(name, _)| name.to_lowercase().contains(&word));
-    if by_name.is_empty() { with(&|(_, about)| about.to_lowercase().contains(&word)) } else { by_name }
+    // `oom` is in `oom_killer`, and only by chance in `room_percent`.
+    let begins = |name: &str| {
+        let name = name.to_lowercase();
+        let at_begin = |at: usize| !name[..at].ends_with(char::is_alphanumeric);
+        name.match_indices(&word).any(|(at, _)| at_begin(at))
+    };
+    let within = |name: &str| name.to_lowercase().contains(&word);
+    let ways: [&dyn Fn(&(String, String)) -> bool; 3] =
+        [&|(name, _)| begins(name), &|(name, _)| within(name), &|(_, about)| within(about)];
+    ways.into_iter().map(with).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
 /// The line about an embedded file.
