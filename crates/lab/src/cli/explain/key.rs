@@ -197,9 +197,7 @@ fn of_counter(name: &str) -> Option<Known> {
     let (counter, about) =
         vmstat::described().find(|(known, _)| *known == name || counters::zone_of(name, known).is_some())?;
     let of_zone = counters::zone_of(name, counter).map_or_else(String::new, |zone| format!(" In zone `{zone}` alone."));
-    let says = format!(
-        "A counter of /proc/vmstat: {about}{of_zone} `--series FILE` writes it by time, `--format json` in the whole."
-    );
+    let says = format!("A counter of /proc/vmstat: {about}{of_zone} `--series FILE` writes it over time.");
     Some(Known { asked: Some(name.to_owned()), says: Some(says), ..Known::default() })
 }
 
