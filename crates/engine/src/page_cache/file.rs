@@ -8,9 +8,6 @@ use machine::{DeviceId, IoError, LockClass, Machine};
 /// No block yet: the device's first block belongs to the file system itself.
 const NO_BLOCK: u64 = 0;
 
-/// No file has such a page: its end would be beyond the largest page number.
-pub(crate) const NO_PAGE: u32 = u32::MAX;
-
 /// How the pages of a file find their blocks.
 #[derive(Debug)]
 enum Placement {
@@ -50,8 +47,6 @@ pub struct File<M: Machine> {
     pub(crate) written_wait: M::WaitQueue,
     /// How many syncs wait there.
     pub(crate) syncs_waiting: AtomicU32,
-    /// The page that a sync waits for until nobody changes it, or [`NO_PAGE`]. Only who has the file's turn to write it says so.
-    pub(crate) awaited_page: AtomicU32,
     /// How many more of its pages are written from copies, unless one is changed meanwhile
     /// (`writeback.stable_pages = "copy-when-changed"`).
     pub(crate) copies_left: AtomicU32,
@@ -131,7 +126,6 @@ impl<M: Machine> File<M> {
             is_being_written: AtomicBool::new(false),
             written_wait: machine.wait_queue(),
             syncs_waiting: AtomicU32::new(0),
-            awaited_page: AtomicU32::new(NO_PAGE),
             mapper_count: AtomicU32::new(0),
             copies_left: AtomicU32::new(0),
             handles: AtomicU32::new(0),

@@ -4,18 +4,29 @@
 //! takes both in one step and no lock. The page lock is another matter: it guards whose page it is and its I/O.
 //! *Order*: the latch first, then the page lock. Reclaim and the flusher never wait for a latch; a sync does, for pages that
 //! must not change while they are written.
+//! *Turns*: whoever changes a page again and again has the latch back before a waiter has woken up, each time. So a waiter that
+//! has waited for [`PATIENCE`] says that it is next, and those who want the page for writing let it go first. Readers do not: one
+//! may have the page already, and the next would wait for it.
 
 use super::file_index::Miss;
 use super::{FileIndex, PageCache};
 use crate::memory::{Flags, Frame};
-use machine::{FrameNumber, Machine, Step, WaitReason, Waiting};
+use machine::atomic::Ordering::SeqCst;
+use machine::{FrameNumber, Machine, Nanos, Step, WaitReason, Waiting};
+
+/// How long a waiter has waited when it says that it is next. Less would be a switch of threads for each change of a page that
+/// several want; who waits for a disk beside waits as long.
+const PATIENCE: Nanos = Nanos::from_millis(1);
+
+/// Nobody is next at a queue: no frame has this number.
+pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<M: Machine> PageCache<M> {
     /// Takes the latch of a page, exclusive or shared, waiting for it. The caller holds a reference and no page
     /// lock. *May sleep.*
     pub fn latch(&self, frame: FrameNumber, exclusive: bool) {
         loop {
-            self.latch_counted(frame, exclusive);
+            self.latch_counted(frame, exclusive, PATIENCE);
             if !exclusive || !self.frames[frame].is(Flags::HAZARD) || self.is_let_go(frame) {
                 return;
             }
@@ -24,20 +35,65 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// The same, whatever readers have hazard pointers.
-    fn latch_counted(&self, frame: FrameNumber, exclusive: bool) {
-        while !self.frames[frame].try_latch(exclusive) {
+    /// Takes the shared latch of a page as the next of all who wait for it. *May sleep.*
+    pub(crate) fn latch_next(&self, frame: FrameNumber) {
+        self.latch_counted(frame, false, Nanos(0));
+    }
+
+    /// The same as [`PageCache::latch`], whatever readers have hazard pointers, for who waits so long before it says that it is
+    /// next.
+    fn latch_counted(&self, frame: FrameNumber, exclusive: bool, patience: Nanos) {
+        if exclusive {
+            self.let_next_go_first(frame);
+        }
+        if !self.frames[frame].try_latch(exclusive) {
+            self.wait_for_latch(frame, exclusive, patience);
+        }
+    }
+
+    #[cold]
+    fn wait_for_latch(&self, frame: FrameNumber, exclusive: bool, patience: Nanos) {
+        let (next, began) = (self.next_at_queue(frame), self.machine.now());
+        let mut is_next = false;
+        loop {
+            if self.frames[frame].try_latch(exclusive) {
+                break;
+            }
+            // Another of the queue's pages may be waited for; then this one's turn comes later.
+            if !is_next && self.machine.now().since(began) >= patience {
+                is_next = next.compare_exchange(NOBODY, frame.0, SeqCst, SeqCst).is_ok();
+            }
             let queue = self.page_queue(frame);
             let ticket = self.machine.ticket(queue);
             self.frames[frame].note_latch_wait();
             if self.frames[frame].try_latch(exclusive) {
-                return;
+                break;
             }
             let waiting = Waiting::begin(&self.machine, WaitReason::PageLatch);
             self.machine.sleep(queue, ticket, None);
             drop(waiting);
             // A killed task does not sleep: at least it lets others go first.
             self.machine.relax();
+            if exclusive && !is_next {
+                self.let_next_go_first(frame);
+            }
+        }
+        if is_next {
+            next.store(NOBODY, SeqCst);
+            self.machine.wake(self.page_queue(frame));
+        }
+    }
+
+    /// Waits until a waiter that is next has had the latch. The caller wants it for writing. *May sleep.*
+    fn let_next_go_first(&self, frame: FrameNumber) {
+        let next = self.next_at_queue(frame);
+        while next.load(SeqCst) == frame.0 && !self.machine.is_killed() {
+            let queue = self.page_queue(frame);
+            let ticket = self.machine.ticket(queue);
+            if next.load(SeqCst) == frame.0 {
+                let _waiting = Waiting::begin(&self.machine, WaitReason::PageLatch);
+                self.machine.sleep(queue, ticket, None);
+            }
         }
     }
 

@@ -36,7 +36,7 @@ use crate::memory::{Flags, Owner};
 use crate::slab::{EmptySlab, Slab};
 use crate::stat::Gauge;
 use arrayvec::ArrayVec;
-use machine::atomic::{AtomicBool, Ordering::Release};
+use machine::atomic::{AtomicBool, AtomicU32, Ordering::Release};
 use machine::{DeviceId, FrameNumber, Func, Lock, LockClass, Machine, Step};
 use page_lock::PAGE_QUEUES;
 use std::ops::Deref;
@@ -53,6 +53,8 @@ pub struct PageCache<M: Machine> {
     pub choices: Choices,
     files: M::Lock<Table<File<M>>>,
     page_queues: Vec<M::WaitQueue>,
+    /// By queue: of which page a waiter has the latch next.
+    next_at_queues: Vec<AtomicU32>,
     /// Pages whose last reference a lookup dropped; see [`PageCache::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
     /// Is there any? Looked at without the lock.
@@ -77,6 +79,7 @@ impl<M: Machine> PageCache<M> {
             choices,
             files: machine.lock(LockClass::Table, Table::default()),
             page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
+            next_at_queues: (0..PAGE_QUEUES).map(|_| AtomicU32::new(latch::NOBODY)).collect(),
             orphans: machine.lock(LockClass::Other, Vec::new()),
             has_orphans: AtomicBool::new(false),
             readers: hazard::Readers::new(machine),

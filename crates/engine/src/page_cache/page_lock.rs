@@ -5,16 +5,26 @@
 
 use super::PageCache;
 use crate::memory::Flags;
+use machine::atomic::AtomicU32;
 use machine::{FrameNumber, Machine, WaitReason, Waiting};
 
 /// Page queues: a page's waiters wait at the one that its number falls on.
 pub(super) const PAGE_QUEUES: usize = 256;
 
+/// The queue of a page. Fibonacci hashing: neighbouring pages wait at different ones.
+const fn queue_of(frame: FrameNumber) -> usize {
+    (frame.0.wrapping_mul(0x9e37_79b9) >> 24) as usize % PAGE_QUEUES
+}
+
 impl<M: Machine> PageCache<M> {
     /// Where a page's waiters wait, with those of others.
     pub(crate) fn page_queue(&self, frame: FrameNumber) -> &M::WaitQueue {
-        // Fibonacci hashing: neighbouring pages wait at different queues.
-        &self.page_queues[(frame.0.wrapping_mul(0x9e37_79b9) >> 24) as usize % PAGE_QUEUES]
+        &self.page_queues[queue_of(frame)]
+    }
+
+    /// The page of that queue whose latch a waiter has next: see [`super::latch`].
+    pub(super) fn next_at_queue(&self, frame: FrameNumber) -> &AtomicU32 {
+        &self.next_at_queues[queue_of(frame)]
     }
 
     /// Locks a page, waiting for it. *May sleep.*

@@ -3,9 +3,7 @@
 use super::{Writeback, bounce};
 use crate::memory::Flags;
 use crate::page_cache::File;
-use crate::page_cache::file::NO_PAGE;
-use machine::atomic::Ordering::SeqCst;
-use machine::{FrameNumber, Machine, WaitReason, Waiting};
+use machine::{FrameNumber, Machine, WaitReason};
 
 impl<M: Machine> Writeback<M> {
     /// Takes the exclusive latch of a page whose bytes the caller is about to change, once no write of it is under way
@@ -13,7 +11,6 @@ impl<M: Machine> Writeback<M> {
     /// reference and no page lock. *May sleep.*
     pub fn latch_to_change(&self, file: &File<M>, frame: FrameNumber) {
         loop {
-            self.give_way_to_sync(file, frame);
             // Without the latch: readers go on meanwhile.
             self.wait_until_stable(file, frame);
             self.latch(frame, true);
@@ -21,20 +18,6 @@ impl<M: Machine> Writeback<M> {
                 return;
             }
             self.unlatch(frame, true);
-        }
-    }
-
-    /// Lets a sync go first that waits for the page: whoever changes a page again and again would be back with the latch before the
-    /// sync has woken up, each time. The sync holds the latch for a moment and waits for no other meanwhile. *May sleep.*
-    fn give_way_to_sync(&self, file: &File<M>, frame: FrameNumber) {
-        let is_awaited = || file.awaited_page.load(SeqCst) == self.frames[frame].index();
-        while is_awaited() && !self.machine.is_killed() {
-            let queue = self.page_queue(frame);
-            let ticket = self.machine.ticket(queue);
-            if is_awaited() {
-                let _waiting = Waiting::begin(&self.machine, WaitReason::PageLatch);
-                self.machine.sleep(queue, ticket, None);
-            }
         }
     }
 
@@ -70,14 +53,11 @@ impl<M: Machine> Writeback<M> {
         !self.choices.stable_pages.holds_still() || self.frames[frame].try_latch(false)
     }
 
-    /// Holds a page still for its write, after the task that changes it and before those that want to next. The caller has the file's turn
-    /// to write it, and holds no page lock. *May sleep.*
-    pub(super) fn hold_still(&self, file: &File<M>, page: u32, frame: FrameNumber) {
+    /// Holds a page still for its write, after the task that changes it and before those that want to next: whoever changes it again
+    /// and again would hold up a sync. The caller holds no page lock, and waits for no other latch meanwhile. *May sleep.*
+    pub(super) fn hold_still(&self, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {
-            file.awaited_page.store(page, SeqCst);
-            self.latch(frame, false);
-            file.awaited_page.store(NO_PAGE, SeqCst);
-            self.machine.wake(self.page_queue(frame));
+            self.latch_next(frame);
         }
     }
 

@@ -237,7 +237,7 @@ impl<M: Machine> Writeback<M> {
             }
             // Who changes the page may wait for what is collected here.
             writer.bio.submit(self);
-            self.hold_still(file, page, frame);
+            self.hold_still(frame);
             self.lock_page(frame);
         }
         let started = self.start_write(file, writer, page, frame);

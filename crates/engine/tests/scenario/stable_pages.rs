@@ -2,6 +2,7 @@
 
 use crate::ground::{Ground, Plan};
 use engine::Task;
+use engine::anonymous::Region;
 use engine::page_cache::File;
 use engine::writeback::choices::StablePages;
 use machine::{Machine, Nanos};
@@ -188,6 +189,65 @@ fn a_sync_does_not_wait_for_who_changes_a_page_again_and_again() {
         assert!(during <= 3, "a sync let {during} changes of a page go first");
         ground.sim.join(changer);
     });
+}
+
+/// The same program, and others that want its page: to read it, to write it by a copy, and to change it in place, too. So it is with a
+/// page of a region. None of them waits for long.
+#[test]
+fn nobody_waits_long_for_who_changes_a_page_again_and_again() {
+    const CHANGES: u32 = 200;
+    type Wanted = fn(&Ground, &Arc<File<Sim>>, &Region<Sim>);
+    let pin = |ground: &Ground, region: &Region<Sim>, write: bool| {
+        let access = ground.engine.access();
+        access.pin_region(&mut Task::user(), region, 1, write).unwrap().expect("somebody has written it")
+    };
+    let of_file: [(&str, Wanted); 3] = [
+        ("a read", |ground, file, _| _ = ground.read(file, 1..2).unwrap()),
+        ("a write", |ground, file, _| ground.write(file, 1..2).unwrap()),
+        ("a change in place", |ground, file, _| {
+            let pinned = ground.engine.access().pin_for_write(&mut Task::user(), file, 1).unwrap();
+            ground.engine.access().unpin_write(file, pinned);
+        }),
+    ];
+    let of_region: [(&str, Wanted); 2] = [
+        ("a read of a region", |ground, _, region| {
+            ground.engine.access().read_region(&mut Task::user(), region, 4096, &mut [0; 9]).unwrap();
+        }),
+        ("a write to a region", |ground, _, region| {
+            ground.engine.access().write_region(&mut Task::user(), region, 4096, &[1; 9]).unwrap();
+        }),
+    ];
+    let cases = of_file.map(|case| (case, false)).into_iter().chain(of_region.map(|case| (case, true)));
+    for ((what, wanted), is_region) in cases {
+        plan(StablePages::Copy).run(move |ground| {
+            let (file, region) = (ground.create(), ground.region(3));
+            ground.write(&file, 0..3).unwrap();
+            ground.touch(&region, 0..3, true).unwrap();
+            let changes = Rc::new(Cell::new(0));
+            let (changed, its_file, its_region) = (changes.clone(), file.clone(), region.clone());
+            let changer = ground.spawn("changer", move |ground| {
+                let access = ground.engine.access();
+                for _ in 0..CHANGES {
+                    if is_region {
+                        let frame = pin(ground, &its_region, true);
+                        ground.sim.compute(Nanos::from_millis(1));
+                        access.unpin_region(frame, true);
+                    } else {
+                        let pinned = access.pin_for_write(&mut Task::user(), &its_file, 1).unwrap();
+                        ground.sim.compute(Nanos::from_millis(1));
+                        access.unpin_write(&its_file, pinned);
+                    }
+                    changed.set(changed.get() + 1);
+                }
+            });
+            ground.pause_ms(5);
+            let before = changes.get();
+            wanted(ground, &file, &region);
+            let during = changes.get() - before;
+            assert!(during <= 4, "{what} let {during} changes of a page go first");
+            ground.sim.join(changer);
+        });
+    }
 }
 
 /// All that may be dirty is held for writing by one task, which takes one more page: nobody could write what it waits for.
