@@ -134,14 +134,7 @@ fn rows_of(recording: &Recording, series: Option<&Series>) -> Vec<Row> {
             series.names.iter().enumerate().filter(|(_, name)| is_level(name) && !name.starts_with("nr_swap_"))
         {
             let mean = level(at).sum::<u64>() as f64 / series.points.len() as f64;
-            rows.push(Row::new(
-                "levels",
-                &format!("{name}, mean"),
-                "pages",
-                Better::Neutral,
-                Format::Decimals(0),
-                mean,
-            ));
+            rows.push(Row::new("levels", format!("{name}, mean"), "pages", Better::Neutral, Format::Decimals(0), mean));
         }
         let place = |name: &str| series.names.iter().position(|it| it == name);
         if let Some((all, free)) = place("nr_swap_total").zip(place("nr_swap_free")) {
@@ -170,7 +163,7 @@ fn rows_of_disk(disk: &str, figures: &[Figures]) -> Vec<Row> {
         let told: Vec<f64> = figures.iter().filter_map(|sample| sample.get(column)).collect();
         let mean = told.iter().sum::<f64>() / told.len() as f64;
         (!told.is_empty())
-            .then(|| Row::new("disks", &format!("{disk} {name}"), unit, Better::Lower, Format::Decimals(2), mean))
+            .then(|| Row::new("disks", format!("{disk} {name}"), unit, Better::Lower, Format::Decimals(2), mean))
     };
     columns.into_iter().filter_map(row).collect()
 }

@@ -258,9 +258,14 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
         name.match_indices(&word).any(|(at, _)| at_begin(at))
     };
     let within = |name: &str| name.to_lowercase().contains(&word);
-    let ways: [&dyn Fn(&(String, String)) -> bool; 3] =
-        [&|(name, _)| begins(name), &|(name, _)| within(name), &|(_, about)| within(about)];
-    ways.into_iter().map(with).find(|found| !found.is_empty()).unwrap_or_default()
+    let mut found = with(&|(name, _)| begins(name));
+    if found.is_empty() {
+        found = with(&|(name, _)| within(name));
+    }
+    if found.is_empty() {
+        found = with(&|(_, about)| within(about));
+    }
+    found
 }
 
 /// The line about an embedded file.
