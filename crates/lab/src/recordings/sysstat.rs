@@ -285,7 +285,7 @@ mod tests {
                 "     r/s     rkB/s  r_await Device\n  100.00      1.2M    30.00 sda\n\n     aqu-sz  %util Device\n   60.00  {util} sda\n\n"
             )
         };
-        let text = format!("     tps    kB_read/s Device\n  1.00   1.2k sda\n");
+        let text = "     tps    kB_read/s Device\n  1.00   1.2k sda\n".to_owned();
         assert_eq!(disks(&text).0["sda"][0]["tps"], 1.0);
         let text = format!("$ iostat -xh 1\n{}{}", report("1.0%"), report("99.5%"));
         let (found, ..) = disks(&text);
