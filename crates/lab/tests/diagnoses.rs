@@ -164,7 +164,7 @@ fn swapping_beside_a_large_cache_is_not_for_the_size_of_programs() {
     // zram with much in it, with little, and a server whose cache is a backup's.
     for line in [beside(2_600_000, 400_000), beside(1_900_000, 3_000_000), beside(24_000_000, 9_000_000)] {
         let patient = patient("vmstat.txt", &vmstat([line; 60]));
-        assert_eq!(illnesses(&patient), ["anonymous-thrashing", "swap-beside-cache"], "{patient:#}");
+        assert_eq!(illnesses(&patient), ["swap-beside-cache", "anonymous-thrashing"], "{patient:#}");
         let text = patient.to_string();
         assert!(!text.contains("Programs are larger than memory") && text.contains("swappiness"), "{text}");
         let next = &finding(&patient, "swap-beside-cache")["next"][0];

@@ -17,7 +17,8 @@ pub struct Arguments {
     /// `-` is standard input. Without one, what is piped in, else the kernel that runs here
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// How long the running kernel is looked at [default: 5]; of two copies of /proc/vmstat or of PSI, the time between them
+    /// How long the running kernel is looked at [default: 5]; of two copies of /proc/vmstat, of PSI or of files of a
+    /// cgroup, the time between them
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Option<Duration>,
     /// Look at one cgroup alone: its path below /sys/fs/cgroup, or its name

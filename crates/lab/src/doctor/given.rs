@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 /// Directories below one that is named.
 const DEPTH_MAX: usize = 8;
 
+/// So many files of a directory that are not recognised are named.
+const UNREAD_MAX: usize = 8;
+
 /// The name of standard input in reports.
 pub const STANDARD_INPUT: &str = "standard input";
 
@@ -100,10 +103,21 @@ impl Given {
             };
             return Err(Wrong::of(&file, what));
         }
-        if let Some(first) = unread.first() {
-            let count =
-                if unread.len() == 1 { "1 file".to_owned() } else { format!("{} files, the first", unread.len()) };
-            self.warnings.push(format!("{} is not all recognised: left out {count} {}", folder.display(), first.file));
+        if !unread.is_empty() {
+            let name = |wrong: &Wrong| {
+                let path = Path::new(&wrong.file);
+                path.strip_prefix(folder).unwrap_or(path).display().to_string()
+            };
+            let mut names: Vec<String> = unread.iter().take(UNREAD_MAX).map(name).collect();
+            let more = unread.len() - names.len();
+            names.extend((more > 0).then(|| format!("{more} more")));
+            let files = if unread.len() == 1 { "file" } else { "files" };
+            self.warnings.push(format!(
+                "{} is not all recognised: left out {} {files}: {}",
+                folder.display(),
+                unread.len(),
+                names.join(", ")
+            ));
         }
         self.documents.extend(by_folder.into_iter().flat_map(|(folder, documents)| joined(&folder, documents)));
         Ok(())

@@ -1,7 +1,7 @@
 //! A cgroup of the running kernel: what it counts itself, and which one is meant by a name or by a process.
 
+use super::group_stat;
 use super::signs::Signs;
-use super::source::of_counters;
 use super::usage::{MemoryUse, Usage};
 use crate::cgroup::{self, times_at_limit};
 use crate::counters::named;
@@ -80,32 +80,9 @@ impl GroupNow {
         self.stat.contains_key("pgsteal")
     }
 
-    /// Returns the use of its memory; the rest of its limit counts as free.
+    /// Returns the use of its memory.
     fn usage(&self) -> Option<MemoryUse> {
-        let pages = |bytes: u64| bytes as f64 / PAGE_BYTES as f64;
-        let of = |names: [&str; 2]| names.iter().find_map(|name| self.stat.get(*name)).map(|bytes| pages(*bytes));
-        let used = self.used?;
-        Some(MemoryUse {
-            total: self.limit.map(pages),
-            free: self.limit.map(|limit| pages(limit.saturating_sub(used))),
-            cached: of(["file", "cache"]),
-            anon: of(["anon", "rss"]),
-            active_anon: of(["active_anon"; 2]),
-            inactive_anon: of(["inactive_anon"; 2]),
-            active_file: of(["active_file"; 2]),
-            inactive_file: of(["inactive_file"; 2]),
-            unevictable: of(["unevictable"; 2]),
-            dirty: of(["file_dirty", "dirty"]),
-            writeback: of(["file_writeback", "writeback"]),
-            mapped: of(["file_mapped", "mapped_file"]),
-            shmem: of(["shmem"; 2]),
-            slab_reclaimable: of(["slab_reclaimable"; 2]),
-            slab_unreclaimable: of(["slab_unreclaimable"; 2]),
-            kernel_stack: of(["kernel_stack"; 2]),
-            page_tables: of(["pagetables"; 2]),
-            percpu: of(["percpu"; 2]),
-            ..MemoryUse::default()
-        })
+        Some(group_stat::usage(&self.stat, self.used?, self.limit))
     }
 }
 
@@ -116,25 +93,16 @@ fn limit(folder: &Path) -> Option<u64> {
 
 /// Returns the signs that a cgroup counted itself from a moment to the next.
 pub(super) fn between(before: &GroupNow, after: &GroupNow, elapsed_s: f64) -> Signs {
-    // Sizes in bytes have other names than events.
-    let is_event =
-        |name: &String| ["pg", "workingset_", "pswp", "swpin", "swpout", "thp_"].iter().any(|it| name.starts_with(it));
-    let mut counters = difference(&before.stat, &after.stat);
-    counters.retain(|name, _| is_event(name));
     let waited = |of: fn(&Stalled) -> u64| {
         let [before, after] = [before, after].map(|now| now.stalled.as_ref().map(of));
         Some((after?.saturating_sub(before?) as f64 / 1e4 / elapsed_s).min(100.0))
     };
-    let of = |name: &str| counters.get(name).map(|pages| *pages as f64);
     Signs {
-        // Their sum alone is counted until 6.1.
-        stolen_together: of("pgsteal"),
-        scanned_together: of("pgscan"),
         some_waited_percent: waited(|it| it.some_us),
         all_waited_percent: waited(|it| it.full_us),
         swap_used: after.in_swap.map(|bytes| bytes as f64 / PAGE_BYTES as f64),
         usage: before.usage().zip(after.usage()).map(|(before, after)| Usage::between(&before.into(), &after.into())),
-        ..of_counters(&counters, elapsed_s)
+        ..group_stat::signs(&difference(&before.stat, &after.stat), Some(elapsed_s))
     }
 }
 
@@ -146,12 +114,7 @@ pub(super) fn settings(folder: &Path) -> BTreeMap<String, String> {
         _ => text.to_owned(),
     };
     let one = |name: &&str| Some(((*name).to_owned(), shown(fs::read_to_string(folder.join(name)).ok()?.trim())));
-    let mut found: BTreeMap<String, String> = SETTINGS.iter().filter_map(one).collect();
-    // One name for the limit of both versions.
-    if let Some(limit) = found.remove("memory.limit_in_bytes") {
-        found.entry("memory.max".into()).or_insert(limit);
-    }
-    found
+    SETTINGS.iter().filter_map(one).collect()
 }
 
 /// All cgroups that tell of memory, by their paths.
@@ -333,7 +296,7 @@ mod tests {
         write(root, "sys/fs/cgroup/memory/c/memory.limit_in_bytes", "9223372036854771712\n");
         let folder = root.join("sys/fs/cgroup/memory/c");
         assert_eq!(GroupNow::take(&folder).usage().unwrap().total, None);
-        assert_eq!(settings(&folder)["memory.max"], "max");
+        assert_eq!(settings(&folder)["memory.limit_in_bytes"], "max");
     }
 
     #[test]

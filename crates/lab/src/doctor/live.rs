@@ -398,7 +398,7 @@ mod tests {
         assert!(signs.missing.iter().any(|why| why.contains("/proc/pressure/memory")), "{:?}", signs.missing);
         let found = Diagnosis::of(&signs);
         let causes: Vec<&str> = found.findings.iter().map(|it| it.cause).collect();
-        assert_eq!(causes, ["killed", "dirty-throttling", "swap-full", "cgroup-limit", "kswapd-awake"]);
+        assert_eq!(causes, ["killed", "swap-full", "cgroup-limit", "dirty-throttling", "kswapd-awake"]);
         assert!(found.findings[4].sentence.contains("Below the high mark at the end: Normal."));
     }
 

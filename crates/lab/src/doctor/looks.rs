@@ -3,6 +3,7 @@
 //! All texts of one computer make one patient. Of a text that comes twice the growth is asked; of one that comes once its counters are
 //! what has happened since the start of the computer, and there is no rate but where `top` tells how long that was.
 
+use super::group_stat;
 use super::signs::{Node, OutOfMemory, Signs, Zone};
 use super::source::{DirtyLooks, of_counters};
 use super::usage::{MemoryUse, Usage};
@@ -70,14 +71,19 @@ impl Looks {
         *self == Self::default()
     }
 
-    /// Would a time between two copies be of use: is there a text twice whose counters grow?
+    /// Returns whether a time between two copies is of use: there is a text twice whose counters grow.
     #[must_use]
     pub fn has_two(&self) -> bool {
-        self.vmstat.len() >= 2 || self.memory_pressure().count() >= 2
+        let kinds = [Resource::Memory, Resource::MemoryOfGroup];
+        let has_two_of_psi = kinds.into_iter().any(|of| self.memory_pressure(Some(of)).count() >= 2);
+        let of_groups = || self.groups(Some(1.0)).values().any(|looks| are_copies(looks));
+        self.vmstat.len() >= 2 || has_two_of_psi || of_groups()
     }
 
-    fn memory_pressure(&self) -> impl Iterator<Item = &Pressure> {
-        self.pressure.iter().filter(|(of, _)| matches!(of, None | Some(Resource::Memory))).map(|(_, look)| look)
+    /// PSI of the memory of the computer, or of a cgroup. What does not tell of which it is, is of the computer.
+    fn memory_pressure(&self, resource: Option<Resource>) -> impl Iterator<Item = &Pressure> {
+        let is_it = move |of: &Option<Resource>| of.or(Some(Resource::Memory)) == resource;
+        self.pressure.iter().filter(move |(of, _)| is_it(of)).map(|(_, look)| look)
     }
 
     /// Returns the signs that they tell. `seconds` is the time between two copies of a text, where that is known.
@@ -85,7 +91,20 @@ impl Looks {
     pub fn signs(&self, seconds: Option<f64>) -> Signs {
         let mut signs = self.counters(seconds);
         self.stalls(&mut signs, seconds);
-        self.cgroups(&mut signs);
+        self.cgroups(&mut signs, seconds);
+        if self.is_of_one_group(&signs)
+            && let Some((name, group)) = signs.groups.pop_first()
+        {
+            let (at_limit, out_of_memory) = (signs.at_limit.take(), signs.out_of_memory.take());
+            // What does not tell of which it is, is of what is given with it.
+            let some_waited_percent = group.some_waited_percent.or(signs.some_waited_percent);
+            let all_waited_percent = group.all_waited_percent.or(signs.all_waited_percent);
+            let (settings, assumed) = (self.settings(), signs.assumed);
+            let is_mounted = self.cgroups.iter().any(|look| look.path.as_ref().is_some_and(|it| it.starts_with(MOUNT)));
+            let folder = if is_mounted { format!("{MOUNT}{name}") } else { name };
+            let group = Signs { group: Some(folder), some_waited_percent, all_waited_percent, ..group };
+            return Signs { at_limit, out_of_memory, settings, assumed, ..group };
+        }
         signs.zones = self.zones();
         signs.nodes = self.nodes();
         signs.usage = self.usage(&mut signs.assumed);
@@ -144,62 +163,51 @@ impl Looks {
         signs
     }
 
-    /// PSI of memory: between two copies, or the worst of the last 10, 60 and 300 s.
+    /// PSI of the memory of the computer.
     fn stalls(&self, signs: &mut Signs, seconds: Option<f64>) {
-        let looks: Vec<&Pressure> = self.memory_pressure().collect();
-        let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return };
+        let of_computer = self.memory_pressure(Some(Resource::Memory)).count();
+        if of_computer + self.memory_pressure(Some(Resource::MemoryOfGroup)).count() == 0 {
+            return;
+        }
         if self.pressure.iter().any(|(resource, _)| resource.is_none()) {
             signs.assumed.push("a text of PSI whose resource is not told is of memory".to_owned());
         }
+        (signs.some_waited_percent, signs.all_waited_percent) = self.stalls_of(Some(Resource::Memory), seconds);
+        if self.pressure.len() < 2 || seconds.is_none() {
+            signs.assumed.push("of PSI the worst of the last 10, 60 and 300 s".to_owned());
+        }
+    }
+
+    /// Shares of time in which some and all waited, percent: between two copies, or the worst of the last 10, 60 and 300 s.
+    fn stalls_of(&self, resource: Option<Resource>, seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
+        let looks: Vec<&Pressure> = self.memory_pressure(resource).collect();
         let of = |of: fn(&Pressure) -> Option<crate::recordings::looks::pressure::Stalls>| {
-            let (first, last) = (of(first)?, of(last)?);
+            let (first, last) = (of(looks.first()?)?, of(looks.last()?)?);
             Some(match seconds.filter(|_| looks.len() >= 2) {
                 Some(seconds) => last.total_us.abs_diff(first.total_us) as f64 / 1e4 / seconds,
                 None => f64::from(last.percent.into_iter().fold(0.0, f32::max)),
             })
         };
-        (signs.some_waited_percent, signs.all_waited_percent) = (of(|it| it.some), of(|it| it.full));
-        if looks.len() < 2 || seconds.is_none() {
-            signs.assumed.push("of PSI the worst of the last 10, 60 and 300 s".to_owned());
-        }
+        (of(|it| it.some), of(|it| it.full))
     }
 
     /// Cgroups by what their files count: growth where there are two copies, else since each was made.
-    fn cgroups(&self, signs: &mut Signs) {
-        let mut by_name: BTreeMap<String, Vec<&CgroupFiles>> = BTreeMap::new();
-        for look in &self.cgroups {
-            let path = look.path.as_deref().map(|path| path.trim_start_matches("/sys/fs/cgroup"));
-            let name = path.filter(|path| !path.is_empty()).unwrap_or("of these files");
-            by_name.entry(name.to_owned()).or_default().push(look);
-        }
-        let is_alone = by_name.len() == 1;
-        for (name, looks) in by_name {
+    fn cgroups(&self, signs: &mut Signs, seconds: Option<f64>) {
+        for (name, looks) in self.groups(seconds) {
             let grown = |file: &str, counter: &str| {
                 let told: Vec<u64> = looks.iter().filter_map(|look| look.get(file, counter)).collect();
                 let last = *told.last()?;
                 Some(if told.len() >= 2 { last.saturating_sub(told[0]) } else { last } as f64)
             };
+            let mut group = of_stat(&looks, seconds);
             let events =
                 |counter: &str| grown("memory.events.local", counter).or_else(|| grown("memory.events", counter));
             if let Some(times) = events("max").or_else(|| grown("memory.failcnt", "")) {
                 signs.at_limit.get_or_insert_default().insert(name.clone(), times);
+                group.at_limit = Some([(name.clone(), times)].into());
             }
             let last = |file: &str, counter: &str| looks.iter().rev().find_map(|look| look.get(file, counter));
             let control = |counter: &str| last("memory.oom_control", counter);
-            let is_once = looks.iter().filter(|look| look.get("memory.events", "max").is_some()).count() < 2
-                && looks.iter().filter(|look| look.get("memory.failcnt", "").is_some()).count() < 2;
-            if is_once {
-                let used = last("memory.current", "").or_else(|| last("memory.usage_in_bytes", ""));
-                let limit = last("memory.max", "").or_else(|| last("memory.limit_in_bytes", ""));
-                let pages = |bytes: u64| bytes as f64 / 1024.0 / PAGE_KIB;
-                let usage = used.zip(limit).map(|(used, limit)| {
-                    let (total, free) = (Some(pages(limit)), Some(pages(limit.saturating_sub(used))));
-                    Usage::at(MemoryUse { total, free, ..MemoryUse::default() })
-                });
-                // Stalls of one group are those of the file that is given with its others.
-                let some_waited_percent = signs.some_waited_percent.filter(|_| is_alone);
-                signs.groups.insert(name.clone(), Signs { usage, some_waited_percent, ..Signs::default() });
-            }
             let kills = events("oom_kill").or_else(|| grown("memory.oom_control", "oom_kill"));
             if let Some(kills) = kills {
                 let told = OutOfMemory {
@@ -208,13 +216,45 @@ impl Looks {
                     group_kills: events("oom_group_kill").unwrap_or(0.0),
                     is_waiting: control("under_oom") == Some(1) && control("oom_kill_disable") == Some(1),
                 };
+                let all = signs.out_of_memory.get_or_insert_default();
                 if told != OutOfMemory::default() {
-                    signs.out_of_memory.get_or_insert_default().insert(name, told);
-                } else {
-                    signs.out_of_memory.get_or_insert_default();
+                    all.insert(name.clone(), told);
                 }
             }
+            signs.groups.insert(name, group);
         }
+        let stalls = self.stalls_of(Some(Resource::MemoryOfGroup), seconds);
+        // Of several it is not told which one waited.
+        let is_one = signs.groups.len() == 1;
+        if let Some(group) = signs.groups.values_mut().next().filter(|_| is_one) {
+            (group.some_waited_percent, group.all_waited_percent) = stalls;
+        } else if signs.some_waited_percent.is_none() {
+            (signs.some_waited_percent, signs.all_waited_percent) = stalls;
+        }
+    }
+
+    /// Cgroups by name, each with its files in the order in which they came. Two folders of saved files, with the time between them
+    /// told, are two copies of one.
+    fn groups(&self, seconds: Option<f64>) -> BTreeMap<String, Vec<&CgroupFiles>> {
+        const OF_FILES: &str = "the cgroup of these files";
+        let mut by_name: BTreeMap<String, Vec<&CgroupFiles>> = BTreeMap::new();
+        let is_saved = |look: &&CgroupFiles| look.path.as_ref().is_none_or(|path| !path.starts_with(MOUNT));
+        if seconds.is_some() && self.cgroups.iter().all(|look| is_saved(&look)) && !self.cgroups.is_empty() {
+            return [(OF_FILES.to_owned(), self.cgroups.iter().collect())].into();
+        }
+        for look in &self.cgroups {
+            let path = look.path.as_deref().map(|path| path.trim_start_matches(MOUNT));
+            let name = path.filter(|path| !path.is_empty()).unwrap_or(OF_FILES);
+            by_name.entry(name.to_owned()).or_default().push(look);
+        }
+        by_name
+    }
+
+    /// Returns whether all that is told is of one cgroup.
+    fn is_of_one_group(&self, signs: &Signs) -> bool {
+        let Self { meminfo, vmstat, zoneinfo, buddyinfo, slabs, free, processes, log, .. } = self;
+        let others = [meminfo.len(), vmstat.len(), zoneinfo.len(), buddyinfo.len(), slabs.len(), free.len()];
+        signs.groups.len() == 1 && others == [0; 6] && processes.is_empty() && log.is_none()
     }
 
     /// Zones of the last `/proc/zoneinfo`, with free blocks of the last `/proc/buddyinfo`, or of that alone.
@@ -323,10 +363,46 @@ impl Signs {
     }
 }
 
+/// Returns whether a file that counts is among these twice.
+fn are_copies(looks: &[&CgroupFiles]) -> bool {
+    const COUNT: [&str; 5] =
+        ["memory.stat", "memory.events", "memory.events.local", "memory.failcnt", "memory.oom_control"];
+    COUNT.iter().any(|file| looks.iter().filter(|look| look.files.contains_key(*file)).count() >= 2)
+}
+
+/// Returns what the last `memory.stat` of a cgroup tells: of two copies the growth, of one what was since the cgroup was made.
+fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
+    let stats: Vec<&Vmstat> = looks.iter().filter_map(|look| look.files.get("memory.stat")).collect();
+    let has_two = are_copies(looks);
+    let mut signs = match stats.as_slice() {
+        [] => Signs { elapsed_s: seconds.filter(|_| has_two), ..Signs::default() },
+        [one] => group_stat::signs(one, None),
+        [first, .., last] if went_back(first, last) => group_stat::signs(&difference(last, first), seconds),
+        [first, .., last] => group_stat::signs(&difference(first, last), seconds),
+    };
+    signs.is_since_start = !has_two;
+    if has_two && seconds.is_none() {
+        signs.missing.push("the time between both copies of the files of the cgroup (--seconds tells it)".to_owned());
+    }
+    let last = |names: [&str; 2]| names.iter().find_map(|name| looks.iter().rev().find_map(|look| look.get(name, "")));
+    let used = last(["memory.current", "memory.usage_in_bytes"]);
+    let limit = last(["memory.max", "memory.limit_in_bytes"]).filter(|bytes| *bytes < NO_LIMIT);
+    let stat = stats.last().copied().cloned().unwrap_or_default();
+    signs.usage = used.map(|used| Usage::at(group_stat::usage(&stat, used, limit)));
+    signs
+}
+
+/// The folder below which a running kernel has cgroups.
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// More than that is no limit, bytes: version 1 writes the largest number that it has.
+const NO_LIMIT: u64 = 1 << 60;
+
 /// Returns whether counters fell, so that the copies were given in the wrong order.
 fn went_back(first: &Vmstat, last: &Vmstat) -> bool {
     // Those that only grow.
-    const GROW: [&str; 6] = ["pgfault", "pgfree", "pgpgin", "pgpgout", "pgscan_kswapd", "pswpin"];
+    const GROW: [&str; 8] =
+        ["pgfault", "pgfree", "pgpgin", "pgpgout", "pgscan_kswapd", "pswpin", "pgmajfault", "workingset_refault_file"];
     let both = GROW.iter().filter_map(|name| first.get(*name).zip(last.get(*name)));
     let (back, forth) = both
         .fold((0, 0), |(back, forth), (first, last)| (back + u32::from(last < first), forth + u32::from(last > first)));
@@ -558,7 +634,7 @@ mod tests {
         assert_eq!((two.all_waited_percent, two.elapsed_s), (Some(6.0), Some(10.0)));
         let other = looks(vec![Told::Pressure(Some(Resource::Io), Pressure::of(&text(5)))]).signs(None);
         assert_eq!(other.all_waited_percent, None);
-        assert_eq!(Resource::of_path("sys/fs/cgroup/a/memory.pressure"), Some(Resource::Memory));
+        assert_eq!(Resource::of_path("sys/fs/cgroup/a/memory.pressure"), Some(Resource::MemoryOfGroup));
         assert_eq!(Resource::of_path("cat /proc/pressure/io"), Some(Resource::Io));
         assert_eq!(Resource::of_path("psi.txt"), None);
     }

@@ -15,6 +15,7 @@ pub mod episodes;
 pub mod given;
 #[cfg(feature = "linux")]
 pub mod group;
+pub mod group_stat;
 #[cfg(feature = "linux")]
 pub mod live;
 pub mod looks;
@@ -111,7 +112,7 @@ pub struct Unasked {
 /// The findings of all rules in some time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// Illnesses first, then what is only worth knowing.
+    /// Illnesses first, causes before what may follow from them; then what is only worth knowing.
     pub findings: Vec<Finding>,
     /// Rules that could not be asked.
     pub unasked: Vec<Unasked>,
@@ -147,7 +148,10 @@ impl Diagnosis {
                     None
                 }
             };
-            let found = spans.as_ref().map(|spans| spans.found(n, rule, signs, whole.as_ref()));
+            let found = spans
+                .as_ref()
+                .filter(|_| !rules::is_of_group(rule.cause, signs))
+                .map(|spans| spans.found(n, rule, signs, whole.as_ref()));
             let finding = match found {
                 None | Some(Found::Whole) => whole,
                 Some(Found::Nothing) => None,
@@ -162,7 +166,7 @@ impl Diagnosis {
         for finding in &mut this.findings {
             finding.next = advice::next(finding.cause, signs);
         }
-        this.findings.sort_by_key(|finding| finding.weight == Weight::Notice);
+        this.findings.sort_by_key(|finding| (finding.weight == Weight::Notice, rules::stage(finding.cause)));
         this
     }
 
@@ -239,21 +243,24 @@ pub fn text(patients: &[Patient], look: Look) -> String {
                 text.push_str(&hanging("  next: ", &step.show(), look));
             }
         }
-        if !diagnosis.unasked.is_empty() {
-            let unasked = unasked(&diagnosis);
-            let _ = write!(text, "\n{}", hanging("not asked: ", &unasked.join("; "), look));
-        }
+        let mut notes = String::new();
         if !signs.assumed.is_empty() {
-            text.push_str(&hanging("assumed: ", &signs.assumed.join("; "), look));
+            notes.push_str(&hanging("assumed: ", &signs.assumed.join("; "), look));
         }
         if !signs.missing.is_empty() {
-            text.push_str(&hanging("not readable: ", &signs.missing.join("; "), look));
+            notes.push_str(&hanging("not readable: ", &signs.missing.join("; "), look));
+        }
+        if !diagnosis.unasked.is_empty() {
+            notes.push_str(&hanging("not asked: ", &some_unasked(&diagnosis), look));
         }
         if !sources.is_empty() {
-            text.push_str(&hanging("read: ", &sources.join("; "), look));
+            notes.push_str(&hanging("read: ", &sources.join("; "), look));
         }
         if !left_out.is_empty() {
-            text.push_str(&hanging("left out: ", &left_out.join("; "), look));
+            notes.push_str(&hanging("left out: ", &left_out.join("; "), look));
+        }
+        if !notes.is_empty() {
+            let _ = write!(text, "\n{notes}");
         }
     }
     text
@@ -271,9 +278,35 @@ fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
             format!("no illness found; {unasked} of {rules} rules could not be asked")
         }
         1 => "1 illness".to_owned(),
-        illnesses => format!("{illnesses} illnesses"),
+        illnesses => format!("{illnesses} illnesses{}", causes(diagnosis)),
     };
     format!("{name}{time}: {verdict}")
+}
+
+/// Returns the illnesses that may be the cause of the others, in words; nothing where they are all of a kind.
+fn causes(diagnosis: &Diagnosis) -> String {
+    let all: Vec<&str> = diagnosis.illnesses().collect();
+    let first = all.first().map_or(0, |cause| rules::stage(cause));
+    let causes: Vec<&str> = all.iter().copied().filter(|cause| rules::stage(cause) == first).collect();
+    match all.len() - causes.len() {
+        0 => String::new(),
+        1 => format!(", of which {} may be the cause of the other: {}", causes.len(), causes.join(", ")),
+        _ => format!(", of which {} may be the cause of the others: {}", causes.len(), causes.join(", ")),
+    }
+}
+
+/// So many rules that could not be asked are named in a text; JSON and pages name all.
+const UNASKED_MAX: usize = 4;
+
+/// Rules that could not be asked, in a line or two.
+fn some_unasked(diagnosis: &Diagnosis) -> String {
+    let mut named = unasked(diagnosis);
+    let more = named.len().saturating_sub(UNASKED_MAX);
+    named.truncate(UNASKED_MAX);
+    if more > 0 {
+        named.push(format!("{more} more, which --format json names"));
+    }
+    named.join("; ")
 }
 
 /// Rules that could not be asked, each with what it lacks.
@@ -367,10 +400,28 @@ mod tests {
         let patients = [Patient::new("mine", signs)];
         let text = text(&patients, Look::default());
         assert!(text.starts_with("mine, 10.0 s: 1 illness\n\n! direct-reclaim: "), "{text}");
-        assert!(text.contains("\n- kswapd-awake: ") && text.contains("swap-full (no free swap)"), "{text}");
+        assert!(
+            text.contains("\n- kswapd-awake: ")
+                && text.contains("\nnot asked: killed (no oom_kill); all-wait (no PSI of memory); "),
+            "{text}"
+        );
         let value: serde_json::Value = serde_json::from_str(&json(&patients)).unwrap();
         assert_eq!(value["patients"][0]["findings"][0]["cause"], "direct-reclaim");
         assert_eq!(value["patients"][0]["has_no_illness"], false);
+    }
+
+    #[test]
+    fn the_first_line_says_which_illness_may_make_the_others() {
+        let signs = Signs {
+            elapsed_s: Some(10.0),
+            swapped_in: Some(1e5),
+            swapped_out: Some(1e5),
+            all_waited_percent: Some(40.0),
+            ..Signs::default()
+        };
+        let text = text(&[Patient::new("mine", signs)], Look::default());
+        let first = "mine, 10.0 s: 2 illnesses, of which 1 may be the cause of the other: anonymous-thrashing\n\n! anonymous-thr";
+        assert!(text.starts_with(first), "{text}");
     }
 
     #[test]
@@ -380,7 +431,8 @@ mod tests {
         let patient = Patient { left_out: vec!["line 7".into()], ..Patient::new("mine", signs) };
         let text = text(&[patient], Look::default());
         assert!(text.starts_with("mine, 2.0 s: no illness found; 18 of 19 rules could not be asked\n"), "{text}");
-        assert!(text.contains("\nassumed: a thing\nleft out: line 7\n"), "{text}");
+        assert!(text.contains("\n\nassumed: a thing\nnot asked: killed (no oom_kill); "), "{text}");
+        assert!(text.contains("14 more, which --format") && text.contains("\nleft out: line 7\n"), "{text}");
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub fn patients(
     let signs = looks.signs(seconds);
     match patients.as_mut_slice() {
         // Counters of another time are none of the recording's.
-        [patient] if signs.swapped_in.is_none() && signs.kswapd.scanned.is_none() => {
+        [patient] if signs.swapped_in.is_none() && signs.kswapd.scanned.is_none() && signs.group.is_none() => {
             complement(&mut patient.signs, signs);
             patient.name = [vec![std::mem::take(&mut patient.name)], files_of_looks].concat().join(", ");
             patient.left_out.extend(left_out_of_looks);
@@ -106,8 +106,8 @@ pub fn check_times(
             }
         }
         if !looks.has_two() {
-            let what =
-                "--seconds is for the running kernel, and for two copies of /proc/vmstat or of PSI: here are no two";
+            let what = "--seconds is for the running kernel, and for two copies of /proc/vmstat, of files of a cgroup or of PSI: here are no \
+                 two";
             return Err(Wrong::of(file, what));
         }
     }
@@ -435,6 +435,7 @@ fn disk(name: &str, samples: &[Figures]) -> Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::Weight;
     use crate::recordings::formats;
 
     fn patient(file: &str, text: &str, every_s: Option<f64>) -> Result<Patient, Wrong> {
@@ -537,6 +538,76 @@ mod tests {
         };
         assert!(step("100").starts_with("set vm.swappiness (now 100) to 60 or less"), "{}", step("100"));
         assert!(!step("5").contains("swappiness"), "it is low already: {}", step("5"));
+    }
+
+    /// Returns the findings of files that are given together.
+    fn of_files(files: &[(&str, &str)], seconds: Option<f64>) -> Vec<(&'static str, Weight, String)> {
+        let read = |(file, text): &(&str, &str)| formats::read(file, text, None).unwrap();
+        let all = patients(files.iter().map(read).collect(), None, seconds).unwrap();
+        let [patient] = all.as_slice() else { panic!("{all:?}") };
+        let findings = Diagnosis::of(&patient.signs).findings.into_iter();
+        findings.map(|it| (it.cause, it.weight, it.sentence)).collect()
+    }
+
+    #[test]
+    fn files_of_one_cgroup_are_a_patient_of_their_own() {
+        let stat = |pages: u64| {
+            format!(
+                "anon 4096\nfile 8192\npgfault 9\npgmajfault {pages}\nworkingset_refault_file {pages}\npgscan {0}\npgsteal {0}\n",
+                2 * pages
+            )
+        };
+        let (earlier, later) = (stat(100_000), stat(200_000));
+        let waits =
+            "some avg10=60.00 avg60=10.00 avg300=0.00 total=9\nfull avg10=48.00 avg60=0.00 avg300=0.00 total=5\n";
+        // PSI is recognised under its own name, too.
+        let found = of_files(&[("memory.pressure", waits)], None);
+        assert_eq!((found.len(), found[0].0, found[0].1), (1, "all-wait", Weight::Illness));
+        let found = of_files(&[("memory.stat", &earlier)], None);
+        assert_eq!((found.len(), found[0].0, found[0].1), (1, "group-thrashing", Weight::Notice));
+        assert!(
+            found[0].2.starts_with(
+                "Since the cgroup of these files was made 100000 pages came back that reclaim had taken, 50 for"
+            ),
+            "{found:?}"
+        );
+        let found = of_files(&[("./memory.stat", &earlier), ("./memory.pressure", waits)], None);
+        let causes: Vec<_> = found.iter().map(|it| (it.0, it.1)).collect();
+        assert_eq!(causes, [("group-thrashing", Weight::Illness), ("all-wait", Weight::Illness)]);
+        for names in [["memory.stat.before", "memory.stat.after"], ["a/memory.stat", "b/memory.stat"]] {
+            let found = of_files(&[(names[0], &earlier), (names[1], &later)], Some(10.0));
+            let it = found.iter().find(|it| it.0 == "group-thrashing").expect("the group thrashes");
+            assert!(
+                it.1 == Weight::Illness && it.2.contains("took of it, 10000 refaults a second"),
+                "{names:?}: {it:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_cgroup_counted_since_it_was_made_is_no_illness_of_now() {
+        let events = "low 0\nhigh 0\nmax 120000\noom 3\noom_kill 1\n";
+        let found = of_files(&[("./memory.events", events)], None);
+        let causes: Vec<_> = found.iter().map(|it| (it.0, it.1)).collect();
+        assert_eq!(causes, [("killed", Weight::Illness), ("cgroup-limit", Weight::Notice)]);
+        assert!(
+            found[0]
+                .2
+                .starts_with("The cgroup of these files was out of memory at its limit 3 times since it was made"),
+            "{found:?}"
+        );
+        assert!(found[1].2.contains("by a limit: the cgroup of these files came to its limit."), "{found:?}");
+    }
+
+    #[test]
+    fn a_text_that_tells_no_size_of_memory_is_shown() {
+        let slabtop = "  OBJS ACTIVE  USE OBJ SIZE  SLABS OBJ/SLAB CACHE SIZE NAME\n\
+                       734506000 734506000 100%    0.06K 11476600       64  45906400K ebitmap_node\n\
+                       382000 323000  84%    0.19K   9100       42     72800K dentry\n";
+        let found = of_files(&[("slabtop.txt", slabtop)], None);
+        assert_eq!((found.len(), found[0].0, found[0].1), (1, "largest-users", Weight::Notice));
+        assert!(found[0].2.contains("are ebitmap_node (44830 MiB, 100 %), dentry"), "{found:?}");
+        assert!(found[0].2.contains("/proc/meminfo beside it"), "{found:?}");
     }
 
     #[test]

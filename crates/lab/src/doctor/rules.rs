@@ -14,7 +14,7 @@ mod swap;
 pub mod kernel_log;
 pub mod memory_use;
 
-pub use swap::SWAPPINESS_LOW;
+pub use swap::{SWAPPINESS_LOW, fit, is_much_free};
 
 use super::signs::{Disk, FileSystem, Missing, OutOfMemory, Scan, Signs, Zone, need};
 use super::{Figure, Finding, Weight};
@@ -192,7 +192,8 @@ pub const ALL: [Rule; 19] = [
             let is_large = percent(back, signs.stolen().unwrap_or(0.0)) >= REFAULT_SPAN_MIN;
             if is_large { back / RATE_MIN } else { 0.0 }
         }),
-        unless: "most of what is reclaimed is not wanted again",
+        unless: "most of what is reclaimed is not wanted again, or nearly all of it is of one group at its limit while the computer has free \
+                 memory",
     },
     Rule {
         cause: "group-thrashing",
@@ -255,22 +256,52 @@ pub const ALL: [Rule; 19] = [
     },
 ];
 
+/// Illnesses that tasks feel: they follow from others.
+const FELT: [&str; 3] = ["all-wait", "direct-reclaim", "process-faults"];
+
+/// Work that reclaim has to do, or does in vain: it follows from want of memory and from settings, and is felt.
+const WORK: [&str; 8] = [
+    "anonymous-thrashing",
+    "file-cache-thrashing",
+    "group-thrashing",
+    "kswapd-in-vain",
+    "direct-in-vain",
+    "high-orders-fail",
+    "dirty-throttling",
+    "reclaim-meets-unwritten",
+];
+
+/// Returns the place of an illness between causes and effects: 0 for what may make others, such as a setting, a limit or something full,
+/// and for what the kernel reported with its reason; 1 for work of reclaim; 2 for what tasks feel.
+#[must_use]
+pub fn stage(cause: &str) -> usize {
+    if FELT.contains(&cause) { 2 } else { usize::from(WORK.contains(&cause)) }
+}
+
+/// Returns whether the whole refutes what a span of it would say, for groups are known of the whole alone.
+#[must_use]
+pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
+    cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)
+}
+
 /// Returns whether a source brings what a rule asks.
 pub type Brings = fn(&Signs) -> bool;
 
 /// Rules that are asked only of who brings what they ask, a process, a kernel log, disks or what all memory is used for: for want of these nobody
 /// is less healthy.
-pub const OF_SOURCE: [(Brings, Ask); 10] = [
+pub const OF_SOURCE: [(Brings, Ask); 12] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
     (|signs| signs.log.is_some(), kernel_log::stood_still),
     (memory_use::is_known, memory_use::held),
     (memory_use::is_known, memory_use::short),
     (marks::is_of_a_moment, marks::marks_keep_much),
-    (|signs| signs.is_since_start, since_start),
+    (|signs| signs.is_since_start && signs.group.is_none(), since_start),
     (|signs| !signs.disks.is_empty(), disks::busy_disk),
     (blocks::are_known, blocks::in_pieces),
     (marks::are_of_a_moment, marks::below_marks),
+    (groups::is_made_known, groups::since_made),
+    (memory_use::is_alone, memory_use::largest),
 ];
 
 fn seconds(signs: &Signs) -> f64 {
@@ -432,7 +463,8 @@ fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
     match at_limit {
         Some((name, times)) if is_idle => {
             return format!(
-                "{idle}, since it is not asked: {name} came to its limit {times:.0} times, and its tasks reclaim its own pages."
+                "{idle}, since it is not asked: {} came to its limit {times:.0} times, and its tasks reclaim its own pages.",
+                groups::called(name)
             );
         }
         _ => {}
@@ -538,7 +570,7 @@ fn file_cache_thrashing(signs: &Signs) -> Said {
     let stolen = need(signs.stolen(), "pgsteal_kswapd and pgsteal_direct")?;
     let rate = back / signs.seconds()?;
     let share = percent(back, stolen);
-    if rate < RATE_MIN || share < REFAULT_MIN {
+    if rate < RATE_MIN || share < REFAULT_MIN || groups::have_most(signs, |signs| signs.refaulted_file) {
         return Ok(None);
     }
     let soon = match signs.activated_file {
@@ -843,13 +875,17 @@ fn killed(signs: &Signs) -> Said {
         figures.push(figure("oom", times, "events"));
     }
     for (name, cgroup) in signs.out_of_memory.iter().flatten() {
-        sentences.extend(out_of_memory(name, cgroup));
+        let since = if groups::is_since_made(signs, name) { " since it was made" } else { "" };
+        sentences.extend(out_of_memory(name, cgroup, since));
         let OutOfMemory { times, kills, group_kills, is_waiting } = *cgroup;
         let counted = [("oom", times), ("oom_kill", kills), ("oom_group_kill", group_kills)];
         let counted = counted.into_iter().filter(|(_, events)| *events > 0.0);
-        figures.extend(counted.map(|(counter, events)| figure(&format!("{counter} of {name}"), events, "events")));
+        figures.extend(
+            counted
+                .map(|(counter, events)| figure(&format!("{counter} of {}", groups::called(name)), events, "events")),
+        );
         if is_waiting {
-            figures.push(figure(&format!("under_oom of {name}"), 1.0, ""));
+            figures.push(figure(&format!("under_oom of {}", groups::called(name)), 1.0, ""));
         }
     }
     let rule = "`oom_kill` grows, or `oom` of a simulated run; of a cgroup `oom`, `oom_kill` or `oom_group_kill` of memory.events grows, \
@@ -871,28 +907,35 @@ fn processes(n: f64) -> String {
 }
 
 /// Returns the consequences of a cgroup's want of memory.
-fn out_of_memory(name: &str, cgroup: &OutOfMemory) -> Vec<String> {
+fn out_of_memory(name: &str, cgroup: &OutOfMemory, since: &str) -> Vec<String> {
     let OutOfMemory { times, kills, group_kills, is_waiting } = *cgroup;
     let mut sentences = Vec::new();
     let as_a_whole = if group_kills > 0.0 { ", as a whole" } else { "" };
     match (times > 0.0, kills > 0.0) {
         (true, true) => sentences.push(format!(
-            "The cgroup {name} was out of memory at its limit {}, and the kernel killed {} of it{as_a_whole}.",
+            "{} was out of memory at its limit {}{since}, and the kernel killed {} of it{as_a_whole}.",
+            groups::capitalized(name),
             how_often(times),
             processes(kills)
         )),
         (true, false) => sentences.push(format!(
-            "The cgroup {name} was out of memory at its limit {}, and no process of its own was killed for it.",
+            "{} was out of memory at its limit {}{since}, and no process of its own was killed for it.",
+            groups::capitalized(name),
             how_often(times)
         )),
         (false, true) => {
-            sentences.push(format!("In the cgroup {name} the kernel killed {}{as_a_whole}.", processes(kills)));
+            sentences.push(format!(
+                "In {} the kernel killed {}{as_a_whole}{since}.",
+                groups::called(name),
+                processes(kills)
+            ));
         }
         (false, false) => {}
     }
     if is_waiting {
         sentences.push(format!(
-            "A process in the cgroup {name} waits for memory that nobody frees: its limit cannot be met, and nothing is killed for it."
+            "A process in {} waits for memory that nobody frees: its limit cannot be met, and nothing is killed for it.",
+            groups::called(name)
         ));
     }
     sentences

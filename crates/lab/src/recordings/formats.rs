@@ -129,8 +129,10 @@ impl Document {
 pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document, Wrong> {
     let Text { lines, commands, mut left_out } = Text::of(text);
     let blocks = match cgroup_files::file_name(file) {
-        // A file of one number tells by its name alone what that is.
-        Some(_) if lines.iter().any(|line| !line.is_blank()) => vec![(&looks::formats::CGROUP, 0)],
+        // A file of one number tells by its name alone what that is. Of PSI each line tells what it is.
+        Some(_) if lines.iter().any(|line| cgroup_files::is_of_one_file(&line.text)) => {
+            vec![(&looks::formats::CGROUP, 0)]
+        }
         _ => cut(&lines),
     };
     let Some((_, first)) = blocks.first() else {

@@ -1,6 +1,6 @@
 //! Cgroups: limits, and what they make of those who run under them.
 
-use super::{RATE_MIN, REFAULT_MIN, Said, figure, if_known, ill, percent};
+use super::{FREE_MUCH, RATE_MIN, REFAULT_MIN, Said, figure, if_known, ill, percent};
 use crate::doctor::signs::Signs;
 use crate::doctor::{Finding, Weight};
 
@@ -13,6 +13,9 @@ const BACKED_MIN: f64 = 50.0;
 
 /// Share of a group's limit that is free from which on it is not there now, percent: its reclaim frees a few dozen pages at a time.
 const GROUP_FREE_MIN: f64 = 2.0;
+
+/// Refaults since a group was made from which on they are told: 29 MiB, five minutes at the least rate.
+const REFAULTS_MADE_MIN: f64 = RATE_MIN * 300.0;
 
 /// So many groups are named.
 const NAMED_MAX: usize = 3;
@@ -74,12 +77,99 @@ fn is_below(name: &str, above: &str) -> bool {
     name.strip_prefix(above).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
 }
 
+/// A cgroup within a sentence: one whose files were saved has no name.
+pub(super) fn called(name: &str) -> String {
+    if name.starts_with("the ") { name.to_owned() } else { format!("the cgroup {name}") }
+}
+
 /// A cgroup at the beginning of a sentence.
 pub(super) fn capitalized(name: &str) -> String {
-    match name.strip_prefix("the ") {
-        Some(rest) => format!("The {rest}"),
-        None => format!("The cgroup {name}"),
-    }
+    let called = called(name);
+    format!("T{}", called.strip_prefix('t').unwrap_or(&called))
+}
+
+/// Returns the signs that a group counts itself.
+fn own<'s>(signs: &'s Signs, name: &str) -> Option<&'s Signs> {
+    if signs.group.is_some() { Some(signs) } else { signs.groups.get(name) }
+}
+
+/// Returns whether what a group counts is told since it was made, and not of some time.
+pub(super) fn is_since_made(signs: &Signs, name: &str) -> bool {
+    own(signs, name).is_some_and(|group| group.is_since_start)
+}
+
+/// Returns whether one copy of a group's `memory.stat` is among these signs.
+pub(super) fn is_made_known(signs: &Signs) -> bool {
+    let has_stat = |group: &Signs| group.is_since_start && group.major_faults.is_some();
+    signs.group.is_some() && has_stat(signs) || signs.groups.values().any(has_stat)
+}
+
+/// Finds what a group has read again since it was made, of one copy of its `memory.stat`. It is an illness where its tasks wait now.
+pub(super) fn since_made(signs: &Signs) -> Said {
+    let of = |group: &Signs| sum(group.refaulted_file, group.refaulted_anon).unwrap_or(0.0);
+    let own = signs.group.iter().map(|name| (name, signs));
+    let groups = own.chain(&signs.groups).filter(|(_, group)| group.is_since_start && group.major_faults.is_some());
+    let Some((name, group)) = groups.max_by(|a, b| of(a.1).total_cmp(&of(b.1))) else { return Ok(None) };
+    let refaults = sum(group.refaulted_file, group.refaulted_anon);
+    let (back, faults) = (of(group), group.major_faults.unwrap_or(0.0));
+    let stolen = group.stolen().filter(|stolen| *stolen > 0.0);
+    let share = stolen.map(|stolen| percent(back, stolen));
+    let is_large = back >= REFAULTS_MADE_MIN && share.is_none_or(|share| share >= REFAULT_MIN);
+    let waits = group.some_waited_percent.filter(|waited| *waited >= GROUP_WAITED_MIN);
+    let for_each = share.map_or_else(String::new, |share| format!(", {share:.0} for each 100 that reclaim took of it"));
+    let now = match (waits, is_large) {
+        (Some(waited), _) => format!(" Its tasks wait for memory now, {waited:.1} % of the time."),
+        (None, true) => " Whether it does so now is not known.".to_owned(),
+        (None, false) => String::new(),
+    };
+    let counts = match refaults {
+        Some(_) => format!("{back:.0} pages came back that reclaim had taken{for_each}, and "),
+        None => String::new(),
+    };
+    let sentence = format!(
+        "Since {} was made {counts}{faults:.0} page faults waited for a disk.{now} When, and how fast, one copy of memory.stat does not \
+         tell: a second one some time later, given behind the first with --seconds, does.",
+        called(name)
+    );
+    let figures = [
+        if_known("refaults of the group", refaults, "pages"),
+        if_known("major faults of the group", group.major_faults, "faults"),
+        if_known("pages reclaimed of the group", stolen, "pages"),
+        if_known("some of it waited for memory", group.some_waited_percent, "% of the time"),
+    ];
+    let rule = format!(
+        "there is one copy of memory.stat; it is thrashing where {REFAULTS_MADE_MIN} refaults, {REFAULT_MIN} for each 100 pages reclaimed, \
+         are in it, and an illness where tasks of the group wait at least {GROUP_WAITED_MIN} % of the time now"
+    );
+    let cause = if is_large { "group-thrashing" } else { "since-group-made" };
+    Ok(Some(Finding {
+        weight: if is_large && waits.is_some() { Weight::Illness } else { Weight::Notice },
+        ..Finding::new(cause, sentence, figures.into_iter().flatten().collect(), rule)
+    }))
+}
+
+/// Share of what the computer read again from which on it is one group's, percent.
+const OF_ONE_MIN: f64 = 80.0;
+
+/// Returns whether what comes back is nearly all of one group that reclaim at its limit took it from: the computer itself has free pages,
+/// or nobody asks kswapd for some.
+pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
+    let is_idle = || signs.kswapd.scanned.zip(signs.elapsed_s).is_some_and(|(pages, time)| pages < RATE_MIN * time);
+    let is_roomy = signs.group.is_none() && (signs.free_share().is_some_and(|share| share >= FREE_MUCH) || is_idle());
+    let Some(all) = of(signs).filter(|_| is_roomy) else { return false };
+    signs.groups.values().any(|group| {
+        let is_at_limit = group.at_limit.iter().flatten().any(|(_, times)| *times > 0.0);
+        match of(group) {
+            Some(back) => {
+                (is_at_limit || group.stolen().is_some_and(|pages| pages > 0.0)) && percent(back, all) >= OF_ONE_MIN
+            }
+            // Version 1 does not count them, but major faults.
+            None => {
+                let faults = group.major_faults.zip(signs.major_faults);
+                is_at_limit && faults.is_some_and(|(its, all)| percent(its, all) >= OF_ONE_MIN)
+            }
+        }
+    })
 }
 
 /// Finds cgroups that read again what reclaim at their limit took.
@@ -157,21 +247,20 @@ pub(super) fn cgroup_limit(signs: &Signs) -> Said {
     let mut hit: Vec<(&String, &f64)> = at_limit.iter().filter(|(_, times)| **times > 0.0).collect();
     hit.sort_by(|a, b| b.1.total_cmp(a.1));
     let Some((first, _)) = hit.first() else { return Ok(None) };
-    let others = match hit.len() - 1 {
-        0 => String::new(),
-        others => format!(" and {others} more"),
+    let (others, limits) = match hit.len() - 1 {
+        0 => (String::new(), "its limit"),
+        others => (format!(" and {others} more"), "their limits"),
     };
     // A group that keeps a cache is at its limit all the time, and waits for nothing.
-    let own = |name: &str| if signs.group.is_some() { Some(signs) } else { signs.groups.get(name) };
     let is_at_ease = |name: &str| {
-        own(name).is_some_and(|group| {
+        own(signs, name).is_some_and(|group| {
             group.some_waited_percent.is_some_and(|waited| waited < GROUP_WAITED_MIN)
                 && thrashing(name, group, Some(signs)).is_none()
         })
     };
     // Of one copy of its files it is not known when that was.
     let is_past = |name: &str| {
-        own(name).filter(|group| group.elapsed_s.is_none()).is_some_and(|group| {
+        own(signs, name).filter(|group| group.is_since_start).is_some_and(|group| {
             let waits = group.some_waited_percent.is_some_and(|waited| waited >= GROUP_WAITED_MIN);
             let is_full = group.free_share().is_some_and(|share| share < GROUP_FREE_MIN);
             !waits && !is_full
@@ -181,13 +270,13 @@ pub(super) fn cgroup_limit(signs: &Signs) -> Said {
     let ease = match is_felt {
         true => "",
         false if hit.iter().any(|(name, _)| is_past(name)) => {
-            " When that was its files do not tell: a second copy of them some time later does."
+            " That is since it was made: when it was one copy of its files does not tell, and a second one some time later does."
         }
         false => " It only keeps a cache: its tasks do not wait for memory.",
     };
     let sentence = format!(
-        "Memory is short by a limit: {first}{others} came to what its cgroup may have. Its reclaim is its own, whatever is free \
-         outside.{ease}"
+        "Memory is short by a limit: {}{others} came to {limits}. Such reclaim is of the group's own pages, whatever is free outside.{ease}",
+        called(first)
     );
     let figures = hit.iter().take(3).map(|(name, times)| figure(&format!("at the limit: {name}"), **times, "times"));
     let rule = format!(

@@ -162,6 +162,38 @@ pub fn held(signs: &Signs) -> Said {
     }))
 }
 
+/// Returns whether caches or processes are all that is known of memory: how much there is, is not.
+pub fn is_alone(signs: &Signs) -> bool {
+    !is_known(signs) && !(signs.slabs.is_empty() && signs.processes.is_empty())
+}
+
+/// Tells the largest slab caches and processes, where nothing tells how much memory there is.
+pub fn largest(signs: &Signs) -> Said {
+    let list = |all: &[(String, f64)]| {
+        let sum: f64 = all.iter().map(|(_, pages)| pages).sum();
+        let told =
+            |(name, pages): &(String, f64)| format!("{name} ({:.0} MiB, {:.0} %)", mib(*pages), percent(*pages, sum));
+        (!all.is_empty()).then(|| (sum, all.iter().take(3).map(told).collect::<Vec<_>>().join(", ")))
+    };
+    let mut sentences = Vec::new();
+    let mut figures = Vec::new();
+    for (what, all) in [("slab caches", &signs.slabs), ("processes", &signs.processes)] {
+        if let Some((sum, told)) = list(all) {
+            sentences.push(format!("The largest {what} are {told}: shares of the {:.0} MiB that all have.", mib(sum)));
+            figures.push(figure(&format!("all {what}"), mib(sum), "MiB"));
+        }
+    }
+    sentences.push(
+        "How much of memory that is nothing tells: /proc/meminfo beside it does, and two copies of /proc/vmstat with --seconds tell \
+         what reclaim does."
+            .to_owned(),
+    );
+    Ok(Some(Finding {
+        weight: Weight::Notice,
+        ..Finding::new("largest-users", sentences.join(" "), figures, "the size of memory is not known".to_owned())
+    }))
+}
+
 /// The largest slab caches, where they are known.
 fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
     let caches: Vec<String> = signs

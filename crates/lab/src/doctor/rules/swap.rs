@@ -98,12 +98,20 @@ fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
 }
 
 /// Returns whether so much is free all the time that programs have room. Where the size of memory is not known, all that is in swap is compared.
-fn is_much_free(signs: &Signs) -> bool {
+#[must_use]
+pub fn is_much_free(signs: &Signs) -> bool {
     let least = || signs.usage.as_ref()?.least.free;
     match signs.free_share() {
         Some(share) => share >= FREE_MUCH,
         None => least().zip(in_swap(signs)).is_some_and(|(free, in_swap)| free >= in_swap),
     }
+}
+
+/// Returns whether programs fit in memory: much is free all the time, or page cache that stays is large beside what is swapped.
+#[must_use]
+pub fn fit(signs: &Signs) -> bool {
+    let rate = signs.swapped_in.unwrap_or(0.0) / signs.elapsed_s.filter(|time| *time > 0.0).unwrap_or(1.0);
+    is_much_free(signs) || matches!(cache_beside(signs, rate), (Beside::Much, _))
 }
 
 /// Returns what may swap pages out while much is free, by who reclaims.

@@ -308,6 +308,29 @@ fn the_cache_of_files_thrashes_where_each_fifth_page_is_wanted_again() {
 }
 
 #[test]
+fn the_cache_does_not_thrash_where_one_group_has_the_refaults_and_the_computer_has_room() {
+    let with = |of_group: f64, free: f64| {
+        move |signs: &mut Signs| {
+            (signs.refaulted_file, signs.kswapd.stolen) = (Some(5000.0), Some(6000.0));
+            signs.kswapd.scanned = Some(6000.0);
+            signs.usage = Some(used(900.0 - free, free));
+            signs.groups = [("/loud".to_owned(), Signs { refaulted_file: Some(of_group), ..thrashing_group() })].into();
+        }
+    };
+    assert_eq!(found(file_cache_thrashing, with(4900.0, 500.0)), None);
+    // Others have a part in it, or the computer is full.
+    assert!(found(file_cache_thrashing, with(3000.0, 500.0)).is_some());
+    assert!(found(file_cache_thrashing, with(4900.0, 20.0)).is_some());
+}
+
+#[test]
+fn causes_stand_before_what_follows_from_them() {
+    assert!(super::stage("marks-too-high") < super::stage("anonymous-thrashing"));
+    assert!(super::stage("cgroup-limit") < super::stage("group-thrashing"));
+    assert!(super::stage("group-thrashing") < super::stage("all-wait"));
+}
+
+#[test]
 fn scanning_in_vain_is_told_of_each_who_scans() {
     type Of = fn(&mut Signs) -> &mut Scan;
     let rules: [(Ask, Of); 2] =
@@ -731,7 +754,8 @@ fn a_group_that_keeps_a_cache_at_its_limit_is_not_ill() {
     assert_eq!(of(Signs { some_waited_percent: Some(0.0), ..thrashing_group() }), Weight::Illness);
     let timed = Signs { elapsed_s: Some(10.0), ..Signs::default() };
     assert_eq!(of(timed), Weight::Illness, "how long it waits is not known");
-    assert_eq!(of(Signs::default()), Weight::Notice, "when that was is not known");
+    let once = Signs { is_since_start: true, ..Signs::default() };
+    assert_eq!(of(once), Weight::Notice, "when that was is not known");
 }
 
 #[test]

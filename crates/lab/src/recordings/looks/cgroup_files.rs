@@ -58,13 +58,53 @@ pub fn holds(line: &str) -> bool {
     pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some()
 }
 
-/// The last part of a path, if it is a file of memory of a cgroup: `memory.max`.
+/// Files of a memory cgroup of which others' names are beginnings, or that somebody may have saved under a longer name.
+const FILES: [&str; 22] = [
+    "memory.stat",
+    "memory.events",
+    "memory.events.local",
+    "memory.current",
+    "memory.peak",
+    "memory.min",
+    "memory.low",
+    "memory.high",
+    "memory.max",
+    "memory.pressure",
+    "memory.swap.current",
+    "memory.swap.max",
+    "memory.swap.high",
+    "memory.swap.events",
+    "memory.usage_in_bytes",
+    "memory.max_usage_in_bytes",
+    "memory.limit_in_bytes",
+    "memory.failcnt",
+    "memory.memsw.usage_in_bytes",
+    "memory.memsw.limit_in_bytes",
+    "memory.memsw.failcnt",
+    "memory.oom_control",
+];
+
+/// The file of memory of a cgroup that a path is of: `memory.max`. What stands behind a known name, as in `memory.stat.before` or
+/// `memory.events-2.txt`, is of whoever saved it.
 #[must_use]
 pub fn file_name(path: &str) -> Option<&str> {
     let name = path.trim().rsplit('/').next()?;
+    let is_known = |known: &&&str| {
+        name.strip_prefix(**known).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+    };
+    if let Some(known) = FILES.iter().filter(is_known).max_by_key(|known| known.len()) {
+        return Some(known);
+    }
     let rest = name.strip_prefix("memory.")?;
     let is_name = !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
     is_name.then_some(name)
+}
+
+/// Returns whether a line is of a file without the name of one in it: a name with a number, or one number.
+#[must_use]
+pub fn is_of_one_file(line: &str) -> bool {
+    let line = line.trim();
+    pair(line).is_some() || line == "max" || line.parse::<u64>().is_ok()
 }
 
 /// The path in a line `==> /sys/fs/cgroup/a/memory.max <==`.
@@ -90,8 +130,9 @@ impl CgroupFiles {
     /// Says whose lines follow: a path of a file.
     pub fn begin_file(&mut self, path: &str) {
         if let Some(name) = file_name(path) {
-            let folder = path.trim().strip_suffix(name).map(|folder| folder.trim_end_matches('/'));
-            self.path = self.path.take().or_else(|| folder.filter(|folder| !folder.is_empty()).map(str::to_owned));
+            let folder = path.trim().rsplit_once('/').map(|(folder, _)| folder.trim_end_matches('/'));
+            let is_told = |folder: &&str| !folder.trim_start_matches(['.', '/']).is_empty();
+            self.path = self.path.take().or_else(|| folder.filter(is_told).map(str::to_owned));
             self.file = Some(name.to_owned());
         }
     }

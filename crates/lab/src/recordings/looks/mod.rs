@@ -66,6 +66,8 @@ pub enum Told {
 pub enum Resource {
     /// Memory.
     Memory,
+    /// Memory of a cgroup: `memory.pressure`.
+    MemoryOfGroup,
     /// Disks.
     Io,
     /// CPUs.
@@ -77,6 +79,9 @@ impl Resource {
     #[must_use]
     pub fn of_path(path: &str) -> Option<Self> {
         let file = path.split(['/', ' ']).rfind(|part| !part.is_empty())?;
+        if cgroup_files::file_name(file) == Some("memory.pressure") {
+            return Some(Self::MemoryOfGroup);
+        }
         let names = [("memory", Self::Memory), ("io", Self::Io), ("cpu", Self::Cpu)];
         names.into_iter().find_map(|(name, resource)| {
             let is_alone = path.contains("pressure") && file.split(['.', '-', '_']).any(|part| part == name);
