@@ -56,6 +56,15 @@ fn help_and_version_end_well_and_nothing_at_all_is_wrong_usage() {
     assert!(message(2, &["comprae"]).contains("compare"));
 }
 
+/// Reclaim from 6.1 on knew its lists by sums of two seconds ago. With swappiness 0 a small memory was exhausted while half of swap was
+/// free, and a large one was not.
+#[test]
+fn swappiness_0_exhausts_no_memory_for_being_small() {
+    for kernel in ["6.1-classic", "6.18-classic"] {
+        print(&["run", "anon", "--kernel", kernel, "--set", "lru.swappiness=0", "--scale", "1/64"]);
+    }
+}
+
 #[cfg(not(feature = "linux"))]
 #[test]
 fn without_the_feature_linux_grounds_of_real_time_are_refused() {
