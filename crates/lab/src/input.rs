@@ -3,13 +3,16 @@
 use crate::in_use;
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, IsTerminal as _, Read},
     path::Path,
 };
 
 /// An error of the system in its own words, without the number that Rust puts behind them.
 #[must_use]
 pub fn why(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return "it has no text now, and is not waited for".to_owned();
+    }
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
@@ -80,7 +83,8 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     let mut file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     in_use::reads(role, path, &file)?;
     let mut first = Vec::new();
-    if file.metadata()?.file_type().is_fifo() {
+    let is_pipe = file.metadata()?.file_type().is_fifo();
+    if is_pipe {
         let mut byte = [0];
         match file.read(&mut byte) {
             Ok(0) => return Err(io::Error::other("it is not a regular file, but a pipe that nobody writes to")),
@@ -90,7 +94,10 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
             Err(error) => return Err(error),
         }
     }
-    fcntl_setfl(&file, OFlags::empty())?;
+    // A file of the kernel that has nothing to tell now, as /proc/kmsg, says so in place of a wait without end.
+    if is_pipe || file.is_terminal() {
+        fcntl_setfl(&file, OFlags::empty())?;
+    }
     Ok(Box::new(without_mark(io::Cursor::new(first).chain(file))?))
 }
 
@@ -143,6 +150,15 @@ mod tests {
         let plain = folder.path().join("plain");
         std::fs::write(&plain, "more words").unwrap();
         assert_eq!(text(&plain).unwrap(), "more words");
+    }
+
+    #[test]
+    fn a_file_of_the_kernel_that_has_nothing_to_tell_is_not_waited_for() {
+        // It never ends, and is for root.
+        if let Err(error) = text(Path::new("/proc/kmsg")) {
+            assert_ne!(why(&error), "");
+        }
+        assert_eq!(why(&io::ErrorKind::WouldBlock.into()), "it has no text now, and is not waited for");
     }
 
     #[test]

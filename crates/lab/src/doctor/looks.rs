@@ -476,7 +476,7 @@ pub fn of_report(report: &Report) -> Option<MemoryUse> {
     let huge = |pages: fn(&crate::recordings::kernel_log::HugePages) -> u64| {
         Some(report.huge.iter().map(|pool| pages(pool) as f64 * pool.size_kib as f64 / PAGE_KIB).sum())
     };
-    Some(MemoryUse {
+    let mut usage = MemoryUse {
         total,
         free: Some(of("free")?),
         cached: files.map(|files| files + shmem.unwrap_or(0.0)),
@@ -498,7 +498,12 @@ pub fn of_report(report: &Report) -> Option<MemoryUse> {
         huge_pool: huge(|pool| pool.total),
         huge_free: huge(|pool| pool.free),
         ..MemoryUse::default()
-    })
+    };
+    // A report that is cut among its zones tells of some of them alone.
+    if usage.known().zip(usage.total).is_some_and(|(known, total)| known > total) {
+        usage.total = None;
+    }
+    Some(usage)
 }
 
 #[cfg(test)]
@@ -767,6 +772,13 @@ mod tests {
             "{}",
             tmpfs[0].1
         );
+        // Of a report that is cut among its zones no size of memory is known, and so no share of it.
+        let zones = "lowmem_reserve[]: 0 0\n";
+        let (before, _) =
+            report(930_000, 1000, 30_000).split_once(zones).map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let cut = found(&before.replace("managed:4000000kB", "managed:400000kB"));
+        assert_eq!(cut.iter().map(|it| it.0).collect::<Vec<_>>(), ["killed"]);
+        assert!(!cut[0].1.contains("Memory was"), "{}", cut[0].1);
         // Programs alone: they are what memory is for, and the report says who.
         assert_eq!(found(&report(930_000, 1000, 30_000)).len(), 1);
     }

@@ -730,8 +730,15 @@ fn high_orders_fail(signs: &Signs) -> Said {
         "at least {FAILURES_MIN} failures: {HUGE_FAILED_MIN} % of the huge pages that faults want, or {COMPACTIONS_FAILED_MIN} % of \
          direct compactions"
     );
+    let rule = format!("{rule}; no illness of counters since the start of the computer");
     let figures = figures.into_iter().flatten().chain(free).collect();
-    Ok(ill("high-orders-fail", format!("Blocks of several pages fail: {}. {why}", what.join(", and ")), figures, rule))
+    // In some weeks a few thousand fail anywhere, and whether any does now is not known.
+    let (since, weight) = match signs.is_since_start {
+        true => (" since this computer was started", Weight::Notice),
+        false => ("", Weight::Illness),
+    };
+    let sentence = format!("Blocks of several pages fail{since}: {}. {why}", what.join(", and "));
+    Ok(Some(Finding { weight, ..Finding::new("high-orders-fail", sentence, figures, rule) }))
 }
 
 /// Finds writers that are held back because too much is dirty.

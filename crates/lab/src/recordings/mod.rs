@@ -168,7 +168,8 @@ fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut V
         Ok((fs::canonicalize(folder)?, paths))
     };
     match entries() {
-        Ok((place, _)) if above.contains(&place) => {}
+        // A link to a folder above leads back here.
+        Ok((place, _)) if above.iter().any(|above| above.starts_with(&place)) => {}
         Ok((place, paths)) => {
             above.push(place);
             for path in paths {
@@ -353,5 +354,23 @@ mod tests {
         }
         // A short text is none of these.
         assert_eq!(read_input("s", &b"B"[..]).unwrap(), "B");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_a_folder_above_leads_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().join("logs/web1");
+        std::fs::create_dir_all(&below).unwrap();
+        let elsewhere = folder.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        for file in [folder.path().join("other"), below.join("mine"), elsewhere.join("linked")] {
+            std::fs::write(file, "x").unwrap();
+        }
+        std::os::unix::fs::symlink(folder.path(), below.join("above")).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, below.join("beside")).unwrap();
+        let mut wrong = Vec::new();
+        assert_eq!(files_below(&below, 8, &mut wrong), [below.join("beside/linked"), below.join("mine")]);
+        assert_eq!(wrong, []);
     }
 }

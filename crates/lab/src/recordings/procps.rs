@@ -383,6 +383,7 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Recording, Wr
     let mut reader = Reader { every_s: block.interval_s.unwrap_or(EVERY_S), ..Reader::default() };
     let mut told_every = block.interval_s;
     let mut groups = None;
+    let mut first_wrong: Option<Wrong> = None;
     let last = block.lines.iter().rev().find(|line| !line.is_blank()).map(|line| line.number);
     for (n, line) in block.lines.iter().enumerate() {
         let words = line.words();
@@ -418,7 +419,8 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Recording, Wr
             && let Some(row) = Row::of(&words, reader.stamp, columns)
         {
             if let Err(why) = reader.row(&row, block.file, line.number) {
-                left_out.note(line.number, why.what);
+                left_out.note(line.number, &why.what);
+                first_wrong = first_wrong.or(Some(why));
             }
             continue;
         }
@@ -433,12 +435,14 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Recording, Wr
         } else if columns > 0 && is_broken_row(&words) {
             let why = under(&reader.heading.numbers, &words, block.file, line.number - 1).err();
             let cut = "cut off".to_owned();
-            left_out.note(line.number, if last == Some(line.number) { cut } else { why.map_or(cut, |why| why.what) });
+            let what = why.as_ref().filter(|_| last != Some(line.number)).map_or(cut, |why| why.what.clone());
+            left_out.note(line.number, what);
+            first_wrong = first_wrong.or(why);
         } else {
             left_out.line(line);
         }
     }
-    finish(reader, told_every, block)
+    finish(reader, told_every, block, first_wrong)
 }
 
 /// Returns whether a line has mostly numbers, as one that was cut or damaged.
@@ -447,12 +451,17 @@ fn is_broken_row(words: &[&str]) -> bool {
     numbers * 2 > words.len() && words.len() > 1
 }
 
-fn finish(reader: Reader, told_every: Option<f64>, block: &Block<'_>) -> Result<Recording, Wrong> {
+fn finish(
+    reader: Reader,
+    told_every: Option<f64>,
+    block: &Block<'_>,
+    first_wrong: Option<Wrong>,
+) -> Result<Recording, Wrong> {
     let Reader { mut samples, command, is_by_number, timed, .. } = reader;
     if samples.is_empty() {
         let first = block.lines.first().map_or(0, |line| line.number.saturating_sub(1));
         let what = "expected a line of `vmstat 1` after the first, which is the average since the start: `vmstat 1 10` prints more";
-        return Err(Wrong::at(block.file, first, what));
+        return Err(first_wrong.unwrap_or_else(|| Wrong::at(block.file, first, what)));
     }
     let mut assumed = Vec::new();
     if is_by_number {
@@ -606,6 +615,10 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         );
         assert_eq!(told(&PRINTED.replace("783", "x")), ["line 4 (expected a number in column in: found `x`)"]);
         assert_eq!(told(&PRINTED.replace("96  4  0  1  0\n", "96 ")), ["line 5 (cut off)"]);
+        // Where each line is wrong the first is the error.
+        let all_wrong = PRINTED.replace("9169288", "nan");
+        let why = read_text("v.txt", &all_wrong, None).unwrap_err().to_string();
+        assert_eq!(why, "v.txt:3: expected a number in column cache: found `nan`");
         // No kernel counts below 0, or as much as this.
         for odd in ["-783", "1e30"] {
             let expected = format!("line 4 (expected a number from 0 to 2^64 in column in: found `{odd}`)");

@@ -107,7 +107,7 @@ const HOLDERS: [Holder; 8] = [
         pages: MemoryUse::unaccounted,
         share_min: 15.0,
         is_kernels: true,
-        is_what: "is in no line of /proc/meminfo: pages that drivers, a file system of its own (ZFS) or the balloon of a virtual machine took",
+        is_what: "is in no line that tells what memory is used for: pages that drivers, a file system of its own (ZFS) or the balloon of a virtual machine took",
         next: "Look at the driver's own numbers (/sys/kernel/debug/dri, arcstats of ZFS, the hypervisor); page_owner=on of the kernel \
                names who took a page.",
     },
@@ -164,7 +164,8 @@ pub fn held(signs: &Signs) -> Said {
 
 /// Returns whether caches or processes are all that is known of memory: how much there is, is not.
 pub fn is_alone(signs: &Signs) -> bool {
-    !is_known(signs) && !(signs.slabs.is_empty() && signs.processes.is_empty())
+    let is_told = !signs.slabs.is_empty() || !signs.processes.is_empty();
+    is_told && !is_known(signs)
 }
 
 /// Tells the largest slab caches and processes, where nothing tells how much memory there is.

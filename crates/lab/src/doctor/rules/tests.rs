@@ -401,6 +401,14 @@ fn blocks_fail_for_want_of_memory_or_of_whole_blocks() {
     assert!(why(812.0, &[812.0]).contains("Memory is in pieces"));
     assert!(why(812.0, &one_huge).contains("blocks of this size are free"));
     assert!(why(812.0, &[]).contains("not known"));
+    // Of a time without an end, since the start of the computer, they are no illness.
+    let since_start = found(high_orders_fail, |signs| {
+        huge(0.0, 100.0)(signs);
+        signs.is_since_start = true;
+    });
+    let since_start = since_start.expect("it fires");
+    assert_eq!(since_start.weight, Weight::Notice);
+    assert!(since_start.sentence.starts_with("Blocks of several pages fail since this computer was started: "));
     let only_huge = |signs: &mut Signs| (signs.compactions_failed, signs.huge_failed) = (None, Some(100.0));
     assert!(found(high_orders_fail, only_huge).is_some());
     let neither = |signs: &mut Signs| (signs.compactions_failed, signs.huge_failed) = (None, None);

@@ -28,6 +28,7 @@ const BINARY: [(&[u8], &str); 12] = [
 const LOOKED_AT: usize = 4096;
 
 /// Text of bytes: UTF-8, UTF-16 with or without its mark, and else Latin-1. Bytes of 0, which a crash leaves in a file, are left out.
+/// Lines that end with a carriage return alone, as some editors write them, end with a line feed.
 ///
 /// # Errors
 /// When the bytes are none of a text, with what kind of file they are.
@@ -48,6 +49,10 @@ pub fn decode(file: &str, bytes: Vec<u8>) -> Result<String, Wrong> {
     }
     if let Some(rest) = text.strip_prefix('\u{feff}') {
         text = rest.to_owned();
+    }
+    // One behind the last line comes from an editor. A terminal's output has line feeds.
+    if text.contains('\r') && !text.trim_end_matches('\n').contains('\n') {
+        text = text.replace('\r', "\n");
     }
     // More of them than a terminal's escapes have is no text.
     let is_odd = |c: &char| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{1b}' | '\u{8}' | '\u{7}' | '\u{c}');
@@ -111,6 +116,7 @@ mod tests {
             latin,
             marked(text.as_bytes(), &[0; 5000]),
             marked(&[0; 5000], text.as_bytes()),
+            text.replace('\n', "\r").into_bytes(),
         ] {
             assert_eq!(decode("f", bytes.clone()).unwrap(), text, "{bytes:?}");
         }
