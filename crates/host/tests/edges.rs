@@ -518,7 +518,9 @@ fn an_open_never_waits_for_the_other_end_of_a_pipe() {
             for _ in 0..2000 {
                 match OpenOptions::new().open(&memory, &path) {
                     Ok(file) => assert_eq!(file.len(), 10),
-                    Err(error) => assert!(error.to_string().contains("pipe") || !path.exists(), "{error}"),
+                    // The system itself may miss a name that is replaced meanwhile.
+                    Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(error) => assert!(error.to_string().contains("pipe"), "{error}"),
                 }
             }
         }
