@@ -5,7 +5,7 @@
 //! *Order*: the latch first, then the page lock. Reclaim and the flusher never wait for a latch; a sync does, for pages that
 //! must not change while they are written.
 //! *Turns*: whoever changes a page again and again has the latch back before a waiter has woken up, each time. So a waiter that
-//! has waited for [`PATIENCE`] says that it is next, and those who want the page for writing let it go first. Readers do not: one
+//! has waited for a millisecond says that it is next, and those who want the page for writing let it go first. Readers do not: one
 //! may have the page already, and the next would wait for it.
 
 use super::file_index::Miss;
