@@ -79,11 +79,11 @@ fn a_kernel_beside_itself_is_told_apart_in_3_to_7_percent_of_cases() {
             (pooled[n][0], pooled[n][1], all[n]) = (pooled[n][0] + pairs, pooled[n][1] + sets, all[n] + times);
         }
     }
-    // Five seeds are told apart in 3.2 % of cases, of which ties take some.
-    for (([pairs, sets], times), least) in pooled.into_iter().zip(all).zip([2.0, 3.0, 3.0]) {
+    // The test of five seeds says so in 3.2 % of cases, that of six pairs in 3.1 %: no error is nearer to 5 %. Ties take some of it.
+    for (([pairs, sets], times), least) in pooled.into_iter().zip(all).zip([[2.0, 2.0], [2.0, 3.0], [3.0, 3.0]]) {
         let shares = [pairs, sets].map(|count| percent(count, times));
         println!("all: {:.1} % in pairs, {:.1} % as sets, of {times}", shares[0], shares[1]);
-        assert!(shares.iter().all(|share| (least..=7.0).contains(share)), "{shares:?}");
+        assert!(shares.iter().zip(least).all(|(share, least)| (least..=7.0).contains(share)), "{shares:?}");
     }
 }
 
