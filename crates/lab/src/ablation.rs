@@ -58,7 +58,7 @@ pub struct RowAblation {
     /// The least and the most of the first kernel's seeds; none of one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_range: Option<Range>,
-    /// Those of the second.
+    /// The least and the most of the second kernel's seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_range: Option<Range>,
     /// The second beside the first.
@@ -85,7 +85,7 @@ pub struct Effect {
     /// The least and the most of the seeds with this difference alone; none of one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_range: Option<Range>,
-    /// Those without it.
+    /// The least and the most of the seeds without this difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_range: Option<Range>,
     /// The first kernel with this difference beside the first without it; none of too few seeds.

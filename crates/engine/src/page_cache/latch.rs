@@ -14,8 +14,8 @@ use crate::memory::{Flags, Frame};
 use machine::atomic::Ordering::SeqCst;
 use machine::{FrameNumber, Machine, Nanos, Step, WaitReason, Waiting};
 
-/// How long a waiter has waited when it says that it is next. Less would be a switch of threads for each change of a page that
-/// several want; who waits for a disk beside waits as long.
+/// Time after which a waiter says that it is next. Less would be a switch of threads for each change of a page that several want;
+/// a request to a disk takes about as long.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
 /// Nobody is next at a queue: no frame has this number.
@@ -40,8 +40,8 @@ impl<M: Machine> PageCache<M> {
         self.latch_counted(frame, false, Nanos(0));
     }
 
-    /// The same as [`PageCache::latch`], whatever readers have hazard pointers, for who waits so long before it says that it is
-    /// next.
+    /// Takes the latch as [`PageCache::latch`] does, but looks at no hazard pointers. The caller says that it is next after it has
+    /// waited for `patience`.
     fn latch_counted(&self, frame: FrameNumber, exclusive: bool, patience: Nanos) {
         if exclusive {
             self.let_next_go_first(frame);

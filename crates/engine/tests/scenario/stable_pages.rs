@@ -191,8 +191,9 @@ fn a_sync_does_not_wait_for_who_changes_a_page_again_and_again() {
     });
 }
 
-/// The same program, and others that want its page: to read it, to write it by a copy, and to change it in place, too. So it is with a
-/// page of a region. None of them waits for long.
+/// Tasks want a page that a program changes in place, again and again: to read it, to write it by a copy, to change it in place, too; of a
+/// file and of a region. None waits for long. A simulated task that is woken has its CPU at once, so that nobody overtakes it here: this
+/// shows that no wake is lost, and not what a waiter gains by being next.
 #[test]
 fn nobody_waits_long_for_who_changes_a_page_again_and_again() {
     const CHANGES: u32 = 200;

@@ -17,7 +17,7 @@ pub struct Arguments {
     /// `-` is standard input. Without one, what is piped in, else the kernel that runs here
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// How long the running kernel is looked at [default: 5]; of two copies of /proc/vmstat, of PSI or of files of a
+    /// Time for which to look at the running kernel [default: 5]; of two copies of /proc/vmstat, of PSI or of files of a
     /// cgroup, the time between them
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Option<Duration>,

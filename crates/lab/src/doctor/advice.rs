@@ -161,7 +161,8 @@ fn marks(signs: &Signs) -> Option<[f64; 3]> {
 }
 
 /// Returns `vm.min_free_kbytes` as a kernel sets it at its start, KiB, by the size of memory: the square root of 16 times as many, from 128 to
-/// 262,144 (65,536 before 5.15). Source: docs/mechanisms/reclaim/memory.md, "Watermarks".
+/// 262,144. Source: docs/mechanisms/reclaim/memory.md, "Watermarks", but for the most: 65,536 there, of older kernels; the later one is
+/// from general knowledge.
 fn min_free_kib(signs: &Signs) -> Option<f64> {
     let kib = memory_kib(signs)?;
     Some((kib * 16.0).sqrt().floor().clamp(128.0, 262_144.0))

@@ -728,9 +728,8 @@ fn high_orders_fail(signs: &Signs) -> Said {
     ];
     let rule = format!(
         "at least {FAILURES_MIN} failures: {HUGE_FAILED_MIN} % of the huge pages that faults want, or {COMPACTIONS_FAILED_MIN} % of \
-         direct compactions"
+         direct compactions; no illness of counters since the start of the computer"
     );
-    let rule = format!("{rule}; no illness of counters since the start of the computer");
     let figures = figures.into_iter().flatten().chain(free).collect();
     // In some weeks a few thousand fail anywhere, and whether any does now is not known.
     let (since, weight) = match signs.is_since_start {

@@ -49,7 +49,7 @@ pub fn in_words<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> String {
     text
 }
 
-/// How many times as long a run lasts as with the experiment's own parameters; 1 where they do not say how long it lasts.
+/// Returns the length of a run by that of one with the experiment's own parameters; 1 where they do not say how long it lasts.
 fn longer(plan: &Plan, run: &Run) -> f64 {
     let own = Job { params: plan.experiment.params.clone(), ..(*run.job).clone() };
     let times = [&*run.job, &own].map(|job| plan.workload.time_s(job).filter(|time| *time > 0));

@@ -152,7 +152,7 @@ pub(super) struct Command {
     pub(super) every_s: Option<f64>,
     /// KiB of a unit.
     unit_kib: Option<f64>,
-    /// Is the average since the start not printed (`-y`)?
+    /// True where the average since the start is not printed (`-y`).
     omits_average: bool,
 }
 

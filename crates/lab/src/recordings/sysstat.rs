@@ -37,7 +37,7 @@ pub const IOSTAT: Format = Format {
 /// Columns of which one comes first behind the name of a device, in any version.
 const FIRST: [&str; 6] = ["tps", "rrqm/s", "r/s", "d/s", "f/s", "rsec/s"];
 
-/// Where the device stands in the lines below a heading, and the names of the columns.
+/// The place of the device in the lines below a heading, and the names of the columns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Device {
     /// Behind so many words of a time.

@@ -106,7 +106,7 @@ fn read(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     Ok(vec![Told::Recording(Recording { tool: "vmstat -d", disks, has_times, assumed, ..Recording::default() })])
 }
 
-/// How long reads and writes took, under the names of `iostat`, ms.
+/// Returns the time of a read and of a write, under the names of `iostat`, ms.
 fn waits([reads, _, _, read_ms, writes, _, _, write_ms, ..]: [f64; FIGURES]) -> Vec<(&'static str, f64)> {
     [("r_await", reads, read_ms), ("w_await", writes, write_ms)]
         .into_iter()
@@ -128,7 +128,7 @@ fn means(grown: [f64; FIGURES], seconds: f64) -> Figures {
     of(&all)
 }
 
-/// How long requests took since the start; none of a disk that did nothing.
+/// Returns the time of requests since the start; none of a disk that did nothing.
 fn since_start(figures: [f64; FIGURES]) -> Option<Figures> {
     let all = waits(figures);
     (!all.is_empty()).then(|| of(&all))

@@ -8,7 +8,7 @@ use crate::doctor::{Finding, Weight};
 /// that less says nothing.
 pub const DISK_BUSY_MIN: f64 = 90.0;
 
-/// How long a request takes from which on it waits for others, ms: a turning disk serves one in about 10 ms, a flash disk in less than 1.
+/// Time of a request from which on it waits for others, ms: a turning disk serves one in about 10 ms, a flash disk in less than 1.
 pub const DISK_WAIT_MIN: f64 = 30.0;
 
 /// Finds disks that are busy all the time and on which requests wait. Worth knowing, for memory need not be the reason.

@@ -84,7 +84,7 @@ fn name_of(killer: Killer) -> &'static str {
     }
 }
 
-/// Whom a killer of user space killed, why it says it did, and by what setting it decides.
+/// Tells the victims of a killer of user space, the reason that it gives, and the setting by which it decides.
 fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
     let Some(last) = all.last() else { return Vec::new() };
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();

@@ -48,7 +48,7 @@ pub(super) const SIGNS: [&str; 9] = [
 /// State of reading such lines.
 #[derive(Default)]
 pub(super) struct Killers {
-    /// What `earlyoom` said of memory last.
+    /// Free memory and swap, as `earlyoom` told them last.
     available: Option<String>,
     /// The limits that it came to.
     limits: Option<String>,
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::recordings::kernel_log::{read, tells};
 
-    /// Who, whom, why, how many.
+    /// Returns the killer, the victim, the reason and the number of processes of each eviction.
     fn told(text: &str) -> Vec<(Killer, String, Option<String>, Option<u64>)> {
         read(text).evictions.into_iter().map(|it| (it.by, it.whom, it.why, it.processes)).collect()
     }

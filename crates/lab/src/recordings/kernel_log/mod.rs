@@ -28,7 +28,7 @@ pub struct Log {
     pub reports: Vec<Report>,
     /// Processes that were killed for want of memory, of which no report is there.
     pub kills: Vec<Kill>,
-    /// What killers of user space killed.
+    /// The victims of killers of user space.
     pub evictions: Vec<Eviction>,
     /// Tasks that slept so long that the kernel told of it.
     pub blocked: Vec<Blocked>,

@@ -44,7 +44,7 @@ pub struct Pagetypeinfo {
     pub blocks: Buddyinfo,
     /// Types of each zone that were added up.
     met: Vec<(u32, String, String)>,
-    /// Are the lines below those of all blocks by type?
+    /// True once the lines below are those of all blocks by type.
     is_behind: bool,
 }
 
