@@ -1,6 +1,6 @@
-//! The tables of figures in docs/parallelio.md; pictures are left to [`pictures`].
+//! The tables of figures in docs/studies/parallelio.md; pictures are left to [`pictures`].
 //!
-//! docs/parallelio.toml lists what they are made of. The flow: `plan` reads it and says which simulations a
+//! docs/studies/parallelio.toml lists what they are made of. The flow: `plan` reads it and says which simulations a
 //! table needs; `run` runs each of them once; `table` and `targets` turn what came out into Markdown, with
 //! `number` for the digits; and here it goes between `<!-- figures: NAME -->` and `<!-- end -->`.
 
@@ -24,8 +24,8 @@ use crate::{
 use plan::Plan;
 use run::{Figures, Run};
 
-const PAGE: &str = "docs/parallelio.md";
-const PLAN: &str = "docs/parallelio.toml";
+const PAGE: &str = "docs/studies/parallelio.md";
+const PLAN: &str = "docs/studies/parallelio.toml";
 const MACHINE: &str = "crates/lab/machines/parallelio-8g.toml";
 const PRINTED: &str = "crates/lab/experiments/parallelio/published.toml";
 const BEGIN: &str = "<!-- figures: ";

@@ -22,7 +22,7 @@ usage: cargo xtask VERB
   ci [STEP...]      everything that CI runs, with the time that each step takes; or the steps that are named
   readme [--check]  put what their commands print into README.md and docs/; or say what is stale
   figures [--only NAME,...]
-                    run what docs/parallelio.toml and docs/pictures.toml list: put the tables into docs/parallelio.md and
+                    run what docs/studies/parallelio.toml and docs/pictures.toml list: put the tables into docs/studies/parallelio.md and
                     draw the pictures of docs/; takes many minutes, of single ones (--only ping.svg) seconds
   fidelity [--only EXPERIMENT,...]
                     set every published figure beside the simulated one, in docs/fidelity.md; takes many minutes; or make

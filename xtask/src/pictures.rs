@@ -150,9 +150,9 @@ mod tests {
                 assert!(report.contains("fingerprint "), "{} has no report of {file}", page.display());
             }
         }
-        let in_docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
-        for name in in_docs.filter(|name| name.to_string_lossy().ends_with(".svg")) {
-            assert!(pictures.iter().any(|picture| *picture.name() == *name), "{LIST} does not list {name:?}");
+        for path in crate::readme::files_below(&root.join("docs"), &["svg"]) {
+            let is_listed = pictures.iter().any(|picture| root.join(&picture.file) == path);
+            assert!(is_listed, "{LIST} does not list {}", path.display());
         }
     }
 

@@ -48,7 +48,7 @@ fn pages_in(folder: &Path) -> Vec<PathBuf> {
 fn pages() -> Vec<PathBuf> {
     let root = root();
     let crates = ["machine", "engine", "sim", "host", "lab"].map(|name| root.join("crates").join(name));
-    let folders = [root.clone(), root.join("docs"), root.join("docs/mechanisms"), root.join("docs/mechanisms/reclaim")];
+    let folders = ["", "docs", "docs/studies", "docs/mechanisms", "docs/mechanisms/reclaim"].map(|it| root.join(it));
     let python = root.join("python");
     folders
         .iter()

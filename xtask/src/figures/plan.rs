@@ -1,4 +1,4 @@
-//! docs/parallelio.toml: what each table is made of, and the kernel and machine files that follow from it.
+//! docs/studies/parallelio.toml: what each table is made of, and the kernel and machine files that follow from it.
 
 use std::collections::BTreeMap;
 

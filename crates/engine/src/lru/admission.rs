@@ -16,7 +16,7 @@
 //!
 //! Description: mechanisms/multigen, 13: quick demotion and ghosts (Yang et al., "FIFO queues are all you need for
 //! cache eviction", SOSP 2023); mechanisms/multigen, 9.4: what dropping pages at once saves. Measurements:
-//! docs/admission.md.
+//! docs/studies/admission.md.
 
 use super::batch::{Apply, BATCH_MAX, Batch};
 use super::workingset::Left;
@@ -33,15 +33,15 @@ use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 const WAITING_PART: u64 = 64;
 
 /// While all pages of a kind are put on lists, every so many is not, so that it shows whether such pages are missed.
-/// Of one in 16 and one in 32, tried on a model (docs/admission.md).
+/// Of one in 16 and one in 32, tried on a model (docs/studies/admission.md).
 const PROBE_EVERY: u32 = 32;
 
 /// While pages that come back soon wait to be dropped all the same, every so many goes on a list, so that lists are not closed
-/// and it shows whether what leaves them is missed. Of 4, 8, 16 and 32, tried with docs/admission.md's example.
+/// and it shows whether what leaves them is missed. Of 4, 8, 16 and 32, tried with docs/studies/admission.md's example.
 const LISTED_EVERY: u32 = 8;
 
 /// Pages of files count as no fewer than this part of memory, when it is asked how long ago one left.
-/// Chosen, no other was tried; what happens without it is in docs/admission.md.
+/// Chosen, no other was tried; what happens without it is in docs/studies/admission.md.
 const LEAST_HELD_PART: u64 = 8;
 
 /// Pages that are judged at once, at most, when a reader's page finds no room to wait.

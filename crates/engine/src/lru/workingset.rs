@@ -67,10 +67,10 @@ const fn missed_within(held: u32) -> u32 {
 const FEW_MISSED: u64 = 8;
 
 /// Pages of another kind stay when they are missed more than this many times as often as evicted ones, in halves: where
-/// both are missed alike, it costs less to let them go. Of 1, 1.25 and 1.5, tried on a model (docs/admission.md).
+/// both are missed alike, it costs less to let them go. Of 1, 1.25 and 1.5, tried on a model (docs/studies/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
-/// Counts halve when this part of what memory holds has left. Of a quarter and an eighth, tried with docs/admission.md's example.
+/// Counts halve when this part of what memory holds has left. Of a quarter and an eighth, tried with docs/studies/admission.md's example.
 const HALVED_PART: u32 = 4;
 
 /// Have more than `pages` left between two ages? Not if the second is the earlier: CPUs that count at the same time may come here
@@ -114,7 +114,7 @@ impl Rate {
     /// Is this kind missed more often for its chances than the other, by [`HALVES_AS_OFTEN`]? If hardly any of the
     /// other left, and none of those was missed, it is: what is listed then will tell. (To count half a page more as
     /// missed there left reclaim 2 % of uniform reads of 8 times memory for 5, and had 27.1 % of a set that shifts read
-    /// from the disk for 26.4; docs/admission.md.)
+    /// from the disk for 26.4; docs/studies/admission.md.)
     fn is_missed_more(&self, other: &Self) -> bool {
         // Without dividing.
         2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
