@@ -7,6 +7,7 @@ mod figures;
 mod package;
 mod pictures;
 mod readme;
+mod records;
 mod sanitize;
 mod scales;
 mod splice;
@@ -31,6 +32,7 @@ usage: cargo xtask VERB
                     run every experiment by every kernel at every scale, put the figures into docs/scales.csv and the tables
                     into docs/scales.md; takes hours; or those that are named, or that docs/scales.csv lacks
   scales --page     make the tables anew, by docs/scales.csv
+  records [--check] put the measurements of docs/records into the tables of docs/; or say what is stale
   package           package every crate that is published, and look at what the packages hold
   links             look for what links in README.md and docs/, and citations of docs/mechanisms, point to
   sanitize [CHECK...]
@@ -47,6 +49,8 @@ fn main() -> ExitCode {
         ["ci", names @ ..] => ci::run_steps(names),
         ["readme"] => readme::splice(&root(), false),
         ["readme", "--check"] => readme::splice(&root(), true),
+        ["records"] => records::write(&root(), false),
+        ["records", "--check"] => records::write(&root(), true),
         ["figures"] => figures::write(&root(), None),
         ["figures", "--only", names] => figures::write(&root(), Some(names)),
         ["fidelity"] => fidelity::write(&root(), None),

@@ -1,7 +1,8 @@
 //! Texts that quote commands, and the links in them.
 //!
-//! Between `<!-- spliced: highwater … -->` and `<!-- end -->` stands the command and what it prints, put
-//! there by `cargo xtask readme`, so that no table in a text is older than the code.
+//! Between `<!-- spliced: COMMAND -->` and `<!-- end -->` stands a command and its output, put there by
+//! `cargo xtask readme`, so that no table in a text is older than the code. The command is `highwater …` or
+//! `cargo …`; `| head -N` behind it keeps the first N lines.
 
 use std::{
     fs,
@@ -10,7 +11,7 @@ use std::{
 
 use crate::{Outcome, highwater, output, splice::spliced};
 
-const BEGIN: &str = "<!-- spliced: highwater ";
+const BEGIN: &str = "<!-- spliced: ";
 
 /// The texts: Markdown files at the root and in `docs/` with its folders.
 pub fn texts(root: &Path) -> Vec<PathBuf> {
@@ -55,11 +56,7 @@ pub fn splice(root: &Path, is_check: bool) -> Outcome {
         if !old.contains(BEGIN) {
             continue;
         }
-        let program = highwater()?;
-        let print = |command: &str| {
-            let printed = output(&program, &command.split_whitespace().collect::<Vec<_>>())?;
-            Ok(Some(quoted(command, &printed)))
-        };
+        let print = |command: &str| Ok(Some(quoted(command, &printed_by(command)?)));
         let new = spliced(&old, BEGIN, &print).map_err(|error| format!("{}: {error}", path.display()))?;
         if new == old {
             continue;
@@ -75,9 +72,24 @@ pub fn splice(root: &Path, is_check: bool) -> Outcome {
     }
 }
 
-/// A command and what it prints, as a text shows it.
+/// Runs a command that a text quotes, and returns its standard output, or the lines of it that `| head -N` keeps.
+fn printed_by(command: &str) -> Result<String, String> {
+    let (run, lines) = match command.split_once(" | head -") {
+        Some((run, lines)) => (run, lines.parse().map_err(|_| format!("{command}: no number behind `head -`"))?),
+        None => (command, usize::MAX),
+    };
+    let words: Vec<&str> = run.split_whitespace().collect();
+    let printed = match words.as_slice() {
+        ["highwater", arguments @ ..] => output(&highwater()?, arguments)?,
+        ["cargo", arguments @ ..] => output(Path::new("cargo"), arguments)?,
+        _ => return Err(format!("{command}: neither `highwater` nor `cargo`")),
+    };
+    Ok(printed.lines().take(lines).map(|line| format!("{line}\n")).collect())
+}
+
+/// A command and its output, as a text shows them.
 fn quoted(command: &str, printed: &str) -> String {
-    format!("```text\n$ highwater {command}\n{}\n```", printed.trim_end())
+    format!("```text\n$ {command}\n{}\n```", printed.trim_end())
 }
 
 /// Every relative link of a text points to a file that exists, and to a heading in it.
@@ -137,7 +149,7 @@ mod tests {
     #[test]
     fn quoted_commands_get_what_they_print() {
         let old = "<!-- spliced: highwater list -->\nold\n<!-- end -->\n";
-        let new = spliced(old, BEGIN, &|command| Ok(Some(quoted(command, &format!("{command} printed\n"))))).unwrap();
+        let new = spliced(old, BEGIN, &|command| Ok(Some(quoted(command, "list printed\n")))).unwrap();
         assert_eq!(
             new,
             "<!-- spliced: highwater list -->\n```text\n$ highwater list\nlist printed\n```\n<!-- end -->\n"

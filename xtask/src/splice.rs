@@ -1,4 +1,4 @@
-//! Marked places in texts: `<!-- KIND: NAME -->`, what a command put there, `<!-- end -->`.
+//! Marked places in texts: a line `<!-- KIND: NAME -->`, what a command put there, `<!-- end -->`.
 
 const END: &str = "<!-- end -->";
 
@@ -11,7 +11,7 @@ pub fn spliced(
 ) -> Result<String, String> {
     let mut new = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find(begin) {
+    while let Some(at) = places(rest, begin).next() {
         let (before, marked) = rest.split_at(at);
         let name = name_of(marked, begin);
         let end = marked.find(END).ok_or_else(|| format!("no {END} after {begin}{name}"))?;
@@ -28,7 +28,12 @@ pub fn spliced(
 
 /// The names of the places that begin with `begin`, in order.
 pub fn names<'a>(text: &'a str, begin: &'a str) -> impl Iterator<Item = &'a str> {
-    text.match_indices(begin).map(move |(at, _)| name_of(&text[at..], begin))
+    places(text, begin).map(move |at| name_of(&text[at..], begin))
+}
+
+/// Where lines begin with `begin`.
+fn places<'a>(text: &'a str, begin: &'a str) -> impl Iterator<Item = usize> {
+    text.match_indices(begin).map(|(at, _)| at).filter(|at| *at == 0 || text[..*at].ends_with('\n'))
 }
 
 fn name_of<'a>(marked: &'a str, begin: &str) -> &'a str {
@@ -48,5 +53,6 @@ mod tests {
         assert_eq!(spliced(&new, "<!-- it: ", &body).unwrap(), new);
         assert_eq!(names(old, "<!-- it: ").collect::<Vec<_>>(), ["x", "y"]);
         assert!(spliced("<!-- it: x -->", "<!-- it: ", &body).is_err());
+        assert!(spliced("between `<!-- it: x -->`", "<!-- it: ", &body).is_ok(), "a text about places has none");
     }
 }

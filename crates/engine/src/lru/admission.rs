@@ -47,7 +47,7 @@ const LEAST_HELD_PART: u64 = 8;
 /// Pages that are judged at once, at most, when a reader's page finds no room to wait.
 ///
 /// The reader does that work beside its own read. Half of all that wait, 32 pages, made one read in 32 twice as long,
-/// which is the 99th percentile. Of 2, 4, 8, 16 and 32, tried on zram with 1, 2 and 16 threads: docs/measuring.md.
+/// which is the 99th percentile. Of 2, 4, 8, 16 and 32, tried on zram with 1, 2 and 16 threads: docs/studies/library-limits.md.
 const JUDGED_MAX: usize = 8;
 
 /// A page that was used once, and whose frame can be another's at once.

@@ -29,7 +29,7 @@ use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, W
 
 /// Reads of a page that was dirty before it is open again, on average.
 ///
-/// A read that counts itself takes some 80 ns more than one of an open page (docs/measuring.md, "What single changes brought").
+/// A read that counts itself takes some 80 ns more than one of an open page (docs/studies/library-changes.md, "Hazard pointers beside writes").
 /// A `page_mut` beside readers took 15 us longer for its barrier (two CPUs, Linux 6.18), so that 190 such reads cost what a
 /// barrier does. More of them keep pages of which one use in a hundred is a write from being opened: 32 counted reads come before
 /// one write with a chance of (0.031 / 0.041)^32, 0.01 %. With 512, of which one in 16 was counted, it was 0.8 %. Chosen, not swept.

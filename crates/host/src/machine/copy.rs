@@ -3,7 +3,7 @@
 //! `memcpy` of the C library copies a page by one string instruction. How long that takes hangs on where the target lies:
 //! processors that are fast when it begins at a multiple of 32 bytes take up to twice as long when it does not, and a
 //! buffer from an allocator lies anywhere. Loops of plain loads and stores take the same time everywhere, and let the
-//! processor begin with what comes after them. docs/measuring.md has figures.
+//! processor begin with what comes after them. docs/studies/library-limits.md has figures.
 
 #![allow(unsafe_code)]
 
