@@ -13,7 +13,7 @@ use crate::stat::Gauge;
 use machine::{FrameNumber, Lock, Machine};
 use std::collections::BTreeMap;
 
-/// A broken invariant: what was expected, and what is.
+/// A broken invariant: the expected and the found state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken(pub String);
 
@@ -29,7 +29,7 @@ fn ensure(fact: bool, message: impl FnOnce() -> String) -> Result<(), Broken> {
     if fact { Ok(()) } else { Err(Broken(message())) }
 }
 
-/// Where a frame was found.
+/// The place where a frame was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Nowhere,
@@ -41,7 +41,7 @@ enum Place {
 }
 
 impl<M: Machine> Access<M> {
-    /// See [`crate::Engine::check`].
+    /// Checks all invariants; see [`crate::Engine::check`].
     pub(crate) fn check(&self) -> Result<(), Broken> {
         self.drain_all();
         self.release_orphans();
@@ -198,7 +198,7 @@ impl<M: Machine> Access<M> {
         ensure(failed == counted as i64, || format!("{failed} pages could not be written, nr_write_failed {counted}"))
     }
 
-    /// Blocks are free or a file's; the counts of dirty pages by device and by zone agree.
+    /// Checks that blocks are free or a file's, and that the counts of dirty pages by device and by zone agree.
     fn check_devices(&self) -> Result<(), Broken> {
         let (mut dirty, mut writeback, mut failed) = (0, 0, 0);
         for backing in self.backings.iter() {

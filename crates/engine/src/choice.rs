@@ -1,9 +1,9 @@
-//! How a choice is declared, once: the lowest of all, since every floor declares its own.
+//! The declaration of a choice, in one place. It is the lowest module, because every floor declares its own choices.
 //!
-//! A floor's `choices.rs` is one `choices!`, which makes its section's struct `Choices`, an enum for each choice among
-//! names, and a [`Section`] that tells all of it: what a key decides, its values and what they mean, its default, its
-//! limits, and what a swarm draws. `explain`, the swarm, messages, `docs/choices.md` and
-//! [`crate::kernel::Choices::check`] read that, by [`crate::kernel::choice`].
+//! A floor's `choices.rs` is one `choices!`. It makes its section's struct `Choices`, an enum for each choice among
+//! names, and a [`Section`] with everything known of them: the meaning of each key and value, its default, its limits,
+//! and the values that a swarm draws. `explain`, the swarm, messages, `docs/choices.md` and
+//! [`crate::kernel::Choices::check`] read that through [`crate::kernel::choice`].
 //!
 //! ```text
 //! choices! {
@@ -23,40 +23,41 @@
 //! }
 //! ```
 //!
-//! The enums have no `==`: whoever reads a choice matches it, so that a new value does not compile before every reader
-//! has taken a side. Where a reader wants a yes or no, a method beside the declaration says it.
+//! The enums have no `==`: code that reads a choice matches it, so that a new value does not compile before every
+//! reader handles it. For a yes or no there is a method beside the declaration.
 //!
-//! A value has its variant's name in kebab-case. The number after `drawn` says when a swarm draws the choice: a new one is the
-//! last, so that the worlds of existing seeds keep what they drew before it.
+//! A value has its variant's name in kebab-case. The number after `drawn` is the position in the order in which a swarm
+//! draws choices. A new choice is the last, so that the worlds of existing seeds keep the values drawn before it.
 //!
-//! A choice that is read under a condition alone says so behind `drawn`: `with "swap.window" in ["by-use"]`, or `unless
-//! "reclaim.direct_reclaimers" in ["0"]`; each may stand several times, all of the first before those of the second, and all must hold.
-//! What has a dot is another key; what has none is a fact of the machine (see [`Condition`]). Behind `[section]` it is of all its keys.
-//! A swarm of worlds proves that a choice whose condition does not hold changes nothing.
+//! A choice that is read only under a condition gives it behind `drawn`: `with "swap.window" in ["by-use"]`, or `unless
+//! "reclaim.direct_reclaimers" in ["0"]`. Each may occur several times, every `with` before every `unless`, and all
+//! must hold. A name with a dot is another key; one without is a fact of the machine (see [`Condition`]). Behind
+//! `[section]` a condition applies to all its keys. A swarm of worlds proves that a choice whose condition does not
+//! hold changes nothing.
 //!
-//! A default is the value of the oldest kernel, [`crate::kernel::ROOT`], whose file says the same. Since which kernel
-//! another value holds is told by kernel files: [`Choice::since`].
+//! A default is the value of the oldest kernel, [`crate::kernel::ROOT`], whose file has the same values. Kernel files
+//! say from which kernel on another value holds: [`Choice::since`].
 
 /// A section of kernel files: a floor of the engine that has choices.
 #[derive(Debug)]
 pub struct Section {
-    /// Its name.
+    /// Name of the section.
     pub name: &'static str,
     pub(crate) comment: &'static str,
-    /// Condition for any of its keys to be read.
+    /// Condition under which any key of the section is read.
     pub conditions: &'static [Condition],
-    /// Its keys.
+    /// The keys of the section.
     pub choices: &'static [Choice],
 }
 
-/// Condition for a choice to be read.
+/// Condition under which a choice is read.
 #[derive(Debug)]
 pub struct Condition {
-    /// Another key, `lru.policy`; or, without a dot, a fact of the machine, one of [`FACTS`].
+    /// Another key, such as `lru.policy`; or, without a dot, a fact of the machine, one of [`FACTS`].
     pub what: &'static str,
     /// Values, as a kernel file has them, without quotes.
     pub values: &'static [&'static str],
-    /// Must it have one of them? Otherwise it must have none.
+    /// `true` if the key must have one of the values; `false` if it must have none of them.
     pub is_one: bool,
 }
 
@@ -64,7 +65,7 @@ pub struct Condition {
 /// answers at once (`yes`, `no`).
 pub const FACTS: [&str; 3] = ["memory nodes", "swap slots", "synchronous swap"];
 
-/// One key of a kernel file.
+/// A key of a kernel file.
 #[derive(Debug)]
 pub struct Choice {
     /// The section: a module of the engine.
@@ -72,14 +73,14 @@ pub struct Choice {
     /// The key in it.
     pub key: &'static str,
     pub(crate) comment: &'static str,
-    /// Condition for it to be read, beside that of its section.
+    /// Condition under which this key is read, beside that of its section.
     pub own_conditions: &'static [Condition],
-    /// Its values, by name; none where it is a number.
+    /// The values by name; empty if the value is a number.
     pub values: &'static [Named],
-    /// Smallest and largest, of a number. Where a limit is the kernel's own sysctl's, it is that; the others keep out what no
-    /// machine has.
+    /// Smallest and largest value of a number. They are those of the kernel's sysctl, where there is one; others
+    /// exclude values that no machine has.
     pub limits: Option<(i64, i64)>,
-    /// When a swarm draws it: no two choices have the same.
+    /// Position in the order in which a swarm draws choices; unique.
     pub draw_order: u32,
     /// The numbers that a swarm draws, each as often as the others; none where the choice is among names.
     pub drawn_numbers: &'static [&'static str],
@@ -91,7 +92,7 @@ pub struct Named {
     /// The name, as a kernel file has it.
     pub name: &'static str,
     pub(crate) comment: &'static str,
-    /// How often a swarm draws it, beside the others of its choice.
+    /// Weight with which a swarm draws this value among those of its choice.
     pub weight: u32,
 }
 
@@ -104,13 +105,13 @@ impl Section {
 }
 
 impl Choice {
-    /// Section and key, as on the command line: `lru.swappiness`.
+    /// Returns section and key, as on the command line: `lru.swappiness`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}.{}", self.section, self.key)
     }
 
-    /// Returns what it decides.
+    /// Returns what the choice decides.
     #[must_use]
     pub fn about(&self) -> String {
         prose(self.comment)
@@ -132,7 +133,7 @@ impl Named {
     }
 }
 
-/// The comment of a declaration as one text, without the brackets of links.
+/// Returns the comment of a declaration as one text, without the brackets of links.
 fn prose(comment: &str) -> String {
     let lines: Vec<&str> = comment.lines().map(str::trim).collect();
     lines.join(" ").trim().replace("[`", "`").replace("`]", "`")
@@ -167,8 +168,7 @@ impl<const N: usize> Numbers for [u64; N] {
     }
 }
 
-/// Refuses a choice of numbers one of which is out of its limits: this is the one place that does, for files and for what is made
-/// in Rust.
+/// Refuses a choice with a number out of its limits. This is the single check, for files and for choices made in Rust.
 pub(crate) fn check_limits(choice: &'static Choice, numbers: &impl Numbers) -> Result<(), Refused> {
     let Some((low, high)) = choice.limits else { return Ok(()) };
     let Some(found) = numbers.numbers().find(|number| !(i128::from(low)..=i128::from(high)).contains(number)) else {
@@ -236,7 +236,7 @@ macro_rules! choices {
             }
         }
 
-        /// All that is known of these choices.
+        /// The section of these choices.
         pub static SECTION: $crate::choice::Section = $crate::choice::Section {
             name: stringify!($section),
             comment: concat!($($comment, "\n"),*),

@@ -11,10 +11,10 @@
 //! early_exit = "proportional"     # "mm: vmscan: Limit the number of pages kswapd reclaims", 2013
 //! ```
 //!
-//! A section is a module's `choices.rs`, declared as [`choice`] says. What no file of the chain names is as in [`ROOT`].
-//! Text comes in through [`Kernel::parse`], which gets the texts of bases from its caller: the engine
-//! opens no files. Those of its own folder `kernels/` are inside it: [`files`]. Who calls it: `lab` for every command,
-//! applications for their own kernels.
+//! A section is a module's `choices.rs`, declared as [`choice`] says. A key that no file of the chain names has the
+//! value of [`ROOT`]. Text comes in through [`Kernel::parse`], which gets the texts of bases from its caller, because
+//! the engine opens no files. The files of its own folder `kernels/` are embedded: [`files`]. *Called by* `lab` for
+//! every command, and by applications for their own kernels.
 //!
 //! Next: `reclaim/choices.rs`, the choices that separate most kernels.
 
@@ -34,7 +34,7 @@ use crate::{access, allocate, compact, lru, memory, page_cache, reclaim, slab, s
 /// Names the sections: each is a module of the engine with a `choices.rs`.
 macro_rules! sections {
     ($($section:ident),*) => {
-        /// Every choice of a kernel, a section for each module.
+        /// All choices of a kernel, a section for each module.
         #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Choices {
@@ -80,20 +80,20 @@ pub const ROOT: &str = "2.6.23-rc5";
 /// A kernel: its choices, and where each comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
-    /// Its name: the file's, without folder and ending.
+    /// Name of the kernel: its file's, without folder and ending.
     pub name: String,
-    /// One line about it.
+    /// A line about the kernel.
     pub about: String,
     /// The kernels that it is built on, nearest first.
     pub bases: Vec<String>,
     /// The values that the engine reads.
     pub choices: Choices,
-    /// The same, value by value, in the order of [`Choices`].
+    /// The choices value by value, in the order of [`Choices`].
     pub settings: Vec<Setting>,
     node: Node,
 }
 
-/// One value of a kernel.
+/// A value of a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// The section: a module of the engine.
@@ -102,13 +102,13 @@ pub struct Setting {
     pub key: String,
     /// The value.
     pub value: Value,
-    /// Where the value comes from.
+    /// The origin of the value.
     pub origin: Origin,
     /// The value in the kernel's base (or, without a base, in [`ROOT`]), where that differs.
     pub replaces: Option<Value>,
 }
 
-/// Where a value comes from.
+/// The origin of a value: file, line and source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// No file names it: it is as in [`ROOT`].
@@ -131,7 +131,7 @@ pub enum Origin {
 pub struct Source {
     /// The name of the file in messages.
     pub file: String,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
 }
 
@@ -178,7 +178,7 @@ impl Kernel {
         Self::assemble(name, about.unwrap_or_default(), layers, defaults)
     }
 
-    /// The kernel that comes with the engine under this name: `3.10-rc4-vanilla`. None where there is none.
+    /// Returns the kernel that comes with the engine under this name: `3.10-rc4-vanilla`. None where there is none.
     ///
     /// # Panics
     /// Never: the kernels of the engine are sound, as tests prove.
@@ -247,12 +247,12 @@ impl Kernel {
         Ok(())
     }
 
-    /// The values in which this kernel differs from its base.
+    /// Returns the values in which this kernel differs from its base.
     pub fn differences(&self) -> impl Iterator<Item = &Setting> {
         self.settings.iter().filter(|setting| setting.replaces.is_some())
     }
 
-    /// The values that the kernel's own file names, whether they differ from its base or not.
+    /// Returns the values that the kernel's own file names, whether they differ from its base or not.
     pub fn own(&self) -> impl Iterator<Item = &Setting> {
         self.settings
             .iter()
@@ -260,14 +260,14 @@ impl Kernel {
     }
 }
 
-/// The key, `lru.swappiness`, that somebody means who writes a sysctl's name (`vm.swappiness`), leaves the section out,
-/// or takes a wrong one.
+/// Returns the key (`lru.swappiness`) for a sysctl's name (`vm.swappiness`), a key without its section, or one with a
+/// wrong section.
 #[must_use]
 pub fn meant_key(path: &str) -> Option<String> {
     meant(path, &keys_of(defaults())).map(|(key, _)| key.to_owned())
 }
 
-/// All keys with their sections.
+/// Returns all keys with their sections.
 fn keys_of(defaults: &Node) -> Vec<String> {
     let of = |section: &Entry| -> Vec<String> {
         section.node.entries().iter().map(|entry| format!("{}.{}", section.key, entry.key)).collect()
@@ -275,7 +275,7 @@ fn keys_of(defaults: &Node) -> Vec<String> {
     defaults.entries().iter().flat_map(of).collect()
 }
 
-/// The defaults of the declarations as a tree: the values of [`ROOT`].
+/// Returns the defaults of the declarations as a tree: the values of [`ROOT`].
 fn defaults() -> &'static Node {
     // A grid of many kernels asks for each.
     static DEFAULTS: LazyLock<Node> = LazyLock::new(|| {
@@ -369,7 +369,7 @@ const SYSCTLS: [(&str, &str, &str); 4] = [
 /// A section that there was once.
 const FORMER_SECTION: &str = "mapping";
 
-/// Its keys that have another name now.
+/// Former names of keys: section, old name, new name.
 const FORMER_KEYS: [(&str, &str, &str); 4] = [
     ("slab_order", "slab.order", ""),
     ("swap_readahead", "swap.readahead", ""),
@@ -377,8 +377,8 @@ const FORMER_KEYS: [(&str, &str, &str); 4] = [
     ("writeback_chunk", "writeback.chunk", ""),
 ];
 
-/// The key, and what is to be said of its unit, that somebody means who writes a sysctl's name, or leaves the section
-/// out, or takes a wrong one.
+/// Returns the key for a sysctl's name, a key without its section or one with a wrong section, and a remark on its
+/// unit.
 fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> {
     let last = path.rsplit('.').next().unwrap_or(path);
     if let Some((_, key, unit)) = SYSCTLS.iter().chain(&FORMER_KEYS).find(|(other, ..)| *other == last) {
@@ -388,7 +388,7 @@ fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> 
     keys.iter().find(is_last).map(|known| (known.as_str(), ""))
 }
 
-/// The end of a message about a key that is unknown: the section it belongs in, or the nearest name.
+/// Returns the end of a message about a key that is unknown: the section it belongs in, or the nearest name.
 fn hint(path: &str, keys: &[String]) -> String {
     if let Some((key, unit)) = meant(path, keys) {
         let (section, name) = key.split_once('.').expect("keys have a section");

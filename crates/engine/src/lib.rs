@@ -69,12 +69,12 @@ pub struct Engine<M: Machine> {
     access: Access<M>,
 }
 
-/// Why there is no engine.
+/// The reason why an engine cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewError {
-    /// Of the memory.
+    /// The layout of memory cannot be used.
     Layout(LayoutError),
-    /// Of the choices: a number is out of its limits.
+    /// A choice is out of its limits.
     Choices(placed::Error),
 }
 
@@ -101,7 +101,7 @@ pub enum KernelTask {
 }
 
 impl KernelTask {
-    /// As `ps` shows it.
+    /// Returns the name of the task, as `ps` shows it.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -111,7 +111,7 @@ impl KernelTask {
         }
     }
 
-    /// The memory node to whose CPUs it keeps, if it does.
+    /// Returns the memory node to whose CPUs it keeps, if it does.
     #[must_use]
     pub fn node(self) -> Option<usize> {
         match self {
@@ -122,7 +122,7 @@ impl KernelTask {
 }
 
 impl<M: Machine> Engine<M> {
-    /// An engine with all memory free, no files and empty swap.
+    /// Creates an engine with all memory free, no files and empty swap.
     ///
     /// # Errors
     /// When the layout is empty, out of order, too small or too large, or a number of the choices is out of its limits
@@ -154,86 +154,86 @@ impl<M: Machine> Engine<M> {
         &self.access
     }
 
-    /// Blocks of pages, for those who allocate by themselves.
+    /// Returns the interface to blocks of pages, for users that allocate them directly.
     #[inline(always)]
     pub fn allocate(&self) -> &Allocate<M> {
         &self.access
     }
 
-    /// kswapd and direct reclaim.
+    /// Returns the floor of kswapd and direct reclaim.
     #[inline(always)]
     pub fn reclaim(&self) -> &Reclaim<M> {
         &self.access
     }
 
-    /// Compaction: whether it could help, and its runs.
+    /// Returns the floor of compaction: whether it could help, and its runs.
     #[inline(always)]
     pub fn compact(&self) -> &Compact<M> {
         &self.access
     }
 
-    /// Pages that move to other frames.
+    /// Returns the floor that moves pages to other frames.
     #[inline(always)]
     pub fn migrate(&self) -> &Migrate<M> {
         &self.access
     }
 
-    /// The order in which pages are reclaimed.
+    /// Returns the order in which pages are reclaimed.
     #[inline(always)]
     pub fn lru(&self) -> &Lru<M> {
         &self.access
     }
 
-    /// Devices, and what is dirty on each.
+    /// Returns the devices, and the dirty pages of each.
     #[inline(always)]
     pub fn writeback(&self) -> &Writeback<M> {
         &self.access
     }
 
-    /// Regions.
+    /// Returns the floor of regions.
     #[inline(always)]
     pub fn anonymous(&self) -> &Anonymous<M> {
         &self.access
     }
 
-    /// The swap area: slots.
+    /// Returns the swap area: slots.
     #[inline(always)]
     pub fn swap(&self) -> &SwapArea<M> {
         &self.access.swap
     }
 
-    /// Files, and which of their pages are in memory.
+    /// Returns the floor of files and their cached pages.
     #[inline(always)]
     pub fn page_cache(&self) -> &PageCache<M> {
         &self.access
     }
 
-    /// Kernel objects.
+    /// Returns the floor of kernel objects.
     #[inline(always)]
     pub fn slab(&self) -> &Slab<M> {
         &self.access
     }
 
-    /// Frames, zones, nodes and their gauges.
+    /// Returns the floor of frames, zones, nodes and their gauges.
     #[inline(always)]
     pub fn memory(&self) -> &Memory<M> {
         &self.access
     }
 
-    /// The ground.
+    /// Returns the ground.
     #[inline(always)]
     pub fn machine(&self) -> &M {
         &self.memory().machine
     }
 
-    /// The task that makes huge pages of small ones, if this kernel has it: the ground starts it when a region is made that may
-    /// have huge pages. Without it what a fault could not have, its range never gets.
+    /// Returns the task that makes huge pages of small ones, if this kernel has it. The ground starts it when a region
+    /// is made that may have huge pages. Without it, a range whose fault got no huge page never gets one.
     #[must_use]
     pub fn khugepaged(&self) -> Option<KernelTask> {
         self.access.has_khugepaged().then_some(KernelTask::Khugepaged)
     }
 
-    /// The tasks that the ground starts at once; see also [`Engine::khugepaged`].
+    /// Returns the tasks that the ground starts at once; see also [`Engine::khugepaged`].
     #[must_use]
     pub fn kernel_tasks(&self) -> Vec<KernelTask> {
         let kswapds = self.memory().nodes.iter().map(|node| KernelTask::Kswapd(node.id));
@@ -241,7 +241,7 @@ impl<M: Machine> Engine<M> {
         kswapds.chain(flushers).collect()
     }
 
-    /// The life of one of the engine's tasks; returns when it is killed.
+    /// Runs one of the engine's tasks; returns when it is killed.
     pub fn run(&self, task: KernelTask) {
         match task {
             KernelTask::Kswapd(node) => self.reclaim().run_kswapd(node),
@@ -265,8 +265,8 @@ impl<M: Machine> Engine<M> {
         }
     }
 
-    /// All counters and gauges now, under their kernel names. Those of refaults are there where pages that leave memory leave
-    /// shadows: kernels before 3.15 have no such counters.
+    /// Returns all counters and gauges, under their kernel names. Counters of refaults are included only if pages that
+    /// leave memory leave shadows; kernels before 3.15 have no such counters.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         let mut vmstat = self.memory().stat.snapshot();
@@ -290,8 +290,8 @@ impl<M: Machine> Engine<M> {
         vmstat
     }
 
-    /// Looks at everything: is every frame in exactly one place, and do counters add up? To be asked when no task is in
-    /// the middle of anything.
+    /// Checks the whole engine: every frame is in exactly one place, and counters add up. Call it only when no task is
+    /// inside the engine.
     ///
     /// # Errors
     /// The first invariant found broken, with the frame, zone or file and the values.

@@ -73,7 +73,7 @@ pub struct Builder {
 }
 
 impl SwapPlace {
-    /// The name of what sets it.
+    /// Returns the name of the setting.
     const fn setting(&self) -> &'static str {
         match self {
             Self::Folder(_) => "swap_folder",
@@ -81,7 +81,7 @@ impl SwapPlace {
         }
     }
 
-    /// The folder, or the file.
+    /// Returns the path of the folder or the file.
     fn path(&self) -> PathBuf {
         match self {
             Self::Folder(Some(path)) | Self::File(path) => path.clone(),
@@ -157,11 +157,11 @@ impl Builder {
         self
     }
 
-    /// Gives anonymous memory swap of `bytes` bytes. Default: no swap.
+    /// Sets the size of swap for anonymous memory, bytes. Default: no swap.
     ///
-    /// Its file has no name, nobody else can open it, and the system frees it when the memory is gone or the process ends in
-    /// whatever way. It is allocated in full. It lies in the folder that the environment variable `TMPDIR` names, or else in
-    /// `/var/tmp`; [`Builder::swap_folder`] chooses another.
+    /// The swap file has no name, no other process can open it, and the system frees it when the memory is dropped or
+    /// the process ends in any way. It is allocated in full. It lies in the folder of the environment variable
+    /// `TMPDIR`, or else in `/var/tmp`; [`Builder::swap_folder`] chooses another.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(4 << 20).swap(16 << 20).start()?;
@@ -191,11 +191,11 @@ impl Builder {
         self
     }
 
-    /// Gives the swap file a name, `path`, that stays. It is created with mode 0600. It is still there when the process has
-    /// ended, with what was swapped, and is replaced by the next memory with the same path.
+    /// Sets a name for the swap file, `path`, that stays. It is created with mode 0600. It is still there when the
+    /// process has ended, with what was swapped, and is replaced by the next memory with the same path.
     ///
-    /// A file that is there already is replaced only if it is empty or a swap file of Highwater, belongs to this user, has no
-    /// other name, and nobody uses it. Anything else is refused.
+    /// An existing file is replaced only if it is empty or a swap file of Highwater, belongs to this user, has no other
+    /// name, and is not in use. Anything else is refused.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -210,8 +210,7 @@ impl Builder {
         self
     }
 
-    /// Says whether what is swapped is encrypted, by a random key that nobody has but this memory, and that goes with
-    /// it. Default: no.
+    /// Sets whether swap is encrypted, with a random key that only this memory has and that ends with it. Default: no.
     ///
     /// AES-256-GCM-SIV, page by page; no two writes look alike. A page that was changed on the disk, or is that of an earlier
     /// write, is an error when it is read, as with checksums. It costs about 2 us for each page that goes either way on a
@@ -305,7 +304,7 @@ impl Builder {
         self
     }
 
-    /// Says whether the memory is locked (`mlock`): what is in it never goes to the system's own swap. Default: no.
+    /// Sets whether the memory is locked (`mlock`), so that it never goes to the system's own swap. Default: no.
     ///
     /// Memory is still taken as it is first used. The buffers that the caller copies into are not locked. A process may lock as
     /// much as `ulimit -l` says, the whole size counts, and more only with the capability `CAP_IPC_LOCK`.
@@ -350,9 +349,9 @@ impl Builder {
     /// Sets how many bytes of files may be dirty before writers are held back to the speed of the disk; the flusher starts
     /// at half of that. Default: a fifth of the memory that is free or could be, and a tenth.
     ///
-    /// A program that changes the same pages again and again is held back by nothing while they all may be dirty. The
-    /// price: more is lost in a crash that was not synced, a sync has more to write, and reclaim finds fewer clean pages.
-    /// At most three quarters of the size at the start.
+    /// A program that changes the same pages repeatedly is not held back as long as they all may be dirty. The price: a
+    /// crash loses more unsynced data, a sync has more to write, and reclaim finds fewer clean pages. At most three
+    /// quarters of the size at the start.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(64 << 20).dirty_limit(32 << 20).start()?;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// The request for the block: it stays where it is, and reclaim goes on until it has freed as many pages as the block has
+/// Request for a block that does not move. Reclaim continues until it has freed as many pages as the block has
 /// (`GFP_KERNEL | __GFP_REPEAT`).
 const CONTIGUOUS: Gfp = Gfp { repeat: true, ..Gfp::KERNEL };
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Pages of the largest file or region: 16 TiB, less what keeps numbers of pages, rounded up, within 32 bits.
 pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 
-/// The reason for a failure. Each names what the caller can act on: the file, the byte, the cause.
+/// The reason for a failure. Each variant names what the caller needs in order to act: the file, the byte, the cause.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -78,7 +78,7 @@ pub enum Error {
     },
     /// A file or region would be longer than 16 TiB less 4 MiB.
     TooLong {
-        /// So many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
     /// A block of contiguous memory would have more than 1024 pages.
@@ -88,7 +88,7 @@ pub enum Error {
     },
     /// A page could not be read back from swap.
     SwapRead {
-        /// Its slot.
+        /// The slot that could not be read.
         slot: u32,
         /// The cause.
         source: IoError,
@@ -98,7 +98,7 @@ pub enum Error {
         /// The number of the page in its file or region.
         page: u64,
     },
-    /// All memory is in use, and none can be made free: swap is full, or what is dirty cannot be written.
+    /// All memory is in use and none can be freed: swap is full, or dirty pages cannot be written.
     OutOfMemory {
         /// The state, in words.
         state: String,
@@ -196,7 +196,7 @@ impl From<Error> for io::Error {
 }
 
 impl Error {
-    /// An error of the engine that has to do with one file.
+    /// Creates an error of the engine that has to do with one file.
     pub(crate) fn of_file(path: &Arc<Path>, error: engine::Error) -> Self {
         match error {
             engine::Error::Read { offset, source, .. } => Self::Read { path: path.clone(), offset, source },
@@ -214,7 +214,7 @@ impl Error {
         }
     }
 
-    /// Any other error of the engine.
+    /// Creates the error for any other error of the engine.
     pub(crate) fn of_memory(error: engine::Error) -> Self {
         match error {
             engine::Error::SwapRead { slot, source } => Self::SwapRead { slot, source },

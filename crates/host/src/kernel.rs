@@ -13,21 +13,21 @@ const NAMES: [&str; 5] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdis
 
 const HIGHWATER: &str = "highwater";
 
-/// The text of a kernel that applications may choose.
+/// Returns the text of a kernel that applications may choose.
 fn offered(name: &str) -> Result<Source, String> {
     let found = NAMES.contains(&name).then(|| files::source(name)).flatten();
     found.ok_or_else(|| format!("there is no kernel `{name}`, only {}", NAMES.join(", ")))
 }
 
-/// Highwater's own kernel: the default.
+/// Returns Highwater's own kernel: the default.
 pub(crate) fn highwater() -> Kernel {
     Kernel::built_in(HIGHWATER).expect("it comes with the engine")
 }
 
-/// Bytes of a kernel file at most. One that somebody wrote has some thousand; a device may have no end.
+/// Largest size of a kernel file, bytes. Real ones have some thousand; a device may have no end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Text of a file.
+/// Reads the text of a file.
 fn read(path: &Path) -> io::Result<String> {
     let file = open_at_once(File::options().read(true), path)?;
     if file.metadata()?.file_type().is_fifo() {
@@ -42,8 +42,8 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// A kernel that comes with the library, or, when `name` has a `/` or ends in `.toml`, a file; its `base` is sought
-/// beside it and then in the library.
+/// Returns a kernel that comes with the library, or, when `name` has a `/` or ends in `.toml`, a file; its `base` is
+/// sought beside it and then in the library.
 pub(crate) fn find(name: &str) -> Result<Kernel, String> {
     if !(name.contains('/') || name.ends_with(".toml")) {
         offered(name)?;

@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! The engine (`highwater-engine`) is the same that the simulator runs; which policy it follows is a kernel file,
+//! The engine (`highwater-engine`) is the one that the simulator runs. A kernel file selects its policy:
 //! [`Builder::kernel`].
 //!
 //! Next: [`Memory`].

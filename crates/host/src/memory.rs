@@ -107,8 +107,8 @@ impl Memory {
     /// Opens a file that exists, for reading and writing.
     ///
     /// A file that is open already shares its pages with the new handle. While it is open here, other programs should
-    /// leave it alone: what they write past this memory is not seen, or overwritten. Reading does not change the time of
-    /// last access of a file that this user owns.
+    /// leave it alone: their writes are not seen, or are overwritten. Reading does not change the time of last access
+    /// of a file that this user owns.
     ///
     /// # Errors
     /// When the system does not open it.
@@ -127,7 +127,7 @@ impl Memory {
         OpenOptions::new().write(true).open(self, path)
     }
 
-    /// Creates a file, or empties the one that is there, and opens it for reading and writing.
+    /// Creates a file, or empties the existing one, and opens it for reading and writing.
     ///
     /// # Errors
     /// When the system does not create it.
@@ -144,8 +144,8 @@ impl Memory {
         OpenOptions::new().write(true).create(true).truncate(true).open(self, path)
     }
 
-    /// Returns anonymous memory of `bytes` bytes, all zeroes. It may be larger than this memory and its swap together
-    /// as long as not all of it is written.
+    /// Returns anonymous memory of `bytes` bytes, all zeroes. It may be larger than this memory and its swap together,
+    /// as long as the written part is not.
     ///
     /// # Errors
     /// When it has more than 2^32 - 1024 pages.
@@ -197,7 +197,8 @@ impl Memory {
         Vmstat(self.shared.engine.vmstat())
     }
 
-    /// Returns for how long at least one thread had to make room itself before it could go on, since the start.
+    /// Returns the time in which at least one thread had to free memory itself before it could continue, since the
+    /// start.
     ///
     /// The rate at which it grows is the pressure: 0 as long as kswapd keeps up. Linux: `some` in
     /// `/proc/pressure/memory`.
@@ -254,7 +255,7 @@ impl Memory {
         }
     }
 
-    /// Returns what the system did not grant: huge pages, io_uring, reading past its own cache.
+    /// Returns notices of everything that the system did not grant: huge pages, io_uring, reads past its own cache.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -326,8 +327,8 @@ impl Memory {
         self.shared.engine.lru().lru_gen()
     }
 
-    /// Returns the same, and for each tier how many pages refaulted, were evicted and protected, in the form of `lru_gen_full` of
-    /// debugfs.
+    /// Returns [`Memory::lru_gen`] with the pages of each tier that refaulted, were evicted and protected, in the form
+    /// of `lru_gen_full` of debugfs.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).kernel("7.2-mglru").start()?;
@@ -342,10 +343,10 @@ impl Memory {
     /// Carries out commands as `lru_gen` of debugfs takes them, and returns how many pages they freed. Commas, semicolons and line
     /// ends separate them.
     ///
-    /// `+ memcg node max_gen [can_swap [force_scan]]` looks which pages were used and begins a generation after `max_gen`, which is
-    /// the youngest. `- memcg node min_gen [swappiness [nr_to_reclaim]]` frees pages of generations up to `min_gen`, which leaves at
-    /// least the two youngest. The memcg and the node are 0 here. Swappiness is 0 (files alone) to 200, or `max` (anonymous memory
-    /// alone), and without it that of the kernel.
+    /// `+ memcg node max_gen [can_swap [force_scan]]` checks which pages were used and begins a generation after
+    /// `max_gen`, which is the youngest. `- memcg node min_gen [swappiness [nr_to_reclaim]]` frees pages of generations
+    /// up to `min_gen`, which leaves at least the two youngest. The memcg and the node are 0 here. Swappiness is 0
+    /// (files alone) to 200, or `max` (anonymous memory alone); by default it is the kernel's.
     ///
     /// # Errors
     /// [`Error::LruGen`] when something in the text is no command (then nothing was done), or when a command is refused: the kernel
@@ -386,9 +387,8 @@ impl Memory {
         self.shared.engine.access().drop_caches()
     }
 
-    /// Looks at every frame, list and counter, and says what does not hold. Nobody may use the memory meanwhile; for
-    /// tests. Its own threads are ended before and started again afterwards, and what they have on its way to a disk is
-    /// waited for.
+    /// Checks every frame, list and counter, and returns the first that is wrong. For tests: the memory must not be in
+    /// use. Its threads are ended before and started again afterwards, after their requests to disks have ended.
     ///
     /// # Errors
     /// The first thing found.
@@ -452,7 +452,7 @@ impl fmt::Debug for Memory {
 mod tests {
     use super::*;
 
-    /// What a thread has dirtied of one memory is not held against it, nor forgotten, by another.
+    /// The pages that a thread has dirtied of one memory are neither charged to another, nor forgotten.
     #[test]
     fn a_thread_has_a_task_of_its_own_in_each_memory() {
         // Valgrind does not know that io_uring waits.

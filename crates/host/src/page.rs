@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A page of zeroes, for pages of a region that nobody has written.
+/// A page of zeroes, for pages of a region that were never written.
 static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// The owner of the page that a guard for reading gives back when it is dropped, if no hazard pointer holds it.
@@ -19,13 +19,13 @@ static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 enum ReadOf {
     File,
     Region,
-    /// A page of a region that nobody has written: there is nothing to give back.
+    /// A page of a region that was never written: it needs no release.
     Zeroes,
 }
 
-/// A page pinned for reading: 4096 bytes. The page stays in memory, and nobody writes it, until this is dropped.
+/// A page pinned for reading: 4096 bytes. The page stays in memory, and is not written, until this is dropped.
 ///
-/// Do not hold one while writing to the same page by other means: that would wait for itself.
+/// Do not hold one while writing to the same page by other means: the thread would wait for itself.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -64,7 +64,7 @@ impl<'a> PageRead<'a> {
         Self { engine, bytes: engine.machine().bytes(frame), frame, hazard: None, of: ReadOf::File }
     }
 
-    /// `None` is a page that nobody has written.
+    /// Creates a guard; `None` is a page that was never written.
     pub(crate) fn of_region(engine: &'a Arc<Engine<Host>>, frame: Option<FrameNumber>) -> Self {
         let (bytes, of) = match frame {
             Some(frame) => (engine.machine().bytes(frame).cast_const(), ReadOf::Region),
@@ -73,7 +73,7 @@ impl<'a> PageRead<'a> {
         Self { engine, bytes, frame: frame.unwrap_or(FrameNumber(0)), hazard: None, of }
     }
 
-    /// Gives a reference and a latch back.
+    /// Releases a reference and a latch.
     // Not inlined, and with nothing but numbers: a guard whose address is taken lies in memory from the beginning. Cold, as is
     // what else is not inlined on the way of a guard, so that it is there that registers are kept, not in the loop around a hit.
     #[cold]
@@ -117,11 +117,11 @@ impl fmt::Debug for PageRead<'_> {
     }
 }
 
-/// A page pinned for writing: 4096 bytes. Nobody else reads or writes it until this is dropped, and it does not go to the
-/// disk half changed.
+/// A page pinned for writing: 4096 bytes. No other thread reads or writes it until this is dropped, and it does not go
+/// to the disk half changed.
 ///
-/// Do not hold one while reading or writing the same page by other means, or while syncing its file or shutting the memory
-/// down: that would wait for itself.
+/// Do not hold one while reading or writing the same page by other means, or while syncing its file or shutting the
+/// memory down: the thread would wait for itself.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

@@ -6,7 +6,7 @@ use engine::Engine;
 use machine::{Completions, IoError, Request};
 use std::sync::Arc;
 
-/// A handle, on lines of memory of its own: whoever hands a request over counts a use of it, up and down.
+/// A handle in cache lines of its own, because each submitted request increments and decrements its use count.
 struct Handle(CachePadded<Arc<Engine<Host>>>);
 
 impl Completions for Handle {
@@ -15,7 +15,7 @@ impl Completions for Handle {
     }
 }
 
-/// So many handles of an engine. They keep it alive.
+/// Returns `count` handles of an engine, which keep it alive.
 pub fn receivers(engine: &Arc<Engine<Host>>, count: usize) -> Vec<Arc<dyn Completions + Send + Sync>> {
     (0..count).map(|_| Arc::new(Handle(CachePadded::new(Arc::clone(engine)))) as _).collect()
 }

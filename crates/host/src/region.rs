@@ -107,8 +107,8 @@ impl Region {
             .map_err(Error::of_memory)
     }
 
-    /// Pins page `page` (of 4096 bytes) for reading: its bytes without a copy. Of a page that was never written it shows zeroes,
-    /// and keeps nobody from writing it.
+    /// Pins page `page` (of 4096 bytes) for reading, without a copy. A page that was never written reads as zeroes, and
+    /// its guard does not exclude writers.
     ///
     /// # Errors
     /// As [`Region::read_at`].

@@ -24,10 +24,11 @@ pub(crate) const FILES_LAYOUT: DeviceLayout = DeviceLayout { file_blocks: 0..0 }
 
 /// The state that handles share.
 pub(crate) struct Shared {
-    /// Not that of any other memory of the process.
+    /// Number of this memory, unique in the process.
     number: u64,
     pub engine: Arc<Engine<Host>>,
-    /// For as long as the engine's tasks and its users are there: requests that end later are nobody's.
+    /// Receivers of ended requests, kept as long as the engine's tasks and its users. Requests that end later have no
+    /// receiver.
     _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
     pub files: Table,
     /// Kswapd and the flushers.
@@ -36,11 +37,11 @@ pub(crate) struct Shared {
     backings: Mutex<BTreeMap<u64, DeviceId>>,
     /// Pages that were given back to the system.
     pub balloon: Mutex<Vec<FrameNumber>>,
-    /// Nobody may take the swap file for data meanwhile.
+    /// Keeps others from using the swap file for data.
     _swap: Option<InUse>,
     pub wrap: Wrap,
     is_shut_down: AtomicBool,
-    /// Errors that nobody was there to be told of.
+    /// Errors that could not be reported to a caller.
     pub late_errors: Mutex<Vec<Error>>,
 }
 
@@ -154,7 +155,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives pages up in steps, so that other requests find free pages meanwhile.
+    /// Takes pages away in steps, so that other requests find free pages meanwhile.
     pub fn shrink(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> Result<(), Error> {
         const AT_ONCE: u64 = 256;
         let engine = &self.engine;
@@ -205,8 +206,8 @@ impl Shared {
         tasks.drain(..).for_each(|task| host.join(task).expect("a task that panics ends the process"));
     }
 
-    /// Nothing goes on while `look` looks, if nobody uses the memory: the engine's tasks have ended, and no request is on
-    /// its way.
+    /// Runs `look` while nothing changes, if nobody uses the memory: the engine's tasks have ended, and no request is
+    /// in flight.
     pub fn quiesced<T>(&self, look: impl FnOnce(&Engine<Host>) -> T) -> Result<T, Error> {
         let mut tasks = self.kernel_tasks.lock();
         let had_tasks = !tasks.is_empty();
@@ -220,8 +221,8 @@ impl Shared {
     }
 }
 
-/// Starts what the engine needs to run beside its callers, and adds it to `tasks`: where one cannot be started, those
-/// before it are there to be ended.
+/// Starts the tasks that the engine needs beside its callers, and adds them to `tasks`. If one cannot be started, those
+/// before it are there and can be ended.
 fn start_tasks(engine: &Arc<Engine<Host>>, tasks: &mut Vec<TaskId>) -> Result<(), Error> {
     engine.kernel_tasks().into_iter().try_for_each(|task| start_task(engine, task, tasks))
 }

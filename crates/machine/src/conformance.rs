@@ -24,7 +24,7 @@ const SHORT: Nanos = Nanos::from_millis(20);
 /// The work of a task of a test.
 pub type Act<G> = fn(&<G as Ground>::Machine, &Stage<<G as Ground>::Machine>);
 
-/// Gives the suite machines with CPUs, a device and memory.
+/// A machine under test: provides machines with CPUs, a device and memory to the suite.
 pub trait Ground: Sized {
     /// The machine under test.
     type Machine: Machine;
@@ -94,7 +94,7 @@ impl<M: Machine> Stage<M> {
     }
 }
 
-/// Tasks that all do the same.
+/// Runs tasks that all do the same.
 fn run_alike<G: Ground>(tasks: usize, act: Act<G>, check: Act<G>) {
     G::run(&vec![act; tasks], check);
 }
@@ -152,7 +152,7 @@ pub fn a_wake_after_the_ticket_is_not_lost<G: Ground>() {
     );
 }
 
-/// Two tasks that wait for each other in turn go on to the end.
+/// Tests that two tasks that wake each other in turn reach the end.
 pub fn no_wake_up_is_lost_in_ping_pong<G: Ground>() {
     fn play<M: Machine>(machine: &M, stage: &Stage<M>, parity: u64) {
         for _ in 0..200 {
@@ -166,7 +166,7 @@ pub fn no_wake_up_is_lost_in_ping_pong<G: Ground>() {
     });
 }
 
-/// A sleep which nobody ends lasts until its deadline and leaves no time.
+/// Tests that a sleep without a wake-up lasts until its deadline and leaves no time.
 pub fn a_deadline_passes<G: Ground>() {
     G::run(
         &[|machine, stage| {
@@ -182,7 +182,7 @@ pub fn a_deadline_passes<G: Ground>() {
     );
 }
 
-/// A sleep that is ended early returns what is left.
+/// Tests that a sleep that is ended early returns the remaining time.
 pub fn an_early_wake_leaves_time<G: Ground>() {
     G::run(
         &[
@@ -204,7 +204,7 @@ pub fn an_early_wake_leaves_time<G: Ground>() {
     );
 }
 
-/// One wake ends the sleep of all.
+/// Tests that one wake ends the sleep of all.
 pub fn a_wake_wakes_all<G: Ground>() {
     fn sleeper<M: Machine>(machine: &M, stage: &Stage<M>) {
         let ticket = machine.ticket(&stage.queue);
@@ -223,8 +223,8 @@ pub fn a_wake_wakes_all<G: Ground>() {
     );
 }
 
-/// As many calls of `wake_first` as there are sleepers wake all of them, if not more at a time, and none is missed that is
-/// on its way to sleep.
+/// Tests that as many calls of `wake_first` as there are sleepers wake all of them, possibly several at a time, and
+/// miss no task that is about to sleep.
 pub fn as_many_wakes_of_the_first_as_sleepers_wake_all<G: Ground>() {
     const SLEEPERS: u64 = 5;
     fn sleeper<M: Machine>(machine: &M, stage: &Stage<M>) {
@@ -244,7 +244,7 @@ pub fn as_many_wakes_of_the_first_as_sleepers_wake_all<G: Ground>() {
     G::run(&[sleeper, sleeper, sleeper, sleeper, sleeper, waker], |_, stage| assert_eq!(stage.get(1), SLEEPERS));
 }
 
-/// A pause lasts as long as it should, wakes or not.
+/// Tests that a pause lasts its full time, with or without wake-ups.
 pub fn a_pause_lasts<G: Ground>() {
     G::run(
         &[
@@ -400,7 +400,8 @@ fn request(operation: Operation, block: u64, frames: std::ops::Range<u32>) -> Re
     }
 }
 
-/// Each request completes once, and reads bring what writes took from the frames when they were submitted.
+/// Tests that each request completes once, and that reads return what writes took from the frames when they were
+/// submitted.
 pub fn requests_complete_once_and_carry_contents<G: Ground>() {
     const REQUESTS: u64 = 16;
     const LEN: u64 = 4;
@@ -464,7 +465,7 @@ pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
     run_alike::<G>(4, act, |_, stage| assert_eq!(stage.finished.lock().len() as u64, 4 * EACH));
 }
 
-/// What a task has published is found until it is taken back, by whatever task; where there are hazard pointers.
+/// Tests, where there are hazard pointers, that a published frame is found by any task until it is withdrawn.
 pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
     const FRAME: FrameNumber = FrameNumber(5);
     G::run(
@@ -507,7 +508,7 @@ pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
     );
 }
 
-/// A device that gets more writes than it can take becomes congested, and the end of that is told.
+/// Tests that a device with too many writes becomes congested, and reports the end of congestion.
 pub fn the_end_of_congestion_is_told<G: Ground>() {
     G::run(
         &[|machine, stage| {

@@ -6,9 +6,9 @@ use std::fmt;
 /// Direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// From the device into frames.
+    /// A transfer from the device into frames.
     Read,
-    /// From frames to the device.
+    /// A transfer from frames to the device.
     Write,
 }
 
@@ -21,7 +21,7 @@ pub struct Request {
     pub operation: Operation,
     /// First block, in units of [`crate::BLOCK_BYTES`].
     pub block: u64,
-    /// One frame for each block, in block order; never empty.
+    /// A frame for each block, in block order; never empty.
     pub frames: Vec<FrameNumber>,
     /// True where a task waits for it (every read, and writes of `sync`). Elevators treat others as background.
     pub is_sync: bool,
@@ -34,16 +34,16 @@ pub enum IoError {
     Device,
     /// The device has no room.
     NoSpace,
-    /// A read ended before the contents did: somebody else made the file shorter.
+    /// A read ended before the contents did: another process made the file shorter.
     Truncated,
-    /// The contents differ from what was last read, or written, there.
+    /// The contents differ from what was last read or written there.
     Checksum,
     /// The operating system reported an error by its number (`errno`).
     Os(i32),
 }
 
 impl IoError {
-    /// The error as one number, to be kept where there is room for no more; see [`IoError::from_code`].
+    /// Returns the error as one number, to be kept where there is room for no more; see [`IoError::from_code`].
     #[must_use]
     pub const fn code(self) -> u32 {
         match self {
@@ -55,7 +55,7 @@ impl IoError {
         }
     }
 
-    /// The error of a code.
+    /// Returns the error of a code.
     #[must_use]
     pub const fn from_code(code: u32) -> Self {
         match code {
@@ -84,7 +84,7 @@ impl std::error::Error for IoError {}
 
 /// Receives requests that their devices have finished.
 pub trait Completions {
-    /// Called once for each submitted request, in interrupt context: it may take locks, but must
+    /// Completes a request. Called once for each submitted request, in interrupt context: it may take locks, but must
     /// not sleep, allocate a frame, or submit.
     fn complete(&self, request: Request, result: Result<(), IoError>);
 }

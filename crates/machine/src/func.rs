@@ -1,4 +1,4 @@
-//! Functions of which CPU time is told.
+//! Functions under which CPU time is recorded.
 
 /// A function under whose kernel name a profile shows the time spent in it. The names are those of
 /// the 3.10 era.
@@ -219,7 +219,7 @@ impl Func {
         Self::Schedule,
     ];
 
-    /// The kernel's name for it.
+    /// Returns the kernel's name for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,13 +1,13 @@
 //! Hazard pointers: places where a task says which frame it is about to use, for as long as it does.
 //!
-//! Whoever reads a page that way changes nothing that others look at, so that it waits for no memory but the page's own;
-//! whoever wants the page for itself has to ask all ([`Hazards::barrier`]). Maged Michael, "Hazard Pointers: Safe Memory
-//! Reclamation for Lock-Free Objects", 2004.
+//! A reader with a hazard pointer changes nothing that others read, so it waits for no memory but the page's own. A
+//! task that wants the page for itself has to ask all readers ([`Hazards::barrier`]). Maged Michael, "Hazard Pointers:
+//! Safe Memory Reclamation for Lock-Free Objects", 2004.
 
 use crate::{FrameNumber, Machine};
 use std::convert::Infallible;
 
-/// Of so many reads of a task that counts its reads, one is counted by chance ([`Hazards::counts_read`]).
+/// Number of reads of which one is counted, on average, by a task that counts its reads ([`Hazards::counts_read`]).
 pub const READS_PER_COUNT: u32 = 32;
 
 /// A hazard pointer of a machine.
@@ -34,19 +34,19 @@ pub trait Hazards: 'static {
     /// calling task sees, after this, all that the caller of `barrier` did before it.
     fn publish(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
-    /// As [`Hazards::publish`], if that takes next to nothing. `None` says nothing: `publish` may have one.
+    /// Publishes as [`Hazards::publish`], if that takes next to no time. After `None`, `publish` may still succeed.
     fn publish_at_once(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
-    /// Takes that back. Any task may do so for the one that published it. Who finds that it is gone sees all that the caller
-    /// did before; and at the time of each [`Hazards::barrier`], either it is gone for [`Hazards::published`], or the
-    /// calling task sees, after this, all that the caller of `barrier` did before it.
+    /// Withdraws a published pointer. Any task may do so for the one that published it. A task that finds it gone sees
+    /// all that the caller did before. At the time of each [`Hazards::barrier`], either it is gone for
+    /// [`Hazards::published`], or the calling task sees, after this, all that the caller of `barrier` did before it.
     fn withdraw(&self, pointer: Self::Pointer<'_>);
 
     /// Makes what tasks have published, and taken back, known. Expensive: every CPU takes notice.
     fn barrier(&self);
 
-    /// The frames that are published, in ascending order: all that were before the last [`Hazards::barrier`] and are still,
-    /// and some that were since.
+    /// Returns the published frames, in ascending order: all that were published before the last [`Hazards::barrier`]
+    /// and are still, and some that were since.
     fn published(&self) -> Vec<FrameNumber>;
 }
 

@@ -35,8 +35,8 @@ pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Ord
 
 /// A moment of a wait queue, taken before its condition is looked at.
 ///
-/// A waiter takes a ticket, looks at what it waits for, and only then sleeps with the ticket: a
-/// [`Machine::wake`] between the two makes the sleep return at once, so no wake-up is lost.
+/// A waiter takes a ticket, checks its condition, and only then sleeps with the ticket. A [`Machine::wake`] between the
+/// two makes the sleep return at once, so no wake-up is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
@@ -48,7 +48,7 @@ pub trait Machine: Sized + 'static {
     /// A mutual exclusion lock around a `T`. On real threads it is `Sync` when `T` is `Send`, so that an
     /// engine is `Sync` by itself when its machine is; a simulated machine's need not be.
     type Lock<T: 'static>: Lock<T>;
-    /// One `T` for each CPU (on real threads: for each shard).
+    /// A `T` for each CPU (on real threads: for each shard).
     type PerCpu<T: 'static>: PerCpu<T>;
     /// A place to wait at.
     type WaitQueue: 'static;
@@ -59,13 +59,13 @@ pub trait Machine: Sized + 'static {
     /// The hazard pointers of its tasks; [`NoHazards`] where they have none.
     type Hazards: Hazards;
 
-    /// Time since the machine started.
+    /// Returns the time since the machine started.
     fn now(&self) -> Nanos;
 
-    /// CPUs (slots of every [`Machine::PerCpu`]); at least 1, constant.
+    /// Returns the number of CPUs (slots of every [`Machine::PerCpu`]); at least 1, constant.
     fn cpus(&self) -> usize;
 
-    /// The memory node of the CPU that the calling task is on, from 0: where it looks for memory first.
+    /// Returns the memory node of the CPU that the calling task is on, from 0: where it looks for memory first.
     #[inline]
     fn node(&self) -> usize {
         0
@@ -112,7 +112,7 @@ pub trait Machine: Sized + 'static {
     /// machine can be stopped: a killed task returns from every wait at once.
     fn is_killed(&self) -> bool;
 
-    /// The calling task does `n` times the work `step` now. Free on real machines.
+    /// Spends the CPU time of `n` times the work `step` on the calling task. Free on real machines.
     fn spend(&self, step: Step, n: u32);
 
     /// Spends CPU time on a step, for work on the bytes or descriptors of `frame` and its node: dearer where that is not the node of
@@ -122,15 +122,14 @@ pub trait Machine: Sized + 'static {
         self.spend(step, n);
     }
 
-    /// *May sleep.* Somebody else has to run before the caller can go on: it looks again soon.
+    /// *May sleep.* Lets another task run, without which the caller cannot continue; the caller looks again soon.
     fn relax(&self);
 
-    /// *May sleep.* A point at which the engine is willing to give up the CPU, within work that goes on. Nothing where tasks
-    /// are interrupted anyway.
+    /// *May sleep.* Offers the CPU to other tasks, within long work. Does nothing where tasks are preempted anyway.
     fn cond_resched(&self);
 
-    /// Returns whether somebody else is to have the caller's CPU. Then [`Machine::cond_resched`] gives it up. False
-    /// where tasks are interrupted anyway.
+    /// Returns whether another task is to get the caller's CPU; [`Machine::cond_resched`] then yields it. Returns
+    /// `false` where tasks are preempted anyway.
     #[doc(alias = "need_resched")]
     fn is_resched_due(&self) -> bool {
         false
@@ -139,22 +138,23 @@ pub trait Machine: Sized + 'static {
     /// Says that the calling task is in `func` until the span is dropped.
     fn span(&self, func: Func) -> Self::Span<'_>;
 
-    /// The calling task cannot go on for want of memory from now on (`begins`), or can again: it reclaims or compacts itself, waits
-    /// for others to do so, or for a page that reclaim took and that it wants back. Stalls may lie within each other; [`Stalled`]
-    /// ends them. For machines that keep pressure statistics (`/proc/pressure/memory`), nothing by default.
+    /// Notes that the calling task cannot continue for lack of memory (`begins`), or can again. The task reclaims or
+    /// compacts itself, waits for others to do so, or waits for a page that reclaim took. Stalls may be nested;
+    /// [`Stalled`] ends them. For machines that keep pressure statistics (`/proc/pressure/memory`); by default it does
+    /// nothing.
     #[inline]
     fn note_stall(&self, begins: bool) {
         let _ = begins;
     }
 
-    /// If the calling task sleeps from now on, it does for this reason; for none that it has said any more. [`Waiting`] says both.
-    /// For machines that keep records, nothing by default.
+    /// Notes the reason for which the calling task sleeps, if it sleeps from now on; `None` ends that. Use [`Waiting`],
+    /// which does both. For machines that keep records; by default it does nothing.
     #[inline]
     fn note_wait(&self, reason: Option<WaitReason>) {
         let _ = reason;
     }
 
-    /// The calling task says what it waited for. `note` is called where somebody records it: nowhere by default.
+    /// Records what the calling task waited for. `note` is called only if the machine records it; by default it is not.
     #[inline]
     fn note(&self, note: impl FnOnce() -> Note) {
         let _ = note;
@@ -170,15 +170,15 @@ pub trait Machine: Sized + 'static {
     /// Returns whether the queue of any device for `operation` is.
     fn is_any_congested(&self, operation: Operation) -> bool;
 
-    /// The queue that is woken whenever some device's queue stops being congested.
+    /// Returns the queue that is woken whenever some device's queue stops being congested.
     fn uncongested(&self) -> &Self::WaitQueue;
 
-    /// `bytes` of a frame from byte `offset` on will be read soon: a real machine may begin to bring them nearer. There need
-    /// not be such a frame. Nothing by default.
+    /// Announces a read of `bytes` of a frame from byte `offset` on. A real machine may prefetch them. The frame need
+    /// not exist. Does nothing by default.
     #[inline]
     fn prefetch_frame(&self, _frame: FrameNumber, _offset: usize, _bytes: usize) {}
 
-    /// The hazard pointers of its tasks.
+    /// Returns the hazard pointers of its tasks.
     fn hazards(&self) -> &Self::Hazards;
 
     /// Fills a frame with zeroes.

@@ -1,4 +1,4 @@
-//! Locks: their classes, and what a guard is.
+//! Locks: their classes and their guards.
 
 use std::ops::DerefMut;
 
@@ -7,7 +7,7 @@ use std::ops::DerefMut;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum LockClass {
-    /// The tables of files and regions: who exists. Completions look owners up in them.
+    /// The tables of files and regions. Completions look owners up in them.
     Table,
     /// Lists of files that wait for writeback (`wb.list_lock`).
     Writeback,
@@ -30,7 +30,7 @@ impl LockClass {
     pub const ALL: [Self; 8] =
         [Self::Table, Self::Writeback, Self::PageTable, Self::Swap, Self::IPages, Self::Lru, Self::Zone, Self::Other];
 
-    /// A task that holds a lock may take only locks of higher rank.
+    /// Returns the rank of the class. A task that holds a lock may take only locks of higher rank.
     #[must_use]
     pub const fn rank(self) -> u8 {
         self as u8
@@ -48,7 +48,7 @@ impl LockClass {
         matches!(self, Self::Table | Self::IPages | Self::Lru | Self::Zone)
     }
 
-    /// The name under which reports show the class.
+    /// Returns the name under which reports show the class.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -75,17 +75,17 @@ pub trait Lock<T> {
     /// Takes the lock, waiting for it.
     fn lock(&self) -> Self::Guard<'_>;
 
-    /// Takes the lock if nobody holds it.
+    /// Takes the lock if it is free.
     fn try_lock(&self) -> Option<Self::Guard<'_>>;
 
-    /// Returns whether somebody waits for the lock while it is held. False where that cannot be told.
+    /// Returns whether a task waits for the lock while it is held. `false` if that cannot be determined.
     #[doc(alias = "spin_is_contended")]
     fn is_contended(&self) -> bool {
         false
     }
 }
 
-/// One `T` for each CPU, made by [`crate::Machine::per_cpu`].
+/// A `T` for each CPU, made by [`crate::Machine::per_cpu`].
 pub trait PerCpu<T> {
     /// Holds the slot until it is dropped; interrupts are off on a simulated CPU meanwhile.
     type Guard<'a>: DerefMut<Target = T>
@@ -93,8 +93,8 @@ pub trait PerCpu<T> {
         Self: 'a,
         T: 'a;
 
-    /// The slot of the CPU that runs the caller. No [`Lock`] is taken inside but of classes that
-    /// [`LockClass::may_be_taken_in_slot`] allows, and none of these is held by who asks for a slot that they are taken in.
+    /// Returns the slot of the CPU that runs the caller. Inside, only locks of classes that
+    /// [`LockClass::may_be_taken_in_slot`] allows are taken, and the caller holds none of these classes already.
     fn local(&self) -> Self::Guard<'_>;
 
     /// Visits every slot in turn, each while its own CPU stays out of it.

@@ -7,23 +7,23 @@ use crate::{DeviceId, Machine, Nanos, Order};
 pub struct Met {
     /// Freed.
     pub freed: u64,
-    /// Somebody else held the page lock.
+    /// Pages whose lock another task held.
     pub locked: u64,
-    /// It was being written.
+    /// Pages that were being written.
     pub under_writeback: u64,
-    /// It was dirty, and left to the flusher.
+    /// Pages that were dirty, and left to the flusher.
     pub dirty: u64,
-    /// It was dirty, and this reclaim began to write it.
+    /// Pages that were dirty, and that this reclaim began to write.
     pub written: u64,
-    /// It had been used lately.
+    /// Pages that had been used lately.
     pub used: u64,
     /// Swap had no place for it, or the caller may not swap.
     pub not_swappable: u64,
     /// Page tables map it, and it could not be unmapped, or may not be.
     pub mapped: u64,
-    /// Somebody else refers to it: a reader, or an owner that went away.
+    /// Pages with other references: a reader, or an owner that went away.
     pub held: u64,
-    /// Its last write failed.
+    /// Pages whose last write failed.
     pub write_failed: u64,
 }
 
@@ -65,9 +65,9 @@ pub struct Work {
 pub struct SlowRequest {
     /// The time at which it came to the slow path.
     pub began: Nanos,
-    /// Its order.
+    /// Order of the request.
     pub order: Order,
-    /// Its rights, in words: `movable, wait, io, fs`.
+    /// Rights of the request, in words: `movable, wait, io, fs`.
     pub gfp: String,
     /// The zone that it looked at first.
     pub zone: String,
@@ -93,13 +93,13 @@ pub struct HeldBack {
 /// The note of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// It had to make room for a request, or waited for others to.
+    /// The task had to make room for a request, or waited for others to do so.
     SlowRequest(SlowRequest),
-    /// It was held back because too much was dirty.
+    /// The task was held back because too much was dirty.
     HeldBack(HeldBack),
 }
 
-/// The reason for which a task sleeps: what the code that sleeps waits for.
+/// The reason for which a task sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WaitReason {
     /// A page lock that another has.
@@ -110,7 +110,7 @@ pub enum WaitReason {
     PageWriteback,
     /// The latch of a page: others read or change its bytes.
     PageLatch,
-    /// Another writes the same file back.
+    /// Another task writes the same file back.
     FileWriteback,
     /// A place in a device's queue.
     DeviceQueue,
@@ -122,17 +122,17 @@ pub enum WaitReason {
     FruitlessReclaim,
     /// A request that got nothing after a reclaim waits until a device has room before it tries again.
     Retry,
-    /// As many tasks as may reclaim already.
+    /// As many tasks as allowed reclaim already.
     DirectReclaimers,
     /// The reserve is used up.
     Reserve,
     /// Other reclaimers hold too many pages of a list.
     Isolated,
-    /// More is under writeback than may be.
+    /// More pages are under writeback than allowed.
     VmWriteout,
     /// A nap between passes of reclaim over the zones, until a device has room.
     ReclaimPass,
-    /// Reclaim met pages that wait to be written.
+    /// Reclaim met pages that are not written yet.
     UnwrittenPages,
     /// Reclaim freed nothing at a low priority, or the zone is congested.
     NoProgress,
@@ -140,13 +140,13 @@ pub enum WaitReason {
     Generation,
 }
 
-/// Until this is dropped, the calling task sleeps for a reason, if it sleeps ([`Machine::note_wait`]). They do not lie within each
-/// other: what sleeps says why.
+/// Notes that the calling task sleeps for a reason, if it sleeps before this is dropped ([`Machine::note_wait`]). Two
+/// of them are not nested: the code that sleeps gives the reason.
 #[must_use = "the wait ends at once"]
 pub struct Waiting<'a, M: Machine>(&'a M);
 
 impl<'a, M: Machine> Waiting<'a, M> {
-    /// It begins.
+    /// Begins the wait.
     pub fn begin(machine: &'a M, reason: WaitReason) -> Self {
         machine.note_wait(Some(reason));
         Self(machine)
@@ -159,12 +159,12 @@ impl<M: Machine> Drop for Waiting<'_, M> {
     }
 }
 
-/// Until this is dropped, the calling task cannot go on for want of memory ([`Machine::note_stall`]).
+/// Notes that the calling task cannot continue for lack of memory, until this is dropped ([`Machine::note_stall`]).
 #[must_use = "the stall ends at once"]
 pub struct Stalled<'a, M: Machine>(&'a M);
 
 impl<'a, M: Machine> Stalled<'a, M> {
-    /// It begins.
+    /// Begins the stall.
     pub fn begin(machine: &'a M) -> Self {
         machine.note_stall(true);
         Self(machine)

@@ -1,10 +1,10 @@
 //! Steps that cost CPU time.
 
-/// Declares the steps, each once: what it is, and its name in a cost table, in snake_case.
+/// Declares the steps, each once, with its description and its name in a cost table, in snake_case.
 macro_rules! steps {
     ($($(#[doc = $about:literal])+ $step:ident = $name:literal,)+) => {
-        /// One word for each thing that costs CPU time; a simulated machine's cost table gives each its
-        /// nanoseconds. What a step costs depends on nothing but the step.
+        /// A kind of work that costs CPU time. The cost table of a simulated machine gives each its nanoseconds. The
+        /// cost depends on nothing but the step.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Step {
@@ -15,7 +15,7 @@ macro_rules! steps {
             /// Every step, in declaration order: `ALL[step as usize] == step`.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$step),+];
 
-            /// The name under which a cost table gives the step, in snake_case.
+            /// Returns the name under which a cost table gives the step, in snake_case.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -47,7 +47,7 @@ steps! {
     Wake = "wake",
     /// Enter and leave an interrupt handler.
     InterruptEntry = "interrupt_entry",
-    /// Take and release a lock that nobody contends for.
+    /// Takes and releases a lock without contention.
     LockAcquire = "lock_acquire",
     /// A contended lock passes to another CPU: the cache line moves.
     LockHandover = "lock_handover",
@@ -95,7 +95,7 @@ steps! {
     ScanCount = "scan_count",
     /// Look at one swap slot, allocate or free it.
     SwapSlot = "swap_slot",
-    /// Let the file system prepare one page for a write and finish it: reserve a block, hold the journal.
+    /// The file system prepares one page for a write and finishes it: reserves a block, holds the journal.
     WriteBegin = "write_begin",
     /// Account one page dirty or clean.
     DirtyPage = "dirty_page",
@@ -115,7 +115,7 @@ steps! {
     WorkItem = "work_item",
     /// Look at the descriptor of one frame, in order of their numbers.
     ScanFrame = "scan_frame",
-    /// Move one page to another frame: what a copy, two walks of its mappings and the change of its owner take together.
+    /// Moves one page to another frame: a copy, two walks of its mappings and the change of its owner together.
     MigratePage = "migrate_page",
 }
 

@@ -17,34 +17,34 @@ pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// Whole milliseconds.
+    /// Creates a time of whole milliseconds.
     #[must_use]
     #[inline]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// Whole seconds; of more than 584 years, the longest time that there is.
+    /// Creates a time of whole seconds; more than 584 years become the longest time.
     #[must_use]
     #[inline]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(NANOS_PER_SECOND))
     }
 
-    /// Whole milliseconds, rounded down.
+    /// Returns whole milliseconds, rounded down.
     #[must_use]
     #[inline]
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// Seconds.
+    /// Returns seconds.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_SECOND as f64
     }
 
-    /// Time from `earlier` to `self`; 0 when `earlier` is later.
+    /// Returns the time from `earlier` to `self`; 0 when `earlier` is later.
     #[must_use]
     #[inline]
     pub const fn since(self, earlier: Self) -> Self {
@@ -88,7 +88,7 @@ impl fmt::Display for Nanos {
 pub struct FrameNumber(pub u32);
 
 impl FrameNumber {
-    /// As an index of a table with one entry for each frame.
+    /// Returns the index in a table with one entry for each frame.
     #[must_use]
     #[inline]
     pub const fn index(self) -> usize {
@@ -107,10 +107,10 @@ impl fmt::Display for FrameNumber {
 pub struct Order(pub u8);
 
 impl Order {
-    /// One page.
+    /// A single page.
     pub const ZERO: Self = Self(0);
 
-    /// Pages of a block of this order.
+    /// Returns the number of pages of a block of this order.
     #[must_use]
     #[inline]
     pub const fn pages(self) -> u64 {
@@ -129,7 +129,7 @@ impl fmt::Display for Order {
 pub struct DeviceId(pub u32);
 
 impl DeviceId {
-    /// The number as an index.
+    /// Returns the number as an index.
     #[must_use]
     #[inline]
     pub const fn index(self) -> usize {

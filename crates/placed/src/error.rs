@@ -1,4 +1,4 @@
-//! Errors in a text, with their places: serde's errors in the words of who writes a file.
+//! Errors in a text, with their places: serde's errors in words for the writer of a file.
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use serde::de;
 
 use crate::name::one_of;
 
-/// Where a value stands.
+/// The place of a value: file and line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The file as the user would name it; `lru.batch=14` and the like for what comes from elsewhere.
@@ -30,14 +30,14 @@ const QUOTED_MAX: usize = 200;
 /// An error in a text, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Where, if that is known.
+    /// The place, if it is known.
     pub place: Option<Place>,
     /// The error, in lower case and with the values, hint included.
     pub message: String,
 }
 
 impl Error {
-    /// An error at a place.
+    /// Creates an error at a place.
     #[must_use]
     pub fn at(place: &Place, message: impl Into<String>) -> Self {
         Self { place: Some(place.clone()), message: message.into() }
@@ -108,7 +108,7 @@ fn values(count: usize) -> String {
     format!("{count} {}", if count == 1 { "value" } else { "values" })
 }
 
-/// serde's words for Rust's types, in the words of who writes a file.
+/// Returns serde's message in words for the writer of a file, who does not know Rust's types.
 fn plainly(expected: &dyn de::Expected) -> String {
     let words = expected.to_string();
     let range = |low: i128, high: i128| format!("a whole number from {low} to {high}");

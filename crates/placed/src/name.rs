@@ -1,9 +1,10 @@
-//! Which known name somebody means who writes another.
+//! Finds the known name that a wrong name was meant to be.
 
-/// Characters of a name that is compared with others: the time for that grows with the length, and no known name is as long.
+/// Longest part of a name, in characters, that is compared with known names. The time grows with the length, and no
+/// known name is longer.
 const COMPARED_MAX: usize = 100;
 
-/// The known name that is nearest to `found`, if one is near enough to be a slip of the hand.
+/// Returns the known name nearest to `found`, if it is near enough to be a typing error.
 #[must_use]
 pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['_', '.', ' '], "-");
@@ -24,7 +25,7 @@ pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// The end of a message about an unknown name: "`: did you mean …?`", or all names if none is near.
+/// Returns the end of a message about an unknown name: "`: did you mean …?`", or all names if none is near.
 #[must_use]
 pub fn one_of(found: &str, known: &[&str]) -> String {
     match (nearest(found, known.iter().copied()), known) {

@@ -10,9 +10,9 @@ use crate::{
 /// A value with its place. Two nodes are equal when their values are.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where it stands.
+    /// The place of the value.
     pub place: Place,
-    /// The comment that ends its line: what the value is taken from.
+    /// The comment at the end of its line: the source of the value.
     pub comment: Option<String>,
     /// The value.
     pub value: Value,
@@ -35,14 +35,14 @@ pub enum Value {
     Table(Vec<Entry>),
 }
 
-/// One key of a table. Two entries are equal when their keys and values are.
+/// A key of a table with its value. Two entries are equal if their keys and values are.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The key.
     pub key: String,
-    /// Where the key stands.
+    /// The place of the key.
     pub place: Place,
-    /// Its value.
+    /// The value.
     pub node: Node,
 }
 
@@ -84,13 +84,13 @@ impl fmt::Display for Value {
 }
 
 impl Node {
-    /// A node of a value that stands in no file.
+    /// Creates a node of a value that stands in no file.
     #[must_use]
     pub fn new(origin: &str, value: Value) -> Self {
         Self { place: Place { file: origin.into(), line: 0 }, comment: None, value }
     }
 
-    /// The entries, if this is a table; otherwise none.
+    /// Returns the entries, if this is a table; otherwise none.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         match &self.value {
@@ -99,13 +99,13 @@ impl Node {
         }
     }
 
-    /// The value under `key` of a table.
+    /// Returns the value under `key` of a table.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    /// The first of a list; anything else itself.
+    /// Returns the first of a list; anything else itself.
     #[must_use]
     pub fn first(&self) -> &Self {
         match &self.value {
@@ -121,7 +121,7 @@ impl Node {
         Some(entries.remove(found).node)
     }
 
-    /// Text, if this is text.
+    /// Returns the text, if the value is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match &self.value {
@@ -151,7 +151,7 @@ impl Node {
         }
     }
 
-    /// All keys known, or the first that is not.
+    /// Checks that all keys are known; otherwise the error names the first that is not.
     ///
     /// # Errors
     /// When a key of this table is not among `known`.

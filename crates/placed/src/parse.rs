@@ -26,7 +26,7 @@ impl<'t> Lines<'t> {
         Place { file: self.file.clone(), line: self.starts.partition_point(|start| *start <= offset) }
     }
 
-    /// The comment after a value that ends at `offset`, if it ends the line.
+    /// Returns the comment after a value that ends at `offset`, if it ends the line.
     fn comment(&self, offset: usize) -> Option<String> {
         let rest = self.text.get(offset..)?.lines().next()?.trim_start_matches([' ', '\t', ',']);
         let comment = rest.strip_prefix('#')?.trim();

@@ -1,8 +1,8 @@
 //! Cache lines that another CPU wrote last, and that travel to the CPU that touches them.
 //!
-//! A CPU that takes a lock after another CPU had it finds the lock, and what the lock protects, in the other's cache. Each of
-//! these lines travels once, while the lock is held. The same holds for what is known of a frame. Description:
-//! mechanisms/multigen, 10.1 (a store to an index that another CPU wrote last).
+//! A CPU that takes a lock after another CPU had it finds the lock, and the data that it protects, in the other's
+//! cache. Each of these lines travels once, while the lock is held. The same holds for a frame's descriptor.
+//! Description: mechanisms/multigen, 10.1 (a store to an index that another CPU wrote last).
 
 use crate::clock::picos;
 use crate::cpu::LaneId;
@@ -11,12 +11,12 @@ use crate::world::World;
 use machine::{FrameNumber, LockClass, Nanos};
 use std::cell::Cell;
 
-/// How long a cache line travels, and how many travel for what.
+/// Time that a cache line travels, and the number of lines that each kind of access moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLines {
     /// Time until a line that another CPU wrote is there.
     pub travel: Nanos,
-    /// Lines that come with a lock of each class: its own, and those of what it protects that its holders write.
+    /// Lines that travel with a lock of each class: its own, and those of the data that its holders write.
     pub by_lock: [u32; LockClass::ALL.len()],
     /// Lines that come with a frame: of its descriptor, and of those beside it on its lists.
     pub by_frame: u32,
@@ -40,10 +40,10 @@ impl CacheLines {
     }
 }
 
-/// Nobody has touched it yet.
+/// The value before the first access.
 const NOBODY: u16 = u16::MAX;
 
-/// Which CPU touched something last.
+/// The CPU that accessed something last.
 #[derive(Debug)]
 pub(crate) struct LastCpu(Cell<u16>);
 
@@ -54,7 +54,7 @@ impl Default for LastCpu {
 }
 
 impl LastCpu {
-    /// The CPU `cpu` touches it; did another touch it last?
+    /// Notes an access of CPU `cpu`. Returns whether another CPU accessed it last.
     #[inline]
     pub(crate) fn touch(&self, cpu: usize) -> bool {
         let last = self.0.replace(cpu as u16);

@@ -18,17 +18,17 @@ pub(crate) const END_OF_TIME: u64 = (1 << (64 - CPU_BITS)) - 1;
 /// The key of a CPU that runs nothing.
 pub(crate) const NOT_RUNNING: u64 = u64::MAX;
 
-/// A time of the trait's unit, in picoseconds.
+/// Returns a time of the trait's unit, in picoseconds.
 pub(crate) fn picos(time: Nanos) -> u64 {
     time.0.saturating_mul(PICOS)
 }
 
-/// Picoseconds, in the trait's unit.
+/// Converts picoseconds to the trait's unit.
 pub(crate) fn nanos(picos: u64) -> Nanos {
     Nanos(picos / PICOS)
 }
 
-/// The latest clock up to which CPU `cpu` may go before key `other` is due.
+/// Returns the latest clock up to which CPU `cpu` may go before key `other` is due.
 pub(crate) fn horizon_below(other: u64, cpu: usize) -> u64 {
     other.saturating_sub(1 + cpu as u64) >> CPU_BITS
 }
@@ -45,14 +45,14 @@ impl Clocks {
         Self { nodes: vec![Cell::new(NOT_RUNNING); 2 * cpus.next_power_of_two()].into() }
     }
 
-    /// CPU `cpu` runs, and its clock shows `clock`.
+    /// Notes that CPU `cpu` runs, and that its clock shows `clock`.
     #[inline]
     pub(crate) fn run(&self, cpu: usize, clock: u64) {
         assert!(clock < END_OF_TIME, "virtual time ran past its end, {} s", END_OF_TIME / PICOS / 1_000_000_000);
         self.set(cpu, clock << CPU_BITS | cpu as u64);
     }
 
-    /// CPU `cpu` does not compete: it is idle, or spins.
+    /// Notes that CPU `cpu` does not compete: it is idle, or spins.
     pub(crate) fn stop(&self, cpu: usize) {
         self.set(cpu, NOT_RUNNING);
     }
@@ -69,13 +69,13 @@ impl Clocks {
         }
     }
 
-    /// The smallest key.
+    /// Returns the smallest key.
     #[inline]
     pub(crate) fn least(&self) -> u64 {
         self.nodes[1].get()
     }
 
-    /// The smallest key of the CPUs other than `cpu`.
+    /// Returns the smallest key of the CPUs other than `cpu`.
     #[inline]
     pub(crate) fn least_other(&self, cpu: usize) -> u64 {
         let mut node = self.nodes.len() / 2 + cpu;

@@ -17,7 +17,7 @@ pub struct CostModel {
     origins: Vec<(Origin, String)>,
 }
 
-/// One entry, as it stands in the file.
+/// An entry, as it stands in the file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -51,7 +51,7 @@ impl TryFrom<BTreeMap<String, Entry>> for CostModel {
 }
 
 impl CostModel {
-    /// Every step costs the same; for tests.
+    /// Returns a model in which every step costs the same; for tests.
     #[must_use]
     pub fn uniform(ns: u64) -> Self {
         let origin = (Origin::Assumed, "a test".to_owned());
@@ -71,7 +71,7 @@ impl CostModel {
         self.picos[step as usize]
     }
 
-    /// Where the cost of one step comes from: how it was found, and the text of its source.
+    /// Returns the origin of the cost of one step: how it was found, and the text of its source.
     #[must_use]
     pub fn origin(&self, step: Step) -> (Origin, &str) {
         let (origin, source) = &self.origins[step as usize];

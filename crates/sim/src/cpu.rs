@@ -29,11 +29,12 @@ pub(crate) fn is_handler(lane: LaneId) -> bool {
     lane & 1 == 1
 }
 
-/// The task that runs on a CPU, and what it holds. A task that is off its CPU holds nothing, so this belongs to the lane.
+/// The state of a task that runs on a CPU, and what it holds. A task that is off its CPU holds nothing, so this belongs
+/// to the lane.
 pub(crate) struct Lane {
     /// Kept alive by the world's list of fibers; null when the lane is empty.
     pub(crate) fiber: Cell<*const Fiber>,
-    /// Where in the profile it is.
+    /// The position in the profile.
     pub(crate) node: Cell<NodeId>,
     /// The clock up to which time has been charged to `node`.
     pub(crate) mark: Cell<u64>,
@@ -45,19 +46,19 @@ pub(crate) struct Lane {
     pub(crate) slots: Cell<u32>,
     /// Reasons for interrupts to be off.
     pub(crate) masked: Cell<u32>,
-    /// When they went off, and the first reason.
+    /// Time at which interrupts went off, and the first reason.
     pub(crate) masked_at: Cell<u64>,
     pub(crate) masked_by: Cell<u8>,
     /// The last time that interrupts were off on the lane: begin and end; and the longest such time.
     pub(crate) off: [Cell<u64>; 2],
     pub(crate) longest_off: Cell<u64>,
-    /// Times that are at least as long are looked at closer.
+    /// Shortest time that is examined closer.
     pub(crate) note_off_from: Cell<u64>,
-    /// Its clock to go on with, while a handler runs in front of it, unless it spins.
+    /// Clock with which the lane continues after a handler that runs in front of it, unless it spins.
     pub(crate) resume_at: Cell<u64>,
-    /// Does it spin?
+    /// `true` while the lane spins.
     pub(crate) is_spinning: Cell<bool>,
-    /// Was its lock handed over while a handler ran in front of it?
+    /// `true` if the lock was handed to the lane while a handler ran in front of it.
     pub(crate) is_granted: Cell<bool>,
     /// The next lane that spins for the same lock.
     pub(crate) next_waiter: Cell<LaneId>,
@@ -88,12 +89,12 @@ impl Lane {
         }
     }
 
-    /// May its task be put off the CPU?
+    /// Returns whether the task may be taken off the CPU.
     pub(crate) fn is_preemptible(&self) -> bool {
         self.held.get() == 0 && self.masked.get() == 0 && self.slots.get() == 0 && !self.is_spinning.get()
     }
 
-    /// The locks and slots held, in words.
+    /// Returns the locks and slots held, in words.
     pub(crate) fn held_words(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         for class in LockClass::ALL {
@@ -118,18 +119,18 @@ pub(crate) struct Queued {
 
 /// A virtual CPU.
 pub(crate) struct Cpu {
-    /// Its clock while it is suspended; while it runs, the world's `clock` is ahead of it.
+    /// Clock of the CPU while it is suspended; while it runs, the world's `clock` is ahead of it.
     pub(crate) clock: Cell<u64>,
     /// The task on it.
     pub(crate) task: Cell<Option<TaskId>>,
-    /// Since when.
+    /// Time at which the task came on the CPU.
     pub(crate) on_since: Cell<u64>,
     /// The task that was on it before: none to switch from when it comes back.
     pub(crate) last_task: Cell<Option<TaskId>>,
-    /// Does a handler run in front of the task?
+    /// `true` while a handler runs in front of the task.
     pub(crate) in_handler: Cell<bool>,
     pub(crate) handler_began: Cell<u64>,
-    /// Times without interrupts that are at least as long are kept.
+    /// Shortest time without interrupts that is kept.
     pub(crate) keep_off_from: Cell<u64>,
     /// Tasks that can run, last one first.
     pub(crate) queue: RefCell<Vec<Queued>>,
@@ -138,7 +139,7 @@ pub(crate) struct Cpu {
     pub(crate) slice_end: Cell<u64>,
     /// Time of the earliest slice event under way.
     pub(crate) slice_event: Cell<u64>,
-    /// Its task is to give way as soon as it may be put off.
+    /// `true` if the task is to leave the CPU as soon as it may be taken off.
     pub(crate) wants_switch: Cell<bool>,
     /// An interrupt waits until interrupts are on, or a switch until preemption is.
     pub(crate) attention: Cell<bool>,
@@ -187,7 +188,7 @@ impl Cpu {
         (0..2 * cpus).map(|_| Lane::new()).collect()
     }
 
-    /// The lane that runs.
+    /// Returns the lane that runs.
     pub(crate) fn front(&self, cpu: usize) -> LaneId {
         task_lane(cpu) + LaneId::from(self.in_handler.get())
     }

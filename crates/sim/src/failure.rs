@@ -10,7 +10,7 @@ pub struct Failure {
     pub message: String,
     /// The task (or `interrupt`) in which it showed, when it was one.
     pub task: Option<String>,
-    /// When.
+    /// Virtual time of the failure.
     pub time: Nanos,
 }
 

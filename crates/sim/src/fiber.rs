@@ -18,21 +18,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
 use std::rc::Rc;
 
-/// Why a fiber gives control back to the loop.
+/// The reason why a fiber returns control to the loop.
 pub(crate) enum Ask {
-    /// Its clock has passed what is next: resume it when it is the earliest again.
+    /// The fiber's clock has passed the next event: it is resumed when it is the earliest again.
     Spent,
-    /// It spins for a lock until it is handed over.
+    /// The fiber spins for a lock until it is handed over.
     Spin,
-    /// Its task sleeps.
+    /// The fiber's task sleeps.
     Sleep,
-    /// Its task gives up the CPU but can run.
+    /// The fiber's task yields the CPU but can run.
     Yield,
     /// Interrupts are on again, or preemption is, and something waits for that.
     Unmasked,
-    /// Its job returned.
+    /// The fiber's job returned.
     Done,
-    /// Its job panicked.
+    /// The fiber's job panicked.
     Panicked(Box<dyn Any + Send>),
 }
 
@@ -72,7 +72,7 @@ impl Fiber {
         Self { coroutine: ManuallyDrop::new(RefCell::new(coroutine)), inside, stack }
     }
 
-    /// Gives an idle fiber its next job.
+    /// Assigns the next job to an idle fiber.
     pub(crate) fn assign(&self, job: Job) {
         self.inside.job.set(Some(job));
     }

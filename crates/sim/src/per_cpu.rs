@@ -1,8 +1,8 @@
 //! One value for each CPU.
 //!
-//! A slot is a lock that its own CPU finds free, unless a [`machine::PerCpu::for_each_cpu`] is just visiting it: then
-//! the CPU waits, as it would for the visitor's drain to end, and a visitor waits for a holder that is in the middle of
-//! a spend. Interrupts are off meanwhile on the CPU that holds a slot, and neither costs anything by itself.
+//! A slot is a lock that its own CPU finds free, unless [`machine::PerCpu::for_each_cpu`] is visiting it. Then the CPU
+//! waits, as it would for the end of the visitor's drain, and a visitor waits for a holder that is in the middle of a
+//! spend. Interrupts are off meanwhile on the CPU that holds a slot, and neither costs anything by itself.
 
 use crate::cpu::{NO_LANE, cpu_of};
 use crate::lock::{RawLock, SLOT};
@@ -16,7 +16,7 @@ struct Slot<T> {
     value: UnsafeCell<T>,
 }
 
-/// One `T` for each CPU of the simulated machine.
+/// A `T` for each CPU of the simulated machine.
 pub struct CpuSlots<T> {
     world: Rc<World>,
     slots: Box<[Slot<T>]>,

@@ -35,7 +35,7 @@ struct Tree {
 pub(crate) struct Profile(RefCell<Tree>, RefCell<BTreeMap<(NodeId, u8), u64>>);
 
 impl Profile {
-    /// The root of all tasks of this name.
+    /// Returns the root of all tasks of this name.
     pub(crate) fn root(&self, name: &str) -> NodeId {
         let mut tree = self.0.borrow_mut();
         if let Some(&root) = tree.roots.get(name) {
@@ -49,7 +49,7 @@ impl Profile {
         root
     }
 
-    /// The path `node` and then `func`.
+    /// Returns the path `node` and then `func`.
     #[inline]
     pub(crate) fn child(&self, node: NodeId, func: Func) -> NodeId {
         let mut tree = self.0.borrow_mut();
@@ -71,23 +71,23 @@ impl Profile {
         self.0.borrow_mut().nodes[node as usize].off_cpu += time;
     }
 
-    /// Time spent on a path spinning for a lock of a class.
+    /// Charges time spent on a path spinning for a lock of a class.
     pub(crate) fn charge_wait(&self, node: NodeId, class: u8, time: u64) {
         *self.1.borrow_mut().entry((node, class)).or_default() += time;
     }
 
-    /// All that, with the paths in words.
+    /// Returns all waits, with their paths in words.
     pub(crate) fn waits(&self) -> Vec<(String, u8, u64)> {
         let tree = self.0.borrow();
         self.1.borrow().iter().map(|((node, class), time)| (tree.path(*node), *class, *time)).collect()
     }
 
-    /// The path in words: `kswapd0;kswapd;balance_pgdat`.
+    /// Returns the path in words: `kswapd0;kswapd;balance_pgdat`.
     pub(crate) fn path(&self, node: NodeId) -> String {
         self.0.borrow().path(node)
     }
 
-    /// `path ns`, sorted, without the paths on which no time was spent.
+    /// Returns lines `path ns`, sorted, without the paths on which no time was spent.
     pub(crate) fn folded(&self, time: fn(on_cpu: u64, off_cpu: u64) -> u64) -> Vec<String> {
         let tree = self.0.borrow();
         let mut lines: Vec<String> = Vec::new();

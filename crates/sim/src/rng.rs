@@ -3,25 +3,25 @@
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A seeded generator. The same seed and stream give the same numbers on every computer, for ever.
+/// A seeded generator. The same seed and stream give the same numbers on every computer and in every version.
 #[derive(Clone, Debug)]
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// The generator number `stream` of a world's `seed`.
+    /// Returns the generator number `stream` of a world's `seed`.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         let mixed = seed ^ stream.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
 
-    /// Any `u64`.
+    /// Returns any `u64`.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number below `end`, each equally likely.
+    /// Returns a number below `end`, each equally likely.
     ///
     /// # Panics
     /// When `end` is 0.
@@ -37,7 +37,7 @@ impl Rng {
         }
     }
 
-    /// Does something of this chance out of 65536 happen?
+    /// Returns `true` with a chance of `of_65536` in 65536.
     #[inline]
     pub fn chance(&mut self, of_65536: u32) -> bool {
         (self.next_u64() >> 48) < u64::from(of_65536)

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where the value of a constant comes from.
+/// Origins of the value of a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -17,7 +17,7 @@ pub enum Origin {
     Measured,
     /// Worked out from other published figures; the source says from which.
     Inferred,
-    /// Not known: taken for plausible, and what hangs on it is to be shown.
+    /// Not known: assumed as plausible. What depends on it has to be shown.
     Assumed,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Origin {
 pub struct Sourced<T> {
     /// The value, in the unit that the name of the field ends with.
     pub value: T,
-    /// How the value was found.
+    /// The way in which the value was found.
     pub from: Origin,
     /// The print, data sheet or measurement; for a fitted value, the figure that it was fitted to.
     pub source: String,

@@ -58,7 +58,7 @@ pub(crate) struct BlockStamps {
 }
 
 impl BlockStamps {
-    /// A request starts: a write carries what its frames hold now.
+    /// Starts a request: a write carries the stamps that its frames hold now.
     pub(crate) fn submit(&mut self, frames: &Stamps, request: &Request) {
         let (Some(stamps), Operation::Write) = (&frames.0, request.operation) else { return };
         let stamps = stamps.borrow();
@@ -66,7 +66,7 @@ impl BlockStamps {
         self.under_way.entry(request.block).or_default().push_back(carried);
     }
 
-    /// A request ends: its stamps arrive, unless it failed.
+    /// Ends a request: its stamps arrive, unless it failed.
     pub(crate) fn complete(&mut self, frames: &Stamps, request: &Request, is_ok: bool) {
         let Some(stamps) = &frames.0 else { return };
         match request.operation {

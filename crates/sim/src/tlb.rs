@@ -1,8 +1,9 @@
 //! A processor's cache of translations, for pages of 4 KiB and of 2 MiB.
 //!
-//! Each CPU has one of each. A translation lies in one of four places that its address decides; the one that was looked up longest
-//! ago makes room. A task that comes to a CPU leaves the translations of others there, each with the region that it is of. One that
-//! the kernel takes away stays there, too: a page that was swapped out and in again soon costs its fault, and no walk.
+//! Each CPU has one TLB. A translation lies in one of four places, by its address; it replaces the least recently used
+//! of them. A task that comes to a CPU leaves the translations of others there; each names its region. A translation
+//! that the kernel removes stays there, too, so a page that is swapped out and soon in again costs its fault, and no
+//! walk.
 
 use machine::Nanos;
 use std::cell::Cell;
@@ -36,7 +37,7 @@ impl Tlb {
         Self { small: sets(config.entries_4k), huge: sets(config.entries_2m) }
     }
 
-    /// Looks a translation up; was it there? From then on it is, if there is any room.
+    /// Looks a translation up, and adds it if there is room. Returns whether it was there.
     #[inline]
     pub(crate) fn look_up(&self, space: u32, page: u32, is_huge: bool) -> bool {
         let sets = if is_huge { &self.huge } else { &self.small };

@@ -9,19 +9,20 @@ choices! {
     /// Largest readahead window, KiB (`read_ahead_kb`); of memory, a sixteenth at most.
     read_ahead_kb: u32 = 128 in 0..=1 << 20, drawn 82: [0, 16, 128, 512];
 
-    /// What is read ahead when a page of a mapped file is missing, and the program has not said how it will use it.
+    /// Readahead for a missing page of a mapped file, if the program has not announced its access pattern.
     map_readahead: MapReadahead = SequentialOrAround, drawn 83 {
-        /// Faults on consecutive pages are read ahead like consecutive reads; any other reads the pages around it.
+        /// Faults on consecutive pages are read ahead like consecutive reads; any other fault reads the pages around
+        /// it.
         SequentialOrAround,
-        /// The pages around it, the last quarter of which is marked: a fault there reads on.
+        /// The pages around it. The last quarter of them is marked, and a fault there continues the readahead.
         Around,
     }
 
-    /// Pages of a mapped file that a read fault maps together, those that are in memory of an aligned block of so many around the
-    /// one that it is for (`fault_around_bytes`). A power of two; 1 maps that one alone.
+    /// Pages of a mapped file that a read fault maps together: those in memory, of an aligned block of so many pages
+    /// around the faulting one (`fault_around_bytes`). A power of two; 1 maps that page alone.
     fault_around_pages: u32 = 1 in 1..=512, drawn 150: [1, 16];
 
-    /// Does a write count as a use of its page, as a read does (`mark_page_accessed`)?
+    /// States whether a write counts as a use of its page, as a read does (`mark_page_accessed`).
     written: Written = Used, drawn 142 {
         /// Yes.
         Used,
@@ -29,80 +30,80 @@ choices! {
         LeftAlone,
     }
 
-    /// Do anonymous faults try for a huge page first?
+    /// States whether anonymous faults try for a huge page first.
     huge_pages: HugePages = Never, drawn 85 {
-        /// Wherever an aligned range of 2 MiB lies within a region that nobody touched there.
+        /// Yes, wherever an aligned range of 2 MiB lies within a region and was not touched yet.
         Always,
-        /// Nowhere.
+        /// No.
         Never,
     }
 
-    /// Does a fault reclaim and compact for a huge page (`transparent_hugepage/defrag`)?
+    /// States whether a fault reclaims and compacts for a huge page (`transparent_hugepage/defrag`).
     huge_defrag: HugeDefrag = Always, drawn 104, with "access.huge_pages" in ["always"] {
-        /// Yes: it gets small pages only where that was in vain.
+        /// Yes: it gets small pages only if that was in vain.
         Always,
-        /// No: it takes one that is free, or else small pages.
+        /// No: it takes a free huge page, or else small pages.
         Never,
     }
 
-    /// Does a kernel task make huge pages of small ones?
+    /// States whether a kernel task makes huge pages of small ones.
     khugepaged: Khugepaged = Off, drawn 105, with "access.huge_pages" in ["always"] {
-        /// No: what a fault could not have, its range never gets.
+        /// No: a range whose fault got no huge page never gets one.
         Off,
-        /// Yes, as the next five choices say, where faults may try for huge pages at all.
+        /// Yes, as the next five choices say, if faults may try for huge pages at all.
         On,
     }
 
-    /// Does it reclaim and compact for a huge page (`khugepaged/defrag`)?
+    /// States whether khugepaged reclaims and compacts for a huge page (`khugepaged/defrag`).
     khugepaged_defrag: KhugepagedDefrag = Yes, drawn 106, with "access.khugepaged" in ["on"] {
         /// Yes, as a fault does.
         Yes,
-        /// No: it takes one that is free.
+        /// No: it takes a free huge page.
         No,
     }
 
-    /// Pages that it looks at before it sleeps (`khugepaged/pages_to_scan`).
+    /// Pages that khugepaged looks at before it sleeps (`khugepaged/pages_to_scan`).
     khugepaged_pages_to_scan: u32 = 4096 in 1..=1 << 30, drawn 107, with "access.khugepaged" in ["on"]: [512, 4096, 65536];
 
-    /// How long it then sleeps, ms (`khugepaged/scan_sleep_millisecs`).
+    /// Sleep of khugepaged after that many pages, ms (`khugepaged/scan_sleep_millisecs`).
     khugepaged_scan_sleep_ms: u64 = 10000 in 1..=86_400_000, drawn 108, with "access.khugepaged" in ["on"]: [1, 20, 10000];
 
-    /// How long it sleeps when it got no huge page, ms (`khugepaged/alloc_sleep_millisecs`).
+    /// Sleep of khugepaged when it got no huge page, ms (`khugepaged/alloc_sleep_millisecs`).
     khugepaged_alloc_sleep_ms: u64 = 60000 in 1..=86_400_000, drawn 109, with "access.khugepaged" in ["on"]: [1, 20, 60000];
 
-    /// Pages of a range that nobody has touched, at most, for it to become a huge page (`khugepaged/max_ptes_none`).
+    /// Largest number of untouched pages in a range that becomes a huge page (`khugepaged/max_ptes_none`).
     khugepaged_max_ptes_none: u32 = 511 in 0..=511, drawn 110, with "access.khugepaged" in ["on"]: [0, 64, 511];
 
-    /// How a task that dirties pages faster than they are written is throttled.
+    /// The way in which a task is throttled that dirties pages faster than they are written.
     dirty_throttle: DirtyThrottle = Writes, drawn 84 {
-        /// It sleeps, so that it dirties as fast as the device writes.
+        /// The task sleeps, so that it dirties as fast as the device writes.
         Sleeps,
-        /// It writes 1.5 times as much as it has dirtied, and sleeps where there is nothing to write.
+        /// The task writes 1.5 times as much as it has dirtied, and sleeps where there is nothing to write.
         Writes,
-        /// At the limit it sleeps until a page has been written, and one task goes on for each: the longest waiting
-        /// first. Writes to pages that are dirty already do not count.
+        /// At the limit the task sleeps until a page has been written. Each written page releases one task, the longest
+        /// waiting first. Writes to pages that are dirty already do not count.
         ForWriteback,
     }
 
-    /// Which list a new anonymous page joins.
+    /// The list that a new anonymous page joins.
     new_anonymous: NewAnonymous = Active, drawn 117 {
-        /// The active one: it has time to prove itself, and takes that from others.
+        /// The active list: a new page has time to be used again, at the expense of others.
         Active,
-        /// The inactive one: it has to be used again before reclaim comes to it.
+        /// The inactive list: the page has to be used again before reclaim reaches it.
         Inactive,
     }
 
-    /// Which list a page joins that was read from swap.
+    /// The list that a page joins after it was read from swap.
     swapped_in: SwappedIn = Active, drawn 86 {
-        /// The active one, and its fault counts as a use.
+        /// The active list, and the fault counts as a use.
         Active,
-        /// The inactive one.
+        /// The inactive list.
         Inactive,
     }
 }
 
 impl Written {
-    /// Is a page that was written marked as used?
+    /// Returns whether a page that was written is marked as used.
     pub(super) const fn is_used(self) -> bool {
         match self {
             Self::Used => true,
@@ -112,7 +113,7 @@ impl Written {
 }
 
 impl NewAnonymous {
-    /// Does it join the active list?
+    /// Returns whether the page joins the active list.
     pub(crate) const fn is_active(self) -> bool {
         match self {
             Self::Active => true,
@@ -122,7 +123,7 @@ impl NewAnonymous {
 }
 
 impl SwappedIn {
-    /// Does it join the active list?
+    /// Returns whether the page joins the active list.
     pub(crate) const fn is_active(self) -> bool {
         match self {
             Self::Active => true,

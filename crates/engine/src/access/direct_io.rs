@@ -11,7 +11,7 @@ use machine::{DeviceId, FrameNumber, IoError, Machine, Operation, PAGE_BYTES, Re
 pub struct DirectBuffer(Vec<FrameNumber>);
 
 impl<M: Machine> Access<M> {
-    /// A buffer of `pages` pages. *May sleep.*
+    /// Returns a buffer of `pages` pages. *May sleep.*
     ///
     /// # Errors
     /// When memory is exhausted.
@@ -29,7 +29,7 @@ impl<M: Machine> Access<M> {
         Ok(DirectBuffer(frames))
     }
 
-    /// Gives a buffer's memory back.
+    /// Returns the memory of a buffer to the allocator.
     pub fn free_direct_buffer(&self, buffer: DirectBuffer) {
         for frame in buffer.0 {
             self.free_kernel(frame, Gauge::NrSlabUnreclaimable);

@@ -22,20 +22,20 @@ const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 /// A pause that is long enough to be worth a sleep, and short enough not to be felt.
 const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
 
-/// How long a writer waits for pages of a file that cannot be written, before it is told: the flusher has tried ten times by
-/// then, unless the disk takes longer for that.
+/// Time that a writer waits for pages of a file that cannot be written, before it gets the error. The flusher has tried
+/// ten times by then, unless the disk takes longer.
 const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 
-/// How often it looks meanwhile.
+/// Interval at which such a writer looks again.
 const REFUSAL_POLL: Nanos = Nanos::from_millis(10);
 
-/// How a pause came out.
+/// The result of a pause.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     time: Nanos,
     /// Pages until the next look.
     poll_pages: u64,
-    /// Nothing may be dirtied at all: look again after the pause.
+    /// `true` if nothing may be dirtied at all; the task looks again after the pause.
     is_blocked: bool,
 }
 
@@ -115,8 +115,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Is more dirty than may be? The limit is what it was at the last look, so that the sums over zones are not renewed for each
-    /// page.
+    /// Returns whether more pages are dirty than the limit allows. Uses the limit of the last look, so that the sums
+    /// over zones are not computed for each page.
     fn is_over_limit_fast(&self, backing: &Backing<M>) -> bool {
         // A writer looks at least every few hundred pages; the tracked limit moves far less than that.
         let limit = |backing: &Backing<M>| backing.tracked_limit.load(Relaxed);
@@ -127,8 +127,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Holds a task back that is going to dirty more of a file whose pages cannot be written, for as long as they may be
-    /// written yet. *May sleep.*
+    /// Holds back a task that is about to dirty more of a file whose pages cannot be written, until they are written or
+    /// the time is over. *May sleep.*
     ///
     /// # Errors
     /// When they still cannot be.
@@ -150,7 +150,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Nobody writes back or reclaims in the background any more: who is held back until somebody has done so goes on.
+    /// Releases all tasks that are held back until the background writes back or reclaims, because it no longer does
+    /// so.
     pub fn release_waiters(&self) {
         self.is_abandoned.store(true, Relaxed);
     }
@@ -191,7 +192,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// How long the task pauses for the pages it has dirtied; nothing if it has not been too fast.
+    /// Returns the time that the task pauses for the pages it has dirtied; `None` if it was not too fast.
     fn pause_for(&self, task: &mut Task, backing: &Backing<M>, now: Nanos) -> Option<Pause> {
         let sample = self.bandwidth_sample(backing);
         let (rate, write_rate) = {
@@ -226,7 +227,7 @@ impl<M: Machine> Access<M> {
     }
 }
 
-/// The shortest pause worth making, and the pages to dirty until it is due.
+/// Returns the shortest pause worth making, and the number of pages to dirty until it is due.
 fn pause_min(rate: u64, pause_max: Nanos) -> (Nanos, u64) {
     let goal = PAUSE_GOAL.min(pause_max);
     let pages = rate * goal.0 / NANOS_PER_SECOND;
@@ -238,8 +239,8 @@ fn pause_min(rate: u64, pause_max: Nanos) -> (Nanos, u64) {
     (Nanos(goal.0 / 2), pages)
 }
 
-/// Pages that a task below the limit dirties before it looks again: the square root of the room, in
-/// powers of two.
+/// Returns the number of pages that a task below the limit dirties before it looks again: the square root of the room,
+/// in powers of two.
 fn poll_interval(dirty: u64, limit: u64) -> u64 {
     if limit > dirty { 1 << ((limit - dirty).ilog2() / 2) } else { 1 }
 }

@@ -22,7 +22,7 @@ const POLL_PAGES: std::ops::RangeInclusive<u64> = 16..=(4 << 20) / PAGE_BYTES as
 const PAUSE_MAX: Nanos = Nanos::from_millis(100);
 
 impl<M: Machine> Access<M> {
-    /// How many pages a task dirties before it looks.
+    /// Returns the number of pages that a task dirties before it looks at the limits.
     pub(super) fn poll_pages_of_writers(&self, backing: &Backing<M>) -> u64 {
         if backing.dirty_exceeded.load(Relaxed) {
             return POLL_OVER;
@@ -62,8 +62,9 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns the pages dirty or under writeback, if more than this task may add to. Who dirties most is held first: an eighth of the
-    /// device's limit is kept for tasks that dirty less, by the task's share of what was dirtied since the start.
+    /// Returns the number of pages dirty or under writeback, if it exceeds what this task may add to. The task that
+    /// dirties most is held back first: an eighth of the device's limit is kept for tasks that dirty less, by the
+    /// task's share of what was dirtied since the start.
     fn excess_of(&self, task: &Task, backing: &Backing<M>) -> Option<DirtyState> {
         let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
         let device_limit = self.device_limit(backing, limits.dirty);

@@ -6,10 +6,10 @@ use crate::page_cache::file::WriteFailure;
 use machine::{IoError, Machine, PAGE_BYTES};
 use std::fmt;
 
-/// Why an access failed.
+/// The reason why an access failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// Nothing is free and nothing can be made free.
+    /// No page is free and none can be made free.
     OutOfMemory {
         /// The request that failed.
         cause: OutOfMemory,
@@ -17,7 +17,7 @@ pub enum Error {
         free_pages: u64,
         /// Free swap slots.
         free_slots: u32,
-        /// All swap slots.
+        /// Number of all swap slots.
         total_slots: u32,
         /// Pages of files that are dirty or being written: they can be freed only after that.
         unwritten_pages: u64,
@@ -40,7 +40,7 @@ pub enum Error {
     },
     /// A page could not be read back from swap.
     SwapRead {
-        /// Its slot.
+        /// The slot that could not be read.
         slot: u32,
         /// The error of the device.
         source: IoError,
@@ -68,7 +68,7 @@ pub enum Error {
         /// First byte of the page that could not be indexed.
         offset: u64,
     },
-    /// As many readers as can be counted hold a page.
+    /// The page has as many readers as its descriptor can count.
     TooManyReaders {
         /// The page, in its file or region.
         page: u32,
@@ -85,7 +85,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A page of a file could not be written.
+    /// Creates the error of a page of a file that could not be written.
     pub(super) fn of_failure<M: Machine>(file: &File<M>, failure: WriteFailure) -> Self {
         Self::Write { file: file.id, offset: u64::from(failure.page) * PAGE_BYTES as u64, source: failure.source }
     }

@@ -11,18 +11,18 @@ use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 
-/// Page tables may take a half of memory: one of them maps 512 pages, so that those of a program which uses what it maps take a
-/// 512th of that. Only who maps much, and uses a page here and there, comes near: without a bound, pages that never leave would
-/// be all of memory, and nobody could read a page in.
+/// Part of memory that page tables may take: a half. A table maps 512 pages, so a program that uses all that it maps
+/// needs a 512th of its memory for tables. Only a program that maps much and uses single pages of it comes near.
+/// Without a limit, tables that never leave could fill memory, and no page could be read in.
 const TABLES_SHARE: u64 = 2;
 
 const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table page maps one huge page");
 
-/// Whether a fault that makes a page of a file dirty may hold the task back.
+/// States whether a fault that makes a page of a file dirty may hold the task back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Throttle {
     Yes,
-    /// It was held back for this write already.
+    /// The task was already held back for this write.
     No,
 }
 
@@ -60,8 +60,8 @@ impl<M: Machine> Access<M> {
         })
     }
 
-    /// Reads bytes of a region, from byte `offset` on; what was never written reads as zero, and no table is made
-    /// for it. *May sleep.*
+    /// Reads bytes of a region, from byte `offset` on. Bytes that were never written read as zero, and no table is made
+    /// for them. *May sleep.*
     ///
     /// # Errors
     /// As [`Access::touch`].
@@ -97,12 +97,12 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// A reference and the latch of the page that is mapped now, unless reclaim is faster.
+    /// Takes a reference and the latch of the page that is mapped now, unless reclaim is faster.
     ///
     /// A page of a huge page becomes one of its own: each is latched for itself.
     ///
-    /// Reclaim may still unmap the page; but it is written to swap only when nobody else refers to it, and it
-    /// was marked dirty before it could be latched for writing.
+    /// Reclaim may still unmap the page. But the page is written to swap only if nothing else refers to it, and it was
+    /// marked dirty before it could be latched for writing.
     ///
     /// # Errors
     /// When the page is to be read and has as many readers as can be.
@@ -131,7 +131,8 @@ impl<M: Machine> Access<M> {
         Ok(None)
     }
 
-    /// A page is not there, or may not be written yet. Returns whether a page of a file became dirty by it.
+    /// Handles the fault of a page that is not mapped, or may not be written yet. Returns whether the fault dirtied a
+    /// page of a file.
     #[cold]
     pub(super) fn fault(
         &self,
@@ -161,7 +162,7 @@ impl<M: Machine> Access<M> {
         result.map(|dirtied| dirtied.is_some())
     }
 
-    /// Maps the page. Returns the device of the file a page of which became dirty by it.
+    /// Maps the page. Returns the device, if the fault dirtied a page of a file.
     fn handle_fault(
         &self,
         task: &mut Task,
@@ -222,7 +223,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// First write to a page: a frame of zeroes.
+    /// Handles the first write to a page: maps a frame of zeroes.
     fn anonymous_page(&self, task: &mut Task, region: &Region<M>, page: u32, seen: Entry) -> Result<(), Error> {
         let _span = self.machine.span(Func::AnonymousPage);
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
@@ -254,7 +255,7 @@ impl<M: Machine> Access<M> {
         region.replace(page, Entry::mapped(frame, true));
     }
 
-    /// Tries for a huge page in a range that nobody has touched.
+    /// Tries for a huge page in a range that was never touched.
     fn try_huge_page(&self, task: &mut Task, region: &Region<M>, page: u32) -> bool {
         let start = page / ENTRIES * ENTRIES;
         match self.choices.huge_pages {
@@ -300,7 +301,7 @@ impl<M: Machine> Access<M> {
         self.mapped(head);
     }
 
-    /// A write to a page that is mapped read-only because it still has a swap slot.
+    /// Handles a write to a page that is mapped read-only because it still has a swap slot.
     fn make_writable(&self, region: &Region<M>, page: u32, frame: FrameNumber) {
         let _span = self.machine.span(Func::WritableCopy);
         if !self.frames[frame].get_unless_zero() {

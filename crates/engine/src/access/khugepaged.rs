@@ -1,9 +1,10 @@
 //! Khugepaged: ranges of small pages become huge pages (`collapse_huge_page`).
 //!
-//! What a fault could not have, since no block was free, its range may get later. Khugepaged goes round the regions that may have
-//! huge pages, a few ranges at a time. It looks whether all pages of a range are there, writable and nobody's but the range's own;
-//! then it allocates a huge page, copies them into it and lets one entry map it. Where anything is in the way the range stays as it
-//! is, until the next round. *Locks*: the range's `page_table`. *Description*: the kernel's own, Documentation/vm/transhuge.txt.
+//! A range whose fault got no huge page, because no block was free, may get one later. Khugepaged scans the regions
+//! that may have huge pages, a few ranges at a time. If all pages of a range are there, writable and without other
+//! owners, it allocates a huge page, copies them into it and lets one entry map it. Otherwise the range stays as it is
+//! until the next scan. *Locks*: the range's `page_table`. *Description*: the kernel's own,
+//! Documentation/vm/transhuge.txt.
 
 use super::Access;
 use super::choices::{HugePages, Khugepaged, KhugepagedDefrag};
@@ -27,10 +28,10 @@ pub(super) struct Done {
     full_scans: AtomicU64,
 }
 
-/// Where khugepaged goes on.
+/// The place at which khugepaged continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
-    /// The first region that it has not gone through, by its number.
+    /// Number of the first region that is not scanned yet.
     region: u32,
     /// The page in it.
     page: u32,
@@ -39,14 +40,14 @@ struct Place {
 /// The outcome of a look at a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looked {
-    /// It is a huge page now, or it stays as it is.
+    /// The range is a huge page now, or stays as it is.
     GoesOn,
-    /// It would do, and there was no huge page for it.
+    /// The range qualifies, but no huge page was free for it.
     NoMemory,
 }
 
 impl<M: Machine> Access<M> {
-    /// Does this kernel have a khugepaged?
+    /// Returns whether this kernel has a khugepaged.
     pub(crate) fn has_khugepaged(&self) -> bool {
         match (self.choices.huge_pages, self.choices.khugepaged) {
             (HugePages::Always, Khugepaged::On) => true,
@@ -60,13 +61,13 @@ impl<M: Machine> Access<M> {
         self.khugepaged.collapsed.load(Relaxed)
     }
 
-    /// Times that khugepaged has gone through all regions (`khugepaged/full_scans`).
+    /// Returns the number of completed scans of all regions (`khugepaged/full_scans`).
     #[must_use]
     pub fn full_scans(&self) -> u64 {
         self.khugepaged.full_scans.load(Relaxed)
     }
 
-    /// The life of khugepaged; returns when it is killed.
+    /// Runs khugepaged; returns when it is killed.
     pub(crate) fn run_khugepaged(&self) {
         let mut task = Task::khugepaged();
         let mut place = Place::default();

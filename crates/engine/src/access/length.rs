@@ -1,10 +1,12 @@
 //! The length of a file.
 //!
-//! A file becomes shorter in three steps, so that a ground whose files end somewhere themselves can do its part between them:
-//! [`Access::hold_end`], [`Access::cut`], [`Access::release_end`]. From the first to the last the page that the new end cuts stays
-//! in memory and is not written: its bytes after the end may still be on the device meanwhile, and nobody reads them there.
+//! A file becomes shorter in three steps: [`Access::hold_end`], [`Access::cut`], [`Access::release_end`]. A ground
+//! whose files have an end of their own can cut them in between. From the first to the last step the page that the new
+//! end cuts stays in memory and is not written. Its bytes after the end may still be on the device meanwhile, but are
+//! not read from there.
 //!
-//! *Locks*: the latch of that page, and under it page locks of those after it. Who has a page lock waits for no latch.
+//! *Locks*: the latch of that page, and under it page locks of those after it. A task with a page lock waits for no
+//! latch.
 
 use super::{Access, Error, PinnedForWrite};
 use crate::page_cache::File;
@@ -16,14 +18,14 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[must_use = "the page that it cuts is held until the end is released"]
 pub struct HeldEnd {
-    /// Where the file will end, in bytes.
+    /// The future end of the file, bytes.
     bytes: u64,
     /// The page that is cut, if the end lies within one.
     pinned: Option<PinnedForWrite>,
 }
 
 impl<M: Machine> Access<M> {
-    /// Makes a file `bytes` long: what lies after that is gone, what is added reads as zeroes. *May sleep.*
+    /// Sets the length of a file to `bytes`. Bytes after it are dropped, added bytes read as zeroes. *May sleep.*
     ///
     /// # Errors
     /// When the page that the new end cuts cannot be read, or memory for it is exhausted; then nothing was
@@ -75,7 +77,7 @@ impl<M: Machine> Access<M> {
         self.give_file_blocks(file, from..old_end.max(file.end_page()));
     }
 
-    /// Lets go of what [`Access::hold_end`] holds. *May sleep.*
+    /// Releases what [`Access::hold_end`] holds. *May sleep.*
     pub fn release_end(&self, file: &Arc<File<M>>, end: HeldEnd) {
         match end.pinned {
             Some(pinned) => self.unpin_write(file, pinned),

@@ -1,9 +1,9 @@
 //! Mapped files: faults on them, and `msync`.
 //!
-//! *Flow*: [`Access::map_file`] makes a region; a touch of a page that is not there finds it in the page cache (a minor
-//! fault) or reads it with what is around (a major one). A write to a shared mapping marks the page dirty before the
-//! entry may be written, and counts as a write for the dirty limits; one to a private mapping makes an anonymous copy.
-//! *Locks*: the page lock, then `page_table`. *Description*: mechanisms/reclaim, 9, 13; see [`crate::anonymous::reverse_map`].
+//! *Flow*: [`Access::map_file`] makes a region. A touch of a missing page finds it in the page cache (a minor fault) or
+//! reads it with its neighbours (a major one). A write to a shared mapping marks the page dirty before the entry may be
+//! written, and counts as a write for the dirty limits. A write to a private mapping makes an anonymous copy. *Locks*:
+//! the page lock, then `page_table`. *Description*: mechanisms/reclaim, 9, 13; see [`crate::anonymous::reverse_map`].
 
 use super::{Access, Error};
 use crate::anonymous::{Entry, FileMapping, MapMode, Region, Sharing};
@@ -43,7 +43,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// A page of a mapped file is not in the page table. Returns the device whose dirty pages became one more.
+    /// Handles the fault of a page of a mapped file that is not in the page table. Returns the device, if the fault
+    /// dirtied a page.
     pub(super) fn fault_file_page(
         &self,
         task: &mut Task,
@@ -94,8 +95,9 @@ impl<M: Machine> Access<M> {
         is_empty
     }
 
-    /// Maps pages around one that a read fault is for, as far as they are valid, in memory and in nobody's hands
-    /// (`access.fault_around_pages`). Is the page itself among them? Then the fault is over. Their entries count as touched, as on x86.
+    /// Maps pages around the page of a read fault, if they are valid, in memory and not in use by another task
+    /// (`access.fault_around_pages`). Returns whether the faulting page is among them; the fault is then over. Their
+    /// entries count as touched, as on x86.
     #[doc(alias = "filemap_map_pages")]
     fn map_around(&self, region: &Region<M>, mapped: &FileMapping<M>, page: u32) -> bool {
         let around = self.choices.fault_around_pages;
@@ -138,7 +140,7 @@ impl<M: Machine> Access<M> {
         is_mapped
     }
 
-    /// A write to a page of a file that is mapped read-only. Returns the device whose dirty pages became one more.
+    /// Handles a write to a page of a file that is mapped read-only. Returns the device, if the write dirtied a page.
     pub(super) fn write_mapped_page(
         &self,
         task: &mut Task,
@@ -201,7 +203,7 @@ impl<M: Machine> Access<M> {
         self.machine.spend_on(Step::CopyPage, to, 1);
     }
 
-    /// Maps a private copy in place of what was seen, or frees it when that has changed.
+    /// Maps a private copy in place of the entry that was seen, or frees it if the entry has changed.
     fn map_copy(&self, region: &Region<M>, page: u32, seen: Entry, copy: FrameNumber) {
         let replaced = {
             let _guard = region.page_table(page).lock();
@@ -225,8 +227,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// The valid page of a file that a page of a mapping shows, with a reference and its lock for the caller, who maps it, or a
-    /// copy of it.
+    /// Finds the valid page of a file that a page of a mapping shows. The caller gets a reference and its lock, and
+    /// maps it or a copy of it.
     fn lock_mapped_page(
         &self,
         task: &mut Task,
@@ -304,8 +306,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// What is read ahead for a mapping is decided without its lock: memory may have to be reclaimed for it. Of two
-    /// tasks that fault at once the later one's view stays.
+    /// Changes the read state of a mapping with a copy, outside its lock, because readahead may have to reclaim memory.
+    /// If two tasks fault at once, the later one's state stays.
     fn with_map_state(&self, mapped: &FileMapping<M>, change: impl FnOnce(&mut super::ReadState)) {
         let mut state = mapped.state.lock().clone();
         change(&mut state);

@@ -60,13 +60,13 @@ impl<M: Machine> Deref for Access<M> {
 }
 
 impl<M: Machine> Access<M> {
-    /// Nothing was touched yet.
+    /// Creates the floor, with nothing touched yet.
     pub fn new(allocate: Allocate<M>, choices: Choices) -> Self {
         Self { allocate, choices, khugepaged: khugepaged::Done::default() }
     }
 
-    /// Notes that the task is about to wait for a page of the workingset that reclaim had taken, if that is what it waits for: such a
-    /// wait is one for want of memory (`/proc/pressure/memory`).
+    /// Notes a stall for memory (`/proc/pressure/memory`) if the task is about to wait for a page of the workingset
+    /// that reclaim had taken.
     fn stall_for_refault(&self, frame: FrameNumber) -> Option<Stalled<'_, M>> {
         let flags = self.frames[frame].flags();
         (flags.has(Flags::WORKINGSET) && !flags.has(Flags::UPTODATE)).then(|| Stalled::begin(&self.machine))
@@ -83,7 +83,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Creates an empty file on a device, with its inode and directory entry. Nobody has it open yet. *May sleep.*
+    /// Creates an empty file on a device, with its inode and directory entry. It is not open yet. *May sleep.*
     ///
     /// # Errors
     /// When memory for them is exhausted.
@@ -118,9 +118,9 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Looks a file up of which the engine keeps nothing but its inode and directory entry, as a walk of a file system does:
-    /// they are in use for a moment, and then among those that may be dropped. Such files have numbers of their own. Returns
-    /// whether the inode had to be made, which takes a read of the device where one is simulated. *May sleep.*
+    /// Looks a file up as a walk of a file system does. The engine keeps nothing of such a file but its inode and
+    /// directory entry, which are in use for a moment and may then be dropped. These files have their own numbers.
+    /// Returns whether the inode had to be made, which takes a read of the device if that is simulated. *May sleep.*
     ///
     /// # Errors
     /// When memory for them is exhausted.
@@ -144,8 +144,8 @@ impl<M: Machine> Access<M> {
         Ok(was_dropped)
     }
 
-    /// Takes a block for somebody outside of the engine, who gives it back by [`Memory::take_back`](crate::memory::Memory::take_back).
-    /// *May sleep*, if `gfp` says so.
+    /// Allocates a block for a user outside of the engine, who returns it by
+    /// [`Memory::take_back`](crate::memory::Memory::take_back). *May sleep*, if `gfp` says so.
     ///
     /// # Errors
     /// As [`Allocate::allocate`].
@@ -197,8 +197,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Removes a file: all its pages are dropped, dirty ones unwritten, and its blocks are free.
-    /// Nobody may use the file any more. *May sleep.*
+    /// Removes a file: drops all its pages, dirty ones unwritten, and frees its blocks. The file must not be in use.
+    /// *May sleep.*
     pub fn unlink(&self, file: &File<M>) {
         self.truncate_pages(file, 0);
         self.release_orphans();

@@ -18,10 +18,10 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the page stays pinned until `Access::unpin_write`"]
 pub struct PinnedForWrite {
-    /// Its frame.
+    /// The frame of the page.
     pub frame: FrameNumber,
-    /// Bytes of the page that were of the file when it was pinned. Those after them become zeroes when it is released, also where
-    /// the file is longer by then: what makes it longer adds zeroes.
+    /// Number of the page's bytes that belonged to the file when it was pinned. Bytes after them become zeroes when the
+    /// page is released, even if the file is longer by then, because lengthening a file adds zeroes.
     pub bytes: usize,
 }
 
@@ -56,15 +56,16 @@ impl<M: Machine> Access<M> {
         None
     }
 
-    /// Lets go of a page that was closed, or left, while it was pinned: somebody may have seen that, and wait.
+    /// Releases a page that was closed, or left the file, while it was pinned. Another task may have seen the pin and
+    /// wait.
     #[cold]
     #[inline(never)]
     fn unpin_changed(&self, frame: FrameNumber, hazard: HazardPointer<'_, M>) {
         self.unpin_open(frame, hazard);
     }
 
-    /// `bytes` of a page of a file, from byte `offset` on, are about to be read: they are asked for from where they probably
-    /// lie, so that they come while the page is looked up ([`FileIndex::guess`](crate::page_cache::FileIndex::guess)).
+    /// Prefetches `bytes` of a page of a file, from byte `offset` on, from where they probably lie. They arrive while
+    /// the page is looked up ([`FileIndex::guess`](crate::page_cache::FileIndex::guess)).
     #[inline(always)]
     pub fn prefetch_page(&self, file: &File<M>, page: usize, offset: usize, bytes: usize) {
         if let Some(frame) = file.index.guess(page) {
@@ -72,7 +73,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Lets go of a page that was pinned so.
+    /// Releases a page that was pinned by a hazard pointer.
     #[inline(always)]
     pub fn unpin_open(&self, frame: FrameNumber, hazard: HazardPointer<'_, M>) {
         self.machine.hazards().withdraw(hazard);
@@ -102,7 +103,7 @@ impl<M: Machine> Access<M> {
         Some((frame, descriptor))
     }
 
-    /// Is a latched page valid? Then its use is noted, else it is let go of.
+    /// Notes the use of a latched page if it is valid; otherwise releases it. Returns whether it is valid.
     #[inline(never)]
     fn is_usable(&self, frame: FrameNumber, flags: Flags, is_new_use: impl FnOnce() -> bool) -> bool {
         // The mark of readahead is for whoever has the reader's state at hand.
@@ -135,7 +136,7 @@ impl<M: Machine> Access<M> {
         Ok(frame)
     }
 
-    /// Lets go of a page that was pinned for reading.
+    /// Releases a page that was pinned for reading.
     #[inline(always)]
     pub fn unpin_read(&self, frame: FrameNumber, descriptor: &Frame) {
         self.put_shared_of(frame, descriptor);
@@ -154,7 +155,7 @@ impl<M: Machine> Access<M> {
         self.pin_dirty(task, file, page)
     }
 
-    /// The same, and the task is not held back.
+    /// Pins a page of a file for writing, as [`Access::pin_for_write`], without holding the task back.
     pub(super) fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         let frame = self.grab_page(task, file, page, false)?;
         let offset = u64::from(page) * PAGE_BYTES as u64;
@@ -178,8 +179,8 @@ impl<M: Machine> Access<M> {
         Ok(PinnedForWrite { frame, bytes })
     }
 
-    /// Lets go of a page that was pinned for writing. What lies in it after the end that the file had when it was pinned is
-    /// zeroes again. *May sleep.*
+    /// Releases a page that was pinned for writing. Bytes after the end that the file had when the page was pinned
+    /// become zeroes again. *May sleep.*
     pub fn unpin_write(&self, file: &Arc<File<M>>, pinned: PinnedForWrite) {
         let PinnedForWrite { frame, bytes } = pinned;
         let descriptor = &self.frames[frame];
@@ -203,8 +204,8 @@ impl<M: Machine> Access<M> {
         self.release_orphans();
     }
 
-    /// Pins a page of a region; nothing when it is to be read and nobody has written it yet: then it is all
-    /// zeroes. *May sleep.*
+    /// Pins a page of a region. Returns `None` if the page is to be read and was never written: it is all zeroes. *May
+    /// sleep.*
     ///
     /// # Errors
     /// When memory is exhausted, or swap cannot be read.
@@ -238,7 +239,7 @@ impl<M: Machine> Access<M> {
         Ok(None)
     }
 
-    /// Lets go of a page of a region. *May sleep.*
+    /// Releases a page of a region. *May sleep.*
     pub fn unpin_region(&self, frame: FrameNumber, write: bool) {
         if write
             && let Owner::File(id) = self.frames[frame].owner()
@@ -253,7 +254,7 @@ impl<M: Machine> Access<M> {
     }
 }
 
-/// Bytes of a page that are of its file.
+/// Returns the number of bytes of a page that belong to its file.
 fn bytes_in_page<M: Machine>(file: &File<M>, page: u32) -> usize {
     file.length().saturating_sub(u64::from(page) * PAGE_BYTES as u64).min(PAGE_BYTES as u64) as usize
 }

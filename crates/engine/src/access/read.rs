@@ -51,7 +51,7 @@ impl<M: Machine> Access<M> {
         Ok((at - offset) as usize)
     }
 
-    /// The valid page of a file, with a reference and the shared latch for the caller.
+    /// Returns the valid page of a file, with a reference and the shared latch for the caller.
     pub(super) fn read_page(
         &self,
         task: &mut Task,
@@ -106,7 +106,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Reads one page alone: readahead found no memory for it, or failed.
+    /// Reads a page alone, after readahead found no memory for it, or failed.
     pub(super) fn read_single(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
         self.prepare_node(task, file, page)?;
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;

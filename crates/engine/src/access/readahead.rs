@@ -1,7 +1,7 @@
-//! Readahead: reading a file's pages before they are asked for.
+//! Readahead: reading a file's pages before a task needs them.
 //!
-//! A sequential reader gets a window that doubles up to `read_ahead_kb`. The first page of the window's
-//! later part is marked: whoever reads it starts the next window while the present one is used.
+//! A sequential reader gets a window that doubles up to `read_ahead_kb`. The first page of the window's later part is
+//! marked: a read of it starts the next window while the present one is used.
 
 use super::Access;
 use super::choices::MapReadahead;
@@ -20,7 +20,7 @@ const MANY_MISSES: u32 = 100;
 /// Largest windows that fill memory: a window that is larger is cut, so that a few readers cannot read ahead of all else.
 const WINDOWS_IN_MEMORY: u64 = 16;
 
-/// When the pages of a window are wanted.
+/// The time at which the pages of a window are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     Now,
@@ -43,20 +43,20 @@ impl<M: Machine> Access<M> {
         (kib * 1024 / PAGE_BYTES as u32).min(most as u32).max(1)
     }
 
-    /// Starts to read those pages of a range that are not in memory, and does not wait for them. Of a long range only the
-    /// beginning, of as many pages as half of what is free or on an inactive list of files: more would push out what was read
-    /// just before, and what others use. Stops early when memory is short. *May sleep.*
+    /// Starts to read the missing pages of a range, without waiting for them. Reads only the beginning of a long range:
+    /// as many pages as half of those that are free or on an inactive list of files. More would evict pages that were
+    /// just read, and pages that others use. Stops early when memory is short. *May sleep.*
     #[doc(alias = "force_page_cache_readahead")]
     pub fn prefetch(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
         self.read_window(task, file, &self.readable_window(pages), For::Later);
     }
 
-    /// The same, of pages that the caller reads as soon as they are there.
+    /// Starts reads as [`Access::prefetch`], of pages that the caller needs as soon as they are in memory.
     pub fn start_read(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
         self.read_window(task, file, &self.readable_window(pages), For::Now);
     }
 
-    /// The part of a range that is read at once; at least as much as is read ahead of a sequential reader.
+    /// Returns the part of a range that is read at once; at least as much as is read ahead of a sequential reader.
     fn readable_window(&self, pages: std::ops::Range<u32>) -> ReadState {
         let least = self.window_max(ReadPattern::Sequential);
         if pages.len() <= least as usize {
@@ -68,7 +68,7 @@ impl<M: Machine> Access<M> {
         window_of(pages.start..pages.end.min(u32::try_from(end).unwrap_or(u32::MAX)))
     }
 
-    /// A page is missing: read it, and what is likely to follow; returns how many pages are being read.
+    /// Reads a missing page and the pages that are likely to follow. Returns the number of pages being read.
     pub(super) fn sync_readahead(
         &self,
         task: &mut Task,
@@ -101,7 +101,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// A marked page was reached: start the next window.
+    /// Starts the next window, because a marked page was reached.
     pub(super) fn async_readahead(&self, task: &mut Task, file: &File<M>, state: &mut ReadState, page: u32) {
         let _span = self.machine.span(Func::AsyncReadahead);
         let is_next = page == state.start + state.pages - state.async_pages.min(state.pages);
@@ -112,7 +112,7 @@ impl<M: Machine> Access<M> {
         self.read_window(task, file, state, For::Later);
     }
 
-    /// A page of a mapping is missing: read it, and what is likely to be touched next.
+    /// Reads a missing page of a mapping and the pages that are likely to be touched next.
     pub(super) fn map_readahead(&self, task: &mut Task, file: &File<M>, state: &mut ReadState, page: u32) {
         let follows = match self.choices.map_readahead {
             MapReadahead::SequentialOrAround => state.previous.map_or(page == 0, |(previous, _)| previous + 1 == page),

@@ -18,13 +18,13 @@ use machine::{Func, Machine, PAGE_BYTES, Step};
 /// time stamps (RFC 7323).
 const SEGMENT_BYTES: u64 = 1448;
 
-/// Data that were sent and not yet acknowledged. Dropping it keeps its memory for ever: see [`Access::acknowledge`].
+/// Data that were sent and not acknowledged yet. Dropping it leaks its memory: see [`Access::acknowledge`].
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Unacknowledged(Vec<SlabNumber>);
 
 impl<M: Machine> Access<M> {
-    /// Sends so many bytes: copies them into socket buffers, one for each packet. *May sleep.*
+    /// Sends `bytes` bytes: copies them into socket buffers, one for each packet. *May sleep.*
     ///
     /// # Errors
     /// When memory is exhausted; then nothing is sent.
@@ -51,7 +51,7 @@ impl<M: Machine> Access<M> {
         Ok(sent)
     }
 
-    /// The other side has what was sent: its memory is given back.
+    /// Frees the memory of data that the other side has received.
     #[doc(alias = "tcp_ack")]
     pub fn acknowledge(&self, sent: Unacknowledged) {
         let _span = self.machine.span(Func::TcpAck);

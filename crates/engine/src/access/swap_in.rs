@@ -19,7 +19,7 @@ use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stall
 /// The slots that are read together with a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
-    /// As many around it as the kernel and the region's window say.
+    /// The wanted slot and its neighbours, as many as the kernel and the region's window say.
     Window,
     /// None other.
     Nothing,
@@ -119,8 +119,8 @@ impl<M: Machine> Access<M> {
         Ok(None)
     }
 
-    /// Reads of the aligned block of 2^`cluster` slots around one those that `swap_readahead` names, and the one itself;
-    /// returns the wanted page with a reference, or nothing when its entry changed meanwhile.
+    /// Reads the slots around one that `swap_readahead` names, within the aligned block of 2^`cluster` slots, and the
+    /// one itself. Returns the wanted page with a reference; `None` if its entry changed meanwhile.
     fn swapin_readahead(
         &self,
         task: &mut Task,
@@ -174,7 +174,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Logarithm of the slots to read for a fault on a page.
+    /// Returns the logarithm of the slots to read for a fault on a page.
     fn next_window(&self, region: &Region<M>, page: u32, around: Around) -> u32 {
         if around == Around::Nothing || self.swap_is_synchronous() || self.swap.is_almost_full() {
             return 0;
@@ -192,7 +192,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Starts the read of a slot, if it is in use and not in the cache; was it?
+    /// Starts the read of a slot that is in use and not in the cache. Returns whether it started one.
     fn read_slot(&self, task: &mut Task, bio: &mut Bio, slot: u32, is_wanted: bool) -> Result<bool, Error> {
         let is_readable = |slots: &Slots| slots.uses(slot) > 0 && !slots.is_cached(slot);
         if !is_readable(&self.swap.slots.lock()) {

@@ -1,5 +1,5 @@
-//! The end of a region (`exit_mmap`), and of the mappings of a file that is made shorter: pages are let go, and
-//! swap slots are free.
+//! The end of a region (`exit_mmap`), and of the mappings of a file that is made shorter: releases pages and frees swap
+//! slots.
 
 use super::Access;
 use crate::anonymous::region::ENTRIES;
@@ -10,12 +10,12 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Release;
 use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 
-/// Entries between the one that is emptied and the one whose page's descriptor is asked for: as in
+/// Distance between the entry that is emptied and the entry whose page's descriptor is prefetched; the same as in
 /// per-CPU lists.
 const LOOK_AHEAD: u32 = 8;
 
 impl<M: Machine> Access<M> {
-    /// Drops a region that nobody touches any more. *May sleep.*
+    /// Drops a region that is not in use any more. *May sleep.*
     pub fn drop_region(&self, region: &Region<M>) {
         let _span = self.machine.span(Func::ExitMmap);
         self.drain_before_use();
@@ -104,7 +104,7 @@ impl<M: Machine> Access<M> {
         self.put_pages(&frames);
     }
 
-    /// A page-table entry does not need its slot any more; a cached page that nobody else needs goes too.
+    /// Releases the slot of a page-table entry, and drops the cached page if nothing else needs it.
     fn release_slot(&self, slot: u32) {
         self.with_slots(|slots| slots.release(slot));
         let Some(frame) = self.find_page(&self.swap.cache, slot) else { return };

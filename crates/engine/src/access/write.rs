@@ -22,8 +22,8 @@ impl<M: Machine> Access<M> {
         task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, true)).map(|_| ())
     }
 
-    /// Writes within the file as long as it is by then: returns how many bytes were written, fewer where somebody
-    /// made it shorter meanwhile. *May sleep.*
+    /// Writes within the file as it is during the call. Returns the number of bytes written: fewer if the file became
+    /// shorter meanwhile. *May sleep.*
     ///
     /// # Errors
     /// As [`Access::write`].
@@ -100,8 +100,8 @@ impl<M: Machine> Access<M> {
         Err(Error::NoSpace { file: file.id, offset })
     }
 
-    /// The locked page of a file, with a reference and the exclusive latch; valid unless all of it is about to
-    /// be written. No write of it is under way where pages are stable.
+    /// Finds the locked page of a file, with a reference and the exclusive latch. The page is valid unless all of it is
+    /// about to be written. No write of it is under way if pages are stable.
     pub(super) fn grab_page(
         &self,
         task: &mut Task,
@@ -164,13 +164,13 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Is a locked page still this one of the file?
+    /// Returns whether a locked page is still page `page` of the file.
     fn is_page_of(&self, frame: FrameNumber, file: &File<M>, page: u32) -> bool {
         self.frames[frame].owner() == Owner::File(file.id) && self.frames[frame].index() == page
     }
 
-    /// Starts to write those dirty pages of a range that nobody is at, beside others who write the file: a few pages, which
-    /// their writer is about to sync. *May sleep.*
+    /// Starts writes of the dirty pages of a range that no other task writes, beside other writers of the file. It is
+    /// meant for a few pages, which their writer is about to sync. *May sleep.*
     pub fn write_few_pages(&self, file: &Arc<File<M>>, pages: std::ops::Range<u32>) {
         Writeback::write_few_pages(self, file, pages);
         self.release_orphans();
@@ -185,7 +185,8 @@ impl<M: Machine> Access<M> {
         self.fsync_since(task, file, &file.reported)
     }
 
-    /// The same, for a handle that has been told of the first `seen` failed writes ([`File::failed_writes`]).
+    /// Syncs as [`Access::fsync`], for a handle that already got the error of the first `seen` failed writes
+    /// ([`File::failed_writes`]).
     ///
     /// # Errors
     /// When a page could not be written since; the handle has been told of it then.

@@ -8,19 +8,20 @@ use crate::task::Task;
 use machine::note::Work;
 use machine::{FrameNumber, Machine, Nanos, Order, WaitReason, Waiting};
 
-/// How long one more try waits after a reclaim that brought nothing.
+/// Wait before another attempt after a reclaim that freed nothing.
 const RETRY_WAIT: Nanos = Nanos::from_millis(2);
 
-/// What reclaims in a row may weigh that brought nothing here, before memory counts as too full to be made smaller: a tenth
-/// of a second when there is nothing that could be looked at, or freed; a second while pages are on their way to a disk; ten
-/// while pages are freed and others take them.
+/// Weight of consecutive reclaims that freed nothing for the balloon, after which memory counts as too full to shrink.
+/// It is a tenth of a second when nothing can be scanned or freed, a second while pages are being written, and ten
+/// seconds while pages are freed and others take them.
 const FRUITLESS_MAX: u32 = 5000;
 
 impl<M: Machine> Allocate<M> {
     /// Takes up to `most` pages offline, at least one, and says which. *May sleep.*
     ///
-    /// What is free above the low mark is taken, as any request would; below it, no more than the caller has reclaimed
-    /// itself just before. So others find what they would have found otherwise, and the marks follow what is left.
+    /// Above the low mark it takes free pages as any request would. Below it, it takes no more than the caller has just
+    /// reclaimed itself. So other tasks find as many free pages as otherwise, and the marks follow the remaining
+    /// memory.
     ///
     /// # Errors
     /// When nothing can be freed any more.

@@ -6,7 +6,7 @@ choices! {
     /// The allocator's slow path.
     [allocate]
 
-    /// Is the dirty limit also kept zone by zone, when pages are allocated for writing?
+    /// States whether the dirty limit is also kept zone by zone, when pages are allocated for writing.
     zone_dirty_share: ZoneDirtyShare = Off, drawn 76 {
         /// The fast path skips a zone that holds more than its share of dirty pages.
         Kept,
@@ -14,100 +14,102 @@ choices! {
         Off,
     }
 
-    /// When does a request for the Normal zone, in which nothing of its migrate type is free, take a part of another type's pageblock
-    /// there? It matters where the node has a DMA32 zone.
+    /// Time at which a request for the Normal zone takes a part of another type's pageblock there, because nothing of
+    /// its migrate type is free. It matters only where the node has a DMA32 zone.
     migrate_fallback: MigrateFallback = AtOnce, drawn 148 {
         /// At once: zones are asked in order.
         AtOnce,
-        /// When no zone of the node has pages of its type, or a whole pageblock, above the low mark (`ALLOC_NOFRAGMENT`).
+        /// Only when no zone of the node has pages of its type, or a whole pageblock, above the low mark
+        /// (`ALLOC_NOFRAGMENT`).
         AfterLowerZone,
     }
 
-    /// Do user tasks wait before direct reclaim while a node's reserves are used up?
+    /// States whether user tasks wait before direct reclaim while a node's reserves are used up.
     reserve_throttle: ReserveThrottle = Off, drawn 77 {
-        /// They wait for kswapd while free memory is at or under half of the min marks.
+        /// They wait for kswapd while free memory is at or below half of the min marks.
         On,
         /// They continue and compete for the remaining pages.
         Off,
     }
 
-    /// For which orders does a task compact memory before it reclaims?
+    /// The orders for which a task compacts memory before it reclaims.
     direct_compact: DirectCompact = Never, drawn 78 {
-        /// For none: there is no compaction.
+        /// None: there is no compaction.
         Never,
-        /// For costly orders, above 3; reclaim serves the others.
+        /// Costly orders, above 3; reclaim serves the others.
         CostlyOrders,
-        /// For all orders above 0.
+        /// All orders above 0.
         AllOrders,
     }
 
-    /// Which request of an order above 0 is given up, rather than reclaimed for, when compaction was left out?
+    /// Requests of an order above 0 that fail, instead of reclaiming, when compaction was left out.
     compaction_give_up: CompactionGiveUp = Deferred, drawn 101 {
-        /// One for a huge page of a fault (`__GFP_NO_KSWAPD`), when compaction failed lately.
+        /// Those for a huge page of a fault (`__GFP_NO_KSWAPD`), when compaction failed lately.
         Deferred,
-        /// The same, also when compaction gave up because others waited.
+        /// Those for a huge page of a fault, when compaction failed lately, or gave up because others waited.
         DeferredOrContended,
-        /// Each one for movable pages that does not insist (`__GFP_REPEAT`), when compaction failed lately.
+        /// Those for movable pages without `__GFP_REPEAT`, when compaction failed lately.
         MovableDeferred,
-        /// The same, also when compaction gave up because others waited.
+        /// Those for movable pages without `__GFP_REPEAT`, when compaction failed lately, or gave up because others
+        /// waited.
         Movable,
     }
 
-    /// Does a request for a huge page of a fault leave kswapd asleep (`__GFP_NO_KSWAPD`)?
+    /// States whether a request for a huge page of a fault wakes kswapd (`__GFP_NO_KSWAPD`).
     huge_wakes_kswapd: HugeWakesKswapd = No, drawn 102 {
-        /// It leaves it asleep.
+        /// No.
         No,
-        /// It wakes it, as all do: there is no such flag.
+        /// Yes, like every request: the flag does not exist.
         Yes,
     }
 
-    /// What a task does when it reclaimed pages and still gets none.
+    /// Behaviour of a task that reclaimed pages and still gets none.
     after_reclaim: AfterReclaim = Retries, drawn 79 {
-        /// It reclaims again.
+        /// The task reclaims again.
         Retries,
-        /// It drains the per-CPU lists of all CPUs and tries once more.
+        /// The task drains the per-CPU lists of all CPUs and tries once more.
         DrainsPerCpu,
     }
 
-    /// What a task does when its reclaim freed nothing, and waited for no write, before it reclaims again.
+    /// Behaviour of a task whose reclaim freed nothing, and waited for no write, before it reclaims again.
     fruitless_reclaim: FruitlessReclaim = Repeats, drawn 145 {
-        /// It reclaims what is on lists then.
+        /// The task reclaims what is on the lists then.
         Repeats,
-        /// It first puts on lists what waits in the batches of all CPUs (`lru.batch`) or for admission (`lru.admission`), where
-        /// reclaim does not find it.
+        /// The task first puts pages on the lists that wait in the batches of all CPUs (`lru.batch`) or for admission
+        /// (`lru.admission`), where reclaim does not find them.
         DrainsBatches,
     }
 
-    /// How a task waits between two reclaims.
+    /// Wait of a task between two reclaims.
     retry_wait: RetryWait = CongestionWait, drawn 80 {
         /// Until a congested queue has room, at most 20 ms; the whole 20 ms if no queue is congested.
         CongestionWait,
-        /// The same, but only if a queue is congested and pages of the zone wait for it.
+        /// As `congestion-wait`, but only if a queue is congested and pages of the zone wait for it.
         WaitIffCongested,
-        /// Not at all: reclaim itself waits.
+        /// None: reclaim itself waits.
         None,
     }
 
-    /// What a task does after it has waited between two reclaims.
+    /// First step of a task after it has waited between two reclaims.
     after_wait: AfterWait = Reclaims, drawn 81 {
-        /// It reclaims again, even if others have freed enough meanwhile.
+        /// The task reclaims again, even if others have freed enough meanwhile.
         Reclaims,
-        /// It first tries to allocate.
+        /// The task first tries to allocate.
         TriesFirst,
     }
 
-    /// With several memory nodes: does a node remember for a second which zones were found full?
+    /// States whether a node remembers for a second which zones were found full, on machines with several nodes.
     zonelist_cache: ZonelistCacheUse = Kept, drawn 91, unless "memory nodes" in ["1"] {
-        /// It does. A request that finds its first zone full leaves these out, and looks at them only when no other
+        /// Yes. A request that finds its first zone full leaves these zones out, and looks at them only if no other
         /// zone has room.
         Kept,
-        /// Every request looks at every zone.
+        /// No: every request looks at every zone.
         Off,
     }
 }
 
 impl MigrateFallback {
-    /// Are lower zones asked before migrate types are mixed?
+    /// Returns whether lower zones are asked before migrate types are mixed.
     pub(crate) const fn avoids_fragmentation(self) -> bool {
         match self {
             Self::AtOnce => false,
@@ -117,7 +119,7 @@ impl MigrateFallback {
 }
 
 impl ZoneDirtyShare {
-    /// Is a zone passed over that has its share?
+    /// Returns whether a zone that has its share is passed over.
     pub(crate) const fn is_kept(self) -> bool {
         match self {
             Self::Kept => true,

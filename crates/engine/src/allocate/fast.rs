@@ -13,13 +13,13 @@ pub(super) enum Until {
     Low,
     /// Min.
     Min,
-    /// High: only if somebody else has just made room.
+    /// Down to the high mark: only if another task has just freed pages.
     High,
-    /// Nothing is kept back.
+    /// No reserve is kept back.
     Nothing,
 }
 
-/// How far a request may go.
+/// The limits of a request: which zones, and how far below their marks.
 #[derive(Clone, Copy)]
 struct Bound {
     until: Until,
@@ -38,8 +38,8 @@ impl<M: Machine> Allocate<M> {
         self.take_above_low(task, gfp, order, Mixing::Allowed)
     }
 
-    /// Does a request go to a Normal zone whose node has a DMA32 zone (Linux 5.0, "mm, page_alloc: spread allocations across zones
-    /// before introducing fragmentation")?
+    /// Returns whether a request goes to a Normal zone whose node has a DMA32 zone (Linux 5.0, "mm, page_alloc: spread
+    /// allocations across zones before introducing fragmentation").
     fn has_lower_zone(&self, gfp: Gfp) -> bool {
         let mut zones = self.zonelist(gfp).iter().map(|id| self.zone(*id));
         let [Some(preferred), Some(next)] = [zones.next(), zones.next()] else { return false };
@@ -125,8 +125,8 @@ impl<M: Machine> Allocate<M> {
         found.or_else(|| if left_out { zones().find_map(take) } else { None })
     }
 
-    /// Does the request leave a zone its share of the dirty limit? Dirty pages are spread over zones by the fast path
-    /// alone: the slow path takes what there is.
+    /// Returns whether the request leaves a zone its share of the dirty limit. Only the fast path spreads dirty pages
+    /// over zones; the slow path takes any page.
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
         let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();
@@ -162,18 +162,18 @@ impl<M: Machine> Allocate<M> {
         frame
     }
 
-    /// The zones that a request may use, in order.
+    /// Returns the zones that a request may use, in order.
     pub(super) fn zonelist(&self, gfp: Gfp) -> &[crate::memory::ZoneId] {
         let node = gfp.node.unwrap_or_else(|| self.local_node());
         &self.node(node).zonelists[gfp.highest_zone as usize]
     }
 
-    /// The class zone of a request: the kind of the first zone that it would use.
+    /// Returns the class zone of a request: the kind of the first zone that it would use.
     pub(super) fn classzone(&self, gfp: Gfp) -> usize {
         self.preferred_zone(gfp).kind as usize
     }
 
-    /// The first zone that a request would use.
+    /// Returns the first zone that a request would use.
     pub(super) fn preferred_zone(&self, gfp: Gfp) -> &Zone<M> {
         self.zone(self.zonelist(gfp)[0])
     }

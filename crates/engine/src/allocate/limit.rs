@@ -1,4 +1,4 @@
-//! The limit of a memory cgroup that all tasks are in: who would exceed it makes room first (`try_charge`).
+//! The limit of the memory cgroup of all tasks: a request that would exceed it first frees pages (`try_charge`).
 //!
 //! There are no marks below the limit and no kswapd: each task that allocates at it reclaims a cluster, whatever is free
 //! (mechanisms/modern, 6). Where nothing could be freed it waits: the killing that a cgroup of version 1 would do is turned off, as
@@ -17,12 +17,12 @@ use machine::{Machine, Nanos, Order, WaitReason, Waiting};
 /// Reclaims that do not help before a task waits for a page that is freed (`MAX_RECLAIM_RETRIES`).
 const RETRIES_MAX: u32 = 16;
 
-/// How often one that waits looks, and reclaims again. Linux wakes it when a page is freed; where all wait, nobody frees one, and the
-/// `linux` ground has the kernel reclaim some, as often as this.
+/// Interval at which a waiting request looks and reclaims again. Linux wakes it when a page is freed. Where all tasks
+/// wait, nobody frees one; the `linux` ground then makes the kernel reclaim some at this interval.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
-/// After so long without a page memory is exhausted: the `linux` ground gives up then. What reclaim knows of its lists is two seconds
-/// old at most (`lru.cgroup_counters`), so that by then it has known better ten times.
+/// Time without a page after which memory counts as exhausted; the `linux` ground gives up then. What reclaim knows of
+/// its lists is at most two seconds old (`lru.cgroup_counters`), so it has been renewed ten times by then.
 const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {

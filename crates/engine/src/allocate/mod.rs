@@ -29,7 +29,7 @@ use zonelist_cache::ZonelistCache;
 /// A request that could not be met: nothing is free, and nothing can be made free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// Its order.
+    /// The order of the request.
     pub order: Order,
 }
 
@@ -47,7 +47,7 @@ impl std::error::Error for OutOfMemory {}
 /// The floor of allocation.
 pub struct Allocate<M: Machine> {
     reclaim: Reclaim<M>,
-    /// Of each node; none where there is one node, or the kernel keeps none.
+    /// One for each node; empty if there is one node, or if the kernel keeps none.
     zonelist_caches: Vec<ZonelistCache>,
     times_at_limit: AtomicU64,
     /// The section `[allocate]` of the kernel file.
@@ -63,7 +63,7 @@ impl<M: Machine> Deref for Allocate<M> {
 }
 
 impl<M: Machine> Allocate<M> {
-    /// Nothing is allocated yet.
+    /// Creates the floor, with nothing allocated yet.
     pub fn new(reclaim: Reclaim<M>, choices: Choices) -> Self {
         let cached_nodes = match choices.zonelist_cache {
             ZonelistCacheUse::Kept if reclaim.nodes.len() > 1 => reclaim.nodes.len(),
@@ -73,7 +73,7 @@ impl<M: Machine> Allocate<M> {
         Self { reclaim, zonelist_caches, times_at_limit: AtomicU64::new(0), choices }
     }
 
-    /// How often a request would have taken the memory cgroup that all tasks are in over its limit.
+    /// Returns the number of requests that would have exceeded the limit of the memory cgroup of all tasks.
     #[doc(alias = "memory.events")]
     pub fn times_at_limit(&self) -> u64 {
         self.times_at_limit.load(Relaxed)

@@ -16,33 +16,33 @@ use crate::task::Task;
 use machine::note::{SlowRequest, Work};
 use machine::{FrameNumber, Func, Machine, Nanos, Note, Order, Stalled, WaitReason, Waiting};
 
-/// How long a request that made progress, but got nothing, waits for a congested queue.
+/// Wait of a request for a congested queue, after reclaim made progress but the request got no page.
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 
 /// Reclaims that found no page to look at, or none to be freed in zones that count as hopeless, before memory counts as
 /// exhausted. A reclaim that freed a page, or that met a zone in which one was freed, starts the count again, the latter for
 /// [`HOPED_MAX`] only; one that only waited for a write does not, for that write may be of a page that cannot be freed either.
 ///
-/// mechanisms/reclaim, 17.1 would have the request try for ever in the first case, for a zone that is never scanned is never
-/// hopeless, and fail at once in the second. But a mark is set by whoever scanned last, and only a freed page clears
-/// it: pages that were held then, and are not any more, would never be found. So all reclaims but the first doubt it, and sums of
-/// counters that may be old (`lru.cgroup_counters`). Linux believes them to the end, and then kills; here nobody is killed.
-/// Waits between them grow to a quarter of a second in all: what others hold for a moment is back by then, even where a
-/// thread that holds pages is not given a CPU for a while.
+/// By mechanisms/reclaim, 17.1, the request would try endlessly in the first case, because a zone that is never scanned
+/// is never hopeless, and fail at once in the second. But the mark is set by the last scan, and only a freed page
+/// clears it: pages that were held then, and are not any more, would never be found. So all reclaims but the first
+/// ignore the mark, and sums of counters that may be old (`lru.cgroup_counters`). Linux believes them to the end, and
+/// then kills; here no task is killed. Waits between reclaims grow to a quarter of a second in all. Pages that others
+/// hold for a moment are back by then, even if a thread that holds them gets no CPU for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
-/// How long reclaims may free nothing and only hope, or wait for writes, before they count as fruitless, too. A disk that writes
-/// nothing for so long does not work, or everything that it is given fails; and a zone may give hope only because others take a
-/// page of it and give it back, again and again. Chosen, no other was tried.
+/// Time during which reclaims may free nothing and only hope, or wait for writes, before they count as fruitless, too.
+/// A disk that writes nothing for so long does not work, or every write to it fails. A zone may give hope only because
+/// others take a page of it and return it repeatedly. Chosen; no other value was tried.
 const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
-/// How long a request waits after a fruitless reclaim: that long twice, then twice as long, and so on.
+/// First wait of a request after a fruitless reclaim: this long twice, then twice as long, and so on.
 const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 
 /// The longest of these waits.
 const FRUITLESS_WAIT_MAX: Nanos = Nanos::from_millis(32);
 
-/// How far a page that is wanted back from swap may go below the min mark.
+/// Distance below the min mark to which a page that swap-in needs may go.
 const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 
 /// The state that direct compaction left behind.
@@ -50,15 +50,15 @@ const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 struct Compaction {
     /// Later runs wait for locks.
     is_later: bool,
-    /// It was left out because it failed lately.
+    /// `true` if compaction was left out because it failed lately.
     was_deferred: bool,
-    /// It gave up because others waited.
+    /// `true` if compaction gave up because others waited.
     was_contended: bool,
 }
 
-/// How a task goes on whose request needs pages reclaimed.
+/// The next step of a task whose request needs pages reclaimed.
 enum TurnOrFrame<'a, M: Machine> {
-    /// It reclaims.
+    /// The task reclaims.
     Turn(DirectTurn<'a, M>),
     /// Others did; or it does not wait for them, and gets nothing.
     Frame(Option<FrameNumber>),
@@ -73,7 +73,7 @@ impl<M: Machine> Allocate<M> {
         found
     }
 
-    /// Notes what a request did that did not get its pages at once, if it took time.
+    /// Records the work of a request that did not get its pages at once, if it took time.
     pub(super) fn note_slow_request(&self, began: Nanos, gfp: Gfp, order: Order, is_served: bool, work: &Work) {
         if self.machine.now() == began {
             return;
@@ -217,7 +217,7 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Reclaim freed nothing, and there will be another: puts on lists what waits in batches.
+    /// Puts pages that wait in batches on the lists, because reclaim freed nothing and there will be another.
     pub(super) fn list_for_next(&self, progress: Progress) {
         match (self.choices.fruitless_reclaim, progress) {
             (FruitlessReclaim::DrainsBatches, Progress::Blind | Progress::Nothing) => self.drain_all(),
@@ -225,8 +225,8 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// A turn at direct reclaim, or what others have freed while it was waited for: nothing for a task that would not wait or was
-    /// killed. *May sleep.*
+    /// Returns a turn at direct reclaim, or a frame that others freed meanwhile; `None` for a task that would not wait
+    /// or was killed. *May sleep.*
     fn turn_or_frame(&self, task: &Task, gfp: Gfp, order: Order, rights: MarkRights) -> TurnOrFrame<'_, M> {
         if let Some(turn) = self.try_begin_direct(task, gfp, order) {
             return TurnOrFrame::Turn(turn);
@@ -245,7 +245,7 @@ impl<M: Machine> Allocate<M> {
         })
     }
 
-    /// Tries again after reclaim made progress; what was freed may lie on other CPUs' lists.
+    /// Tries again after reclaim made progress. Freed pages may lie on other CPUs' lists.
     fn take_after_reclaim(&self, gfp: Gfp, order: Order, rights: MarkRights) -> Option<FrameNumber> {
         self.take_from_zonelist(gfp, order, Until::Min, rights).or_else(|| {
             match self.choices.after_reclaim {
@@ -256,7 +256,8 @@ impl<M: Machine> Allocate<M> {
         })
     }
 
-    /// Is a block not worth reclaiming for, since compaction keeps failing, or has no time (mechanisms/reclaim, 16.3, rule G)?
+    /// Returns whether reclaim is not worthwhile for a block, because compaction keeps failing or has no time
+    /// (mechanisms/reclaim, 16.3, rule G).
     fn gives_up(&self, gfp: Gfp, order: Order, compaction: Compaction) -> bool {
         let Compaction { was_deferred, was_contended, .. } = compaction;
         let is_movable = gfp.migrate == MigrateType::Movable && order > Order::ZERO && !gfp.repeat;
@@ -329,7 +330,7 @@ impl<M: Machine> Allocate<M> {
     }
 }
 
-/// Is a request tried again after reclaim made progress?
+/// Returns whether a request is tried again after reclaim made progress.
 fn should_retry(gfp: Gfp, order: Order, reclaimed: u64) -> bool {
     !gfp.no_retry && (order <= COSTLY_ORDER || gfp.repeat && reclaimed < order.pages())
 }

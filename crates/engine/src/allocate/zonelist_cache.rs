@@ -4,24 +4,24 @@ use crate::memory::ZoneId;
 use machine::Nanos;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// After so long all zones are worth a look again.
+/// Time after which all zones are looked at again.
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(1);
 
 /// The zones that tasks of one node found full.
 #[derive(Debug)]
 pub(super) struct ZonelistCache {
     full: Vec<AtomicBool>,
-    /// When it was last emptied, ns.
+    /// Time at which the cache was last emptied, ns.
     emptied_at: AtomicU64,
 }
 
 impl ZonelistCache {
-    /// Of a machine with so many zones, none of which is full.
+    /// Creates the cache of a machine with `zones` zones, none of them full.
     pub fn new(zones: usize) -> Self {
         Self { full: (0..zones).map(|_| AtomicBool::new(false)).collect(), emptied_at: AtomicU64::new(0) }
     }
 
-    /// Forgets what was found more than a second ago.
+    /// Forgets findings that are more than a second old.
     pub fn refresh(&self, now: Nanos) {
         if now.since(Nanos(self.emptied_at.load(Relaxed))) >= FORGOTTEN_AFTER {
             self.emptied_at.store(now.0, Relaxed);
@@ -29,12 +29,12 @@ impl ZonelistCache {
         }
     }
 
-    /// Was the zone found full of late?
+    /// Returns whether the zone was found full lately.
     pub fn is_full(&self, zone: ZoneId) -> bool {
         self.full[usize::from(zone.0)].load(Relaxed)
     }
 
-    /// It is full.
+    /// Notes that the zone is full.
     pub fn note_full(&self, zone: ZoneId) {
         self.full[usize::from(zone.0)].store(true, Relaxed);
     }

@@ -29,7 +29,7 @@ pub struct Anonymous<M: Machine> {
     // Not `swap`, which is the area.
     below: Swap<M>,
     regions: M::Lock<Table<Region<M>>>,
-    /// Which of them map a file.
+    /// The regions that map a file.
     mappers: FileMappers<M>,
 }
 
@@ -42,7 +42,7 @@ impl<M: Machine> Deref for Anonymous<M> {
 }
 
 impl<M: Machine> Anonymous<M> {
-    /// No regions.
+    /// Creates the floor, without regions.
     pub fn new(swap: Swap<M>) -> Self {
         let machine = &swap.machine;
         Self {
@@ -52,17 +52,17 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// A new region of `pages` untouched pages, in which faults may try for huge pages.
+    /// Creates a new region of `pages` untouched pages, in which faults may try for huge pages.
     pub fn create_region(&self, pages: u32, is_huge_allowed: bool) -> Arc<Region<M>> {
         self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, is_huge_allowed, None))
     }
 
-    /// The region with a number, if there still is one.
+    /// Returns the region with a number, if there still is one.
     pub fn region(&self, id: u32) -> Option<Arc<Region<M>>> {
         self.regions.lock().entries.get(&id).cloned()
     }
 
-    /// All regions, by number.
+    /// Returns all regions, by number.
     pub fn regions(&self) -> Vec<Arc<Region<M>>> {
         self.regions.lock().entries.values().cloned().collect()
     }

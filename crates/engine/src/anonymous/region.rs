@@ -21,11 +21,11 @@ pub const ENTRIES: u32 = 512;
 pub struct Entry(u64);
 
 impl Entry {
-    /// Nothing was ever here.
+    /// An entry that was never used.
     pub const NONE: Self = Self(0);
     /// Mapped.
     const PRESENT: u64 = 1 << 0;
-    /// May be written without a fault.
+    /// The page may be written without a fault.
     const WRITABLE: u64 = 1 << 1;
     /// Touched since last asked.
     const ACCESSED: u64 = 1 << 2;
@@ -33,11 +33,11 @@ impl Entry {
     const DIRTY: u64 = 1 << 3;
     /// Mapped to the shared page of zeroes.
     const ZERO: u64 = 1 << 4;
-    /// In swap.
+    /// The page is in swap.
     const SWAP: u64 = 1 << 5;
     /// The frame is a page of the region's file, and not the region's own.
     const FILE: u64 = 1 << 6;
-    /// One entry maps all pages of the table.
+    /// The entry maps all pages of the table.
     const HUGE: u64 = 1 << 7;
     const SHIFT: u32 = 8;
 
@@ -66,13 +66,13 @@ impl Entry {
         Self(Self::SWAP | (slot as u64) << Self::SHIFT)
     }
 
-    /// Was there never anything here?
+    /// Returns whether the entry was never used.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// The frame that is mapped.
+    /// Returns the frame that is mapped.
     #[must_use]
     #[inline]
     pub const fn frame(self) -> Option<FrameNumber> {
@@ -83,49 +83,49 @@ impl Entry {
         }
     }
 
-    /// The swap slot.
+    /// Returns the swap slot.
     #[must_use]
     pub const fn slot(self) -> Option<u32> {
         if self.0 & Self::SWAP != 0 { Some((self.0 >> Self::SHIFT) as u32) } else { None }
     }
 
-    /// Is the shared page of zeroes mapped?
+    /// Returns whether the shared page of zeroes is mapped.
     #[must_use]
     pub const fn is_zero_page(self) -> bool {
         self.0 & Self::ZERO != 0
     }
 
-    /// Is a page of the region's file mapped?
+    /// Returns whether a page of the region's file is mapped.
     #[must_use]
     pub const fn is_file(self) -> bool {
         self.0 & Self::FILE != 0
     }
 
-    /// Is the page mapped by the one entry of a huge page?
+    /// Returns whether the page is mapped by the single entry of a huge page.
     #[must_use]
     #[inline]
     pub const fn is_huge(self) -> bool {
         self.0 & Self::HUGE != 0
     }
 
-    /// Of the entry of a huge page: what it says of the page with this number in it.
+    /// Returns the entry for page `n` of a huge page, made from the huge page's entry.
     const fn part(self, n: u32) -> Self {
         Self(self.0 + ((n as u64) << Self::SHIFT))
     }
 
-    /// Was the page touched since that was last asked?
+    /// Returns whether the page was touched since this was last asked.
     #[must_use]
     pub const fn is_accessed(self) -> bool {
         self.0 & Self::ACCESSED != 0
     }
 
-    /// Was the page written since it was mapped?
+    /// Returns whether the page was written since it was mapped.
     #[must_use]
     pub const fn is_dirty(self) -> bool {
         self.0 & Self::DIRTY != 0
     }
 
-    /// Can the access go on without a fault?
+    /// Returns whether the access can continue without a fault.
     #[must_use]
     #[inline]
     pub const fn allows(self, write: bool) -> bool {
@@ -145,13 +145,13 @@ impl Entry {
     }
 }
 
-/// One page-table page.
+/// A page-table page.
 #[derive(Debug)]
 struct Table {
     entries: Box<[AtomicU64]>,
     /// The entry one floor up: of a huge page that lies where all of `entries` are [`Entry::NONE`], or [`Entry::NONE`].
     huge: AtomicU64,
-    /// Was an entry touched since that was last asked, of those that were not marked as touched?
+    /// `true` if an entry that was not marked as touched was touched since this was last asked.
     is_touched: AtomicBool,
     /// The frame that it occupies.
     frame: FrameNumber,
@@ -163,10 +163,10 @@ type Directory = Box<[OnceLock<Table>]>;
 /// Page-table pages of a directory: 8 GiB of a region. A region of 16 TiB costs 48 KiB before it is written.
 const DIRECTORY: u32 = 4096;
 
-/// Why a page's table was not made; the frame for it is the caller's again.
+/// The reason why a page's table was not made; the caller owns the frame for it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoTable {
-    /// Somebody was faster.
+    /// Another task has made the table already.
     Exists(FrameNumber),
     /// The system grants no memory for it.
     NoMemory(FrameNumber),
@@ -174,21 +174,22 @@ pub enum NoTable {
 
 /// A region: anonymous memory, or a range of a file.
 pub struct Region<M: Machine> {
-    /// Its number in the table of regions.
+    /// The region's number in the table of regions.
     pub id: u32,
-    /// Its length, pages.
+    /// Length of the region, pages.
     pub pages: u32,
-    /// May faults try for a huge page here?
+    /// `true` if faults may try for a huge page here.
     pub is_huge_allowed: bool,
     /// The file that it maps, if it is not anonymous.
     pub file: Option<FileMapping<M>>,
     /// The slots that its faults read from swap together.
     pub(crate) swap_window: SwapWindow,
-    /// Is it about to be dropped? Set before its entries are emptied: what comes to be mapped later would stay.
+    /// `true` if the region is about to be dropped. Set before its entries are emptied: a page that was mapped later
+    /// would stay.
     pub(crate) is_closing: AtomicBool,
-    /// By lruvec (its number's remainder), a bit: was an entry touched since that was last asked?
+    /// A bit for each lruvec (its number modulo 64): set if an entry was touched since this was last asked.
     touched: AtomicU64,
-    /// By [`DIRECTORY`] tables.
+    /// The tables, [`DIRECTORY`] in each directory.
     directories: Box<[OnceLock<Directory>]>,
     locks: Box<[M::Lock<()>]>,
 }
@@ -212,13 +213,13 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// The lock of a page's entry.
+    /// Returns the lock of a page's entry.
     #[inline]
     pub fn page_table(&self, page: u32) -> &M::Lock<()> {
         &self.locks[(page / ENTRIES) as usize % self.locks.len()]
     }
 
-    /// Does the page's table exist?
+    /// Returns whether the page's table exists.
     #[inline]
     pub fn has_table(&self, page: u32) -> bool {
         self.table(page).is_some()
@@ -231,7 +232,7 @@ impl<M: Machine> Region<M> {
         directory[(table % DIRECTORY) as usize].get()
     }
 
-    /// The tables that exist, with the first page of each.
+    /// Returns the tables that exist, with the first page of each.
     fn tables(&self) -> impl Iterator<Item = (u32, &Table)> + '_ {
         let directories = (0..).step_by(DIRECTORY as usize).zip(&self.directories);
         let made = directories.filter_map(|(first, directory)| directory.get().map(|directory| (first, directory)));
@@ -239,13 +240,13 @@ impl<M: Machine> Region<M> {
             .filter_map(|(number, table)| table.get().map(|table| (number * ENTRIES, table)))
     }
 
-    /// The parts of the region from page `from` on that have a table.
+    /// Returns the parts of the region from page `from` on that have a table.
     pub fn parts_with_table(&self, from: u32) -> impl Iterator<Item = Range<u32>> + '_ {
         let parts = self.tables().map(|(start, _)| start..(start + ENTRIES - 1).min(self.pages - 1) + 1);
         parts.filter(move |part| part.end > from).map(move |part| part.start.max(from)..part.end)
     }
 
-    /// Is the page anonymous, with no table that could say more of it? Then it is all zeroes.
+    /// Returns whether the page is anonymous and has no table. Such a page is all zeroes.
     ///
     /// # Panics
     /// When `page` lies outside the region.
@@ -279,7 +280,7 @@ impl<M: Machine> Region<M> {
         made.map_err(|table| NoTable::Exists(table.frame))
     }
 
-    /// The entry of a page.
+    /// Returns the entry of a page.
     ///
     /// # Panics
     /// When `page` lies outside the region.
@@ -302,7 +303,7 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// The head of the huge page that is mapped where `page` lies.
+    /// Returns the head of the huge page that is mapped where `page` lies.
     #[inline]
     pub fn huge_page(&self, page: u32) -> Option<FrameNumber> {
         if !self.is_huge_allowed {
@@ -325,8 +326,8 @@ impl<M: Machine> Region<M> {
         is_unused
     }
 
-    /// The entries of all pages where `page` lies, unless there is no table, or one entry maps a huge page there. The caller holds
-    /// the entries' lock.
+    /// Returns the entries of all pages where `page` lies, unless there is no table, or one entry maps a huge page
+    /// there. The caller holds the entries' lock.
     pub(crate) fn small_entries(&self, page: u32) -> Option<impl Iterator<Item = Entry> + '_> {
         let table = self.table(page).filter(|table| table.huge.load(Ordering::Acquire) == 0)?;
         Some(table.entries.iter().map(|entry| Entry(entry.load(Ordering::Acquire))))
@@ -359,7 +360,7 @@ impl<M: Machine> Region<M> {
         table.huge.store(0, Ordering::Release);
     }
 
-    /// Replaces the entry of a page, whose table exists and maps no huge page; returns what was there.
+    /// Replaces the entry of a page and returns the old one. The page's table exists and maps no huge page.
     #[inline]
     pub fn replace(&self, page: u32, entry: Entry) -> Entry {
         debug_assert!(self.huge_page(page).is_none(), "page {page} of region {} is part of a huge page", self.id);
@@ -371,8 +372,8 @@ impl<M: Machine> Region<M> {
         Entry(before)
     }
 
-    /// Lets the entry of a page map another frame; what it knows of the page stays. The caller holds the entry's lock and has
-    /// taken all references of the frame that was mapped.
+    /// Changes the frame that a page's entry maps; the other bits of the entry stay. The caller holds the entry's lock
+    /// and has taken all references of the old frame.
     pub(crate) fn replace_frame(&self, page: u32, to: FrameNumber) {
         let slot = self.slot(page).expect("a page that is mapped has a table");
         let moved = |entry: u64| Some(Entry(entry).of_frame(to).0);
@@ -410,7 +411,8 @@ impl<M: Machine> Region<M> {
         None
     }
 
-    /// An entry of a table was marked as touched. The entry first: a walk takes these marks away before it looks at entries.
+    /// Notes that an entry of a table was marked as touched. The entry is marked first, because a walk clears these
+    /// notes before it reads entries.
     #[inline]
     fn note_touched(&self, table: &Table) {
         // Most of the time others have said so: nothing is written.
@@ -422,7 +424,8 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// Was an entry marked as touched since this was last asked for the same lruvec? It is not by now.
+    /// Returns whether an entry was marked as touched since this was last asked for the same lruvec, and clears the
+    /// mark.
     pub(crate) fn take_touched(&self, lruvec: LruvecId) -> bool {
         let bit = 1 << (u32::from(lruvec.0) % u64::BITS);
         self.touched.fetch_and(!bit, Ordering::AcqRel) & bit != 0
@@ -440,7 +443,7 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// Clears the accessed bit; was it set? Of a huge page, the one bit that it has.
+    /// Clears the accessed bit and returns whether it was set. A huge page has a single bit.
     #[inline]
     pub fn test_clear_accessed(&self, page: u32) -> bool {
         let Some(table) = self.table(page) else { return false };
@@ -450,14 +453,14 @@ impl<M: Machine> Region<M> {
             && slot.fetch_and(!Entry::ACCESSED, Ordering::AcqRel) & Entry::ACCESSED != 0
     }
 
-    /// Takes the right to write without a fault away, and the dirty bit; was there either? The caller holds the
-    /// entry's lock.
+    /// Clears the right to write without a fault and the dirty bit. Returns whether either was set. The caller holds
+    /// the entry's lock.
     pub(super) fn write_protect(&self, page: u32) -> bool {
         let bits = Entry::WRITABLE | Entry::DIRTY;
         self.slot(page).is_some_and(|slot| slot.fetch_and(!bits, Ordering::AcqRel) & bits != 0)
     }
 
-    /// The frames of its page tables.
+    /// Returns the frames of its page tables.
     pub fn table_frames(&self) -> impl Iterator<Item = FrameNumber> + '_ {
         self.tables().map(|(_, table)| table.frame)
     }
@@ -476,7 +479,7 @@ enum Touched {
     Not,
     /// The entry was marked as touched before.
     Again,
-    /// It was not.
+    /// The entry was not touched before.
     Anew,
 }
 
@@ -525,7 +528,7 @@ fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> Touched {
     }
 }
 
-/// All of some values; `None` when the system grants no memory for them.
+/// Collects values; `None` if the system grants no memory for them.
 fn try_collect<T>(values: impl ExactSizeIterator<Item = T>) -> Option<Box<[T]>> {
     let mut collected = Vec::new();
     collected.try_reserve_exact(values.len()).ok()?;

@@ -1,11 +1,11 @@
 //! Mappings of a page of a file: from the page to the page-table entries (`rmap`, `i_mmap`).
 //!
-//! A file knows the regions that map it; a page's number says where in each of them its entry would be. An entry is
-//! made and looked for under the page lock: whoever holds that sees all mappings. *Dirtying*: an entry of a shared
-//! mapping is made writable only after the page was marked dirty, and writeback takes the right to write away before
-//! it takes the mark (`page_mkwrite`, `page_mkclean`): so an entry that may be written has a dirty page, and unmapping
-//! never has to tell. *Locks*: the list alone; then each region's `page_table`. *Description*:
-//! mechanisms/reclaim, 1, 9, 12, 13; how shared mappings are dirtied is as in Linux since 2.6.19.
+//! A file knows the regions that map it; a page's number gives the place of its entry in each of them. An entry is made
+//! and looked up under the page lock, so the holder of the lock sees all mappings. *Dirtying*: an entry of a shared
+//! mapping becomes writable only after the page was marked dirty, and writeback removes the right to write before it
+//! clears the mark (`page_mkwrite`, `page_mkclean`). So a writable entry always has a dirty page, and unmapping has no
+//! dirty bit to transfer. *Locks*: the list alone; then each region's `page_table`. *Description*: mechanisms/reclaim,
+//! 1, 9, 12, 13; shared mappings are dirtied as in Linux since 2.6.19.
 
 use super::{Anonymous, Entry, Owners, Region};
 use crate::memory::{Flags, Owner};
@@ -16,24 +16,24 @@ use machine::{FrameNumber, Func, Lock, LockClass, Machine, Step};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// Whose writes to a mapped file are seen by others.
+/// The visibility of writes to a mapped file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
     /// Everybody's: they are the file's contents.
     #[default]
     Shared,
-    /// Nobody's: a page that is written becomes an anonymous copy.
+    /// Private: a page that is written becomes an anonymous copy.
     Private,
 }
 
-/// How a file is mapped.
+/// The properties of a mapping of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapMode {
     /// The sharing of what is written.
     pub sharing: Sharing,
-    /// Is it a program's text? Its pages stay longer where the kernel says so.
+    /// `true` if the mapping is a program's text. Some kernels keep its pages longer.
     pub is_executable: bool,
-    /// How it will be used (`madvise`).
+    /// The expected access pattern (`madvise`).
     pub pattern: ReadPattern,
 }
 
@@ -43,14 +43,14 @@ pub struct FileMapping<M: Machine> {
     pub file: Arc<File<M>>,
     /// The file's page that the region's first page is.
     pub first_page: u32,
-    /// How.
+    /// The mode of the mapping.
     pub mode: MapMode,
-    /// Where its reader is.
+    /// The read state of the mapping.
     pub(crate) state: M::Lock<ReadState>,
 }
 
 impl<M: Machine> FileMapping<M> {
-    /// Where in a region of `pages` the file's page `index` is.
+    /// Returns the page of a region of `pages` pages that maps page `index` of the file.
     fn place(&self, index: u32, pages: u32) -> Option<u32> {
         index.checked_sub(self.first_page).filter(|page| *page < pages)
     }
@@ -59,7 +59,7 @@ impl<M: Machine> FileMapping<M> {
 /// The regions that map a file; replaced as a whole, so that they are walked without a lock.
 type Mappers<M> = Arc<[Weak<Region<M>>]>;
 
-/// The same, by the file's number; few files are ever mapped.
+/// The mappings of each file, by the file's number. Few files are ever mapped.
 type MappersByFile<M> = BTreeMap<u32, Mappers<M>>;
 
 /// Locks of the lists of mappers: those of files that were made one after the other have different ones, so that few meet.
@@ -106,12 +106,12 @@ pub(crate) struct TakenMapping<M: Machine> {
 pub struct MappedUse {
     /// Mappings that touched it since that was last asked.
     pub touched: u32,
-    /// Was one of them executable?
+    /// `true` if one of the mappings is executable.
     pub is_executable: bool,
 }
 
 impl<M: Machine> Anonymous<M> {
-    /// A region of `pages` that maps a file from `first_page` on. The caller keeps the file open.
+    /// Creates a region of `pages` that maps a file from `first_page` on. The caller keeps the file open.
     pub(crate) fn create_file_region(
         &self,
         file: &Arc<File<M>>,
@@ -133,7 +133,7 @@ impl<M: Machine> Anonymous<M> {
         self.mappers.change(file, |mappers| mappers.iter().filter(is_other).cloned().collect());
     }
 
-    /// The regions that map a file.
+    /// Returns the regions that map a file.
     pub fn mappers(&self, file: &File<M>) -> Vec<Arc<Region<M>>> {
         if !file.is_mapped() {
             return Vec::new();
@@ -154,7 +154,7 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Which mappings touched a page since that was last asked? Clears their accessed bits.
+    /// Finds the mappings that touched a page since this was last asked, and clears their accessed bits.
     pub fn page_referenced(&self, frame: FrameNumber, owners: &mut Owners<M>) -> MappedUse {
         let descriptor = &self.frames[frame];
         if matches!(descriptor.owner(), Owner::File(_)) && descriptor.mappings() > 0 {
@@ -223,8 +223,8 @@ impl<M: Machine> Anonymous<M> {
         });
     }
 
-    /// Takes all mappings of a locked page of a file away for a while, so that nobody uses it: a fault waits for the page's lock.
-    /// Their references are dropped; the caller holds one.
+    /// Removes all mappings of a locked page of a file for a while, so that no task uses it; a fault waits for the
+    /// page's lock. Their references are dropped; the caller holds one.
     pub(crate) fn take_mappings(&self, file: &File<M>, frame: FrameNumber) -> Vec<TakenMapping<M>> {
         let mut taken = Vec::new();
         if self.frames[frame].mappings() == 0 {
@@ -244,8 +244,8 @@ impl<M: Machine> Anonymous<M> {
         taken
     }
 
-    /// Gives mappings of a page back, now of the frame `to`, which the caller has locked; not those whose region, or whose part of
-    /// the file, went away meanwhile.
+    /// Restores mappings of a page, now to frame `to`, which the caller has locked. Leaves out mappings whose region,
+    /// or whose part of the file, went away meanwhile.
     pub(crate) fn give_mappings(&self, file: &File<M>, to: FrameNumber, taken: Vec<TakenMapping<M>>) {
         for TakenMapping { region, page, entry } in taken {
             let _guard = region.page_table(page).lock();
@@ -259,7 +259,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// An entry of a page of a file was taken away: what it knew of the page must be known already.
+    /// Notes that an entry of a page of a file was removed. Its accessed and dirty bits must have been transferred
+    /// already.
     pub(crate) fn note_unmapped_entry(&self, frame: FrameNumber, entry: Entry) {
         debug_assert!(
             !entry.is_dirty() || self.frames[frame].is(Flags::DIRTY) || self.frames[frame].owner() == Owner::None,
@@ -293,7 +294,7 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// A page, or all pages of a huge page, became mapped (`sign` 1), or are not any more (-1).
+    /// Counts a page, or all pages of a huge page, as mapped (`sign` 1), or not mapped any more (-1).
     fn count_mapped(&self, frame: FrameNumber, sign: i64) {
         let pages = self.frames[frame].pages();
         if pages > 1 {

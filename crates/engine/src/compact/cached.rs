@@ -1,4 +1,4 @@
-//! Where the scanners of a zone left off, and what they have seen (mechanisms/reclaim, 23.4).
+//! The places at which the scanners of a zone stopped, and the marks of scanned pageblocks (mechanisms/reclaim, 23.4).
 
 use super::Compact;
 use crate::memory::{PAGEBLOCK_ORDER, Zone, last_block};
@@ -16,18 +16,18 @@ pub(super) const NOTHING_FREE: u8 = 2;
 /// The state of one zone; places are pages from its start on.
 #[derive(Debug)]
 pub(super) struct Cached {
-    /// Where the scanner for pages to move starts (`Start::CachedBoth`).
+    /// Start of the scanner for pages to move (`Start::CachedBoth`).
     pub(super) migrate: AtomicU32,
-    /// Where the scanner for free pages does.
+    /// Start of the scanner for free pages.
     pub(super) free: AtomicU32,
     /// Marks of each pageblock: what scanners did not find there.
     blocks: Box<[AtomicU8]>,
-    /// Has a task's run gone through the whole zone since the marks were forgotten?
+    /// `true` if a task's run has scanned the whole zone since the marks were last forgotten.
     pub(super) is_scanned: AtomicBool,
 }
 
 impl Cached {
-    /// Nothing was seen yet; the scanner for free pages is to start at `first_free`.
+    /// Creates the state of a zone that was not scanned yet. The scanner for free pages starts at `first_free`.
     pub(super) fn new<M: Machine>(zone: &Zone<M>, first_free: u32) -> Self {
         let blocks = zone.spanned.div_ceil(u64::from(BLOCK_PAGES));
         Self {
@@ -38,7 +38,7 @@ impl Cached {
         }
     }
 
-    /// Was nothing found in the pageblock at a place lately?
+    /// Returns whether the last scan of the pageblock at `at` found nothing.
     pub(super) fn is_marked(&self, at: u32, mark: u8) -> bool {
         self.blocks[(at / BLOCK_PAGES) as usize].load(Relaxed) & mark != 0
     }
@@ -59,7 +59,7 @@ impl<M: Machine> Compact<M> {
         cached.is_scanned.store(false, Relaxed);
     }
 
-    /// kswapd goes to sleep: forgets the marks of a zone that a task's run has gone through.
+    /// Forgets the marks of a zone that a task's run has scanned completely, when kswapd goes to sleep.
     pub fn note_kswapd_sleeps(&self, zone: &Zone<M>) {
         if self.state(zone).cached.is_scanned.load(Relaxed) {
             self.forget_marks(zone);

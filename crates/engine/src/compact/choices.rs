@@ -1,9 +1,9 @@
-//! Choices of `[compact]`: when compaction is thought worth trying, and how its scanners work.
+//! Choices of `[compact]`: the requests for which compaction is tried, and the work of its scanners.
 
 use crate::choice::choices;
 
 choices! {
-    /// When compaction is thought worth trying, and how its scanners work.
+    /// The requests for which compaction is tried, and the work of its scanners.
     [compact]
 
     /// Sysctl `extfrag_threshold`, 0 to 1000: below it a failure is attributed to lack of memory, not to
@@ -13,94 +13,98 @@ choices! {
     /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures at most 2 to this power attempts are skipped.
     max_defer_shift: u8 = 6 in 0..=31, drawn 34: [0, 6];
 
-    /// Does a run move pages?
+    /// States whether a run moves pages.
     scanners: Scanners = None, drawn 92 {
-        /// No: one that would be worth trying ends at once.
+        /// No: a run that would be worth trying ends at once.
         None,
-        /// One scanner takes movable pages from the zone's start on, another takes free pages from its end on; the first are
-        /// moved to the second, until both meet or there is a block.
+        /// One scanner takes movable pages from the zone's start on, another takes free pages from its end on. The
+        /// pages move to the free ones, until both scanners meet or there is a block.
         Both,
     }
 
-    /// In which steps a request compacts.
+    /// The passes in which a request compacts.
     passes: Passes = One, drawn 93 {
-        /// One, which waits for locks.
+        /// One pass, which waits for locks.
         One,
-        /// Asynchronously first: only in movable pageblocks, not pages under writeback. Its later runs wait.
+        /// First an asynchronous pass, only in movable pageblocks and not for pages under writeback. Later passes wait
+        /// for locks.
         AsyncFirst,
     }
 
-    /// What a run does about locks that others wait for, and about tasks that wait for its CPU.
+    /// Behaviour of a run towards locks that others wait for, and tasks that wait for its CPU.
     contention: Contention = Held, drawn 94 {
-        /// Nothing: it holds the lock of the lists for a whole pageblock, and that of the zone for a whole search.
+        /// The run holds the lock of the lists for a whole pageblock, and that of the zone for a whole search.
         Held,
-        /// It gives the lock of the lists up for a moment, and after each 32 frames; that of the zone after each pageblock.
+        /// The run releases the lock of the lists for a moment, also after each 32 frames, and that of the zone after
+        /// each pageblock.
         Released,
-        /// The same; but one that is asynchronous gives the pageblock up, and does not search for free pages any more.
+        /// As `released`; but an asynchronous run gives the pageblock up, and does not search for free pages any more.
         GivesUp,
-        /// The lock is taken once there is something to take; an asynchronous run ends.
+        /// The run takes the lock once there is something to take. An asynchronous run ends instead of waiting.
         EndsRun,
     }
 
-    /// Where the scanners of a run for an order start.
+    /// Start of the scanners of a run for an order.
     start: Start = Ends, drawn 95 {
-        /// At the ends of the zone.
+        /// The ends of the zone.
         Ends,
-        /// That for free pages where another one is, even while that has wrapped to the end: it may jump over most of the zone.
+        /// The scanner for free pages starts where another one is, even after that has wrapped to the end. It may jump
+        /// over most of the zone.
         CachedFree,
-        /// The same, with a first place that was set before the zone's own was known: it lies too low by the number of the
-        /// zone's first frame. Nobody has shown that a kernel did this; it is one guess at why one hardly compacted.
+        /// As `cached-free`, with a first place that was set before the zone's own was known: it is too low by the
+        /// number of the zone's first frame. It is not shown that a kernel did this; it is one guess at why one hardly
+        /// compacted.
         CachedFreeMisplaced,
-        /// That for free pages where the last one that wrapped left off.
+        /// The scanner for free pages starts where the last one that wrapped ended.
         CachedFreeRestricted,
-        /// Both behind pageblocks in which nothing was found, until the marks of those are forgotten.
+        /// Both scanners start behind pageblocks in which nothing was found, until the marks of those are forgotten.
         CachedBoth,
     }
 
-    /// What a run does that finds no free page to move others to.
+    /// Behaviour of a run that finds no free page to move others to.
     no_targets: NoTargets = GoesOn, drawn 96 {
-        /// It goes on, until the scanners meet.
+        /// The run continues until the scanners meet.
         GoesOn,
-        /// It ends.
+        /// The run ends.
         EndsRun,
     }
 
-    /// What a run does in a zone that has a block already.
+    /// Behaviour of a run in a zone that has a block already.
     block_there: BlockThere = Compacts, drawn 97 {
-        /// It compacts.
+        /// The run compacts.
         Compacts,
-        /// It ends before it begins, as one that succeeded in part.
+        /// The run ends before it begins, as one that succeeded in part.
         Partial,
     }
 
-    /// What failures make wait.
+    /// The requests that wait after failures of compaction.
     deferral: Deferral = AllOrders, drawn 98 {
-        /// Requests of any order, after a failure of any.
+        /// Requests of any order, after a failure of any order.
         AllOrders,
         /// Requests of the smallest order that failed and of larger ones.
         FromOrder,
     }
 
-    /// Which failures do.
+    /// The runs whose failures defer later ones.
     defer_after: DeferAfter = AnyRun, drawn 99 {
-        /// Those of all runs.
+        /// All runs.
         AnyRun,
-        /// Those of runs that wait for locks.
+        /// Runs that wait for locks.
         WaitingRuns,
     }
 
-    /// Does kswapd's compaction end what failures make wait, once a zone has a block?
+    /// States whether kswapd's compaction ends the deferral once a zone has a block.
     kswapd_ends_deferral: KswapdEndsDeferral = Yes, drawn 103 {
-        /// It does.
+        /// Yes.
         Yes,
-        /// Only requests do: they are left out until they have been asked often enough. One guess at why a kernel of 2012 hardly
+        /// No: requests are left out until they have asked often enough. It is one guess at why a kernel of 2012 hardly
         /// compacted.
         No,
     }
 
-    /// Does a run take the block that it made for its request, before another task can?
+    /// The time at which a run takes the block that it made for its request, before another task can.
     capture: Capture = Never, drawn 100 {
-        /// No: it is on the free lists first.
+        /// Never: the block goes to the free lists first.
         Never,
         /// After each group of pages that was moved.
         AfterEachGroup,

@@ -7,7 +7,7 @@ use machine::{Machine, Order};
 
 use crate::memory::Zone;
 
-/// How compaction of one zone failed lately.
+/// The recent failures of compaction of one zone.
 #[derive(Debug)]
 pub(super) struct Failures {
     considered: AtomicU32,
@@ -27,7 +27,8 @@ impl<M: Machine> Compact<M> {
         &self.state(zone).failures
     }
 
-    /// Does a run wait for locks, and look at all pageblocks? `is_later` says whether a request has compacted before.
+    /// Returns whether a run waits for locks and scans all pageblocks. `is_later` says whether a request has compacted
+    /// before.
     pub(crate) const fn compaction_waits(&self, is_later: bool) -> bool {
         match self.choices.passes {
             Passes::One => true,
@@ -35,7 +36,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Compaction for `order` failed: leave out twice as many attempts as before.
+    /// Notes that compaction for `order` failed: twice as many attempts as before are left out.
     pub fn defer(&self, zone: &Zone<M>, order: Order) {
         let failures = self.failures(zone);
         failures.considered.store(0, Relaxed);
@@ -44,7 +45,7 @@ impl<M: Machine> Compact<M> {
         failures.order_failed.fetch_min(u32::from(order.0), Relaxed);
     }
 
-    /// Does a failure of a run that waits, or of one that does not, defer later ones?
+    /// Returns whether a failure defers later runs; `waits` says whether the failed run waits for locks.
     pub(crate) fn defers_after(&self, waits: bool) -> bool {
         match self.choices.defer_after {
             DeferAfter::AnyRun => true,
@@ -52,7 +53,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Is compaction for `order` left out this time? Asking counts as an attempt.
+    /// Returns whether compaction for `order` is left out this time, and counts an attempt.
     #[must_use]
     pub fn is_deferred(&self, zone: &Zone<M>, order: Order) -> bool {
         let failures = self.failures(zone);
@@ -69,7 +70,7 @@ impl<M: Machine> Compact<M> {
         considered < limit
     }
 
-    /// Has a zone been left out as often as it can be, so that compaction of it begins anew?
+    /// Returns whether a zone has been left out the maximum number of times, so that its compaction starts anew.
     #[doc(alias = "compaction_restarting")]
     pub(super) fn restarts(&self, zone: &Zone<M>, order: Order) -> bool {
         let failures = self.failures(zone);
@@ -79,13 +80,13 @@ impl<M: Machine> Compact<M> {
             && failures.considered.load(Relaxed) >= 1 << shift
     }
 
-    /// Did a request of `order`, or of a smaller one, fail lately?
+    /// Returns whether a request of `order` or of a smaller one failed lately.
     #[must_use]
     pub fn has_failed(&self, zone: &Zone<M>, order: Order) -> bool {
         u32::from(order.0) >= self.failures(zone).order_failed.load(Relaxed)
     }
 
-    /// kswapd compacted a zone that has a block of the order now.
+    /// Notes that kswapd compacted a zone, which has a block of the order now.
     pub(crate) fn note_kswapd_success(&self, zone: &Zone<M>, order: Order) {
         match self.choices.kswapd_ends_deferral {
             KswapdEndsDeferral::Yes => self.note_success(zone, order),
@@ -93,7 +94,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// A request of `order` succeeded: try again at once.
+    /// Notes that a request of `order` succeeded: the next one is tried at once.
     pub fn note_success(&self, zone: &Zone<M>, order: Order) {
         let failures = self.failures(zone);
         failures.considered.store(0, Relaxed);
@@ -103,7 +104,7 @@ impl<M: Machine> Compact<M> {
         });
     }
 
-    /// By how much [`Compact::is_deferred`] was raised: failures in a row.
+    /// Returns the shift of [`Compact::is_deferred`]: the number of consecutive failures.
     #[must_use]
     pub fn defer_shift(&self, zone: &Zone<M>) -> u32 {
         self.failures(zone).shift.load(Relaxed)

@@ -141,7 +141,7 @@ impl<M: Machine> Compact<M> {
         taken
     }
 
-    /// Is the search to end because others wait? A run that waits lets them in.
+    /// Returns whether the search ends because others wait. A run that waits for locks gives them their turn instead.
     fn gives_up_search(&self, zone: &Zone<M>, run: &Run) -> bool {
         match self.choices.contention {
             Contention::Held => return false,

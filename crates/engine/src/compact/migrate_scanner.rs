@@ -11,7 +11,7 @@ use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Machine, Step};
 
-/// After so many frames the lock of the lists is let go.
+/// Frames after which the lock of the lists is released.
 const HELD_FRAMES: u32 = 32;
 
 /// The finding of a look at a pageblock.
@@ -25,7 +25,7 @@ pub(super) enum Found {
     Abort,
 }
 
-/// The reaction to others who wait.
+/// The reaction to tasks that wait.
 enum Others {
     GoOn,
     LetIn,
@@ -136,14 +136,14 @@ impl<M: Machine> Compact<M> {
         look.since = offset;
     }
 
-    /// A pageblock was gone through without a page in this run so far: others need not look at it again.
+    /// Notes that a scan of a pageblock has found no page in this run so far. Other runs skip it.
     fn note_passed(&self, zone: &Zone<M>, run: &Run, end: u32) {
         if self.is_marking(run) && !run.found_pages {
             self.state(zone).cached.migrate.fetch_max(end, Relaxed);
         }
     }
 
-    /// Does a run mark pageblocks in which it finds nothing, and pass over marked ones?
+    /// Returns whether a run marks pageblocks in which it finds nothing, and skips marked ones.
     pub(super) fn is_marking(&self, run: &Run) -> bool {
         match self.choices.start {
             Start::CachedBoth => run.request.order.is_some(),
@@ -168,7 +168,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Would so many pages off their lists make them look empty to others?
+    /// Returns whether so many pages are isolated that the lists look empty to others.
     fn are_too_many_isolated_to_move(&self, zone: &Zone<M>) -> bool {
         let isolated: u64 = Family::ALL.into_iter().map(|family| self.isolated_pages(zone, family)).sum();
         let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages(zone, kind)).sum();
@@ -179,6 +179,6 @@ impl<M: Machine> Compact<M> {
 /// A look at a pageblock.
 struct Look<'a, M: Machine> {
     lists: Option<LockedLists<'a, M>>,
-    /// Up to here, frames were charged.
+    /// The first frame that was not charged yet.
     since: u32,
 }

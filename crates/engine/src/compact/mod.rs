@@ -1,10 +1,11 @@
 //! Compaction: pages are moved together, so that large blocks become free.
 //!
-//! *Holds* per zone how compaction failed lately ([`defer`]), and where its scanners left off (`cached`). *Flow*: a run
-//! ([`Compact::compact_zone`]) asks whether it could help ([`suitable`]); then one scanner takes movable pages from low
-//! frames (`migrate_scanner`), another free pages from high ones (`free_scanner`), and [`crate::migrate`] moves the
-//! first to the second, until the scanners meet or a block is there. *Called by* `reclaim` and `allocate`; calls no reclaim.
-//! *Locks*: `lru` and `zone`, one at a time. *Description*: mechanisms/reclaim, 23.
+//! *Holds* for each zone the recent failures of compaction ([`defer`]), and the places at which its scanners stopped
+//! (`cached`). *Flow*: a run ([`Compact::compact_zone`]) checks whether it could help ([`suitable`]). Then one scanner
+//! takes movable pages from low frames (`migrate_scanner`), another takes free pages from high ones (`free_scanner`),
+//! and [`crate::migrate`] moves the pages to the free ones, until the scanners meet or there is a block. *Called by*
+//! `reclaim` and `allocate`; calls no reclaim. *Locks*: `lru` and `zone`, one at a time. *Description*:
+//! mechanisms/reclaim, 23.
 //!
 //! Next: [`crate::reclaim`].
 
@@ -55,7 +56,7 @@ impl<M: Machine> Deref for Compact<M> {
 }
 
 impl<M: Machine> Compact<M> {
-    /// Nothing has failed yet.
+    /// Creates the floor, without failures so far.
     pub fn new(migrate: Migrate<M>, choices: Choices) -> Self {
         let first_free = |zone: &Zone<M>| match choices.start {
             Start::CachedFreeMisplaced => last_block(zone).saturating_sub(zone.start.0),

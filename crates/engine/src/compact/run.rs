@@ -16,22 +16,22 @@ pub struct CompactRequest {
     /// The order of the block that is wanted; none: the whole zone is to be compacted
     /// (`/proc/sys/vm/compact_memory`).
     pub order: Option<Order>,
-    /// The migrate type of who asks.
+    /// Migrate type of the request.
     pub kind: MigrateType,
-    /// Does it wait for locks and for its turn?
+    /// `true` if the run waits for locks and for its turn.
     pub waits: bool,
-    /// Is it kswapd's?
+    /// `true` if the run is kswapd's.
     pub is_kswapd: bool,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// How far it got.
+    /// The suitability at the end of the run.
     pub suitability: Suitability,
     /// The block that it took for its request, with one reference on the first page.
     pub captured: Option<FrameNumber>,
-    /// Did it give up because others waited?
+    /// `true` if the run gave up because others waited.
     pub was_contended: bool,
 }
 
@@ -44,21 +44,21 @@ impl Ended {
 /// A run under way. Places are pages from the zone's start on.
 pub(super) struct Run {
     pub(super) request: CompactRequest,
-    /// Where the scanner for pages to move is.
+    /// Position of the scanner for pages to move.
     pub(super) migrate_at: u32,
-    /// Where the scanner for free pages is: a pageblock's beginning.
+    /// Position of the scanner for free pages: the beginning of a pageblock.
     pub(super) free_at: u32,
-    /// Where that one started.
+    /// Start of the scanner for free pages.
     pub(super) free_start: u32,
-    /// Has it begun again at the zone's end?
+    /// `true` if the scanner for free pages has started again at the zone's end.
     pub(super) is_wrapped: bool,
-    /// Pages off their lists, to be moved.
+    /// Isolated pages to be moved.
     pub(super) pages: BlockVictims,
     /// Free pages off theirs.
     pub(super) free: Vec<FrameNumber>,
     /// Others waited, and it gives up.
     pub(super) is_contended: bool,
-    /// Has each scanner found something in this run? From then on it moves no cached place.
+    /// `true` once the scanner has found something in this run. From then on it moves no cached position.
     pub(super) found_pages: bool,
     pub(super) found_free: bool,
     captured: Option<FrameNumber>,
@@ -170,7 +170,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Does a run go on?
+    /// Returns whether a run continues.
     #[doc(alias = "compact_finished")]
     fn progress(&self, zone: &Zone<M>, run: &mut Run) -> Suitability {
         let ends_contended = match self.choices.contention {
@@ -201,7 +201,8 @@ impl<M: Machine> Compact<M> {
         if is_there { Suitability::Partial } else { Suitability::Continue }
     }
 
-    /// The scanners have met: lets that for free pages begin at the zone's end again, if it began elsewhere.
+    /// Lets the scanner for free pages start again at the zone's end after the scanners have met, if it started
+    /// elsewhere. Returns whether it did.
     fn wraps(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced | Start::CachedFreeRestricted

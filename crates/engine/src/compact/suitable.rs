@@ -1,4 +1,4 @@
-//! Could compaction of a zone help a request? (mechanisms/reclaim, 23.1 and 23.2)
+//! Checks whether compaction of a zone could help a request (mechanisms/reclaim, 23.1 and 23.2).
 
 use super::Compact;
 use super::choices::BlockThere;
@@ -20,8 +20,8 @@ pub enum Suitability {
 }
 
 impl<M: Machine> Compact<M> {
-    /// How fragmented free memory is for a request: -1000 when a block is there; else near 0 when
-    /// memory is lacking, near 1000 when it is in small pieces.
+    /// Returns the fragmentation of free memory for a request: -1000 if a block is there; otherwise near 0 if memory is
+    /// lacking, near 1000 if it is in small pieces.
     #[must_use]
     pub fn fragmentation_index(&self, zone: &Zone<M>, order: Order) -> i64 {
         let blocks = |o: usize| zone.nr_free[o].load(Relaxed);
@@ -38,7 +38,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Could compaction of the zone help a request of the order?
+    /// Returns whether compaction of the zone could help a request of the order.
     #[must_use]
     #[doc(alias = "compaction_suitable")]
     pub fn suitable(&self, zone: &Zone<M>, order: Order) -> Suitability {

@@ -11,28 +11,29 @@ use std::sync::LazyLock;
 /// The first kernel that has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Since {
-    /// Its name.
+    /// Name of the kernel.
     pub kernel: String,
-    /// Where that is from, as its file says.
+    /// Source of the value, as the kernel's file gives it.
     pub source: String,
 }
 
 impl Choice {
-    /// The choice under a section and a key, `lru.swappiness`, or under a key alone.
+    /// Returns the choice under a section and a key, `lru.swappiness`, or under a key alone.
     #[must_use]
     pub fn find(path: &str) -> Option<&'static Self> {
         all().find(|it| path == it.key || path.split_once('.') == Some((it.section, it.key)))
     }
 
-    /// Condition for it to be read.
+    /// Conditions under which it is read.
     pub fn conditions(&self) -> impl Iterator<Item = &'static Condition> {
         let of_section =
             SECTIONS.iter().find(|section| section.name == self.section).map_or(&[][..], |it| it.conditions);
         of_section.iter().chain(self.own_conditions)
     }
 
-    /// Returns why it is not read: a key with its value, as `lru.policy = classic`; none where it is read, as far as is known. `value_of`
-    /// gives the values of other keys and the facts of the machine; what it does not know counts as if it held.
+    /// Returns the reason why it is not read: a key with its value, such as `lru.policy = classic`; `None` if it is
+    /// read, as far as is known. `value_of` gives the values of other keys and the facts of the machine. An unknown
+    /// value counts as if the condition held.
     ///
     /// A key that is not read makes others unused that need one of its values.
     #[must_use]
@@ -47,7 +48,7 @@ impl Choice {
         })
     }
 
-    /// The value in [`super::ROOT`]; a kernel that does not set the key inherits it.
+    /// Returns the value in [`super::ROOT`]; a kernel that does not set the key inherits it.
     ///
     /// # Panics
     /// Never: every choice has a default.
@@ -58,7 +59,7 @@ impl Choice {
         node.expect("the struct has all keys that were declared with it").value.clone()
     }
 
-    /// The values that a number may have, in words; `None` of a choice among names.
+    /// Returns the values that a number may have, in words; `None` of a choice among names.
     #[must_use]
     pub fn range(&self) -> Option<String> {
         let numbers = if matches!(self.default(), Value::List(_)) { "whole numbers" } else { "a whole number" };
@@ -68,7 +69,8 @@ impl Choice {
         })
     }
 
-    /// The values that kernels of the engine have, each with the first that has it, bases before what is built on them.
+    /// Returns the values in kernels of the engine, each with the first kernel that has it; a base comes before kernels
+    /// that are built on it.
     ///
     /// # Panics
     /// Never: the kernels of the engine are sound, as tests prove.
@@ -86,21 +88,21 @@ impl Choice {
         found
     }
 
-    /// The first kernel that has `value`, of [`Choice::in_kernels`]; `None` where none has it.
+    /// Returns the first kernel that has `value`, of [`Choice::in_kernels`]; `None` where none has it.
     #[must_use]
     pub fn since(&self, value: &Value) -> Option<Since> {
         self.in_kernels().into_iter().find_map(|(found, since)| (found == *value).then_some(since))
     }
 }
 
-/// The kernels that come with the engine, bases before what is built on them.
+/// The kernels of the engine; a base comes before kernels that are built on it.
 static KERNELS: LazyLock<Vec<Kernel>> = LazyLock::new(|| {
     let mut kernels: Vec<Kernel> = files::names().filter_map(Kernel::built_in).collect();
     kernels.sort_by_key(|kernel| kernel.bases.len());
     kernels
 });
 
-/// Every choice of a kernel, in the order of [`super::Choices`].
+/// Returns every choice of a kernel, in the order of [`super::Choices`].
 pub fn all() -> impl Iterator<Item = &'static Choice> {
     super::SECTIONS.iter().flat_map(|section| section.choices)
 }

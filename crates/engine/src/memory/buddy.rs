@@ -11,7 +11,7 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order, prefetch};
 
-/// A zone's free lists, with what is needed to change them.
+/// A zone's free lists, with everything that is needed to change them.
 pub(super) struct FreeLists<'a, M: Machine> {
     zone: &'a Zone<M>,
     frames: &'a FrameTable,
@@ -30,7 +30,7 @@ impl<M: Machine> Drop for FreeLists<'_, M> {
 }
 
 impl<'a, M: Machine> FreeLists<'a, M> {
-    /// Of a zone whose lock the caller has, for `area`.
+    /// Creates the allocator's view of `area`, of a zone whose lock the caller holds.
     pub const fn new(zone: &'a Zone<M>, frames: &'a FrameTable, area: &'a mut FreeArea) -> Self {
         Self { zone, frames, area, freed: 0 }
     }
@@ -44,12 +44,12 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.freed -= pages as i64;
     }
 
-    /// The first single page of a type: what is taken next.
+    /// Returns the first single page of a type, which is taken next.
     pub fn first_single(&self, kind: MigrateType) -> Option<FrameNumber> {
         self.area.list(0, kind).first()
     }
 
-    /// Gives a block back, merging it with its buddies as far as they are free.
+    /// Frees a block, and merges it with its buddies as far as they are free.
     pub fn free(&mut self, head: FrameNumber, order: Order, kind: MigrateType) {
         let pages = order.pages();
         let mut offset = head.0 - self.zone.start.0;
@@ -92,8 +92,8 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(order)
     }
 
-    /// Takes the first block from the lists of one type, of the order or a larger one, of those that `is_allowed` of their
-    /// order; the rest of a larger one stays on the same lists. Whatever was as large as a pageblock becomes movable.
+    /// Takes the first block of one type, of the order or a larger one, if `is_allowed` accepts it with its order. The
+    /// rest of a larger block stays on the same lists. A block of a pageblock or more becomes movable.
     pub fn capture(
         &mut self,
         order: Order,
@@ -127,7 +127,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Rather than from another type: from frames that are on no list yet.
+    /// Takes a block from frames that are on no list yet, in preference to another type.
     fn take_deferred(&mut self, order: usize, kind: MigrateType) -> Option<FrameNumber> {
         if !self.list_deferred() {
             return None;
@@ -228,13 +228,13 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         (self.frames[head].private() & 0xff) as usize
     }
 
-    /// The list that a free block is on: kept beside its order, since the type of its pageblock may
+    /// Returns the list that a free block is on. It is kept beside its order, because the type of its pageblock may
     /// have changed since.
     fn listed_kind(&self, head: FrameNumber) -> MigrateType {
         MigrateType::ALL[(self.frames[head].private() >> 8) as usize]
     }
 
-    /// The lock is the caller's, and nobody else writes.
+    /// Changes the count of blocks. The caller holds the lock, so there is no other writer.
     fn count_block(&self, order: usize, blocks: i64) {
         let count = &self.zone.nr_free[order];
         count.store(count.load(Relaxed).wrapping_add_signed(blocks), Relaxed);
@@ -261,7 +261,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
     }
 }
 
-/// The order of the free block that begins at a frame, if one does.
+/// Returns the order of the free block that begins at a frame, if one does.
 pub(super) fn free_order(frames: &FrameTable, head: FrameNumber) -> Option<Order> {
     let frame = &frames[head];
     // Without the lock the block may be taken between the two looks: what is there then may be no order.
@@ -269,7 +269,7 @@ pub(super) fn free_order(frames: &FrameTable, head: FrameNumber) -> Option<Order
     ((order as usize) < MAX_ORDERS).then_some(Order(order as u8))
 }
 
-/// A page will be freed soon: whether it merges is decided by its buddy, and by the buddy of both.
+/// Prefetches the descriptors of a page's buddies, because the page will be freed soon. They decide whether it merges.
 pub(super) fn prefetch_buddies<M: Machine>(zone: &Zone<M>, frames: &FrameTable, page: FrameNumber) {
     let offset = page.0 - zone.start.0;
     for buddy in [offset ^ 1, (offset & !1) ^ 2] {

@@ -7,7 +7,7 @@ choices! {
     /// Watermarks, reserves, free lists.
     [memory]
 
-    /// How large `min_free_kbytes` is when it is not set by hand.
+    /// Size of `min_free_kbytes`, if it is not set by hand.
     min_free: MinFree = Formula, drawn 0, with "memory.min_free_kbytes" in ["0"] {
         /// 4 times the square root of low memory in KiB, between 128 and 65536 KiB.
         Formula,
@@ -19,24 +19,26 @@ choices! {
     /// Sysctl `min_free_kbytes`, KiB; 0 leaves it to `min_free`.
     min_free_kbytes: u64 = 0 in 0..=1 << 40, drawn 1: [0, 128, 512];
 
-    /// How far the low mark is from min, and high from low.
+    /// Distance of the low mark from min, and of high from low.
     mark_distance: MarkDistance = QuarterOfMin, drawn 4 {
-        /// A quarter of min, at any rate of allocation: a fast program empties it before kswapd has begun.
+        /// A quarter of min, at any rate of allocation. A fast program takes that much before kswapd has begun.
         QuarterOfMin,
-        /// A quarter of min and what was lately taken in 5 ms, at most a sixteenth of the zone: kswapd has as much time whatever
-        /// the rate. Of pages in place of others that were dropped at once (`lru.admission`), no more count than may wait. From
-        /// low to high it is a quarter of that more than a quarter of min: what is kept free is missing in the cache.
+        /// A quarter of min and what was lately taken in 5 ms, at most a sixteenth of the zone. Kswapd then has the
+        /// same time at any rate. Pages that replaced others that were dropped at once (`lru.admission`) count only as
+        /// far as they may wait. From low to high it is a quarter of that more than a quarter of min, because free
+        /// pages are missing in the cache.
         ByRate,
     }
 
-    /// Sysctl `watermark_scale_factor`, ten-thousandths of a zone: low is at least so far from min, and high from low. 0 leaves both
-    /// to `mark_distance`.
+    /// Sysctl `watermark_scale_factor`, ten-thousandths of a zone: the least distance of low from min, and of high from
+    /// low. 0 leaves both to `mark_distance`.
     watermark_scale_factor: u64 = 0 in 0..=3000, drawn 111: [0, 10, 1000];
 
-    /// Sysctl `watermark_boost_factor`: a zone's low mark rises by a pageblock when a request takes a part of a pageblock of another
-    /// migrate type (which requests count: `watermark_boost_by`). It rises by ten-thousandths of the high mark at most, so many as
-    /// this says, or by one pageblock if that is more. Kswapd reclaims as much without writing or swapping, compacts, and the mark
-    /// falls again. 0 leaves marks alone; so do zones of less than four pageblocks.
+    /// Sysctl `watermark_boost_factor`: a zone's low mark rises by a pageblock when a request takes a part of a
+    /// pageblock of another migrate type (`watermark_boost_by` says which requests count). The rise is limited to this
+    /// many ten-thousandths of the high mark, or to one pageblock if that is more. Kswapd reclaims that much without
+    /// writing or swapping, and compacts; then the mark falls again. 0 leaves marks alone. Zones of less than four
+    /// pageblocks have no boost.
     watermark_boost_factor: u64 = 0 in 0..=1 << 20, drawn 143: [0, 15000];
 
     /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: a zone keeps 1/ratio of the pages of
@@ -44,28 +46,29 @@ choices! {
     lowmem_reserve_ratio: [u64; 3] = [256, 256, 32] in 1..=i64::MAX, drawn 2:
         [[256, 256, 32], [1, 1, 1], [32, 32, 32]];
 
-    /// Which requests raise the low mark (`watermark_boost_factor`), of those that take less than a whole pageblock of another migrate
-    /// type?
+    /// Requests that raise the low mark (`watermark_boost_factor`), among those that take less than a whole pageblock
+    /// of another migrate type.
     watermark_boost_by: WatermarkBoostBy = EachFallback, drawn 146, unless "memory.watermark_boost_factor" in ["0"] {
-        /// All.
+        /// All of them.
         EachFallback,
         /// Those that may claim the pageblock (`pageblock_claim`).
         Claim,
     }
 
-    /// Which requests may claim the pageblock of another migrate type that they take a part of? All that is free in it changes to their
-    /// type then, and if that is half of it, the pageblock does.
+    /// Requests that may claim the pageblock of another migrate type of which they take a part. All that is free in it
+    /// then changes to their type. If that is half of it, the pageblock changes, too.
     pageblock_claim: PageblockClaim = ForReclaimable, drawn 147 {
-        /// Those for reclaimable pages, and any that takes it from a free block of order 4 or more.
+        /// Those for reclaimable pages, and any that takes the part from a free block of order 4 or more.
         ForReclaimable,
-        /// The same, and those for unmovable pages: what cannot be moved stays in few pageblocks.
+        /// As `for-reclaimable`, and those for unmovable pages: pages that cannot be moved stay in few pageblocks.
         ForUnmovable,
     }
 
-    /// How many pageblocks of a zone are set aside at most for requests that find nothing else (`MIGRATE_RESERVE`).
+    /// Largest number of pageblocks of a zone that are set aside for requests that find nothing else
+    /// (`MIGRATE_RESERVE`).
     reserve_pageblocks: u64 = 2 in 0..=2, drawn 149: [0, 2];
 
-    /// Which list gets the rest of a block that was split for another migrate type.
+    /// The list that gets the rest of a block that was split for another migrate type.
     fallback_remainder: FallbackRemainder = DonorList, drawn 3 {
         /// The list that the block came from: only the stolen page mixes types.
         DonorList,
@@ -73,18 +76,19 @@ choices! {
         RequestList,
     }
 
-    /// Whose the lists of pages are, with their lock, and what reclaim knows of them: congestion, pages scanned, hopelessness.
+    /// The owner of the lists of pages, their lock, and what reclaim knows of them: congestion, pages scanned,
+    /// hopelessness.
     lruvec_of: LruvecOf = Zone, drawn 89 {
         /// Each zone has an lruvec.
         Zone,
-        /// Each node has one, for the pages of all its zones. Reclaim for a request that only low zones can serve skips
-        /// the pages of higher ones, and counts them (`pgskip`).
+        /// Each node has an lruvec, for the pages of all its zones. Reclaim for a request that only low zones can serve
+        /// skips the pages of higher ones, and counts them (`pgskip`).
         Node,
     }
 }
 
 impl WatermarkBoostBy {
-    /// Does a request raise the low mark that may claim the pageblock, or may not?
+    /// Returns whether a request raises the low mark; `may_claim` says whether it may claim the pageblock.
     pub(super) const fn boosts(self, may_claim: bool) -> bool {
         match self {
             Self::EachFallback => true,
@@ -94,7 +98,7 @@ impl WatermarkBoostBy {
 }
 
 impl PageblockClaim {
-    /// May a request of the type claim a pageblock, however small the free block is that it takes?
+    /// Returns whether a request of the type may claim a pageblock, however small the free block is that it takes.
     pub(super) const fn is_for(self, kind: MigrateType) -> bool {
         match self {
             Self::ForReclaimable => matches!(kind, MigrateType::Reclaimable),

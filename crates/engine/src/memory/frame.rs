@@ -4,8 +4,8 @@
 //! what both need: flags, references, owner, and one intrusive link pair, which belongs to exactly
 //! one list at a time (a free list under `zone`, an LRU list under `lru`).
 //!
-//! Every field is an atomic, so that the table is shared without a lock; who may change what is said
-//! at each field. Description: mechanisms/reclaim, 1.
+//! Every field is an atomic, so that the table is shared without a lock; each field says which task may change it.
+//! Description: mechanisms/reclaim, 1.
 
 use super::list::Links;
 use super::zeroes::zeroes;
@@ -21,25 +21,26 @@ pub const FRAMES_MAX: u32 = 1 << 30;
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// Somebody owns the page's identity or has I/O under way on it.
+    /// A task owns the page's identity or has I/O under way on it.
     pub const LOCKED: Self = Self(1 << 0);
-    /// One recent use was seen.
+    /// A recent use was seen.
     pub const REFERENCED: Self = Self(1 << 1);
     /// Contents are valid.
     pub const UPTODATE: Self = Self(1 << 2);
     /// Contents are newer than the device's.
     pub const DIRTY: Self = Self(1 << 3);
-    /// On an LRU list.
+    /// The page is on an LRU list.
     pub const LRU: Self = Self(1 << 4);
     /// Belongs on an active list.
     pub const ACTIVE: Self = Self(1 << 5);
     /// Being written; must not be freed.
     pub const WRITEBACK: Self = Self(1 << 6);
-    /// In the swap cache; the swap slot is in `private`.
+    /// The page is in the swap cache; the swap slot is in `private`.
     pub const SWAPCACHE: Self = Self(1 << 7);
     /// Rotate as soon as writeback ends. Pages that are not being written use the same bit as [`Flags::READAHEAD`].
     pub const RECLAIM: Self = Self(1 << 8);
-    /// First page of a readahead window's asynchronous part; in the swap cache, a page that nobody has asked for yet.
+    /// The first page of a readahead window's asynchronous part; in the swap cache, a page that was read ahead and not
+    /// used yet.
     pub const READAHEAD: Self = Self::RECLAIM;
     /// Head of a free block, whose order is in `private`.
     pub const BUDDY: Self = Self(1 << 9);
@@ -47,37 +48,39 @@ impl Flags {
     pub const SWAPBACKED: Self = Self(1 << 10);
     /// A read failed; see [`Frame::read_error`].
     pub const ERROR: Self = Self(1 << 11);
-    /// Kernel memory: slab, page table, or taken by nobody the engine knows.
+    /// Kernel memory: slab, page table, or allocated for a user outside of the engine.
     pub const KERNEL: Self = Self(1 << 12);
     /// Free, on a per-CPU list.
     pub const PER_CPU: Self = Self(1 << 13);
     /// Used again after the use that [`Flags::REFERENCED`] stands for; only with `Activation::AtScan`.
     pub const USED_AGAIN: Self = Self(1 << 14);
 
-    /// The ground has its memory: nobody's until it comes back ([`super::Memory::take_offline`]).
+    /// The ground has the frame's memory. The frame has no owner until it comes back ([`super::Memory::take_offline`]).
     pub const OFFLINE: Self = Self(1 << 15);
 
     /// Readers may hold it by hazard pointers, without a reference ([`crate::page_cache::hazard`]).
     pub const HAZARD: Self = Self(1 << 16);
 
-    /// Its last write failed, and it is still to be written ([`crate::writeback::choices::WriteFailure::KeepDirty`]).
+    /// The last write of the page failed, and it is still to be written
+    /// ([`crate::writeback::choices::WriteFailure::KeepDirty`]).
     pub const WRITE_FAILED: Self = Self(1 << 17);
 
-    /// Its write, which is under way, is of a copy: it may change meanwhile.
+    /// The write under way is of a copy, so the page may change meanwhile.
     pub const COPIED: Self = Self(1 << 18);
 
     /// Kernel memory that holds the copy from which the page of frame `private` is written.
     pub const BOUNCE: Self = Self(1 << 19);
 
-    /// Became dirty lately: so many of its readers count themselves as [`Frame::count_read`] counts, before it is open to
-    /// readers with hazard pointers again ([`crate::page_cache::hazard`]).
+    /// The page became dirty lately. Its readers count themselves by [`Frame::count_read`] until it is open again to
+    /// readers with hazard pointers ([`crate::page_cache::hazard`]).
     pub const WRITTEN: Self = Self(1 << 20);
 
-    /// Part of a compound page: [`Frame::head_of`] says of which, and of how many pages.
+    /// The page is part of a compound page; [`Frame::head_of`] returns its head and size.
     pub const COMPOUND: Self = Self(1 << 21);
 
-    /// Was active before it became inactive, in this stay in memory or the one before; only with `lru.refault = "by-workingset"`.
-    /// With `lru.policy = "multigen"`: was used so often through its file as `multigen.use_marks` says.
+    /// The page was active before it became inactive, in this stay in memory or the one before; only with `lru.refault
+    /// = "by-workingset"`. With `lru.policy = "multigen"`: the page was used through its file as often as
+    /// `multigen.use_marks` says.
     pub const WORKINGSET: Self = Self(1 << 22);
 
     /// The slot of the generation that a page with [`Flags::LRU`] belongs to; only with `lru.policy = "multigen"`. It may be on the
@@ -90,26 +93,26 @@ impl Flags {
     pub(crate) const USES: Self = Self(0b11 << Self::USES_SHIFT);
     pub(crate) const USES_SHIFT: u32 = 25;
 
-    /// One read in the part of the word that counts them.
+    /// A single read, in the bits of the word that count reads.
     const READ: u32 = 1 << 27;
-    /// That part: what the flags leave.
+    /// The bits that count reads: all that the flags do not use.
     const READS: u32 = !(Self::READ - 1);
-    /// So many reads can be counted ([`Frame::count_read`]): the last of them need not be stored.
+    /// Largest number of reads that can be counted ([`Frame::count_read`]). The last of them need not be stored.
     pub(crate) const READS_MAX: u32 = Self::READS / Self::READ + 1;
 
-    /// Are all bits of `other` set?
+    /// Returns whether all bits of `other` are set.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// These flags but those of `other`.
+    /// Returns these flags without those of `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -153,10 +156,10 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// Whose page it is.
+/// The owner of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
-    /// Nobody's: free, or kernel memory.
+    /// No owner: the frame is free, or kernel memory.
     None,
     /// A file's, by its number.
     File(u32),
@@ -192,10 +195,10 @@ impl Owner {
 #[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub struct Frame {
     flags: AtomicU32,
-    /// Bits 0 to 15: references, one from an index or the swap cache, one from each mapping, one from each
-    /// holder. The rest is the page's latch, which keeps readers of its bytes and a writer apart: bits 16 to 29
-    /// count readers, bit 30 says that somebody waits, bit 31 is the writer. Each of them holds a reference, too, so
-    /// that one change of one word finds a page in memory, holds it there and lets its bytes be read.
+    /// Bits 0 to 15 count references: one from an index or the swap cache, one from each mapping, one from each holder.
+    /// The rest is the page's latch, which keeps readers of its bytes and a writer apart: bits 16 to 29 count readers,
+    /// bit 30 is set while a task waits, bit 31 is the writer. Each of them holds a reference, too, so that one change
+    /// of one word finds a page in memory, holds it there and lets its bytes be read.
     references: AtomicU32,
     /// Page-table entries that map the page. Changed under the owner's `page_table` lock.
     mappings: AtomicU32,
@@ -215,11 +218,11 @@ const _: () = assert!(size_of::<Frame>() == 32, "a terabyte's frame table must f
 
 /// The part of [`Frame::references`] that counts references.
 const REFERENCES: u32 = (1 << 16) - 1;
-/// One reader of the page's bytes.
+/// A single reader of the page's bytes.
 const READER: u32 = 1 << 16;
 /// The part that counts readers.
 const READERS: u32 = !(REFERENCES | WAITED_FOR | WRITER);
-/// Somebody sleeps until the latch is free. Whoever gives the latch back sees it in the same step.
+/// A task sleeps until the latch is free. The release of the latch sees this bit in the same step.
 const WAITED_FOR: u32 = 1 << 30;
 /// A writer of the page's bytes.
 const WRITER: u32 = 1 << 31;
@@ -238,18 +241,18 @@ pub enum Latched {
     Frozen,
     /// A writer's latch is in the way.
     Held,
-    /// It has as many readers as can be counted.
+    /// The page has as many readers as can be counted.
     Full,
 }
 
 impl Frame {
-    /// The state bits now.
+    /// Returns the present state bits.
     #[inline]
     pub fn flags(&self) -> Flags {
         Flags(self.flags.load(Ordering::Acquire))
     }
 
-    /// Are all bits of `flag` set?
+    /// Returns whether all bits of `flag` are set.
     #[inline]
     pub fn is(&self, flag: Flags) -> bool {
         self.flags().has(flag)
@@ -267,8 +270,9 @@ impl Frame {
         self.flags.fetch_and(!flag.0, Ordering::AcqRel);
     }
 
-    /// Is a bit set, seen after everything that the caller did before? A plain look may come before the caller's
-    /// stores: with a bit that others clear before they read what was stored, both could miss each other.
+    /// Returns whether a bit is set, ordered after everything that the caller did before. A plain load may come before
+    /// the caller's stores. With a bit that others clear before they read what was stored, both sides could miss each
+    /// other.
     #[must_use]
     pub fn is_now(&self, flag: Flags) -> bool {
         Flags(self.flags.fetch_or(0, Ordering::SeqCst)).has(flag)
@@ -296,13 +300,13 @@ impl Frame {
         self.flags.store(0, Ordering::Release);
     }
 
-    /// Sets a bit; was it set before?
+    /// Sets a bit and returns whether it was set before.
     #[inline]
     pub fn test_set(&self, flag: Flags) -> bool {
         self.flags.fetch_or(flag.0, Ordering::AcqRel) & flag.0 != 0
     }
 
-    /// Clears a bit; was it set before?
+    /// Clears a bit and returns whether it was set before.
     #[inline]
     pub fn test_clear(&self, flag: Flags) -> bool {
         // Most pages have most bits clear: a load is cheaper than a locked write.
@@ -337,20 +341,20 @@ impl Frame {
         is_enough
     }
 
-    /// Locks the page if nobody holds it.
+    /// Locks the page if it is not locked.
     #[inline]
     pub fn try_lock(&self) -> bool {
         !self.test_set(Flags::LOCKED)
     }
 
-    /// References now.
+    /// Returns the present number of references.
     #[inline]
     pub fn references(&self) -> u32 {
         self.references.load(Ordering::Acquire) & REFERENCES
     }
 
-    /// References now, in one order with everything that takes and drops them: who takes one later sees what
-    /// the caller did before.
+    /// Returns the number of references, in one order with everything that takes and drops them: a task that takes one
+    /// later sees what the caller did before.
     #[inline]
     pub fn references_exact(&self) -> u32 {
         self.references.fetch_add(0, Ordering::AcqRel) & REFERENCES
@@ -371,7 +375,7 @@ impl Frame {
         self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    /// Drops one reference; was it the last?
+    /// Drops a reference and returns whether it was the last.
     #[inline]
     pub fn put(&self) -> bool {
         let before = self.references.fetch_sub(1, Ordering::AcqRel) & REFERENCES;
@@ -379,15 +383,15 @@ impl Frame {
         before == 1
     }
 
-    /// Takes all of exactly `expected` references away at once, so that nobody can take another. Fails while
-    /// somebody holds the latch.
+    /// Removes all references at once if there are exactly `expected`, so that no task can take another. Fails while
+    /// the latch is held.
     #[inline]
     pub fn freeze(&self, expected: u32) -> bool {
         self.references.compare_exchange(expected, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The same, unless the page is dirty. References first, then dirty: a writer sets dirty and then
-    /// drops its reference.
+    /// Freezes the page as [`Frame::freeze`], unless it is dirty. References are checked first, then dirty, because a
+    /// writer sets dirty and then drops its reference.
     #[inline]
     pub fn freeze_clean(&self, expected: u32) -> bool {
         if !self.freeze(expected) {
@@ -400,8 +404,8 @@ impl Frame {
         is_clean
     }
 
-    /// As [`Frame::freeze`], by who has the shared latch, alone; the latch is gone with the references. Fails as well while
-    /// somebody waits for the latch.
+    /// Freezes the page as [`Frame::freeze`], for a caller that alone holds the shared latch; the latch goes with the
+    /// references. Also fails while a task waits for the latch.
     #[inline]
     pub fn freeze_latched(&self, expected: u32) -> bool {
         self.references.compare_exchange(expected + READER, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -459,7 +463,7 @@ impl Frame {
         self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, latched).is_ok()
     }
 
-    /// Has the page as many readers as can be counted?
+    /// Returns whether the page has as many readers as can be counted.
     #[must_use]
     pub fn has_all_readers(&self) -> bool {
         self.references.load(Ordering::Acquire) & READERS == READERS
@@ -470,7 +474,7 @@ impl Frame {
         self.references.fetch_or(WAITED_FOR, Ordering::AcqRel);
     }
 
-    /// Gives the latch back, not the reference. Must the caller wake those that wait for it?
+    /// Releases the latch but not the reference. Returns whether the caller must wake waiters of the latch.
     #[inline]
     pub fn unlatch(&self, exclusive: bool) -> bool {
         let part = if exclusive { WRITER } else { READER };
@@ -479,8 +483,8 @@ impl Frame {
         before & WAITED_FOR != 0 && self.end_latch_wait()
     }
 
-    /// Gives a shared latch and its reference back in one step: was it the last reference, and must the caller
-    /// wake those that wait for the latch?
+    /// Releases a shared latch and its reference in one step. Returns whether it was the last reference, and whether
+    /// the caller must wake waiters of the latch.
     #[inline(always)]
     pub fn put_shared(&self) -> (bool, bool) {
         if self.references.load(Ordering::Relaxed) & WAITED_FOR != 0 {
@@ -492,32 +496,33 @@ impl Frame {
         (before & REFERENCES == 1, before & WAITED_FOR != 0 && self.end_latch_wait())
     }
 
-    /// The mark must be off before the reference is: without a reference the page is not the caller's.
+    /// Releases a shared latch on which tasks wait. The mark must be cleared before the reference is dropped, because
+    /// without a reference the page is not the caller's.
     #[cold]
     fn put_shared_waited_for(&self) -> (bool, bool) {
         let must_wake = self.unlatch(false);
         (self.put(), must_wake)
     }
 
-    /// Whoever waits is about to be woken, and says so again if it must go on waiting.
+    /// Clears the mark of waiters, which are about to be woken. A waiter that must continue to wait sets it again.
     #[cold]
     fn end_latch_wait(&self) -> bool {
         self.references.fetch_and(!WAITED_FOR, Ordering::AcqRel) & WAITED_FOR != 0
     }
 
-    /// Page-table entries that map the page.
+    /// Returns the number of page-table entries that map the page.
     #[inline]
     pub fn mappings(&self) -> u32 {
         self.mappings.load(Ordering::Acquire)
     }
 
-    /// Counts one more mapping; is it the first?
+    /// Counts a new mapping and returns whether it is the first.
     #[inline]
     pub fn map(&self) -> bool {
         self.mappings.fetch_add(1, Ordering::AcqRel) == 0
     }
 
-    /// Counts one mapping less; was it the last?
+    /// Counts a removed mapping and returns whether it was the last.
     #[inline]
     pub fn unmap(&self) -> bool {
         let before = self.mappings.fetch_sub(1, Ordering::AcqRel);
@@ -525,27 +530,27 @@ impl Frame {
         before == 1
     }
 
-    /// Whose page it is.
+    /// Returns the owner of the page.
     #[inline]
     pub fn owner(&self) -> Owner {
         Owner::decode(self.owner.load(Ordering::Acquire))
     }
 
-    /// Page number in its owner.
+    /// Returns the page number in its owner.
     #[inline]
     pub fn index(&self) -> u32 {
         self.index.load(Ordering::Acquire)
     }
 
-    /// Gives the page an owner and its page number there.
+    /// Sets the page's owner and its page number there.
     #[inline]
     pub fn set_owner(&self, owner: Owner, index: u32) {
         self.index.store(index, Ordering::Release);
         self.owner.store(owner.encode(), Ordering::Release);
     }
 
-    /// Buddy order, swap slot, the page that this is a copy of, or when the page was closed to readers with hazard
-    /// pointers ([`crate::page_cache::hazard`]).
+    /// Returns the buddy order, the swap slot, the page that this is a copy of, or the time at which the page was
+    /// closed to readers with hazard pointers ([`crate::page_cache::hazard`]).
     #[inline]
     pub fn private(&self) -> u32 {
         self.private.load(Ordering::Acquire)
@@ -557,7 +562,7 @@ impl Frame {
         self.private.store(value, Ordering::Release);
     }
 
-    /// The head of the compound page that this frame is part of, and its order; nothing for a page of its own.
+    /// Returns the head of the compound page that this frame is part of, and its order; nothing for a page of its own.
     ///
     /// The head has the references, the flags, the owner, the mapping and the place on a list; the other parts, its tails, have
     /// none of them. The head is stable while the caller holds a reference of it and the page cannot be split
@@ -567,7 +572,7 @@ impl Frame {
         self.is(Flags::COMPOUND).then(|| decode_compound(self.private()))
     }
 
-    /// Pages of the compound page that this frame is the head of; 1 for a page of its own.
+    /// Returns the pages of the compound page that this frame is the head of; 1 for a single page.
     #[inline]
     #[doc(alias = "hpage_nr_pages")]
     pub fn pages(&self) -> u64 {
@@ -587,20 +592,20 @@ impl Frame {
         self.set(Flags::ERROR);
     }
 
-    /// Why the page could not be read, if that is what happened.
+    /// Returns the reason why the page could not be read, if its read failed.
     pub fn read_error(&self) -> Option<IoError> {
         let place = if self.is(Flags::SWAPCACHE) { &self.index } else { &self.private };
         self.is(Flags::ERROR).then(|| IoError::from_code(place.load(Ordering::Acquire)))
     }
 
-    /// Does the page belong to the anonymous family of LRU lists?
+    /// Returns whether the page belongs to the anonymous LRU lists.
     #[inline]
     pub fn is_anon(&self) -> bool {
         self.is(Flags::SWAPBACKED)
     }
 }
 
-/// Head and order in one word: a head's number is a multiple of its pages, so that its low bits are free.
+/// Encodes head and order in one word. A head's number is a multiple of its pages, so its low bits are free.
 const fn encode_compound(head: FrameNumber, order: Order) -> u32 {
     head.0 | 1 << (order.0 - 1)
 }
@@ -614,7 +619,7 @@ const fn decode_compound(word: u32) -> (FrameNumber, Order) {
 pub struct FrameTable(Box<[Frame]>);
 
 impl FrameTable {
-    /// A table of `frames` descriptors, none of which belongs to anybody yet; `None` when there is no memory for it.
+    /// Creates a table of `frames` descriptors, none with an owner; `None` if there is no memory for it.
     ///
     /// Memory comes with the first use of each part.
     #[must_use]
@@ -622,13 +627,13 @@ impl FrameTable {
         Some(Self(zeroes(frames as usize)?))
     }
 
-    /// Number of frames.
+    /// Returns the number of frames.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.0.len() as u32
     }
 
-    /// Makes one compound page of a block whose pages nobody was given yet; its head has the references.
+    /// Makes one compound page of a block whose pages are not in use yet. Its head has the references.
     ///
     /// # Panics
     /// When the order is 0, or the block is not aligned to its own size.
@@ -662,13 +667,13 @@ impl FrameTable {
         order
     }
 
-    /// Where the descriptors of `frames` lie, for a ground that can make their memory faster.
+    /// Returns the addresses of the descriptors of `frames`, for a ground that can make their memory faster.
     #[must_use]
     pub fn addresses(&self, frames: std::ops::Range<u32>) -> std::ops::Range<*const Frame> {
         self.0[frames.start as usize..frames.end as usize].as_ptr_range()
     }
 
-    /// Is the table empty?
+    /// Returns whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -710,7 +715,7 @@ impl std::ops::Index<FrameNumber> for FrameTable {
     }
 }
 
-/// `word` with more references; where they end, the page's latch would begin.
+/// Adds references to `word`. Panics where the bits of references end and the page's latch begins.
 #[inline]
 fn more_references(word: u32, n: u32) -> u32 {
     assert!(word & REFERENCES < REFERENCES, "{REFERENCES} references of one page are too many");

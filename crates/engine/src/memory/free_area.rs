@@ -14,8 +14,8 @@ pub const PAGEBLOCK_ORDER: Order = Order(9);
 /// Pages of a pageblock.
 pub const BLOCK_PAGES: u64 = PAGEBLOCK_ORDER.pages();
 
-/// Whether pages can be moved or dropped; a pageblock has one type, so that pages which cannot move
-/// do not spread.
+/// The mobility of pages: whether they can be moved or dropped. A pageblock has one type, so that pages which cannot
+/// move do not spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MigrateType {
@@ -29,23 +29,23 @@ pub enum MigrateType {
     Reserve,
 }
 
-/// May a request take a part of another migrate type's pageblock?
+/// States whether a request may take a part of another migrate type's pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mixing {
-    /// It may, and takes from the reserve when there is nothing else.
+    /// The request may, and takes from the reserve when there is nothing else.
     Allowed,
-    /// It takes whole pageblocks of other types, or none (`ALLOC_NOFRAGMENT`).
+    /// The request takes whole pageblocks of other types, or none (`ALLOC_NOFRAGMENT`).
     Avoided,
 }
 
 impl MigrateType {
-    /// All types; `ALL[t as usize] == t`.
+    /// All types, in order: `ALL[t as usize] == t`.
     pub const ALL: [Self; 4] = [Self::Unmovable, Self::Reclaimable, Self::Movable, Self::Reserve];
 
     /// Types that have per-CPU lists: the first three.
     pub const PER_CPU: usize = 3;
 
-    /// As `/proc/pagetypeinfo` prints it.
+    /// Returns the name that `/proc/pagetypeinfo` prints.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ pub struct FreeArea {
 }
 
 impl FreeArea {
-    /// The blocks of one order and type, head first.
+    /// Returns the blocks of one order and type, head first.
     #[must_use]
     pub fn list(&self, order: usize, kind: MigrateType) -> &List {
         &self.lists[order][kind as usize]

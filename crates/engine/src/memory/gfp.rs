@@ -9,25 +9,25 @@ pub struct Gfp {
     pub highest_zone: ZoneKind,
     /// The node to look at first (`__alloc_pages_node`); `None`: that of the caller's CPU when it asks.
     pub node: Option<NodeId>,
-    /// Can the pages move?
+    /// The mobility of the pages.
     pub migrate: MigrateType,
-    /// May the caller sleep, and so reclaim (`__GFP_WAIT`)?
+    /// The caller may sleep, and so reclaim (`__GFP_WAIT`).
     pub wait: bool,
-    /// May reclaim start I/O for it (`__GFP_IO`)?
+    /// Reclaim may start I/O for the request (`__GFP_IO`).
     pub io: bool,
-    /// May reclaim enter the file system for it (`__GFP_FS`)?
+    /// Reclaim may enter the file system for the request (`__GFP_FS`).
     pub fs: bool,
-    /// May use half of the reserve (`__GFP_HIGH`).
+    /// The request may use half of the reserve (`__GFP_HIGH`).
     pub high: bool,
-    /// Page-cache page about to be written (`__GFP_WRITE`): its zone's dirty share counts.
+    /// A page-cache page that will be written (`__GFP_WRITE`): its zone's dirty share counts.
     pub write: bool,
-    /// Does not wake kswapd (`__GFP_NO_KSWAPD`).
+    /// The request does not wake kswapd (`__GFP_NO_KSWAPD`).
     pub no_kswapd: bool,
-    /// One round of reclaim only (`__GFP_NORETRY`).
+    /// The request does one round of reclaim only (`__GFP_NORETRY`).
     pub no_retry: bool,
     /// Tries until twice the request was reclaimed (`__GFP_REPEAT`).
     pub repeat: bool,
-    /// Must not use the reserve even in a task that may (`__GFP_NOMEMALLOC`).
+    /// The request must not use the reserve, even in a task that may (`__GFP_NOMEMALLOC`).
     pub no_reserve: bool,
     /// A page that is wanted back from swap: may use a quarter of the reserve when nothing can be freed, and swap is so
     /// full that its slot is freed when it is there. So reclaim can put another page into the slot.
@@ -35,7 +35,7 @@ pub struct Gfp {
 }
 
 impl Gfp {
-    /// It in words: `movable, wait, io, fs`.
+    /// Returns the rights in words: `movable, wait, io, fs`.
     #[must_use]
     pub fn words(&self) -> String {
         let flags = [
@@ -72,10 +72,10 @@ impl Gfp {
         swap_in: false,
     };
 
-    /// A page-cache page that is about to be written.
+    /// A page-cache page that will be written.
     pub const FOR_WRITE: Self = Self { write: true, ..Self::USER_MOVABLE };
 
-    /// Readahead: nobody minds when it fails (`__GFP_NORETRY | __GFP_NOWARN`).
+    /// Readahead, which may fail (`__GFP_NORETRY | __GFP_NOWARN`).
     pub const READAHEAD: Self = Self { no_retry: true, ..Self::USER_MOVABLE };
 
     /// A page that is wanted back from swap.
@@ -87,7 +87,7 @@ impl Gfp {
     /// Objects that a shrinker can free (`GFP_KERNEL | __GFP_RECLAIMABLE`).
     pub const RECLAIMABLE: Self = Self { migrate: MigrateType::Reclaimable, ..Self::USER_MOVABLE };
 
-    /// Must not sleep, may use most of the reserve (`GFP_ATOMIC`).
+    /// A request that must not sleep and may use most of the reserve (`GFP_ATOMIC`).
     pub const ATOMIC: Self = Self { wait: false, io: false, fs: false, high: true, ..Self::KERNEL };
 
     /// A huge page for a fault (`GFP_TRANSHUGE`).

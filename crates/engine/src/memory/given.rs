@@ -10,13 +10,15 @@ use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Lock, Machine, Order, Step};
 
 impl<M: Machine> Memory<M> {
-    /// The order of the free block that begins at a frame, if one does. Without the zone's lock it may be taken any moment.
+    /// Returns the order of the free block that begins at a frame, if one does. Without the zone's lock it may be taken
+    /// any moment.
     #[inline]
     pub(crate) fn free_order(&self, head: FrameNumber) -> Option<Order> {
         free_order(&self.frames, head)
     }
 
-    /// May pages of the pageblock that begins at `head` be taken to move others to: is it movable, or free as a whole?
+    /// Returns whether pages of the pageblock that begins at `head` may be taken as targets of a move: it is movable,
+    /// or free as a whole.
     #[doc(alias = "suitable_migration_target")]
     pub(crate) fn is_suitable_target(&self, zone: &Zone<M>, head: FrameNumber) -> bool {
         match zone.block_type(head) {
@@ -69,7 +71,8 @@ impl<M: Machine> Memory<M> {
         Some(head)
     }
 
-    /// Could a request of the order and type be served from its own lists, or by a whole pageblock of another type's?
+    /// Returns whether a request of the order and type could be served from its own lists, or by a whole pageblock of
+    /// another type.
     pub(crate) fn has_block_for(&self, zone: &Zone<M>, order: Order, kind: MigrateType) -> bool {
         if !zone.has_free_block(order) {
             return false;
@@ -86,7 +89,7 @@ impl<M: Machine> Memory<M> {
     }
 }
 
-/// Where in a zone its last pageblock begins, pages.
+/// Returns the position of a zone's last pageblock, pages from the zone's start.
 pub(crate) fn last_block<M: Machine>(zone: &Zone<M>) -> u32 {
     (zone.online().saturating_sub(1) / BLOCK_PAGES * BLOCK_PAGES) as u32
 }

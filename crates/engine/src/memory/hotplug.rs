@@ -1,10 +1,9 @@
-//! Memory that comes and goes while the engine runs, and what is sized by how much there is.
+//! Memory that comes and goes while the engine runs, and the sizes that depend on its amount.
 //!
-//! Frames come online in order ([`Memory::online_pages`]), so that those that never came cost nothing. What goes offline
-//! again is single pages, wherever they lie, that somebody allocated ([`Memory::take_offline`], as a balloon does it:
-//! [`crate::allocate::balloon`]).
-//! Watermarks, reserves and the sizes of per-CPU lists follow at once ([`Memory::set_marks`]).
-//! Description: mechanisms/reclaim, 2, 3, 7.
+//! Frames come online in order ([`Memory::online_pages`]), so that those that never came cost nothing. Single pages go
+//! offline again, at any place, after a caller has allocated them ([`Memory::take_offline`], as a balloon does:
+//! [`crate::allocate::balloon`]). Watermarks, reserves and the sizes of per-CPU lists follow at once
+//! ([`Memory::set_marks`]). Description: mechanisms/reclaim, 2, 3, 7.
 
 use super::buddy::FreeLists;
 use super::free_area::{BLOCK_PAGES, MigrateType};
@@ -18,17 +17,17 @@ use machine::{FrameNumber, Lock, Machine, Order};
 const LISTED_NEXT: u64 = 1 << 16;
 
 impl<M: Machine> Memory<M> {
-    /// Pages that never count as dirtyable, over all zones.
+    /// Returns the number of pages that never count as dirtyable, over all zones.
     pub fn reserve_pages(&self) -> u64 {
         self.reserve_pages.load(Relaxed)
     }
 
-    /// Pages that the allocator manages now, over all zones.
+    /// Returns the number of pages that the allocator manages now, over all zones.
     pub fn managed_pages(&self) -> u64 {
         self.zones.iter().map(Zone::managed).sum()
     }
 
-    /// Gives the allocator up to `pages` more of a zone's frames, which never were its own; returns how many.
+    /// Adds up to `pages` more of a zone's frames to the allocator, which never had them; returns how many.
     pub fn online_pages(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let added = self.bring_online(zone, pages);
         zone.managed.fetch_add(added, Relaxed);
@@ -36,22 +35,23 @@ impl<M: Machine> Memory<M> {
         added
     }
 
-    /// Takes a page that the caller allocated away from the allocator: its memory may go. The caller says when the marks
-    /// are to follow ([`Memory::set_marks`]).
+    /// Removes a page that the caller allocated from the allocator, so that the ground may take its memory. The caller
+    /// says when the marks are to follow ([`Memory::set_marks`]).
     #[doc(alias = "adjust_managed_page_count")]
     pub fn take_offline(&self, frame: FrameNumber) {
         self.frames[frame].set(Flags::OFFLINE);
         self.zone_of(frame).managed.fetch_sub(1, Relaxed);
     }
 
-    /// Gives a page back that was taken offline.
+    /// Returns a page to the allocator that was taken offline.
     pub fn put_online(&self, frame: FrameNumber) {
         self.zone_of(frame).managed.fetch_add(1, Relaxed);
         self.frames[frame].clear(Flags::OFFLINE);
         self.free_block(frame, Order::ZERO);
     }
 
-    /// `min_free_kbytes` now, KiB: as it was set last, else as choices say for what is managed now.
+    /// Returns the present `min_free_kbytes`, KiB: the last value set, otherwise the choices' value for the managed
+    /// pages.
     pub fn min_free_kbytes(&self) -> u64 {
         match self.min_free_kbytes.load(Relaxed) {
             0 => watermark::min_free_kbytes(&self.choices, self.managed_pages(), self.zones.len() as u64),
@@ -67,7 +67,7 @@ impl<M: Machine> Memory<M> {
         self.set_marks();
     }
 
-    /// Sets marks, reserves and the sizes of per-CPU lists by what is managed now.
+    /// Sets marks, reserves and the sizes of per-CPU lists for the managed pages.
     #[doc(alias = "setup_per_zone_wmarks")]
     pub fn set_marks(&self) {
         self.set_lowmem_reserves();
@@ -92,7 +92,7 @@ impl<M: Machine> Memory<M> {
         self.reserve_pages.store(total, Relaxed);
     }
 
-    /// `lowmem_reserve`: mechanisms/reclaim, 2.
+    /// Sets `lowmem_reserve`: mechanisms/reclaim, 2.
     fn set_lowmem_reserves(&self) {
         for node in &self.nodes {
             for class in 0..3 {

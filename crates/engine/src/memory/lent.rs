@@ -1,7 +1,7 @@
-//! Blocks that somebody outside of the engine has: a driver, a module of the kernel, a test.
+//! Blocks that a user outside of the engine has: a driver, a module of the kernel, a test.
 //!
-//! The engine knows nothing of what is in them, so it can neither free nor move them. They count as kernel memory, under
-//! no gauge: `/proc/vmstat` has none for pages that were just allocated.
+//! The engine does not know their contents, so it can neither free nor move them. They count as kernel memory, under no
+//! gauge: `/proc/vmstat` has none for pages that were just allocated.
 
 use super::{Flags, Memory, Owner};
 use machine::atomic::Ordering::Relaxed;
@@ -10,7 +10,7 @@ use machine::{FrameNumber, Machine, Order};
 /// The page number in the descriptor of a lent page: no other kernel page has it.
 const LENT: u32 = u32::MAX;
 
-/// A block of pages that its owner gives back. Dropping it keeps its memory for ever: see [`Memory::take_back`].
+/// A block of pages that its owner returns. Dropping it leaks its memory: see [`Memory::take_back`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Block {
@@ -19,13 +19,13 @@ pub struct Block {
 }
 
 impl Block {
-    /// Its first frame.
+    /// Returns the first frame of the block.
     #[must_use]
     pub const fn head(&self) -> FrameNumber {
         self.head
     }
 
-    /// How many pages it has.
+    /// Returns the number of pages of the block.
     #[must_use]
     pub const fn order(&self) -> Order {
         self.order
@@ -56,13 +56,13 @@ impl<M: Machine> Memory<M> {
         self.free_block(head, order);
     }
 
-    /// Is it a page of a lent block?
+    /// Returns whether the frame is a page of a lent block.
     pub fn is_lent(&self, frame: FrameNumber) -> bool {
         let descriptor = &self.frames[frame];
         descriptor.is(Flags::KERNEL) && descriptor.index() == LENT
     }
 
-    /// Pages of all blocks that are lent.
+    /// Returns the number of pages of all blocks that are lent.
     pub fn lent_pages(&self) -> u64 {
         self.lent_pages.load(Relaxed)
     }

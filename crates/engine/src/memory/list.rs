@@ -38,25 +38,25 @@ impl Default for List {
 }
 
 impl List {
-    /// Entries of the list: pages, a compound page as one.
+    /// Returns the number of entries of the list: pages, a compound page as one.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Is nothing on the list?
+    /// Returns whether the list is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The page at the head.
+    /// Returns the page at the head.
     #[must_use]
     pub const fn first(&self) -> Option<FrameNumber> {
         some(self.first)
     }
 
-    /// The page at the tail.
+    /// Returns the page at the tail.
     #[must_use]
     pub const fn last(&self) -> Option<FrameNumber> {
         some(self.last)
@@ -133,13 +133,14 @@ impl List {
         Some(before)
     }
 
-    /// The pages from head to tail.
+    /// Returns the pages from head to tail.
     pub fn iter<'a>(&self, pages: &'a impl Links) -> impl Iterator<Item = FrameNumber> + 'a {
         std::iter::successors(some(self.first), |frame| some(pages.next(*frame)))
     }
 }
 
-/// The page of a link; none for [`NO_FRAME`], nor for the end of a list of another kind, which has a number that no frame has.
+/// Returns the page of a link. `None` for [`NO_FRAME`], and for the end of a list of another kind, which has a number
+/// that no frame has.
 const fn some(page: u32) -> Option<FrameNumber> {
     if page >= FRAMES_MAX { None } else { Some(FrameNumber(page)) }
 }

@@ -1,8 +1,8 @@
-//! A picture of physical memory at a moment: free blocks, types of pageblocks, and what is in each of them.
+//! A picture of physical memory at a moment: free blocks, types of pageblocks, and the use of each page in them.
 //!
-//! Views only. They take no lock, change nothing and take no virtual time: they go by descriptors alone, as a ground may look
-//! between any two steps of its tasks. What a task has in its hands at that moment is [`Use::Other`].
-//! Description: mechanisms/reclaim, 6.
+//! Views only. They take no lock, change nothing and take no virtual time. They read descriptors alone, because a
+//! ground may look between any two steps of its tasks. Pages that a task has taken at that moment count as
+//! [`Use::Other`]. Description: mechanisms/reclaim, 6.
 
 use super::buddy::free_order;
 use super::free_area::BLOCK_PAGES;
@@ -16,26 +16,26 @@ use std::fmt;
 pub enum Use {
     /// Free, on a free list or a CPU's.
     Free,
-    /// On an LRU list of files.
+    /// The page is on an LRU list of files.
     File,
-    /// On an LRU list of anonymous pages.
+    /// The page is on an LRU list of anonymous pages.
     Anonymous,
     /// Part of a compound page, which is a huge one.
     Huge,
     /// Kernel memory.
     Kernel,
-    /// Part of a block that somebody outside has ([`super::Block`]).
+    /// The page is part of a block that a user outside of the engine has ([`super::Block`]).
     Lent,
-    /// On an LRU list, and held by somebody beside its index, the swap cache and page tables.
+    /// The page is on an LRU list, and has references beside those of its index, the swap cache and page tables.
     Pinned,
     /// Taken offline.
     Offline,
-    /// On its way from one of these to another: isolated, in a batch, in a task's hands.
+    /// The page is between two of these uses: isolated, in a batch, or held by a task.
     Other,
 }
 
 impl Use {
-    /// All uses; `ALL[u as usize] == u`.
+    /// All uses, in order: `ALL[u as usize] == u`.
     pub const ALL: [Self; 9] = [
         Self::Free,
         Self::File,
@@ -52,9 +52,9 @@ impl Use {
 /// A pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockMap {
-    /// Its migrate type.
+    /// Migrate type of the pageblock.
     pub kind: MigrateType,
-    /// Its pages by use; `pages[u as usize]`. Together 512, or fewer at the end of a zone.
+    /// Pages by use: `pages[u as usize]`. They sum to 512, or fewer at the end of a zone.
     pub pages: [u16; Use::ALL.len()],
 }
 
@@ -70,14 +70,14 @@ impl BlockMap {
 /// A zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneMap {
-    /// Its node.
+    /// Node of the zone.
     pub node: NodeId,
-    /// As the kernel prints it.
+    /// Name of the zone, as the kernel prints it.
     pub name: &'static str,
     /// Free blocks by order and migrate type of their list; those of CPUs' lists are not counted, nor frames that wait to be
     /// listed.
     pub free: [[u64; MigrateType::ALL.len()]; MAX_ORDERS],
-    /// Its pageblocks from low to high frames, as far as memory is present.
+    /// Pageblocks of the zone from low to high frames, as far as memory is present.
     pub blocks: Vec<BlockMap>,
 }
 
@@ -88,7 +88,7 @@ impl ZoneMap {
         self.blocks.iter().filter(|block| block.kind == kind).count() as u64
     }
 
-    /// The zone's line of `/proc/buddyinfo`: free blocks of orders 0 to 10.
+    /// Returns the zone's line of `/proc/buddyinfo`: free blocks of orders 0 to 10.
     #[must_use]
     pub fn buddyinfo(&self) -> String {
         let counts = self.free.iter().map(|kinds| format!("{:>6} ", kinds.iter().sum::<u64>()));
@@ -97,7 +97,7 @@ impl ZoneMap {
 }
 
 impl fmt::Display for ZoneMap {
-    /// The zone's lines of `/proc/pagetypeinfo`: free blocks by type and order, then pageblocks by type.
+    /// Writes the zone's lines of `/proc/pagetypeinfo`: free blocks by type and order, then pageblocks by type.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for kind in MigrateType::ALL {
             write!(f, "Node {:>4}, zone {:>8}, type {:>12} ", self.node.0, self.name, kind.name())?;
@@ -110,19 +110,19 @@ impl fmt::Display for ZoneMap {
 }
 
 impl<M: Machine> Memory<M> {
-    /// Free blocks of each order, as the zone counts them.
+    /// Returns the free blocks of each order, as the zone counts them.
     #[must_use]
     pub fn free_blocks(&self, zone: &Zone<M>) -> [u64; MAX_ORDERS] {
         zone.nr_free.each_ref().map(|blocks| blocks.load(Relaxed))
     }
 
-    /// All zones, lowest first.
+    /// Returns the map of all zones, lowest first.
     #[must_use]
     pub fn map(&self) -> Vec<ZoneMap> {
         self.zones.iter().map(|zone| self.map_of(zone)).collect()
     }
 
-    /// A zone.
+    /// Returns the map of a zone.
     #[must_use]
     pub fn map_of(&self, zone: &Zone<M>) -> ZoneMap {
         let (online, present) = (zone.online(), zone.present());

@@ -65,28 +65,28 @@ pub struct Memory<M: Machine> {
     pub machine: M,
     /// Counters.
     pub stat: Stat,
-    /// How long tasks were held up.
+    /// Times that tasks were stalled for memory.
     pub pressure: Pressure,
     /// The section `[memory]` of the kernel file.
     pub choices: Choices,
     /// The descriptors of all frames.
     pub frames: FrameTable,
-    /// All zones; `zones[id.0]`.
+    /// All zones, by number: `zones[id.0]`.
     pub zones: Vec<Zone<M>>,
-    /// All nodes; `nodes[id.0]`.
+    /// All nodes, by number: `nodes[id.0]`.
     pub nodes: Vec<Node>,
-    /// Pages that never count as dirtyable, over all zones: what the marks and lowmem reserves keep back.
+    /// Pages that never count as dirtyable, over all zones: those kept back by the marks and lowmem reserves.
     reserve_pages: AtomicU64,
     /// `min_free_kbytes` as it was set while the engine ran; 0 while the choices say it.
     min_free_kbytes: AtomicU64,
-    /// Pages of blocks that somebody outside has.
+    /// Pages of blocks that users outside of the engine have.
     lent_pages: AtomicU64,
     /// The limit of the memory cgroup that all tasks are in, if they are in one.
     limit_pages: Option<u64>,
     per_cpu: M::PerCpu<Vec<PerCpuPages>>,
 }
 
-/// Why a machine cannot be built.
+/// The reason why a machine cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutError {
     /// No node, or a node without zones.
@@ -98,7 +98,7 @@ pub enum LayoutError {
         /// Pages needed at least.
         least_pages: u64,
     },
-    /// More frames than a frame number can count.
+    /// The layout has more frames than a frame number can count.
     TooLarge {
         /// Frames of the layout.
         frames: u64,
@@ -110,7 +110,7 @@ pub enum LayoutError {
     },
     /// The zones of a node are not in ascending order, each at most once.
     ZoneOrder,
-    /// More nodes than can be.
+    /// The layout has more nodes than [`NODES_MAX`].
     TooManyNodes {
         /// Nodes of the layout.
         nodes: usize,
@@ -149,14 +149,14 @@ impl std::fmt::Display for LayoutError {
 
 impl std::error::Error for LayoutError {}
 
-/// As many nodes can be.
+/// Largest number of nodes.
 pub const NODES_MAX: usize = 64;
 
 /// The smallest memory: one largest block, so that every order exists.
 pub const LEAST_PAGES: u64 = 1024;
 
 impl<M: Machine> Memory<M> {
-    /// All of `layout`'s memory, free.
+    /// Creates the memory of `layout`, all of it free.
     ///
     /// # Errors
     /// When the layout is empty, out of order, too small or too large.
@@ -215,7 +215,7 @@ impl<M: Machine> Memory<M> {
         self.take_mixing(zone, order, kind, warmth, Mixing::Allowed)
     }
 
-    /// The same, and says whether migrate types may be mixed for it.
+    /// Takes a block as [`Memory::take`]; `mixing` says whether migrate types may be mixed for it.
     pub fn take_mixing(
         &self,
         zone: &Zone<M>,
@@ -240,7 +240,7 @@ impl<M: Machine> Memory<M> {
         Some(head)
     }
 
-    /// Gives back a block whose last reference is gone; a compound page as the block that it is.
+    /// Frees a block whose last reference is gone; a compound page is freed as one block.
     ///
     /// # Panics
     /// When the first page still has a reference, an owner's state, or a list.
@@ -292,7 +292,7 @@ impl<M: Machine> Memory<M> {
         self.free_block(head, order);
     }
 
-    /// Frees a block that was allocated and whose pages nobody was given.
+    /// Frees a block that was allocated and whose pages were not used.
     pub fn free_block(&self, head: FrameNumber, order: Order) {
         if self.frames[head].put() {
             self.free(head, order, Warmth::Hot);
@@ -305,7 +305,7 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// The zone of a frame.
+    /// Returns the zone of a frame.
     ///
     /// # Panics
     /// When no zone manages the frame.
@@ -315,19 +315,19 @@ impl<M: Machine> Memory<M> {
         self.zones.iter().rev().find(|zone| frame.0 >= zone.start.0).expect("every frame lies in a zone")
     }
 
-    /// The zone with a number.
+    /// Returns the zone with a number.
     #[inline]
     pub fn zone(&self, id: ZoneId) -> &Zone<M> {
         &self.zones[usize::from(id.0)]
     }
 
-    /// The node with a number.
+    /// Returns the node with a number.
     #[inline]
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[usize::from(id.0)]
     }
 
-    /// The node of the calling task's CPU.
+    /// Returns the node of the calling task's CPU.
     #[inline]
     pub fn local_node(&self) -> NodeId {
         NodeId(self.machine.node() as u8)
@@ -345,7 +345,7 @@ impl<M: Machine> Memory<M> {
         zone.stat.count(if is_local { ZoneEvent::NumaLocal } else { ZoneEvent::NumaOther }, 1);
     }
 
-    /// Is an lruvec shared by the zones of a node, so that a scan for a low zone meets pages of higher ones?
+    /// Returns whether the zones of a node share an lruvec, so that a scan for a low zone meets pages of higher ones.
     #[inline]
     pub(crate) fn shares_lruvecs(&self) -> bool {
         match self.choices.lruvec_of {
@@ -354,20 +354,20 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// How many lruvecs there are.
+    /// Returns the number of lruvecs.
     pub fn lruvecs(&self) -> usize {
         self.zones.last().map_or(0, |zone| usize::from(zone.lruvec.0) + 1)
     }
 
-    /// The zones whose pages reclaim takes from a zone's lruvec for a request that the zone can serve: that zone and, where the
-    /// lruvec is the node's, the lower ones of the node.
+    /// Returns the zones whose pages reclaim takes from a zone's lruvec for a request that the zone can serve: that
+    /// zone and, where the lruvec is the node's, the lower ones of the node.
     #[inline]
     pub fn zones_served(&self, zone: &Zone<M>) -> &[Zone<M>] {
         let first = if self.shares_lruvecs() { self.node(zone.node).zones[0] } else { zone.id };
         &self.zones[usize::from(first.0)..=usize::from(zone.id.0)]
     }
 
-    /// The zones whose pages are on a zone's lruvec: itself, or all of its node.
+    /// Returns the zones whose pages are on a zone's lruvec: itself, or all of its node.
     #[inline]
     pub fn zones_of_lruvec(&self, zone: &Zone<M>) -> &[Zone<M>] {
         let first = usize::from(zone.id.0);
@@ -379,33 +379,33 @@ impl<M: Machine> Memory<M> {
         &self.zones[first..first + zones.len()]
     }
 
-    /// Pages that are charged to the memory cgroup that all tasks are in: those on LRU lists or taken off them for reclaim, and
-    /// slab pages. Those that have just been allocated are not among them yet.
+    /// Returns the number of pages that are charged to the memory cgroup that all tasks are in: those on LRU lists or
+    /// taken off them for reclaim, and slab pages. Those that have just been allocated are not among them yet.
     #[doc(alias = "memory.current")]
     #[doc(alias = "memory.usage_in_bytes")]
     pub fn charged_pages(&self) -> u64 {
         CHARGED.iter().map(|gauge| self.gauge(*gauge)).sum()
     }
 
-    /// The limit of the memory cgroup that all tasks are in, pages; `None`: they are in none.
+    /// Returns the limit of the memory cgroup that all tasks are in, pages; `None`: they are in none.
     #[inline]
     pub fn limit_pages(&self) -> Option<u64> {
         self.limit_pages
     }
 
-    /// Pages that tasks may have: all that there are, or as many as the limit of their cgroup.
+    /// Returns the number of pages that tasks may have: all that there are, or as many as the limit of their cgroup.
     pub fn usable_pages(&self) -> u64 {
         let managed = self.zones.iter().map(Zone::managed).sum();
         self.limit_pages.unwrap_or(u64::MAX).min(managed)
     }
 
-    /// A gauge over all zones, pages.
+    /// Returns a gauge over all zones, pages.
     #[inline]
     pub fn gauge(&self, gauge: Gauge) -> u64 {
         self.zones.iter().map(|zone| zone.gauges.get(gauge)).sum()
     }
 
-    /// How often an event was counted, over all zones.
+    /// Returns the count of an event, summed over all zones.
     #[must_use]
     pub fn zone_events(&self, event: ZoneEvent) -> u64 {
         self.zones.iter().map(|zone| zone.stat.get(event)).sum()
@@ -442,14 +442,14 @@ impl<M: Machine> Memory<M> {
         self.zone_of(frame).gauges.add(gauge, pages);
     }
 
-    /// Pages on each CPU's lists, for the whole-machine check.
+    /// Visits the pages on each CPU's lists, for the whole-machine check.
     pub fn for_each_per_cpu_page(&self, mut visit: impl FnMut(FrameNumber)) {
         use machine::PerCpu;
         self.per_cpu.for_each_cpu(|slots| slots.iter().flat_map(PerCpuPages::pages).for_each(&mut visit));
     }
 }
 
-/// Can memory be laid out like this?
+/// Checks whether memory can be laid out in this way.
 ///
 /// # Errors
 /// When it is empty, out of order, too small or too large.
@@ -481,8 +481,8 @@ pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// Node order: the local node's zones from high to low, then the nearest other node's; of equally near ones, the next by number
-/// first, so that not all nodes fall back to the same.
+/// Sets zonelists in node order: the local node's zones from high to low, then the nearest other node's. Equally near
+/// nodes follow by number, starting after the local node, so that not all nodes fall back to the same one.
 fn set_zonelists<M: Machine>(nodes: &mut [Node], zones: &[Zone<M>], layout: &Layout) {
     let by_node: Vec<Vec<ZoneId>> = nodes.iter().map(|node| node.zones.clone()).collect();
     for (n, node) in nodes.iter_mut().enumerate() {

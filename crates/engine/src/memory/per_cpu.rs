@@ -11,7 +11,7 @@ use super::{Memory, Zone};
 use machine::{FrameNumber, Func, Lock, Machine, Order, PerCpu, Step};
 use std::collections::VecDeque;
 
-/// How many pages move between a per-CPU list and the free lists at once, and how many it may hold.
+/// The sizes of a per-CPU list: pages that move to or from the free lists at once, and pages that it may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerCpuSize {
     /// Pages of a refill or flush.
@@ -21,7 +21,7 @@ pub struct PerCpuSize {
 }
 
 impl PerCpuSize {
-    /// For a zone of `pages`: at most 31 and 186.
+    /// Returns the sizes for a zone of `pages`: at most 31 and 186.
     #[must_use]
     pub fn of_zone(pages: u64) -> Self {
         let base = ((pages / 1024).min(128) / 4).max(1) as u32;
@@ -34,23 +34,23 @@ impl PerCpuSize {
     }
 }
 
-/// One CPU's free pages of one zone.
+/// A CPU's free pages of one zone.
 #[derive(Debug, Default)]
 pub struct PerCpuPages {
     lists: [VecDeque<FrameNumber>; MigrateType::PER_CPU],
     count: u32,
-    /// How far down the free lists the descriptors were asked for that the next refill will want.
+    /// The frame up to which descriptors for the next refill were prefetched.
     refill_from: Option<FrameNumber>,
 }
 
 impl PerCpuPages {
-    /// Pages held, most recently freed first within each type.
+    /// Returns the pages held, most recently freed first within each type.
     pub fn pages(&self) -> impl Iterator<Item = FrameNumber> + '_ {
         self.lists.iter().flatten().copied()
     }
 }
 
-/// Is a page that is freed, or wanted, likely to be in the CPU's cache?
+/// The likelihood that a page that is freed, or wanted, is in the CPU's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmth {
     /// Yes: at the head.
@@ -98,7 +98,7 @@ impl<M: Machine> Memory<M> {
         Some(frame)
     }
 
-    /// Gives a single page to the local CPU's list.
+    /// Adds a page to the local CPU's list.
     pub(super) fn free_per_cpu(&self, zone: &Zone<M>, frame: FrameNumber, warmth: Warmth) {
         let kind = match zone.block_type(frame) {
             MigrateType::Reserve => MigrateType::Movable,
@@ -123,12 +123,12 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Gives all pages on all CPUs' lists back to the free lists.
+    /// Returns all pages of all CPUs' lists to the free lists.
     pub fn drain_all_per_cpu(&self) {
         self.per_cpu.for_each_cpu(|slots| self.drain(slots));
     }
 
-    /// Gives all pages on the local CPU's lists back to the free lists.
+    /// Returns all pages of the local CPU's lists to the free lists.
     pub fn drain_local_per_cpu(&self) {
         let mut slots = self.per_cpu.local();
         self.drain(&mut slots);
@@ -142,8 +142,8 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Gives `n` pages back, in turn from the lists: one from the first that has any, two from the
-    /// next, and so on as empty lists are met; all from the only one that has any.
+    /// Returns `n` pages to the free lists, in turn from the per-CPU lists: one from the first that has any, two from
+    /// the next, and so on as empty lists are met. A single list that has pages gives all.
     fn flush(&self, zone: &Zone<M>, pages: &mut PerCpuPages, n: u32) {
         let _span = self.machine.span(Func::FreePcppagesBulk);
         let mut area = zone.free.lock();

@@ -16,7 +16,7 @@ pub struct Marks {
     pub high: u64,
 }
 
-/// Which rights a request has below a mark.
+/// The rights of a request below a mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkRights {
     /// `__GFP_HIGH`: may use half of the mark.
@@ -31,7 +31,7 @@ const PAGEBLOCK: u64 = super::free_area::BLOCK_PAGES;
 /// Types of pages that may each spill into another's pageblock (`MIGRATE_PCPTYPES`).
 const PCP_TYPES: u64 = 3;
 
-/// `min_free_kbytes` of a machine with `lowmem_pages` in `zones` populated zones, KiB.
+/// Returns `min_free_kbytes` of a machine with `lowmem_pages` in `zones` populated zones, KiB.
 #[must_use]
 pub fn min_free_kbytes(choices: &Choices, lowmem_pages: u64, zones: u64) -> u64 {
     if choices.min_free_kbytes > 0 {
@@ -50,7 +50,8 @@ pub fn min_free_kbytes(choices: &Choices, lowmem_pages: u64, zones: u64) -> u64 
 /// Parts of a zone in which [`Choices::watermark_scale_factor`] counts.
 const SCALE_PARTS: u64 = 10_000;
 
-/// The marks of a zone of `pages` out of `lowmem_pages`, which are `scale_factor` ten-thousandths of it apart at least.
+/// Returns the marks of a zone of `pages` out of `lowmem_pages`, which are `scale_factor` ten-thousandths of it apart
+/// at least.
 #[must_use]
 pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: u64) -> Marks {
     let min = min_free_kbytes / 4 * pages / lowmem_pages;
@@ -65,8 +66,8 @@ pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: 
 /// A zone of fewer pageblocks is not boosted: most of it would be kept free ("mm: limit boost_watermark on small zones").
 const BOOSTED_BLOCKS_MIN: u64 = 4;
 
-/// The most by which the low mark of a zone of `pages` is raised when migrate types are mixed: `factor` ten-thousandths of its high
-/// mark, and a pageblock at least.
+/// Returns the most by which the low mark of a zone of `pages` is raised when migrate types are mixed: `factor`
+/// ten-thousandths of its high mark, and a pageblock at least.
 #[must_use]
 pub fn boost_max(factor: u64, pages: u64, high: u64) -> u64 {
     if factor == 0 || pages < BOOSTED_BLOCKS_MIN * PAGEBLOCK {

@@ -2,8 +2,9 @@
 
 /// Elements that are zero at first, in any number.
 ///
-/// Nobody else can implement it: [`Segments`](crate::page_cache::Segments) relies on the length of what it is given. The only
-/// implementation is for all that `bytemuck` calls [`Zeroable`](bytemuck::Zeroable), which is unsafe to claim.
+/// It cannot be implemented outside of this module, because [`Segments`](crate::page_cache::Segments) relies on the
+/// length of the result. The only implementation is for all types that `bytemuck` calls
+/// [`Zeroable`](bytemuck::Zeroable), a trait that is unsafe to implement.
 ///
 /// ```compile_fail,E0119
 /// struct Own(u64);
@@ -18,7 +19,7 @@ pub trait Element: sealed::Zeroes {}
 
 impl<T: sealed::Zeroes> Element for T {}
 
-/// `n` of them; `None` when the system does not grant the memory.
+/// Returns `n` elements of zero; `None` if the system does not grant the memory.
 pub(crate) fn zeroes<T: Element>(n: usize) -> Option<Box<[T]>> {
     let made = T::zeroes(n)?;
     assert_eq!(made.len(), n, "as many as were asked for");
@@ -28,7 +29,7 @@ pub(crate) fn zeroes<T: Element>(n: usize) -> Option<Box<[T]>> {
 mod sealed {
     /// See [`super::Element`].
     pub trait Zeroes: Sized + Send + Sync {
-        /// `n` of them; `None` when the system does not grant the memory.
+        /// Returns `n` elements of zero; `None` if the system does not grant the memory.
         fn zeroes(n: usize) -> Option<Box<[Self]>>;
     }
 

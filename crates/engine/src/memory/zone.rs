@@ -1,4 +1,4 @@
-//! Nodes and zones: which frames there are, and how they are divided.
+//! Nodes and zones: the frames of the machine, and their division.
 //!
 //! A zone holds its free lists and its gauges, not its LRU lists: those are the floor above.
 //! Description: mechanisms/reclaim, 2, 4.
@@ -27,7 +27,7 @@ impl ZoneKind {
     /// All kinds, lowest first.
     pub const ALL: [Self; 3] = [Self::Dma, Self::Dma32, Self::Normal];
 
-    /// As the kernel prints it.
+    /// Returns the name that the kernel prints.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,14 +51,15 @@ pub struct NodeId(pub u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LruvecId(pub u8);
 
-/// How memory is divided; the section `[memory]` of a machine file.
+/// The layout of memory; the section `[memory]` of a machine file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
     /// The nodes, at least one.
     pub nodes: Vec<NodeLayout>,
-    /// How far each node's CPUs are from each node's memory, as `numactl --hardware` prints it: 10 for the node itself,
-    /// 20 where an access takes twice as long (ACPI, "System Locality Information Table"). Empty: 20 to all others.
+    /// Distances from each node's CPUs to each node's memory, as `numactl --hardware` prints them: 10 for the node
+    /// itself, 20 where an access takes twice as long (ACPI, "System Locality Information Table"). If empty, 20 to all
+    /// others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<Vec<u8>>,
     /// The limit of a memory cgroup that all tasks are in, pages ([`super::Memory::charged_pages`]); `None`: no cgroup.
@@ -76,16 +77,16 @@ pub struct NodeLayout {
     pub zones: Vec<ZoneLayout>,
 }
 
-/// One zone of a layout.
+/// A zone of a layout.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneLayout {
-    /// Which zone.
+    /// Kind of the zone.
     pub kind: ZoneKind,
     /// Pages that the allocator manages (present pages without those reserved at boot).
     pub managed_pages: u64,
-    /// Pages that it may grow to ([`super::Memory::online_pages`]); 0 for as many as there are. Descriptors of those that
-    /// are not there yet are not touched.
+    /// Pages up to which the zone may grow ([`super::Memory::online_pages`]); 0 for its present size. Descriptors of
+    /// absent pages are not touched.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spanned_pages: u64,
     /// Pages that are put on the free lists at once, at least; those after them as they are needed, so that a large zone costs
@@ -98,7 +99,7 @@ pub struct ZoneLayout {
 /// The distance of a node from itself (`LOCAL_DISTANCE`).
 pub const LOCAL_DISTANCE: u8 = 10;
 
-/// The distance of other nodes where nobody says otherwise (`REMOTE_DISTANCE`).
+/// Default distance of other nodes (`REMOTE_DISTANCE`).
 const REMOTE_DISTANCE: u8 = 20;
 
 /// Pages of a growing layout that are put on the free lists at once: their descriptors are 8 MiB.
@@ -109,13 +110,13 @@ fn is_zero(pages: &u64) -> bool {
 }
 
 impl ZoneLayout {
-    /// A zone of so many pages that does not grow.
+    /// Returns a zone of `pages` pages that does not grow.
     #[must_use]
     pub const fn new(kind: ZoneKind, managed_pages: u64) -> Self {
         Self { kind, managed_pages, spanned_pages: 0, listed_first: None }
     }
 
-    /// Pages that it may have in the end.
+    /// Returns the number of pages that it may have in the end.
     #[must_use]
     pub fn span(&self) -> u64 {
         self.managed_pages.max(self.spanned_pages)
@@ -123,13 +124,14 @@ impl ZoneLayout {
 }
 
 impl Layout {
-    /// One node with one Normal zone: what an application's ground has.
+    /// Returns a layout with one Normal zone on one node, as the ground of an application has.
     #[must_use]
     pub fn flat(pages: u64) -> Self {
         Self::of_nodes(vec![NodeLayout { zones: vec![ZoneLayout::new(ZoneKind::Normal, pages)] }])
     }
 
-    /// The same, with room to grow to `pages_max`, and all but the first GiB put on the free lists as it is needed.
+    /// Returns a layout with one Normal zone that can grow to `pages_max`. All but the first GiB is put on the free
+    /// lists as it is needed.
     #[must_use]
     pub fn growing(pages: u64, pages_max: u64) -> Self {
         let listed_first = Some(LISTED_FIRST);
@@ -137,7 +139,7 @@ impl Layout {
         Self::of_nodes(vec![NodeLayout { zones: vec![zone] }])
     }
 
-    /// One node with the zones DMA, DMA32 and Normal; empty ones are left out.
+    /// Returns a layout with the zones DMA, DMA32 and Normal on one node; empty zones are left out.
     #[must_use]
     pub fn single_node(dma: u64, dma32: u64, normal: u64) -> Self {
         let zones = ZoneKind::ALL
@@ -149,27 +151,27 @@ impl Layout {
         Self::of_nodes(vec![NodeLayout { zones }])
     }
 
-    /// These nodes, each as far from the others.
+    /// Returns a layout of these nodes, all at equal distance from each other.
     #[must_use]
     pub const fn of_nodes(nodes: Vec<NodeLayout>) -> Self {
         Self { nodes, distances: Vec::new(), limit_pages: None }
     }
 
-    /// How far the CPUs of one node are from the memory of another.
+    /// Returns the distance from the CPUs of one node to the memory of another.
     #[must_use]
     pub fn distance(&self, cpu_node: usize, memory_node: usize) -> u8 {
         let default = if cpu_node == memory_node { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
         self.distances.get(cpu_node).and_then(|row| row.get(memory_node)).copied().unwrap_or(default)
     }
 
-    /// The distances of all nodes from each other, defaults filled in.
+    /// Returns the distances of all nodes from each other, defaults filled in.
     #[must_use]
     pub fn all_distances(&self) -> Vec<Vec<u8>> {
         let nodes = || 0..self.nodes.len();
         nodes().map(|from| nodes().map(|to| self.distance(from, to)).collect()).collect()
     }
 
-    /// The first frame of each node.
+    /// Returns the first frame of each node.
     #[must_use]
     pub fn first_frames(&self) -> Vec<u32> {
         let frames = |node: &NodeLayout| Self::of_nodes(vec![node.clone()]).frames() as u32;
@@ -177,13 +179,13 @@ impl Layout {
         starts.collect()
     }
 
-    /// Managed pages of all zones.
+    /// Returns the number of managed pages of all zones.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed_pages).sum()
     }
 
-    /// Pages that tasks may have: all of them, or as many as the limit of their cgroup.
+    /// Returns the number of pages that tasks may have: all of them, or as many as the limit of their cgroup.
     #[must_use]
     pub fn usable_pages(&self) -> u64 {
         self.limit_pages.unwrap_or(u64::MAX).min(self.pages())
@@ -205,9 +207,9 @@ pub(super) const LARGEST_BLOCK_PAGES: u64 = 1 << (MAX_ORDERS - 1);
 pub struct ZoneFlag(u32);
 
 impl ZoneFlag {
-    /// All dirty pages that reclaim saw were congested: waits may sleep.
+    /// All dirty pages that reclaim saw were congested, so waits may sleep.
     pub const CONGESTED: Self = Self(1 << 0);
-    /// Every page isolated from the tail was dirty and not queued: kswapd may write file pages.
+    /// Every page isolated from the tail was dirty and not queued, so kswapd may write file pages.
     pub const TAIL_LRU_DIRTY: Self = Self(1 << 1);
     /// The tail is full of pages under writeback: kswapd stalls when it meets one twice.
     pub const WRITEBACK: Self = Self(1 << 2);
@@ -220,11 +222,11 @@ impl ZoneFlag {
 
 /// A zone.
 pub struct Zone<M: Machine> {
-    /// Its number.
+    /// Number of the zone.
     pub id: ZoneId,
-    /// Its node.
+    /// Node of the zone.
     pub node: NodeId,
-    /// Its kind; `kind as usize` is its class-zone index.
+    /// Kind of the zone; `kind as usize` is its class-zone index.
     pub kind: ZoneKind,
     /// The lruvec that its pages are on.
     pub lruvec: LruvecId,
@@ -232,11 +234,11 @@ pub struct Zone<M: Machine> {
     pub start: FrameNumber,
     /// Pages that it may ever have, all from `start` on.
     pub spanned: u64,
-    /// Of those so many, from `start` on, came to the allocator; changed under `free`.
+    /// Pages from `start` on that came to the allocator; changed under `free`.
     pub(super) online: AtomicU64,
     /// Pages after these that are the allocator's, too, and free, but on no list yet; changed under `free`.
     pub(super) deferred: AtomicU64,
-    /// As [`ZoneLayout::listed_first`].
+    /// Value of [`ZoneLayout::listed_first`].
     pub(super) listed_first: Option<u64>,
     /// Pages that the allocator manages now: those present without those that were taken offline again.
     pub(super) managed: AtomicU64,
@@ -258,7 +260,7 @@ pub struct Zone<M: Machine> {
     pub(super) per_cpu_batch: AtomicU32,
     /// Page counts.
     pub gauges: Gauges,
-    /// Its counters.
+    /// Counters of the zone.
     pub stat: ZoneStat,
     /// Free blocks of each order; written under `free` only, read racily by watermark checks. The gauge of free pages follows
     /// when the lock is given back.
@@ -315,12 +317,12 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// The furthest that [`Zone::distance`] goes.
+    /// Returns the largest result of [`Zone::distance`].
     pub(crate) fn distance_max(&self) -> u64 {
         self.managed() / 16
     }
 
-    /// Pages that the allocator manages now.
+    /// Returns the number of pages that the allocator manages now.
     #[inline]
     pub fn managed(&self) -> u64 {
         self.managed.load(Relaxed)
@@ -331,7 +333,7 @@ impl<M: Machine> Zone<M> {
         self.online.load(Relaxed)
     }
 
-    /// Free frames after these that will be put on a free list when they are needed.
+    /// Returns the number of free frames after these that will be put on a free list when they are needed.
     pub fn deferred(&self) -> u64 {
         self.deferred.load(Relaxed)
     }
@@ -347,37 +349,38 @@ impl<M: Machine> Zone<M> {
         Marks { min, low, high }
     }
 
-    /// The min mark now: the reserve.
+    /// Returns the present min mark: the reserve.
     #[inline]
     pub fn min(&self) -> u64 {
         self.marks[0].load(Relaxed)
     }
 
-    /// Pages that count as not dirtyable: high mark and largest reserve.
+    /// Returns the number of pages that count as not dirtyable: high mark and largest reserve.
     #[inline]
     pub fn dirty_balance_reserve(&self) -> u64 {
         self.dirty_balance_reserve.load(Relaxed)
     }
 
-    /// Free pages, per-CPU lists not counted.
+    /// Returns the number of free pages, per-CPU lists not counted.
     #[inline]
     pub fn free_pages(&self) -> u64 {
         self.gauges.get(Gauge::NrFreePages)
     }
 
-    /// The low mark now: below it, kswapd is woken.
+    /// Returns the present low mark: below it, kswapd is woken.
     #[inline]
     pub fn low(&self) -> u64 {
         self.marks[1].load(Relaxed) + self.distance.load(Relaxed)
     }
 
-    /// Pages by which low is raised for a while, since migrate types were mixed; low and high are told without them.
+    /// Returns the number of pages by which low is raised for a while after migrate types were mixed. The values
+    /// returned for low and high do not include them.
     #[inline]
     pub fn boost(&self) -> u64 {
         self.boost.load(Relaxed)
     }
 
-    /// Part of a pageblock was taken for another migrate type: low rises by a pageblock, if it may.
+    /// Raises low by a pageblock, if it may rise, because a part of a pageblock was taken for another migrate type.
     #[doc(alias = "boost_watermark")]
     pub(super) fn raise_boost(&self) {
         let max = self.boost_max.load(Relaxed);
@@ -386,19 +389,19 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// Kswapd has done what a boost asks for.
+    /// Ends a boost, after kswapd has done the work for it.
     pub(crate) fn end_boost(&self) {
         self.boost.store(0, Relaxed);
     }
 
-    /// The high mark now: kswapd's goal.
+    /// Returns the present high mark: kswapd's goal.
     #[inline]
     pub fn high(&self) -> u64 {
         self.marks[2].load(Relaxed) + self.distance.load(Relaxed) * 5 / 4
     }
 
-    /// Would the zone still have more than `mark` pages free, and a block of the order, after a
-    /// request of 2^`order` pages which could have used zones up to `classzone`?
+    /// Returns whether the zone would still have more than `mark` free pages, and a block of the order, after a request
+    /// of 2^`order` pages that may use zones up to `classzone`.
     ///
     /// Exactly at the mark is too few (`zone_watermark_ok`).
     #[doc(alias = "zone_watermark_ok")]
@@ -425,18 +428,18 @@ impl<M: Machine> Zone<M> {
         true
     }
 
-    /// Is a free block of the order or a larger one counted, of whatever type?
+    /// Returns whether a free block of the order or a larger one is counted, of any type.
     pub(crate) fn has_free_block(&self, order: Order) -> bool {
         self.nr_free[usize::from(order.0)..].iter().any(|blocks| blocks.load(Relaxed) > 0)
     }
 
-    /// Does the frame lie in this zone?
+    /// Returns whether the frame lies in this zone.
     #[inline]
     pub fn holds(&self, frame: FrameNumber) -> bool {
         frame.0 >= self.start.0 && u64::from(frame.0 - self.start.0) < self.spanned
     }
 
-    /// The migrate type of the pageblock that holds `frame`.
+    /// Returns the migrate type of the pageblock that holds `frame`.
     pub fn block_type(&self, frame: FrameNumber) -> MigrateType {
         MigrateType::ALL[usize::from(self.block_types[self.block_of(frame)].load(Relaxed))]
     }
@@ -450,7 +453,7 @@ impl<M: Machine> Zone<M> {
         (u64::from(frame.0 - self.start.0) / BLOCK_PAGES) as usize
     }
 
-    /// Is the mark set?
+    /// Returns whether the mark is set.
     #[inline]
     pub fn is(&self, flag: ZoneFlag) -> bool {
         self.reclaim.flags.load(Relaxed) & flag.0 != 0
@@ -461,7 +464,7 @@ impl<M: Machine> Zone<M> {
         self.reclaim.flags.fetch_or(flag.0, Relaxed);
     }
 
-    /// Sets a mark; true for the one caller who found it not set.
+    /// Sets a mark. Returns `true` for the one caller that found it not set.
     #[must_use]
     pub fn try_set(&self, flag: ZoneFlag) -> bool {
         self.reclaim.flags.fetch_or(flag.0, Relaxed) & flag.0 == 0
@@ -474,17 +477,17 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// Pages looked at on its lruvec since a page of that was last given back to the free lists.
+    /// Returns the number of pages looked at on its lruvec since a page of that was last given back to the free lists.
     pub fn pages_scanned(&self) -> u64 {
         self.reclaim.pages_scanned.load(Relaxed)
     }
 
-    /// So many more pages of its lruvec were looked at.
+    /// Counts `pages` more scanned pages of the zone's lruvec.
     pub(crate) fn note_scanned(&self, pages: u64) {
         self.reclaim.pages_scanned.fetch_add(pages, Relaxed);
     }
 
-    /// A page of the zone went back to the free lists: there is hope again.
+    /// Notes that a page of the zone went back to the free lists: the zone counts as reclaimable again.
     pub(super) fn note_freed(&self) {
         self.reclaim.pages_scanned.store(0, Relaxed);
         self.clear(ZoneFlag::ALL_UNRECLAIMABLE);
@@ -492,7 +495,7 @@ impl<M: Machine> Zone<M> {
 }
 
 impl<M: Machine> std::fmt::Display for Zone<M> {
-    /// As `/proc/zoneinfo` calls it: `Node 0, zone Normal`.
+    /// Writes the name of `/proc/zoneinfo`: `Node 0, zone Normal`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Node {}, zone {}", self.node.0, self.kind.name())
     }
@@ -501,10 +504,10 @@ impl<M: Machine> std::fmt::Display for Zone<M> {
 /// A node.
 #[derive(Debug)]
 pub struct Node {
-    /// Its number.
+    /// Number of the node.
     pub id: NodeId,
-    /// Its zones, lowest first.
+    /// Zones of the node, lowest first.
     pub zones: Vec<ZoneId>,
-    /// For each class zone (highest usable [`ZoneKind`]): the zones to allocate from, in order.
+    /// For each class zone (highest usable [`ZoneKind`]), the zones to allocate from, in order.
     pub zonelists: [Vec<ZoneId>; 3],
 }

@@ -25,8 +25,8 @@ impl<M: Machine> Migrate<M> {
         }
     }
 
-    /// Copies a page that nobody uses, freezes it, and lets the entry in `region` that maps it, whose lock the caller has, and
-    /// the swap cache name the new frame; false when somebody does use it.
+    /// Copies an unused page, freezes it, and stores the new frame in the swap cache and in the entry in `region` that
+    /// maps the page, whose lock the caller has. Returns `false` if the page is in use.
     fn exchange_entries(&self, region: Option<&Region<M>>, from: FrameNumber, to: FrameNumber) -> bool {
         let (old, new) = (&self.frames[from], &self.frames[to]);
         let is_cached = old.is(Flags::SWAPCACHE);

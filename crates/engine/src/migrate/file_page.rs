@@ -6,13 +6,13 @@ use crate::page_cache::File;
 use crate::page_cache::hazard::Held;
 use machine::{FrameNumber, Machine, Step};
 
-/// References of a page of a file that nobody uses: its index's, and the caller's.
+/// References of an unused page of a file: its index's, and the caller's.
 const UNUSED: u32 = 2;
 
 impl<M: Machine> Migrate<M> {
-    /// Moves a locked page of a file. Its mappings are taken away for that long, and given back: who faults meanwhile waits for
-    /// the page's lock. Readers may hold it by hazard pointers: then `held` says who is known not to, and without it the page
-    /// stays.
+    /// Moves a locked page of a file. Its mappings are removed meanwhile and then restored; a fault waits for the
+    /// page's lock. Hazard pointers may hold the page: `held` says for which pages that is excluded, and without it the
+    /// page stays.
     pub(super) fn move_file_page(
         &self,
         from: FrameNumber,
@@ -35,7 +35,7 @@ impl<M: Machine> Migrate<M> {
         Move::Done
     }
 
-    /// Copies a page that nobody uses, freezes it, and lets its index name the new frame; false when somebody does use it.
+    /// Copies an unused page, freezes it, and stores the new frame in its index. Returns `false` if the page is in use.
     fn exchange(&self, file: &File<M>, from: FrameNumber, to: FrameNumber, held: Option<&Held>) -> bool {
         let old = &self.frames[from];
         let _guard = self.lock_index(&file.i_pages);

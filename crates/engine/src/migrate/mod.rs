@@ -1,16 +1,16 @@
 //! Migrate: a page moves to another frame.
 //!
-//! *Flow*: the caller has taken pages off their lists and has free frames of the same zone; each page that nobody but its owner
-//! refers to is copied, its owner is told of the new frame in one step, and the old frame is free ([`Migrate::migrate_pages`]).
-//! A page of a file keeps its place in the index with its tags (`file_page`), an anonymous one its entry with
-//! the accessed and dirty bits and its slot in swap (`anonymous_page`). What is pinned, latched, being read or
-//! being written stays where it is. *Called by* `compact`. *Locks*: the page lock by try; then `page_table`, then `i_pages`; then
-//! the shared latch, by try; `lru` and `zone` after them. *Description*: mechanisms/reclaim, 23.7.
+//! *Flow*: the caller has isolated pages and has free frames of the same zone. Each page without references but its
+//! owner's is copied, its owner gets the new frame in one step, and the old frame is free ([`Migrate::migrate_pages`]).
+//! A page of a file keeps its place in the index with its tags (`file_page`), an anonymous one its entry with the
+//! accessed and dirty bits and its swap slot (`anonymous_page`). Pages that are pinned, latched, being read or being
+//! written stay. *Called by* `compact`. *Locks*: the page lock by try; then `page_table`, then `i_pages`; then the
+//! shared latch, by try; `lru` and `zone` after them. *Description*: mechanisms/reclaim, 23.7.
 //!
-//! Others read the page until it has its new frame: it is copied under the shared latch, and only then frozen, for as long as it
-//! takes to write the new frame's number. Who looks for it in that time looks again. Readers with hazard pointers
-//! ([`crate::page_cache::hazard`]) are in no word of the frame: before a round the pages that they may hold are closed, and one
-//! barrier says which they do hold. Those stay.
+//! Other tasks read the page until it has its new frame: it is copied under the shared latch, and only then frozen,
+//! while the new frame's number is written. A lookup in that time looks again. Readers with hazard pointers
+//! ([`crate::page_cache::hazard`]) are in no word of the frame: before a round the pages that they may hold are closed,
+//! and one barrier shows which they do hold. Those stay.
 //!
 //! Next: [`crate::compact`], which says which pages and where to.
 
@@ -54,38 +54,38 @@ impl<M: Machine> Deref for Migrate<M> {
     }
 }
 
-/// The outcome for pages that were to be moved.
+/// The result for a set of pages to be moved.
 #[derive(Debug, Default)]
 pub struct Migrated {
-    /// How many have new frames; their old ones are free.
+    /// Pages that have new frames; their old ones are free.
     pub moved: u64,
     /// Pages that stay, isolated as before.
     pub stay: Vec<FrameNumber>,
-    /// Did some stay because there was no frame left to move them to?
+    /// `true` if pages stayed because no frame was left to move them to.
     pub lacks_targets: bool,
 }
 
-/// How one page came away.
+/// The result for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
-    /// It has a new frame.
+    /// The page has a new frame.
     Done,
-    /// Somebody uses it: it may be moved later.
+    /// The page is in use, and may be moved later.
     Busy,
-    /// It cannot be moved.
+    /// The page cannot be moved.
     Never,
 }
 
 impl<M: Machine> Migrate<M> {
-    /// Nothing moves yet.
+    /// Creates the floor.
     pub const fn new(lru: Lru<M>) -> Self {
         Self { lru }
     }
 
-    /// Moves isolated pages to frames that `target` gives: free ones of the same zone, without a reference. *May sleep.*
+    /// Moves isolated pages to frames from `target`: free ones of the same zone, without a reference. *May sleep.*
     ///
-    /// It waits for no page. By mechanisms/reclaim, 23.7, a caller that does not reclaim waits for a page's lock; but whoever has
-    /// that may wait itself, in a small zone, until the other pages are back on their lists.
+    /// It waits for no page. By mechanisms/reclaim, 23.7, a caller that does not reclaim waits for a page's lock. But
+    /// the lock's holder may itself wait, in a small zone, until the other pages are back on their lists.
     pub fn migrate_pages(&self, pages: &[FrameNumber], mut target: impl FnMut() -> Option<FrameNumber>) -> Migrated {
         let _span = self.machine.span(Func::MigratePages);
         let mut owners = Owners::default();
@@ -132,7 +132,7 @@ impl<M: Machine> Migrate<M> {
         result
     }
 
-    /// Gives back a frame that nothing was moved to.
+    /// Frees a frame that was meant as a target and not used.
     pub(crate) fn free_target(&self, frame: FrameNumber) {
         self.free(frame, Order::ZERO, Warmth::Hot);
     }
@@ -171,8 +171,8 @@ impl<M: Machine> Migrate<M> {
         Move::Done
     }
 
-    /// Copies the bytes of the locked page `from` to the free frame `to` and freezes the page; false when somebody writes it, or it
-    /// has other than so many references.
+    /// Copies the bytes of the locked page `from` to the free frame `to` and freezes the page. Returns `false` if a
+    /// task writes it, or if its references are not `references`.
     fn copy_and_freeze(&self, from: FrameNumber, to: FrameNumber, references: u32) -> bool {
         let old = &self.frames[from];
         if !old.try_latch(false) {
@@ -187,8 +187,8 @@ impl<M: Machine> Migrate<M> {
         is_frozen
     }
 
-    /// Makes `to`, which has its bytes, the page that the frozen frame `from` is, with so many references; its owner's index or entry
-    /// still says `from`.
+    /// Gives `to`, which has the bytes, the state of the frozen frame `from`, with `references` references. The index
+    /// or entry of its owner still names `from`.
     fn copy_page_state(&self, from: FrameNumber, to: FrameNumber, references: u32) {
         let (old, new) = (&self.frames[from], &self.frames[to]);
         self.prepare_given(to, 0);

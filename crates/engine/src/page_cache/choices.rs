@@ -1,20 +1,19 @@
-//! Choices of `[page_cache]`: who may change an index.
+//! Choices of `[page_cache]`: the locks of indexes.
 
 use crate::choice::choices;
 
 choices! {
-    /// Who may change an index.
+    /// Locks of the indexes.
     [page_cache]
 
-    /// Who may change the index of a file or of the swap cache.
+    /// The lock under which the index of a file or of the swap cache is changed.
     index_lock: IndexLock = PerPage, drawn 30 {
-        /// The holder of its `i_pages` lock, which is taken for each page.
+        /// The index's `i_pages` lock, which is taken for each page.
         PerPage,
-        /// The same; but reclaim takes it once for pages of one file that it meets one after another, a cluster at most. Proposed in
-        /// 2012 and 2013, never merged (mechanisms/multigen, 9.2).
+        /// As `per-page`, but reclaim takes the lock once for pages of one file that it meets one after another, at
+        /// most a cluster. Proposed in 2012 and 2013, never merged (mechanisms/multigen, 9.2).
         ByFile,
-        /// The owner of the page lock: one atomic step fills or empties a slot, and the page lock excludes conflicting
-        /// operations.
+        /// The page lock: one atomic step fills or empties a slot, and the page lock excludes conflicting operations.
         None,
     }
 }

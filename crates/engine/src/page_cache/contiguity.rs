@@ -16,11 +16,11 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 /// Pages that have a word together.
 const STRETCH_PAGES: u32 = BLOCK_PAGES as u32;
 
-/// As many pages as speak for a guess at most: half of the stretch. With as many of the others it is given up.
+/// Largest trust in a guess: half of the stretch. A guess is given up when as many pages contradict it.
 const TRUST_MAX: u32 = STRETCH_PAGES / 2;
 
-/// What is known of a stretch: the frame of its first page, if that lay in order with the others; and by how many more the
-/// pages of late were that did than that did not.
+/// The guess for a stretch: the frame of its first page, if that lay in order with the others, and the trust in it.
+/// Trust is the number of recent pages that followed the order, less those that did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Guess {
     first: u32,
@@ -36,7 +36,7 @@ impl Guess {
         self.first as u64 | (self.trust as u64) << 32
     }
 
-    /// What is known when one more page has come; `follows` says whether it lies behind the page before it.
+    /// Returns the guess after another page; `follows` says whether that page lies behind the page before it.
     const fn with_page(self, first: u32, follows: bool) -> Self {
         match (self.first == first, self.trust) {
             (true, TRUST_MAX) => self,
@@ -53,7 +53,8 @@ impl Guess {
 pub(super) struct Contiguity(Segments<AtomicU64>);
 
 impl Contiguity {
-    /// A page has come into a frame. `before` is the frame of the page before it, asked for where that makes a difference.
+    /// Notes that a page came into a frame. `before` returns the frame of the page before it, and is called only if
+    /// that makes a difference.
     #[inline]
     pub fn note(&self, page: u32, frame: FrameNumber, before: impl FnOnce() -> Option<FrameNumber>) {
         let Some(word) = self.0.try_get_or_make((page / STRETCH_PAGES) as usize) else { return };
@@ -66,7 +67,7 @@ impl Contiguity {
         }
     }
 
-    /// The frame that a page is in if it is in memory, in order with its neighbours. It may be no frame at all.
+    /// Returns the frame that a page is in if it is in memory, in order with its neighbours. It may be no frame at all.
     #[inline(always)]
     pub fn guess(&self, page: usize) -> Option<FrameNumber> {
         let stretch = STRETCH_PAGES as usize;

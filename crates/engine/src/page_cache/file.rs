@@ -1,4 +1,4 @@
-//! A file: its index, where its blocks are, and what its writeback knows.
+//! A file: its index, the places of its blocks, and the state of its writeback.
 
 use super::file_index::FileIndex;
 use super::segments::Segments;
@@ -8,12 +8,12 @@ use machine::{DeviceId, IoError, LockClass, Machine};
 /// No block yet: the device's first block belongs to the file system itself.
 const NO_BLOCK: u64 = 0;
 
-/// How the pages of a file find their blocks.
+/// The way in which pages of a file find their blocks.
 #[derive(Debug)]
 enum Placement {
     /// A block of the device is taken when a page is first written (delayed allocation); 0 while it has none.
     Delayed(Box<Segments<AtomicU64>>),
-    /// Page `n` lies at block `n` of a device of the file's own: what is under the engine leaves places to a file
+    /// Page `n` lies at block `n` of a device of the file's own. The layer under the engine leaves placement to a file
     /// system.
     Placed {
         /// Pages that have contents there; those after them read as zeroes.
@@ -23,62 +23,62 @@ enum Placement {
 
 /// A file.
 pub struct File<M: Machine> {
-    /// Its number in the table of files.
+    /// Number of the file in the table of files.
     pub id: u32,
     /// The device that its blocks are on.
     pub device: DeviceId,
-    /// The device whose limits and flusher it counts to: the same, unless the file is a device of its own.
+    /// The device whose limits and flusher the file counts for: its own, unless the file is a device by itself.
     pub backing: DeviceId,
-    /// Which of its pages are in memory.
+    /// The pages of the file that are in memory.
     pub index: FileIndex,
-    /// Taken to change the index.
+    /// The lock under which the index is changed.
     pub i_pages: M::Lock<()>,
     length: AtomicU64,
     placement: Placement,
-    /// Where the next cyclic writeback goes on.
+    /// Page at which the next cyclic writeback continues.
     pub writeback_index: AtomicU32,
-    /// Is the file on one of its device's lists of dirty files? A writer tags a page and then looks here; the
-    /// flusher takes the file off its list and then looks for tags: one of them must see the other, so both
-    /// pairs are sequentially consistent.
+    /// `true` if the file is on one of its device's lists of dirty files. A writer tags a page and then looks here. The
+    /// flusher takes the file off its list and then looks for tags. One of them must see the other, so both pairs are
+    /// sequentially consistent.
     pub(crate) is_listed: AtomicBool,
-    /// Is somebody writing the file's dirty pages? Two at a time would tear its extents into single pages.
+    /// `true` while a task writes the file's dirty pages. Two tasks at a time would tear its extents into single pages.
     pub(crate) is_being_written: AtomicBool,
     /// Tasks that wait to be the next.
     pub(crate) written_wait: M::WaitQueue,
-    /// How many syncs wait there.
+    /// Number of syncs that wait in `written_wait`.
     pub(crate) syncs_waiting: AtomicU32,
-    /// How many more of its pages are written from copies, unless one is changed meanwhile
+    /// Number of further pages of the file that are written from copies, unless one is changed meanwhile
     /// (`writeback.stable_pages = "copy-when-changed"`).
     pub(crate) copies_left: AtomicU32,
-    /// How many regions map it: [`crate::anonymous::reverse_map`] knows which.
+    /// Number of regions that map the file; [`crate::anonymous::reverse_map`] has the regions.
     pub(crate) mapper_count: AtomicU32,
     /// Handles that are open; changed by [`crate::access::Access::open`] and `close`.
     pub(crate) handles: AtomicU32,
-    /// Writes that failed (`errseq_t`): who remembers the count sees whether there was another.
+    /// Count of failed writes (`errseq_t`). A caller that remembers the count sees whether another write failed.
     failed_writes: AtomicU32,
-    /// How many of them were reported to callers that have no handle of their own.
+    /// Number of these failures that were reported to callers without a handle of their own.
     pub(crate) reported: AtomicU32,
     /// Page of the last one, and the code of its cause.
     last_failure: AtomicU64,
-    /// Its pages that could not be written and still are to be.
+    /// Pages of the file that could not be written and still have to be.
     pub(crate) failed_pages: FailedPages,
 }
 
 /// The record of a file's pages that could not be written and stay dirty: see `writeback::write_failure`.
 #[derive(Debug, Default)]
 pub(crate) struct FailedPages {
-    /// How many; those that are being written again are not counted.
+    /// Number of these pages, without those that are being written again.
     pub(crate) pages: AtomicI64,
-    /// How many are being written again.
+    /// Number of these pages that are being written again.
     pub(crate) retried: AtomicI64,
-    /// One was written since the flusher last went on with them.
+    /// `true` if one was written since the flusher last continued with them.
     pub(crate) has_recovered: AtomicBool,
-    /// Where the flusher goes on.
+    /// Page at which the flusher continues.
     pub(crate) next: AtomicU32,
 }
 
 impl FailedPages {
-    /// How many pages could not be written and are not being written again.
+    /// Returns the number of pages that could not be written and are not being written again.
     pub(crate) fn pages(&self) -> i64 {
         self.pages.load(Ordering::Acquire)
     }
@@ -89,12 +89,12 @@ impl FailedPages {
 pub struct WriteFailure {
     /// The page of the file.
     pub page: u32,
-    /// Why.
+    /// The reason of the failure.
     pub source: IoError,
 }
 
 impl<M: Machine> File<M> {
-    /// Does a sync wait until it may write the file? It has the next turn.
+    /// Returns whether a sync waits to write the file. It has the next turn.
     pub(crate) fn has_waiting_sync(&self) -> bool {
         self.syncs_waiting.load(Ordering::Relaxed) > 0
     }
@@ -103,7 +103,7 @@ impl<M: Machine> File<M> {
         Self::with_placement(machine, id, device, FileIndex::default(), Placement::Delayed(Box::default()))
     }
 
-    /// A file of `bytes` that is a device of its own.
+    /// Creates a file of `bytes` that is a device of its own.
     pub(super) fn placed(machine: &M, id: u32, device: DeviceId, backing: DeviceId, bytes: u64) -> Self {
         let index = FileIndex::with_pages(pages_of(bytes));
         let placement = Placement::Placed { stored_pages: AtomicU32::new(pages_of(bytes)) };
@@ -136,18 +136,18 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length.load(Ordering::Acquire)
     }
 
-    /// One past the last page that may have a block.
+    /// Returns the first page after the last one that may have a block.
     pub(crate) fn end_page(&self) -> u32 {
         self.index.end().max(pages_of(self.length()))
     }
 
-    /// Length in pages, the last of which may be cut.
+    /// Returns the length in pages; the last page may be partial.
     #[must_use]
     pub fn length_pages(&self) -> u32 {
         pages_of(self.length())
@@ -166,7 +166,7 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// The device block that a page is written to, if it has one.
+    /// Returns the device block that a page is written to, if it has one.
     #[must_use]
     pub fn block(&self, index: u32) -> Option<u64> {
         match &self.placement {
@@ -177,11 +177,11 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// The device block that holds the contents of a page, if there are any: a hole, and what lies after the
+    /// Returns the device block that holds the contents of a page, if there are any: a hole, and what lies after the
     /// end, reads as zeroes.
     ///
-    /// Whoever fills a page asks this once the page is in the index, and whoever makes the file shorter does so
-    /// before it looks into the index: so no page outlives the contents that it had.
+    /// A task that fills a page reads this after the page is in the index. A task that makes the file shorter changes
+    /// it before it looks into the index. So no page outlives the contents that it had.
     #[must_use]
     pub fn stored_block(&self, index: u32) -> Option<u64> {
         if index >= pages_of(self.length.load(Ordering::SeqCst)) {
@@ -193,14 +193,14 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// A page was written: from now on its block has its contents.
+    /// Notes that a page was written: its block has its contents from now on.
     pub(crate) fn note_stored(&self, index: u32) {
         if let Placement::Placed { stored_pages, .. } = &self.placement {
             stored_pages.fetch_max(index + 1, Ordering::SeqCst);
         }
     }
 
-    /// Gives a page its block.
+    /// Sets the block of a page.
     pub(crate) fn set_block(&self, index: u32, block: u64) {
         match &self.placement {
             Placement::Delayed(blocks) => blocks.get_or_make(index as usize).store(block, Ordering::Release),
@@ -214,12 +214,12 @@ impl<M: Machine> File<M> {
         Some(blocks.get(index as usize)?.swap(NO_BLOCK, Ordering::AcqRel)).filter(|b| *b != NO_BLOCK)
     }
 
-    /// Is it a device of its own, whose blocks nobody gives or takes?
+    /// Returns whether the file is a device of its own, whose blocks are neither reserved nor freed.
     pub(crate) const fn is_placed(&self) -> bool {
         matches!(self.placement, Placement::Placed { .. })
     }
 
-    /// Blocks taken from the device, for the whole-machine check.
+    /// Returns the number of blocks taken from the device, for the whole-machine check.
     pub(crate) fn taken_blocks(&self) -> u64 {
         match &self.placement {
             Placement::Delayed(_) => (0..self.end_page()).filter(|page| self.block(*page).is_some()).count() as u64,
@@ -227,13 +227,13 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Has somebody opened the file, and not closed it yet?
+    /// Returns whether the file is open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.handles.load(Ordering::Acquire) > 0
     }
 
-    /// Does a region map the file?
+    /// Returns whether a region maps the file.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.mapper_count.load(Ordering::Acquire) > 0
@@ -245,7 +245,7 @@ impl<M: Machine> File<M> {
         self.failed_writes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The last failure there was.
+    /// Returns the last failure there was.
     pub(crate) fn last_failure(&self) -> WriteFailure {
         let last = self.last_failure.load(Ordering::Acquire);
         WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
@@ -257,16 +257,16 @@ impl<M: Machine> File<M> {
         self.failed_writes.load(Ordering::Acquire)
     }
 
-    /// The last failure, if there is one after the first `seen`, which were reported, or after the first `before`: whoever
-    /// waits for writes is told of those that failed meanwhile, also where somebody else was told already. All of them
-    /// are reported then.
+    /// Returns the last failure, if there is one after the first `seen`, which were reported, or after the first
+    /// `before`. A caller that waits for writes learns of those that failed meanwhile, even if they were reported to
+    /// others already. All failures then count as reported.
     pub fn write_error_since(&self, seen: &AtomicU32, before: u32) -> Option<WriteFailure> {
         let failed = self.failed_writes();
         (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| self.last_failure())
     }
 }
 
-/// Pages that hold so many bytes.
+/// Returns the number of pages that hold `bytes` bytes.
 const fn pages_of(bytes: u64) -> u32 {
     bytes.div_ceil(machine::PAGE_BYTES as u64) as u32
 }

@@ -1,10 +1,9 @@
 //! Which page of a file is in which frame.
 //!
-//! A slot is read without a lock. It is written by one atomic step; who may do so says `page_cache.index_lock`.
-//! It also says whether its page is open to readers with hazard pointers ([`super::hazard`]). A page that leaves may leave
-//! its shadow there ([`Shadow`]).
-//! Tags say which pages are dirty, and which are under writeback, so that writers find them in file order.
-//! Description: mechanisms/reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
+//! A slot is read without a lock. It is written by one atomic step; `page_cache.index_lock` says under which lock. The
+//! slot also says whether its page is open to readers with hazard pointers ([`super::hazard`]). A page that leaves may
+//! leave its shadow there ([`Shadow`]). Tags say which pages are dirty, and which are under writeback, so that writers
+//! find them in file order. Description: mechanisms/reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
 use super::contiguity::Contiguity;
 use super::segments::{Segments, UsedParts};
@@ -17,14 +16,14 @@ use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, prefetch};
 use std::ops::Range;
 
-/// Why [`Found::get_shared`] did not get a page.
+/// The reason why [`Found::get_shared`] did not get a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
-    /// It is on its way out of memory.
+    /// The page is leaving memory.
     Frozen,
     /// A writer has its latch.
     Held,
-    /// It has as many readers as can be counted.
+    /// The page has as many readers as its descriptor can count.
     Full,
     /// The frame was another page's already: reference and latch are to be given back.
     Undo,
@@ -41,7 +40,7 @@ const NUMBER: u32 = !OPEN;
 
 const _: () = assert!(FRAMES_MAX <= NUMBER + 1 && Shadow::BITS == NUMBER.count_ones());
 
-/// The frame in a slot.
+/// Returns the frame in a slot.
 #[inline(always)]
 const fn frame_of(stored: u32) -> Option<FrameNumber> {
     if stored & PAGE != 0 { Some(FrameNumber(stored & NUMBER)) } else { None }
@@ -56,7 +55,7 @@ const fn shadow_of(stored: u32) -> Option<Shadow> {
 pub struct Slot<'a>(&'a AtomicU32);
 
 impl<'a> Slot<'a> {
-    /// The page there, if it is open to readers with hazard pointers.
+    /// Returns the page in the slot, if it is open to readers with hazard pointers.
     #[inline(always)]
     #[must_use]
     pub fn find_open(self) -> Option<Found<'a>> {
@@ -75,14 +74,14 @@ pub struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Was the page open to readers with hazard pointers?
+    /// Returns whether the page was open to readers with hazard pointers.
     #[inline(always)]
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.stored >= OPEN
     }
 
-    /// Is everything as it was found?
+    /// Returns whether the slot still holds what was found.
     #[inline(always)]
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
@@ -108,7 +107,7 @@ impl Found<'_> {
     }
 }
 
-/// How many, in a line of memory of its own: it changes with each miss, and hits look at what would lie beside it.
+/// A count in a cache line of its own. It changes with each miss, and hits read its neighbours.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Pages(AtomicU32);
@@ -120,32 +119,32 @@ pub struct FileIndex {
     slots: Segments<AtomicU32>,
     tags: Tags,
     used: UsedParts,
-    /// Of each node, where nodes take memory: its pages, and its place.
+    /// For each node, where nodes take memory: the number of its pages, and its place.
     node_pages: Segments<AtomicU32>,
     node_places: Segments<AtomicU32>,
     pages: Pages,
-    /// One more than the largest page number ever stored.
+    /// Largest page number ever stored, plus 1.
     end: AtomicU32,
-    /// Where pages probably lie, of a file whose bytes are real.
+    /// The probable places of pages, for a file whose bytes are real.
     contiguity: Option<Contiguity>,
 }
 
 impl FileIndex {
-    /// Of a file of which `pages` can be foreseen: they are found fastest. Of pages that lie in order in frames it is known
-    /// where they probably are.
+    /// Creates the index of a file of which `pages` can be foreseen; these are found fastest. Learns where pages
+    /// probably lie, if they lie in order in frames.
     #[must_use]
     pub fn with_pages(pages: u32) -> Self {
         Self { slots: Segments::with_head(pages as usize), contiguity: Some(Contiguity::default()), ..Self::default() }
     }
 
-    /// The frame in a slot now. It may leave the slot at any time unless the caller has its page lock or a
-    /// reference.
+    /// Returns the frame that is in a slot now. It may leave the slot at any time unless the caller has its page lock
+    /// or a reference.
     #[inline]
     pub fn get(&self, index: u32) -> Option<FrameNumber> {
         self.find(index).map(|found| found.frame)
     }
 
-    /// The same, with its slot, for who wants to hold the page.
+    /// Finds the page as [`FileIndex::get`] and returns it with its slot, for callers that take hold of the page.
     #[inline(always)]
     pub fn find(&self, index: u32) -> Option<Found<'_>> {
         let slot = self.slots.get(index as usize)?;
@@ -154,7 +153,7 @@ impl FileIndex {
         frame_of(stored).map(|frame| Found { slot, stored, frame })
     }
 
-    /// The frame that a page is probably in, without a look at its slot. It may be no frame at all.
+    /// Returns the frame that a page is probably in, without a look at its slot. It may be no frame at all.
     #[inline(always)]
     pub fn guess(&self, index: usize) -> Option<FrameNumber> {
         self.contiguity.as_ref()?.guess(index)
@@ -168,7 +167,7 @@ impl FileIndex {
         }
     }
 
-    /// A page's slot, if there was ever a page near it.
+    /// Returns a page's slot, if there was ever a page near it.
     #[inline]
     pub fn slot(&self, index: usize) -> Option<Slot<'_>> {
         self.slots.get(index).map(Slot)
@@ -260,8 +259,8 @@ impl FileIndex {
         assert!(frame_of(stored) == Some(frame), "slot {index} holds {:?}, not {frame}", frame_of(stored));
     }
 
-    /// Lets a slot hold the page in another frame, not open to readers with hazard pointers; its tags stay. The caller has
-    /// frozen `from` and copied it.
+    /// Stores another frame for the page in its slot, not open to readers with hazard pointers; the tags stay. The
+    /// caller has frozen `from` and copied it.
     ///
     /// # Panics
     /// When the slot does not hold `from`.
@@ -291,12 +290,12 @@ impl FileIndex {
         self.node_pages.try_get_or_make(node).is_some() && self.node_places.try_get_or_make(node).is_some()
     }
 
-    /// Does the node of a page hold no page, as far as is known?
+    /// Returns whether the node of a page holds no page, as far as is known.
     pub(crate) fn lacks_node(&self, index: u32) -> bool {
         self.node_pages.get((index / NODE_PAGES) as usize).is_none_or(|pages| pages.load(Ordering::Relaxed) == 0)
     }
 
-    /// A page was added: its node is made if it is the first there. The caller holds the lock of the index.
+    /// Counts an added page, and makes its node if it is the first there. The caller holds the lock of the index.
     pub(super) fn add_to_node(&self, index: u32, make: impl FnOnce() -> NodePlace) {
         let node = (index / NODE_PAGES) as usize;
         if self.node_pages.get_or_make(node).fetch_add(1, Ordering::Relaxed) == 0 {
@@ -304,20 +303,21 @@ impl FileIndex {
         }
     }
 
-    /// A page was removed: the place of its node if it was the last there. The caller holds the lock of the index.
+    /// Counts a removed page, and returns the place of its node if it was the last there. The caller holds the lock of
+    /// the index.
     pub(super) fn remove_from_node(&self, index: u32) -> Option<NodePlace> {
         let node = (index / NODE_PAGES) as usize;
         let is_last = self.node_pages.get_or_make(node).fetch_sub(1, Ordering::Relaxed) == 1;
         is_last.then(|| NodePlace::of_number(self.node_places.get_or_make(node).load(Ordering::Relaxed)))
     }
 
-    /// Pages in the index.
+    /// Returns the number of pages in the index.
     #[must_use]
     pub fn pages(&self) -> u32 {
         self.pages.0.load(Ordering::Relaxed)
     }
 
-    /// One more than the largest page number ever stored.
+    /// Returns the largest page number ever stored, plus 1.
     #[must_use]
     pub fn end(&self) -> u32 {
         self.end.load(Ordering::SeqCst)
@@ -336,31 +336,32 @@ impl FileIndex {
         self.tags.clear(index, tag);
     }
 
-    /// Is the page tagged as one that is to be written?
+    /// Returns whether the page is tagged as one that is to be written.
     #[must_use]
     pub fn is_to_be_written(&self, index: u32) -> bool {
         self.has_tag(index, Tag::Dirty) || self.has_tag(index, Tag::WriteFailed)
     }
 
-    /// Is the page tagged?
+    /// Returns whether the page is tagged.
     #[must_use]
     pub fn has_tag(&self, index: u32, tag: Tag) -> bool {
         self.tags.has(index, tag)
     }
 
-    /// The first tagged page from `index` on. Costs what is tagged, not what the file is long.
+    /// Returns the first tagged page from `index` on. The cost grows with the tagged pages, not with the length of the
+    /// file.
     #[must_use]
     pub fn next_tagged(&self, index: u32, tag: Tag) -> Option<u32> {
         self.tags.first(index..self.end(), tag)
     }
 
-    /// The first page in the index from `index` on.
+    /// Returns the first page in the index from `index` on.
     #[must_use]
     pub fn next_present(&self, index: u32) -> Option<(u32, FrameNumber)> {
         self.first_present(index..u32::MAX)
     }
 
-    /// The first page in the index of a range. Nothing after the range is looked at.
+    /// Returns the first page in the index of a range. Nothing after the range is looked at.
     #[must_use]
     pub fn first_present(&self, pages: Range<u32>) -> Option<(u32, FrameNumber)> {
         let present = |i: usize| self.get(i as u32).map(|frame| (i as u32, frame));

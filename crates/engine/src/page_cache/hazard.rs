@@ -12,8 +12,8 @@
 //! for each open page that it makes dirty. It waits without the latch, because a reader may want the latch of a page
 //! that it holds. A page that is cut off its file while it is held stays in place until it is released.
 //!
-//! Only clean pages are opened. A page that was dirty is opened only after [`READS_AFTER_A_WRITE`] reads: readers of a page
-//! that is written again and again count themselves.
+//! Only clean pages are opened. A page that was dirty is opened only after [`READS_AFTER_A_WRITE`] reads, so readers of
+//! a page that is written repeatedly count themselves.
 //!
 //! [`Flags::HAZARD`] is set while a page may be held this way: from its opening until a task, after closing it, found
 //! it in no hazard pointer while nobody could open it (the page was frozen, its latch was exclusive, or it belonged
@@ -29,13 +29,14 @@ use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, W
 
 /// Reads of a page that was dirty before it is open again, on average.
 ///
-/// A read that counts itself takes some 80 ns more than one of an open page (docs/studies/library-changes.md, "Hazard pointers beside writes").
-/// A `page_mut` beside readers took 15 us longer for its barrier (two CPUs, Linux 6.18), so that 190 such reads cost what a
-/// barrier does. More of them keep pages of which one use in a hundred is a write from being opened: 32 counted reads come before
-/// one write with a chance of (0.031 / 0.041)^32, 0.01 %. With 512, of which one in 16 was counted, it was 0.8 %. Chosen, not swept.
+/// A read that counts itself takes some 80 ns more than one of an open page (docs/studies/library-changes.md, "Hazard
+/// pointers beside writes"). A `page_mut` beside readers took 15 us longer for its barrier (two CPUs, Linux 6.18), so a
+/// barrier costs as much as 190 such reads. More reads than that keep pages closed of which one use in a hundred is a
+/// write: 32 counted reads come before one write with a chance of (0.031 / 0.041)^32, 0.01 %. With 512 reads, of which
+/// one in 16 was counted, it was 0.8 %. Chosen, not swept.
 pub const READS_AFTER_A_WRITE: u32 = 1024;
 
-/// As many as are counted of these.
+/// The number of these reads that are counted, on average.
 const COUNTED_READS: u32 = READS_AFTER_A_WRITE / READS_PER_COUNT;
 
 const _: () = assert!(COUNTED_READS <= Flags::READS_MAX, "a page's word counts no more");
@@ -49,25 +50,25 @@ pub struct Held {
 }
 
 impl Held {
-    /// Is it known that nobody holds a page by a hazard pointer, that was closed when `closed_at` barriers had begun, and
-    /// not opened since?
+    /// Returns whether it is certain that no hazard pointer holds a page. The page was closed when `closed_at` barriers
+    /// had begun, and not opened since.
     #[must_use]
     pub fn is_free(&self, frame: FrameNumber, closed_at: u32) -> bool {
         is_before(closed_at, self.barrier) && self.frames.binary_search(&frame).is_err()
     }
 }
 
-/// Had so many barriers begun before barrier `number` did? Numbers come again after 2^32.
+/// Returns whether barrier `number` began after `begun` barriers. Numbers repeat after 2^32.
 const fn is_before(begun: u32, number: u32) -> bool {
     number.wrapping_sub(begun).cast_signed() > 0
 }
 
-/// Readers with hazard pointers, and what they have to look after when they let go.
+/// State for readers with hazard pointers: tasks and pages that wait for their release.
 pub(crate) struct Readers<M: Machine> {
     /// Barriers that have begun, which is the number of the last; and the last number of those that are done.
     barriers_begun: AtomicU32,
     barriers_done: AtomicU32,
-    /// Tasks that wait for a page to be let go, and pages in `cut_off`.
+    /// Number of tasks that wait for the release of a page, and of pages in `cut_off`.
     waits: AtomicU32,
     /// Pages that left their file while they were held, each with a reference.
     cut_off: M::Lock<Vec<FrameNumber>>,
@@ -104,7 +105,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// The marks of a page's use were taken away: its readers are to leave new ones. The caller has a reference.
+    /// Closes a page whose marks of use were cleared, so that its readers leave new ones. The caller has a reference.
     #[inline]
     pub fn close_page(&self, frame: FrameNumber, owners: &mut FileOwners<M>) {
         let descriptor = &self.frames[frame];
@@ -117,13 +118,13 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// The frames that readers hold by hazard pointers, as far as the last barrier made them known.
+    /// Returns the frames that readers hold by hazard pointers, as far as the last barrier made them known.
     fn held_at_last_barrier(&self) -> Held {
         let barrier = self.readers.barriers_done.load(Ordering::SeqCst);
         Held { frames: self.machine.hazards().published(), barrier }
     }
 
-    /// The frames that readers hold by hazard pointers now.
+    /// Returns the frames that readers hold by hazard pointers now.
     pub fn held(&self) -> Held {
         let number = self.readers.barriers_begun.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
         self.machine.hazards().barrier();
@@ -132,12 +133,12 @@ impl<M: Machine> PageCache<M> {
         Held { frames: self.machine.hazards().published(), barrier: number }
     }
 
-    /// Is a page, that the caller has closed, or that left its file, held?
+    /// Returns whether a hazard pointer holds a page that the caller has closed, or that left its file.
     fn is_held(&self, frame: FrameNumber) -> bool {
         self.held().frames.binary_search(&frame).is_ok()
     }
 
-    /// Closes a page whose exclusive latch the caller has: is it the caller's alone, held by no reader?
+    /// Closes a page whose exclusive latch the caller has. Returns whether no reader holds it.
     #[cold]
     pub(super) fn is_let_go(&self, frame: FrameNumber) -> bool {
         self.close_page(frame, &mut FileOwners::default());
@@ -148,7 +149,7 @@ impl<M: Machine> PageCache<M> {
         is_let_go
     }
 
-    /// Waits until no reader holds a page of which the caller has a reference. *May sleep.*
+    /// Waits until no reader holds a page; the caller has a reference. *May sleep.*
     #[cold]
     pub(super) fn wait_until_let_go(&self, frame: FrameNumber) {
         self.readers.waits.fetch_add(1, Ordering::SeqCst);
@@ -167,14 +168,14 @@ impl<M: Machine> PageCache<M> {
         self.readers.waits.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Is somebody to be told when a page is let go?
+    /// Returns whether a task waits for a page to be released.
     #[inline(always)]
     pub fn is_hazard_waited_for(&self) -> bool {
         self.readers.waits.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes those of `pages`, which left their files and to each of which the caller has a reference, that readers
-    /// still hold: their references are given back later.
+    /// Keeps those of `pages` that readers still hold; their references are dropped later. The pages left their files,
+    /// and the caller has a reference to each.
     pub(crate) fn keep_held(&self, pages: &mut Vec<FrameNumber>) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::HAZARD)) {
             return;
@@ -189,8 +190,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Pages that left their files, and that no reader holds any more; with a reference of each for the caller. None if
-    /// `let_go`, which a reader just let go, is not one of those that left.
+    /// Returns pages that left their files and that no reader holds any more, with a reference to each for the caller.
+    /// Returns none if `let_go`, which a reader has just released, is not among the pages that left.
     #[must_use]
     pub(crate) fn let_go(&self, let_go: Option<FrameNumber>) -> Vec<FrameNumber> {
         // Held while the machine is asked: what comes here later may be held by those that it did not see.
@@ -204,18 +205,19 @@ impl<M: Machine> PageCache<M> {
         gone
     }
 
-    /// A reader let go of a page while somebody waited for that: wakes who waits for this one.
+    /// Wakes the tasks that wait for a page that a reader has released.
     pub(crate) fn wake_hazard_waiters(&self, frame: FrameNumber) {
         self.machine.wake(self.page_queue(frame));
     }
 
-    /// May a page of a file be held by hazard pointers?
+    /// Returns whether pages of a file may be held by hazard pointers.
     #[must_use]
     pub(crate) fn may_be_held(&self, frame: FrameNumber) -> bool {
         self.frames[frame].is(Flags::HAZARD) && matches!(self.frames[frame].owner(), Owner::File(_))
     }
 
-    /// Closes pages that may be held by hazard pointers and that the caller has references of, and finds out once who holds them.
+    /// Closes pages that hazard pointers may hold, and determines once which are held. The caller has references to
+    /// them.
     pub(crate) fn close_pages(&self, pages: &[FrameNumber], owners: &mut FileOwners<M>) -> Held {
         for frame in pages {
             self.close_page(*frame, owners);
@@ -231,8 +233,8 @@ impl<M: Machine> PageCache<M> {
         self.held()
     }
 
-    /// Is a frozen page of a file held by no reader, as `held` knows? Then the mark that it may be is taken off. Nobody opens it
-    /// while it is frozen.
+    /// Returns whether no reader holds a frozen page of a file, according to `held`, and then clears the mark that one
+    /// may. No task opens the page while it is frozen.
     pub(crate) fn is_free_of_readers(&self, file: &File<M>, frame: FrameNumber, held: Option<&Held>) -> bool {
         let descriptor = &self.frames[frame];
         if !descriptor.is(Flags::HAZARD) {
@@ -246,9 +248,9 @@ impl<M: Machine> PageCache<M> {
         is_free
     }
 
-    /// As [`PageCache::remove_file_page`], of pages that may be held by hazard pointers and that the caller has a reference of,
-    /// but has not locked: finds out once who holds them. Each leaves what `shadow` says. Calls `then` with each, and whether it was
-    /// removed.
+    /// Removes pages as [`PageCache::remove_file_page`], of which hazard pointers may hold some. The caller has a
+    /// reference of each, but not its lock. The holders are determined once for all pages. Each page leaves what
+    /// `shadow` returns. Calls `then` with each page, and whether it was removed.
     pub(crate) fn remove_mappings(
         &self,
         pages: &[FrameNumber],

@@ -1,12 +1,12 @@
 //! The latch of a page: readers of its bytes and a writer keep out of each other's way.
 //!
-//! A word of the frame's own holds it, next to the references ([`crate::memory::Frame::get_shared`]): a hit
-//! takes both in one step and no lock. The page lock is another matter: it guards whose page it is and its I/O.
-//! *Order*: the latch first, then the page lock. Reclaim and the flusher never wait for a latch; a sync does, for pages that
-//! must not change while they are written.
-//! *Turns*: whoever changes a page again and again has the latch back before a waiter has woken up, each time. So a waiter that
-//! has waited for a millisecond says that it is next, and those who want the page for writing let it go first. Readers do not: one
-//! may have the page already, and the next would wait for it.
+//! A word of the frame holds the latch, next to the references ([`crate::memory::Frame::get_shared`]): a hit takes both
+//! in one step and no lock. The page lock is another matter: it guards the page's identity and its I/O. *Order*: the
+//! latch first, then the page lock. Reclaim and the flusher never wait for a latch; a sync does, for pages that must
+//! not change while they are written. *Turns*: a task that changes a page repeatedly would take the latch again each
+//! time before a waiter has woken up. So a waiter that has waited for a millisecond claims the next turn, and tasks
+//! that want the page for writing leave it to that waiter. Readers do not: a reader may have the page already, and the
+//! next one would wait for it.
 
 use super::file_index::Miss;
 use super::{FileIndex, PageCache};
@@ -14,11 +14,11 @@ use crate::memory::{Flags, Frame};
 use machine::atomic::Ordering::SeqCst;
 use machine::{FrameNumber, Machine, Nanos, Step, WaitReason, Waiting};
 
-/// Time after which a waiter says that it is next. Less would be a switch of threads for each change of a page that several want;
-/// a request to a disk takes about as long.
+/// Time after which a waiter claims the next turn. A shorter time would cost a switch of threads for each change of a
+/// page that several tasks change. A request to a disk takes about as long.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
-/// Nobody is next at a queue: no frame has this number.
+/// The value of a queue that has no next page: no frame has this number.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<M: Machine> PageCache<M> {
@@ -35,7 +35,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Takes the shared latch of a page as the next of all who wait for it. *May sleep.*
+    /// Takes the shared latch of a page, before all other waiters. *May sleep.*
     pub(crate) fn latch_next(&self, frame: FrameNumber) {
         self.latch_counted(frame, false, Nanos(0));
     }
@@ -97,7 +97,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Gives the latch of a page back.
+    /// Releases the latch of a page.
     #[inline]
     pub fn unlatch(&self, frame: FrameNumber, exclusive: bool) {
         if self.frames[frame].unlatch(exclusive) {
@@ -154,13 +154,13 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Gives the shared latch of a page and its reference back; as `PageCache::put_page_in_use`.
+    /// Releases the shared latch of a page and its reference, as `PageCache::put_page_in_use`.
     #[inline]
     pub fn put_shared(&self, frame: FrameNumber) {
         self.put_shared_of(frame, &self.frames[frame]);
     }
 
-    /// The same, for who has the descriptor at hand.
+    /// Releases as [`PageCache::put_shared`], for a caller that has the descriptor.
     #[inline(always)]
     pub fn put_shared_of(&self, frame: FrameNumber, descriptor: &Frame) {
         let (is_last, is_waited_for) = descriptor.put_shared();

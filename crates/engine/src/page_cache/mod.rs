@@ -53,13 +53,13 @@ pub struct PageCache<M: Machine> {
     pub choices: Choices,
     files: M::Lock<Table<File<M>>>,
     page_queues: Vec<M::WaitQueue>,
-    /// By queue: of which page a waiter has the latch next.
+    /// For each queue, the page whose latch a waiter gets next.
     next_at_queues: Vec<AtomicU32>,
     /// Pages whose last reference a lookup dropped; see [`PageCache::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
-    /// Is there any? Looked at without the lock.
+    /// `true` if there are orphans; read without the lock.
     pub(crate) has_orphans: AtomicBool,
-    /// Readers with hazard pointers, and who waits for them.
+    /// State for readers with hazard pointers.
     pub(crate) readers: hazard::Readers<M>,
 }
 
@@ -72,7 +72,7 @@ impl<M: Machine> Deref for PageCache<M> {
 }
 
 impl<M: Machine> PageCache<M> {
-    /// No files.
+    /// Creates the floor, without files.
     pub fn new(slab: Slab<M>, choices: Choices) -> Self {
         let machine = &slab.machine;
         Self {
@@ -89,23 +89,23 @@ impl<M: Machine> PageCache<M> {
 
     // ---- files ----
 
-    /// A new, empty file on a device.
+    /// Creates a new, empty file on a device.
     pub fn create_file(&self, device: DeviceId) -> Arc<File<M>> {
         self.files.lock().insert(|id| File::new(&self.machine, id, device))
     }
 
-    /// A file of `bytes` whose page `n` lies at block `n` of a device of its own, as where a file system places it.
-    /// For limits and the flusher it counts to the device `backing`.
+    /// Creates a file of `bytes` whose page `n` lies at block `n` of a device of its own, as where a file system places
+    /// it. For limits and the flusher it counts to the device `backing`.
     pub fn add_placed_file(&self, device: DeviceId, backing: DeviceId, bytes: u64) -> Arc<File<M>> {
         self.files.lock().insert(|id| File::placed(&self.machine, id, device, backing, bytes))
     }
 
-    /// The file with a number, if there still is one.
+    /// Returns the file with a number, if there still is one.
     pub fn file(&self, id: u32) -> Option<Arc<File<M>>> {
         self.files.lock().entries.get(&id).cloned()
     }
 
-    /// All files, by number.
+    /// Returns all files, by number.
     pub fn files(&self) -> Vec<Arc<File<M>>> {
         self.files.lock().entries.values().cloned().collect()
     }
@@ -119,8 +119,8 @@ impl<M: Machine> PageCache<M> {
 
     // ---- their pages ----
 
-    /// The lock of an index, if there is to be one (`page_cache.index_lock`). Nodes that take memory need it in any case: who
-    /// takes the last page of one away gives back its place.
+    /// Takes the lock of an index, if the kernel has one (`page_cache.index_lock`). Nodes that take memory need it in
+    /// any case, because the task that removes the last page of a node frees it.
     pub(crate) fn lock_index<'a>(&self, i_pages: &'a M::Lock<()>) -> Option<<M::Lock<()> as Lock<()>>::Guard<'a>> {
         let is_locked = match self.choices.index_lock {
             IndexLock::PerPage | IndexLock::ByFile => true,
@@ -129,7 +129,7 @@ impl<M: Machine> PageCache<M> {
         is_locked.then(|| i_pages.lock())
     }
 
-    /// Does reclaim remove pages by file ([`PageCache::remove_file_pages`])?
+    /// Returns whether reclaim removes pages by file ([`PageCache::remove_file_pages`]).
     pub(crate) fn removes_by_file(&self) -> bool {
         match self.choices.index_lock {
             IndexLock::ByFile => true,
@@ -137,7 +137,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// The page of a file, with a reference for the caller.
+    /// Returns the page of a file, with a reference for the caller.
     #[inline]
     #[doc(alias = "find_get_page")]
     pub fn find_page(&self, index: &FileIndex, page: u32) -> Option<FrameNumber> {
@@ -192,24 +192,24 @@ impl<M: Machine> PageCache<M> {
         Ok(shadow)
     }
 
-    /// Pages of files on the lists of all zones.
+    /// Returns the number of pages of files on the lists of all zones.
     pub(crate) fn listed_file_pages(&self) -> u64 {
         self.gauge(Gauge::NrInactiveFile) + self.gauge(Gauge::NrActiveFile)
     }
 
-    /// A page left its file's index: the block of its node's slab, if nothing is left there. The caller holds the lock
-    /// of the index.
+    /// Counts a page that left its file's index. Returns the block of its node's slab, if that is empty now. The caller
+    /// holds the lock of the index.
     fn leave_node(&self, file: &File<M>, page: u32) -> Option<EmptySlab> {
         self.index_nodes.slabs()?;
         file.index.remove_from_node(page).and_then(|place| self.index_nodes.give(place))
     }
 
-    /// Takes a page out of its file if nobody but the caller refers to it and it is clean; the page is then the
-    /// caller's alone, without any reference, to be freed. Otherwise nothing was changed. See
+    /// Removes a page from its file if only the caller refers to it and it is clean. The page then belongs to the
+    /// caller, without any reference, and has to be freed. Otherwise nothing changes. See
     /// [`crate::swap::Swap::remove_mapping`].
     ///
-    /// The caller isolated the page (one reference), locked it and unmapped it. Readers may have it by hazard pointers:
-    /// then `held` says who is known not to, and without it the page stays. It leaves `shadow`.
+    /// The caller isolated the page (one reference), locked it and unmapped it. Readers may hold it by hazard pointers.
+    /// Then `held` says which pages they do not hold, and without it the page stays. The page leaves `shadow`.
     pub fn remove_file_page(
         &self,
         frame: FrameNumber,
@@ -225,8 +225,8 @@ impl<M: Machine> PageCache<M> {
         self.end_removal(frame, removed)
     }
 
-    /// The same for up to [`REMOVALS_MAX`] pages of one file under one hold of its lock, with the shadow that each leaves. Calls
-    /// `then` with each, and whether it was removed.
+    /// Removes pages as [`PageCache::remove_file_page`]: up to [`REMOVALS_MAX`] pages of one file, under one hold of
+    /// its lock, each with the shadow that it leaves. Calls `then` with each page, and whether it was removed.
     pub(crate) fn remove_file_pages(
         &self,
         pages: &[(FrameNumber, Option<Shadow>)],
@@ -244,7 +244,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Takes a page out of its file, whose index the caller has locked; what is left to free of its node. None if it stays.
+    /// Removes a page from its file, whose index the caller has locked. Returns what is left to free of its node;
+    /// `None` if the page stays.
     fn remove_under_lock(
         &self,
         frame: FrameNumber,
@@ -269,7 +270,7 @@ impl<M: Machine> PageCache<M> {
         Some(self.leave_node(file, descriptor.index()))
     }
 
-    /// Ends what [`PageCache::remove_under_lock`] began, without the lock; was the page removed?
+    /// Finishes the work of [`PageCache::remove_under_lock`] without the lock. Returns whether the page was removed.
     fn end_removal(&self, frame: FrameNumber, removed: Option<Option<EmptySlab>>) -> bool {
         let Some(slab) = removed else { return false };
         self.add_gauge(frame, Gauge::NrFilePages, -1);

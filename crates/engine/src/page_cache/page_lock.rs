@@ -11,18 +11,18 @@ use machine::{FrameNumber, Machine, WaitReason, Waiting};
 /// Page queues: a page's waiters wait at the one that its number falls on.
 pub(super) const PAGE_QUEUES: usize = 256;
 
-/// The queue of a page. Fibonacci hashing: neighbouring pages wait at different ones.
+/// Returns the queue of a page, by Fibonacci hashing, so that neighbouring pages wait in different queues.
 const fn queue_of(frame: FrameNumber) -> usize {
     (frame.0.wrapping_mul(0x9e37_79b9) >> 24) as usize % PAGE_QUEUES
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Where a page's waiters wait, with those of others.
+    /// Returns the queue in which waiters of a page wait, together with those of other pages.
     pub(crate) fn page_queue(&self, frame: FrameNumber) -> &M::WaitQueue {
         &self.page_queues[queue_of(frame)]
     }
 
-    /// The page of that queue whose latch a waiter has next: see [`super::latch`].
+    /// Returns the page of that queue whose latch a waiter has next: see [`super::latch`].
     pub(super) fn next_at_queue(&self, frame: FrameNumber) -> &AtomicU32 {
         &self.next_at_queues[queue_of(frame)]
     }

@@ -1,23 +1,23 @@
-//! Where a reader of a file is, and what was read ahead for it.
+//! The position of a reader in a file, and its readahead.
 
 use machine::PAGE_BYTES;
 
-/// How a handle or a mapping is going to be read (`posix_fadvise`, `madvise`).
+/// The expected access pattern of a handle or a mapping (`posix_fadvise`, `madvise`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadPattern {
-    /// As it turns out.
+    /// Unknown: detected from the reads.
     #[default]
     Normal,
-    /// From the beginning to the end: windows are twice as large.
+    /// Sequential, from beginning to end: windows are twice as large.
     Sequential,
-    /// Here and there: nothing is read ahead.
+    /// Random: nothing is read ahead.
     Random,
 }
 
-/// Where a reader of a file is, and what was read ahead for it; one for each open handle and each mapping.
+/// The position of a reader in a file, and its readahead window; one for each open handle and each mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadState {
-    /// How the reader says that it will read.
+    /// The access pattern that the reader has announced.
     pub pattern: ReadPattern,
     pub(crate) start: u32,
     pub(crate) pages: u32,

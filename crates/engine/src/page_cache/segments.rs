@@ -1,10 +1,10 @@
 //! A growing array that is read without a lock.
 //!
-//! It consists of segments: the *head*, whose length is chosen with the array, and segments behind it, each as long
-//! as everything before it. A segment is made once, when one of its elements is first needed, and lives as long as
-//! the array. So elements never move, and a lookup is two loads, with hardly one more instruction in the head.
-//! Elements are zero at first. The memory of a segment comes with the first use of each of its parts, so a large file
-//! costs only what is used of it.
+//! It consists of segments: the *head*, whose length is chosen with the array, and segments behind it, each as long as
+//! everything before it. A segment is made once, when one of its elements is first needed, and lives as long as the
+//! array. So elements never move, and a lookup is two loads, with hardly one more instruction in the head. Elements are
+//! zero at first. The memory of a segment comes with the first use of each of its parts, so a large file costs only its
+//! used parts.
 
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicPtr;
 
 /// Elements of the shortest head.
 const HEAD_MIN: usize = 8;
-/// And of the longest, as for 4 GiB of a file: all of it takes address space with the first element.
+/// Elements of the longest head, as for 4 GiB of a file. The whole head takes address space with the first element.
 const HEAD_MAX: usize = 1 << 20;
 /// The head and what lies behind the shortest, for 2^32 elements.
 const SEGMENTS: usize = 30;
@@ -42,7 +42,7 @@ impl<T> Default for Segments<T> {
 }
 
 impl<T> Segments<T> {
-    /// An array of which `elements` can be foreseen. Nothing is made yet.
+    /// Creates an array of which `elements` can be foreseen, without memory so far.
     pub fn with_head(elements: usize) -> Self {
         Self {
             segments: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
@@ -51,12 +51,12 @@ impl<T> Segments<T> {
         }
     }
 
-    /// The segment that an element behind the head lies in: after the highest bit of its index.
+    /// Returns the segment in which an element behind the head lies, by the highest bit of its index.
     const fn segment_of(&self, index: usize) -> usize {
         (index.ilog2() - self.head.trailing_zeros()) as usize + 1
     }
 
-    /// The elements of a segment.
+    /// Returns the elements of a segment.
     const fn range_of(&self, segment: usize) -> Range<usize> {
         match segment {
             0 => 0..self.head,
@@ -64,7 +64,7 @@ impl<T> Segments<T> {
         }
     }
 
-    /// The index after the last one of the segment that `index` lies in.
+    /// Returns the index after the last one of the segment that `index` lies in.
     const fn end_of_segment(&self, index: usize) -> usize {
         let segment = if index < self.head { 0 } else { self.segment_of(index) };
         self.range_of(segment).end
@@ -92,13 +92,13 @@ impl<T> fmt::Debug for Segments<T> {
 }
 
 impl<T: Element> Segments<T> {
-    /// The element, if its segment was made.
+    /// Returns the element, if its segment was made.
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<&T> {
         self.get_in_head(index).or_else(|| self.get_behind(index))
     }
 
-    /// The element, if it lies in the head, and that was made.
+    /// Returns the element, if it lies in the head, and that was made.
     #[inline(always)]
     pub fn get_in_head(&self, index: usize) -> Option<&T> {
         if index >= self.head {
@@ -110,7 +110,7 @@ impl<T: Element> Segments<T> {
         (!first.is_null()).then(|| unsafe { &*first.add(index) })
     }
 
-    /// The element, if it lies behind the head, and its segment was made.
+    /// Returns the element, if it lies behind the head, and its segment was made.
     #[inline(always)]
     pub fn get_behind(&self, index: usize) -> Option<&T> {
         if index < self.head {
@@ -122,7 +122,8 @@ impl<T: Element> Segments<T> {
         (!first.is_null()).then(|| unsafe { &*first.add(index - self.range_of(segment).start) })
     }
 
-    /// The element; its segment is made, of zeroes, when it was not yet. `None` when there is no memory for that.
+    /// Returns the element; its segment is made, of zeroes, when it was not yet. `None` when there is no memory for
+    /// that.
     #[inline]
     pub fn try_get_or_make(&self, index: usize) -> Option<&T> {
         if self.get(index).is_none() {
@@ -143,7 +144,7 @@ impl<T: Element> Segments<T> {
         Some(())
     }
 
-    /// The same, where there must be memory.
+    /// Returns the element as [`Segments::try_get_or_make`], where memory must be available.
     ///
     /// # Panics
     /// When the system does not grant it.
@@ -153,11 +154,11 @@ impl<T: Element> Segments<T> {
     }
 }
 
-/// Elements of a part, of which [`UsedParts`] says whether it was ever used: one page of slots of an index.
+/// Elements of a part. [`UsedParts`] records for each part whether it was ever used: one page of slots of an index.
 const PART: usize = 1024;
 
-/// Which parts of a growing array were ever used, so that whoever walks it need not look at the others, whose memory has
-/// not even come yet.
+/// The parts of a growing array that were ever used. A walk over the array can skip the others, which have no memory
+/// yet.
 #[derive(Debug, Default)]
 pub struct UsedParts(Segments<AtomicU64>);
 
@@ -174,7 +175,7 @@ impl UsedParts {
         Some(())
     }
 
-    /// The elements of `range` that lie in used parts, part by part.
+    /// Returns the elements of `range` that lie in used parts, part by part.
     pub fn within(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut at = range.start;
         std::iter::from_fn(move || {
@@ -185,7 +186,7 @@ impl UsedParts {
         })
     }
 
-    /// The first used part from `part` on, before `end`.
+    /// Returns the first used part from `part` on, before `end`.
     fn next(&self, part: usize, end: usize) -> Option<usize> {
         let mut mask = u64::MAX << (part % 64);
         let mut word = part / 64;

@@ -8,7 +8,7 @@ impl Shadow {
     /// Bits of one.
     pub const BITS: u32 = 30;
 
-    /// A shadow of the lowest [`Shadow::BITS`] bits.
+    /// Creates a shadow of the lowest [`Shadow::BITS`] bits.
     #[must_use]
     pub const fn of_bits(bits: u32) -> Self {
         Self(bits & ((1 << Self::BITS) - 1))

@@ -4,8 +4,8 @@ use crate::memory::OWNERS_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A table of numbered things. A number is used again only after all others were: whoever remembers one finds the thing
-/// or nothing.
+/// A table of numbered things. A number is used again only after all others, so that a remembered number finds the same
+/// thing or nothing.
 pub(crate) struct Table<T> {
     pub(crate) entries: BTreeMap<u32, Arc<T>>,
     next: u32,
@@ -18,7 +18,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Gives a new thing, which is made with its number, the next one that is free.
+    /// Adds a new entry with the next free number, which `make` gets.
     ///
     /// # Panics
     /// When none is.

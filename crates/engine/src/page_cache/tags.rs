@@ -1,13 +1,14 @@
 //! Tags of a file's pages, found in file order without a walk over the file.
 //!
-//! A tag has a bit for each page, 64 to a *word*. Above the words is a tower of counts: each counts what is not zero in the
-//! [`FAN_OUT`] places below it. A search skips a place that counts nothing, so it costs what is tagged, and not what the file
-//! is long. The tags of one file share the tower.
+//! A tag has a bit for each page, 64 to a *word*. Above the words is a tower of counts: each counts the non-zero places
+//! among the [`FAN_OUT`] places below it. A search skips a place with a count of zero, so its cost grows with the
+//! tagged pages, and not with the length of the file. The tags of one file share the tower.
 //!
-//! *Order*: nobody takes a lock, and no tagged page is ever hidden. A place is counted above before it stops being zero, and
-//! that is taken back after it is zero again. So at each moment a count is at least what is not zero below it. (A tower of bits
-//! could not do that: between who clears a bit and looks again, and who sets one and finds it set, a page is lost for a moment.)
-//! Loom checks it: `a_tagged_page_is_never_hidden` and its neighbours. All steps are in one order, as `File::is_listed` needs.
+//! *Order*: no lock is taken, and no tagged page is ever hidden. A place is counted above before it stops being zero,
+//! and uncounted after it is zero again. So at each moment a count is at least the number of non-zero places below it.
+//! (A tower of bits could not do that: one task clears a bit and looks again, another sets one and finds it set; in
+//! between, a page is lost for a moment.) Loom checks it: `a_tagged_page_is_never_hidden` and its neighbours. All steps
+//! are in one order, as `File::is_listed` needs.
 
 use super::segments::Segments;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -16,7 +17,7 @@ use std::ops::Range;
 /// A property by which pages are found again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// Contents newer than the device's, to be written by the flusher.
+    /// The contents are newer than the device's, and the flusher has to write them.
     Dirty,
     /// Being written.
     Writeback,
@@ -25,7 +26,7 @@ pub enum Tag {
 }
 
 impl Tag {
-    /// All of them.
+    /// All tags.
     pub(super) const ALL: [Self; 3] = [Self::Dirty, Self::Writeback, Self::WriteFailed];
 }
 
@@ -33,7 +34,7 @@ impl Tag {
 const WORD_PAGES: usize = u64::BITS as usize;
 /// Places that one count is about.
 const FAN_OUT: usize = 64;
-/// Floors of the tower: the counts of the highest are about 64 GiB each, of which the largest file has 256.
+/// Levels of the tree. A count of the highest level covers about 64 GiB, and the largest file has 256 of them.
 const FLOORS: usize = 3;
 
 /// Words that one count of a floor is about.
@@ -104,7 +105,7 @@ impl Tags {
         self.word(page, tag).is_some_and(|word| word.load(SeqCst) & bit_of(page) != 0)
     }
 
-    /// The first tagged page of a range.
+    /// Returns the first tagged page of a range.
     pub fn first(&self, pages: Range<u32>, tag: Tag) -> Option<u32> {
         let (start, end) = (pages.start as usize / WORD_PAGES, (pages.end as usize).div_ceil(WORD_PAGES));
         let words = &self.words[tag as usize];
@@ -132,7 +133,7 @@ impl Tags {
         self.tower[floor].get(word / words_of(floor)).is_none_or(|count| count.load(SeqCst) == 0)
     }
 
-    /// A place below `at` is about to be no longer zero.
+    /// Counts a place below `at` that is about to become non-zero.
     fn count(&self, floor: usize, at: usize) {
         let count = self.tower[floor].get_or_make(at);
         let above = floor + 1 < FLOORS;
@@ -154,7 +155,7 @@ impl Tags {
         }
     }
 
-    /// A place below `at` has become zero, or did not become anything else.
+    /// Counts a place below `at` that has become zero, or stayed zero.
     fn discount(&self, floor: usize, at: usize) {
         let is_zero = self.tower[floor].get_or_make(at).fetch_sub(1, SeqCst) == 1;
         if is_zero && floor + 1 < FLOORS {
@@ -162,7 +163,7 @@ impl Tags {
         }
     }
 
-    /// The counts of the highest floor, of all of the file: nothing where no page is tagged.
+    /// Returns the counts of the highest floor, of all of the file: nothing where no page is tagged.
     #[cfg(test)]
     pub fn counted(&self) -> u32 {
         let highest = &self.tower[FLOORS - 1];
@@ -170,7 +171,7 @@ impl Tags {
     }
 }
 
-/// The bit of a page in its word.
+/// Returns the bit of a page in its word.
 const fn bit_of(page: u32) -> u64 {
     1 << (page as usize % WORD_PAGES)
 }
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Places at which a word, or what a count is about, begins or ends, and others.
+    /// Places at which a word, or the range of a count, begins or ends, and others.
     const PAGES: [u32; 16] = [
         0,
         1,
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(tags.counted(), 0, "a count stayed behind");
     }
 
-    /// Threads tag pages of one word, and of one count, again and again: each finds its own at once.
+    /// Threads tag pages of one word, and of one count, repeatedly; each finds its own at once.
     #[test]
     fn whoever_tagged_a_page_finds_it() {
         let tags = Tags::default();

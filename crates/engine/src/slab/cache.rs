@@ -21,9 +21,9 @@ const SLAB_ORDER_MAX: u8 = 3;
 /// on a node's partial list", the kernel's documentation of `/sys/kernel/slab`). One rule for every kernel is assumed.
 const MIN_PARTIAL: usize = 5;
 
-/// The order of SLUB's slabs of objects of so many bytes: the smallest that holds `4 × (fls(CPUs) + 1)` of them and wastes
-/// no more than a sixteenth; else than an eighth; else than a quarter; else the same for fewer objects
-/// (mechanisms/balance-trial, 6).
+/// Returns the order of SLUB's slabs of objects of `bytes` bytes: the smallest that holds `4 × (fls(CPUs) + 1)` of them
+/// and wastes no more than a sixteenth; otherwise an eighth; otherwise a quarter; otherwise the same limits apply for
+/// fewer objects (mechanisms/balance-trial, 6).
 #[must_use]
 pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
     let fls = u64::from(usize::BITS - cpus.leading_zeros());
@@ -43,7 +43,7 @@ pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
     Order((0..SLAB_ORDER_MAX).find(|order| slab_bytes(*order) >= object_bytes).unwrap_or(SLAB_ORDER_MAX))
 }
 
-/// Can reclaim free what lies in a slab?
+/// States whether reclaim can free the objects of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabKind {
     /// Yes (`SLAB_RECLAIM_ACCOUNT`).
@@ -62,7 +62,7 @@ impl SlabKind {
         }
     }
 
-    /// How its blocks are allocated.
+    /// Returns the properties with which the cache's blocks are allocated.
     #[must_use]
     pub const fn gfp(self) -> Gfp {
         match self {
@@ -88,13 +88,13 @@ pub struct SlabNumber(pub u32);
 /// The tasks that may take objects from a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Nobody: it had no free object when it was put aside.
+    /// No task: the slab had no free object when it was put aside.
     Full,
     /// The CPU that has it.
     Cpu,
-    /// Whoever comes first: it is on the list, with this number.
+    /// Any task: the slab is on the list, with this number.
     Partial(u64),
-    /// Nobody: its block was given back.
+    /// No task: the slab's block was freed.
     Gone,
 }
 
@@ -145,7 +145,7 @@ impl Slabs {
         self.next += 1;
     }
 
-    /// All free objects of a slab for its CPU.
+    /// Takes all free objects of a slab for its CPU.
     fn take_over(&mut self, number: u32) -> Option<Current> {
         let slab = &mut self.slabs[number as usize];
         let left = std::mem::take(&mut slab.free);
@@ -153,7 +153,7 @@ impl Slabs {
         (left > 0).then_some(Current { number, left })
     }
 
-    /// More objects for a CPU whose slab is used up.
+    /// Returns more objects for a CPU whose slab is used up.
     fn refill(&mut self, used_up: Option<Current>) -> Option<Current> {
         if let Some(Current { number, .. }) = used_up {
             if let Some(current) = self.take_over(number) {
@@ -189,19 +189,19 @@ impl<M: Machine> SlabCache<M> {
         }
     }
 
-    /// Can reclaim free its objects?
+    /// Returns whether reclaim can free the objects.
     #[must_use]
     pub const fn kind(&self) -> SlabKind {
         self.kind
     }
 
-    /// The order of the blocks that it wants; smaller ones will do.
+    /// Returns the order of the blocks that it wants; smaller ones will do.
     #[must_use]
     pub const fn order(&self) -> Order {
         self.order
     }
 
-    /// Is there an object for this CPU?
+    /// Returns whether there is an object for this CPU.
     pub fn has_free(&self) -> bool {
         let current = self.current.local();
         if current.is_some_and(|current| current.left > 0) {
@@ -211,7 +211,7 @@ impl<M: Machine> SlabCache<M> {
         current.is_some_and(|current| slabs.slabs[current.number as usize].free > 0) || !slabs.partial.is_empty()
     }
 
-    /// Adds a block, for whoever comes first.
+    /// Adds a block, for any task.
     pub fn add(&self, head: FrameNumber, order: Order) {
         let room = (order.pages() * PAGE_BYTES as u64 / self.object_bytes) as u32;
         let mut slabs = self.slabs.lock();
@@ -230,7 +230,7 @@ impl<M: Machine> SlabCache<M> {
         Some(SlabNumber(*number))
     }
 
-    /// Gives an object back; returns its slab's block if that is to be freed.
+    /// Frees an object; returns the block of its slab if the caller has to free that.
     pub fn give(&self, number: SlabNumber) -> Option<EmptySlab> {
         let SlabNumber(number) = number;
         if let Some(current) = self.current.local().as_mut()
@@ -257,7 +257,8 @@ impl<M: Machine> SlabCache<M> {
         Some(EmptySlab { head, order, kind: self.kind })
     }
 
-    /// Pages of slabs without an object in use, which are kept for objects to come. Exact only while nobody takes or gives.
+    /// Returns the pages of slabs without an object in use, which are kept for new objects. Exact only while no task
+    /// takes or frees objects.
     #[must_use]
     pub fn idle_pages(&self) -> u64 {
         let mut left = BTreeMap::new();

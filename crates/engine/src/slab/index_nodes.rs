@@ -17,19 +17,19 @@ pub const NODE_PAGES: u32 = 64;
 /// Bytes of a node: 64 pointers, three sets of tags, and what links it (x86-64, 2.6.37).
 const NODE_BYTES: u64 = 560;
 
-/// Where a node lies: its slab's number, or nowhere if no place was left when it was needed.
+/// The place of a node: the number of its slab, or nowhere if no slab had room when it was needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePlace(u32);
 
 impl NodePlace {
     const NOWHERE: Self = Self(u32::MAX);
 
-    /// As a number, for [`NodePlace::of_number`].
+    /// Returns the place as a number for [`NodePlace::of_number`].
     pub(crate) const fn number(self) -> u32 {
         self.0
     }
 
-    /// The place that had this number.
+    /// Returns the place that had this number.
     pub(crate) const fn of_number(number: u32) -> Self {
         Self(number)
     }
@@ -51,7 +51,7 @@ impl<M: Machine> IndexNodes<M> {
         Self { slabs, nodes: AtomicU64::new(0) }
     }
 
-    /// Where they lie; nowhere where nodes take no memory.
+    /// Returns the cache in which nodes lie; `None` if nodes take no memory.
     #[must_use]
     pub const fn slabs(&self) -> Option<&SlabCache<M>> {
         self.slabs.as_ref()
@@ -64,7 +64,7 @@ impl<M: Machine> IndexNodes<M> {
         slab.map_or(NodePlace::NOWHERE, |SlabNumber(number)| NodePlace(number))
     }
 
-    /// Gives a node back; its slab's block if that is to be freed.
+    /// Frees a node; returns the block of its slab if the caller has to free that.
     pub(crate) fn give(&self, place: NodePlace) -> Option<EmptySlab> {
         self.nodes.fetch_sub(1, Relaxed);
         if place == NodePlace::NOWHERE {
@@ -73,7 +73,7 @@ impl<M: Machine> IndexNodes<M> {
         self.slabs.as_ref()?.give(SlabNumber(place.0))
     }
 
-    /// Nodes that there are.
+    /// Returns the number of nodes that there are.
     #[must_use]
     pub fn nodes(&self) -> u64 {
         self.nodes.load(Relaxed)

@@ -17,7 +17,7 @@ pub const SHRINK_BATCH: u64 = 128;
 /// Disk seeks that making an object again costs (`DEFAULT_SEEKS`).
 pub const DEFAULT_SEEKS: u64 = 2;
 
-/// Which cache.
+/// The kind of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
     /// Directory entries: 21 to a page.
@@ -27,10 +27,10 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// Both caches, in the order in which they are shrunk.
+    /// Both kinds, in the order in which reclaim shrinks them.
     pub const ALL: [Self; 2] = [Self::Dentry, Self::Inode];
 
-    /// Bytes of one object: on x86-64 with ext4.
+    /// Returns the size of an object, bytes: on x86-64 with ext4.
     const fn bytes(self) -> u64 {
         match self {
             Self::Dentry => 192,
@@ -52,14 +52,14 @@ struct Objects {
     objects: BTreeMap<u64, Object>,
     /// Number of the next of them.
     next: u64,
-    /// Where the objects of files are, by the file's number.
+    /// The places of the objects of files, by the file's number.
     files: BTreeMap<u32, FileObject>,
 }
 
-/// Where the object of a file is.
+/// The place of a file's object.
 #[derive(Clone, Copy, Debug)]
 enum FileObject {
-    /// In use, in this slab.
+    /// The object is in use, in this slab.
     Held(SlabNumber),
     /// Among those that may be dropped, with this number.
     Listed(u64),
@@ -83,7 +83,7 @@ impl Objects {
     }
 }
 
-/// One cache.
+/// A cache of kernel objects.
 pub struct ObjectCache<M: Machine> {
     kind: ObjectKind,
     slabs: SlabCache<M>,
@@ -119,13 +119,13 @@ impl<M: Machine> ObjectCache<M> {
         }
     }
 
-    /// Which cache it is.
+    /// Returns the kind of the cache.
     #[must_use]
     pub const fn kind(&self) -> ObjectKind {
         self.kind
     }
 
-    /// The slabs that its objects lie in.
+    /// Returns the slabs that its objects lie in.
     #[must_use]
     pub const fn slabs(&self) -> &SlabCache<M> {
         &self.slabs
@@ -137,8 +137,8 @@ impl<M: Machine> ObjectCache<M> {
         self.count.load(Relaxed)
     }
 
-    /// Adds an object; a file's inode names the file. A file has one at most: whoever is slower to add it adds none, and
-    /// may be left with the block of a slab that is to be freed.
+    /// Adds an object; a file's inode names the file. A file has at most one: of two tasks that add it, the later one
+    /// adds none, and may be left with the block of a slab, which it has to free.
     ///
     /// # Errors
     /// When no slab has a place for it.
@@ -161,7 +161,7 @@ impl<M: Machine> ObjectCache<M> {
         Ok(None)
     }
 
-    /// Nobody holds a file's object any more: it may be dropped, but not at the first look.
+    /// Notes that no task uses a file's object any more. Reclaim may drop it, but not at its first scan.
     pub fn let_go(&self, file: u32) {
         let mut objects = self.objects.lock();
         if let Some(&FileObject::Held(slab)) = objects.files.get(&file) {
@@ -170,7 +170,7 @@ impl<M: Machine> ObjectCache<M> {
         }
     }
 
-    /// Somebody needs a file's object again: it is held until [`ObjectCache::let_go`]. False when it was dropped.
+    /// Takes a file's object into use again, until [`ObjectCache::let_go`]. Returns `false` if it was dropped.
     pub fn hold(&self, file: u32) -> bool {
         let mut objects = self.objects.lock();
         let number = match objects.files.get(&file) {
@@ -231,12 +231,12 @@ impl<M: Machine> ObjectCaches<M> {
         Self { caches: ObjectKind::ALL.map(|kind| ObjectCache::new(machine, kind, order)) }
     }
 
-    /// The cache of a kind.
+    /// Returns the cache of a kind.
     pub fn get(&self, kind: ObjectKind) -> &ObjectCache<M> {
         &self.caches[kind as usize]
     }
 
-    /// All caches, in the order in which they are shrunk.
+    /// Returns all caches, in the order in which reclaim shrinks them.
     pub fn iter(&self) -> impl Iterator<Item = &ObjectCache<M>> {
         self.caches.iter()
     }

@@ -1,4 +1,4 @@
-//! Pressure: how long tasks have been held up for want of memory (`/proc/pressure/memory`, the line `some`).
+//! Pressure: the time that tasks were stalled for lack of memory (`/proc/pressure/memory`, the line `some`).
 
 use machine::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use machine::{Machine, Nanos, Stalled};
@@ -6,7 +6,7 @@ use machine::{Machine, Nanos, Stalled};
 /// Bits of [`Pressure::state`] that count tasks.
 const TASKS_BITS: u32 = 16;
 
-/// Time in which at least one task could not go on because it had to make room itself.
+/// Time in which at least one task could not continue because it had to free memory itself.
 #[derive(Debug, Default)]
 pub struct Pressure {
     /// Low bits: tasks that are held up. The rest: since when there is one, microseconds.
@@ -16,7 +16,7 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// The calling task is held up until the guard is dropped.
+    /// Counts the calling task as stalled until the guard is dropped.
     pub fn stall<'a, M: Machine>(&'a self, machine: &'a M) -> Stall<'a, M> {
         self.begin(machine.now());
         Stall { pressure: self, machine, _noted: Stalled::begin(machine) }
@@ -36,7 +36,7 @@ impl Pressure {
         }
     }
 
-    /// All of that time until `now`.
+    /// Returns the total of that time until `now`.
     #[must_use]
     pub fn total(&self, now: Nanos) -> Nanos {
         let state = self.state.load(Acquire);

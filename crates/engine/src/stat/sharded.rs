@@ -1,4 +1,4 @@
-//! Counters that many threads count at the same time.
+//! Counters for many threads that count at the same time.
 //!
 //! One word would be a line of memory that each thread takes from the last, which costs more than the rest of a miss. So
 //! there are rows of them; threads count in different ones, as far as there are enough, and the value is the sum. Where
@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicUsize;
 #[derive(Debug)]
 pub struct Sharded<const N: usize>(Box<[Row<N>]>);
 
-/// With lines of its own, two at a time, as processors fetch them.
+/// A value in cache lines of its own, two of them, because processors fetch two at a time.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Row<const N: usize>([AtomicU64; N]);
@@ -31,7 +31,7 @@ fn take_number() -> usize {
 }
 
 impl<const N: usize> Sharded<N> {
-    /// Zeroes, in `rows` rows or as many as are the next power of two.
+    /// Creates a counter of zero, in `rows` rows, rounded up to a power of two.
     ///
     /// # Panics
     /// When there are none.
@@ -55,7 +55,7 @@ impl<const N: usize> Sharded<N> {
         self.0[row].0[counter].fetch_add(n, Relaxed);
     }
 
-    /// The value of a counter. While others count it may have some of what they add and take away, and lack the rest.
+    /// Returns the value of a counter. While others count, it may include only a part of their changes.
     #[inline]
     #[must_use]
     pub fn get(&self, counter: usize) -> u64 {

@@ -178,7 +178,7 @@ impl Event {
         Self::OutOfMemory,
     ];
 
-    /// The name in `/proc/vmstat`.
+    /// Returns the name in `/proc/vmstat`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -312,7 +312,7 @@ impl ZoneEvent {
         Self::Pgskip,
     ];
 
-    /// The name in `/proc/vmstat`.
+    /// Returns the name in `/proc/vmstat`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -379,7 +379,8 @@ impl ZoneEvent {
         )
     }
 
-    /// Returns the counters that say something on a machine with so many nodes, whose zones share lruvecs or do not.
+    /// Returns the counters that have a meaning on a machine with `nodes` nodes; `shares_lruvecs` says whether their
+    /// zones share lruvecs.
     pub fn named(nodes: usize, shares_lruvecs: bool) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |event| match event {
             Self::Pgskip => shares_lruvecs,
@@ -387,7 +388,7 @@ impl ZoneEvent {
         })
     }
 
-    /// The name of its count in zones of a kind (`kind as usize`).
+    /// Returns the name of its count in zones of a kind (`kind as usize`).
     #[must_use]
     pub fn name_in(self, kind: usize) -> String {
         if self.is_named_by_kind() {
@@ -467,7 +468,7 @@ impl Gauge {
         Self::NrBounce,
     ];
 
-    /// The name in `/proc/vmstat`.
+    /// Returns the name in `/proc/vmstat`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -498,7 +499,7 @@ impl Gauge {
 /// [`Gauge`] for the rest.
 pub type Vmstat = BTreeMap<String, u64>;
 
-/// All names of an engine with one node that has counted nothing: events, events of each kind of zone, gauges.
+/// Returns all names of an engine with one node that has counted nothing: events, events of each kind of zone, gauges.
 #[must_use]
 pub fn zeroes() -> Vmstat {
     let mut names: Vec<String> = Event::ALL.iter().map(|event| event.name().to_owned()).collect();
@@ -507,7 +508,7 @@ pub fn zeroes() -> Vmstat {
     names.into_iter().map(|name| (name, 0)).collect()
 }
 
-/// Every counter and gauge by its name, with a sentence about what it counts.
+/// Returns every counter and gauge by its name, with a sentence about what it counts.
 pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     fn about(name: &'static str, of: &impl strum::EnumMessage) -> (&'static str, &'static str) {
         let text = of.get_documentation().unwrap_or_default();
@@ -523,7 +524,7 @@ pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub struct Stat(Sharded<{ Event::ALL.len() }>);
 
 impl Stat {
-    /// Zeroes, in so many rows ([`Sharded`]).
+    /// Creates counters of zero, in `rows` rows ([`Sharded`]).
     #[must_use]
     pub fn new(rows: usize) -> Self {
         Self(Sharded::new(rows))
@@ -535,13 +536,13 @@ impl Stat {
         self.0.add(event as usize, n);
     }
 
-    /// How often an event was counted.
+    /// Returns the count of an event.
     #[must_use]
     pub fn get(&self, event: Event) -> u64 {
         self.0.get(event as usize)
     }
 
-    /// All counters by name.
+    /// Returns all counters by name.
     #[must_use]
     pub fn snapshot(&self) -> Vmstat {
         Event::ALL.into_iter().map(|event| (event.name().to_owned(), self.get(event))).collect()
@@ -553,7 +554,7 @@ impl Stat {
 pub struct ZoneStat(Sharded<{ ZoneEvent::ALL.len() }>);
 
 impl ZoneStat {
-    /// Zeroes, in so many rows ([`Sharded`]).
+    /// Creates counters of zero, in `rows` rows ([`Sharded`]).
     #[must_use]
     pub fn new(rows: usize) -> Self {
         Self(Sharded::new(rows))
@@ -565,7 +566,7 @@ impl ZoneStat {
         self.0.add(event as usize, n);
     }
 
-    /// How often an event was counted.
+    /// Returns the count of an event.
     #[must_use]
     pub fn get(&self, event: ZoneEvent) -> u64 {
         self.0.get(event as usize)
@@ -586,7 +587,7 @@ pub struct Gauges {
 struct Alone(AtomicU64);
 
 impl Gauges {
-    /// Zeroes, in so many rows ([`Sharded`]).
+    /// Creates gauges of zero, in `rows` rows ([`Sharded`]).
     #[must_use]
     pub fn new(rows: usize) -> Self {
         Self { free: Alone::default(), counters: Sharded::new(rows) }
@@ -601,7 +602,7 @@ impl Gauges {
         }
     }
 
-    /// The value now; a racing reader never sees less than 0.
+    /// Returns the value now; a racing reader never sees less than 0.
     #[inline]
     #[must_use]
     pub fn get(&self, gauge: Gauge) -> u64 {

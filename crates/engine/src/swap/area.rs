@@ -1,4 +1,4 @@
-//! A swap area: slots, how they are found, and the cache of pages that have one.
+//! A swap area: slots, the search for free ones, and the cache of pages that have one.
 //!
 //! *Slots*: a use count for each, with a bit for the cache's own use, under one `swap` lock. New slots
 //! come from runs of 256 free ones, so that pages written together lie together (mechanisms/reclaim, 20.1).
@@ -18,7 +18,7 @@ const CACHE: u16 = 1 << 15;
 #[derive(Debug)]
 struct Numbers {
     words: Box<[u64]>,
-    /// By word, a bit: has it any?
+    /// A bit for each word: set if the word has a number.
     has_any: Box<[u64]>,
 }
 
@@ -47,7 +47,7 @@ impl Numbers {
         self.has_any[above] = if has_any { self.has_any[above] | bit } else { self.has_any[above] & !bit };
     }
 
-    /// The first from `from` on.
+    /// Returns the first number from `from` on.
     fn next(&self, from: u32) -> Option<u32> {
         let word = from as usize / 64;
         let here = self.words.get(word)? & u64::MAX << (from % 64);
@@ -82,7 +82,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// `slots` free slots; slot 0 is never used.
+    /// Creates `slots` free slots; slot 0 is never used.
     #[must_use]
     pub fn new(slots: u32) -> Self {
         Self {
@@ -97,31 +97,31 @@ impl Slots {
         }
     }
 
-    /// Free slots.
+    /// Returns the number of free slots.
     #[must_use]
     pub const fn free(&self) -> u32 {
         self.free
     }
 
-    /// Usable slots.
+    /// Returns the number of usable slots.
     #[must_use]
     pub fn total(&self) -> u32 {
         self.uses.len().saturating_sub(1) as u32
     }
 
-    /// Page-table uses of a slot.
+    /// Returns the number of page-table uses of a slot.
     #[must_use]
     pub fn uses(&self, slot: u32) -> u16 {
         self.uses[slot as usize] & !CACHE
     }
 
-    /// Is the slot's page in the cache, as far as the slot knows?
+    /// Returns whether the slot's page is in the cache, as far as the slot knows.
     #[must_use]
     pub fn is_cached(&self, slot: u32) -> bool {
         self.uses[slot as usize] & CACHE != 0
     }
 
-    /// Is the slot nobody's: no page table's, nor the cache's?
+    /// Returns whether no page table and not the cache uses the slot.
     #[must_use]
     pub fn is_free(&self, slot: u32) -> bool {
         self.uses[slot as usize] == 0
@@ -162,8 +162,8 @@ impl Slots {
         Some(Found { slot, is_free, looked_at })
     }
 
-    /// The first [`CLUSTER`] free slots in a row. All slots up to their end count as looked at, as they are by who goes slot by
-    /// slot; here the last used one of each run says where the next can begin, and most are passed over.
+    /// Finds the first [`CLUSTER`] consecutive free slots. All slots up to their end count as looked at, as in a search
+    /// slot by slot. Here the last used slot of each run says where the next run can begin, so most slots are skipped.
     fn find_cluster(&self, looked_at: &mut u32) -> Option<u32> {
         let mut start = self.lowest;
         while start + CLUSTER <= self.highest + 1 {
@@ -198,25 +198,25 @@ impl Slots {
         }
     }
 
-    /// One more page table refers to the slot.
+    /// Counts another page table that refers to the slot.
     pub fn duplicate(&mut self, slot: u32) {
         assert!(self.uses[slot as usize] != 0, "swap slot {slot} is free");
         self.set_uses(slot, self.uses[slot as usize] + 1);
     }
 
-    /// One page table less refers to the slot; is it free now?
+    /// Counts a page table less that refers to the slot. Returns whether the slot is free now.
     pub fn release(&mut self, slot: u32) -> bool {
         assert!(self.uses(slot) > 0, "swap slot {slot} has no page-table use");
         self.set_uses(slot, self.uses[slot as usize] - 1);
         self.note_free(slot)
     }
 
-    /// The cache takes an interest in a slot again, for a read.
+    /// Notes that the cache uses a slot again, for a read.
     pub fn set_cached(&mut self, slot: u32) {
         self.set_uses(slot, self.uses[slot as usize] | CACHE);
     }
 
-    /// The cache gives the slot up; is it free now?
+    /// Ends the cache's use of the slot. Returns whether the slot is free now.
     pub fn clear_cached(&mut self, slot: u32) -> bool {
         assert!(self.is_cached(slot), "swap slot {slot} is not in the cache");
         self.set_uses(slot, self.uses[slot as usize] & !CACHE);
@@ -236,9 +236,9 @@ impl Slots {
 /// A slot that [`Slots::take`] came upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its number.
+    /// Number of the slot.
     pub slot: u32,
-    /// Was it free? It is the caller's then.
+    /// `true` if the slot was free; it is the caller's then.
     pub is_free: bool,
     /// Slots looked at.
     pub looked_at: u32,
@@ -261,7 +261,7 @@ pub struct SwapArea<M: Machine> {
 }
 
 impl<M: Machine> SwapArea<M> {
-    /// An area of `slots` slots from `first_block` on; 0 slots is no swap at all.
+    /// Creates an area of `slots` slots from `first_block` on. 0 slots means no swap.
     #[must_use]
     pub fn new(machine: &M, device: DeviceId, first_block: u64, slots: u32) -> Self {
         let map = Slots::new(slots);
@@ -277,25 +277,25 @@ impl<M: Machine> SwapArea<M> {
         }
     }
 
-    /// Free slots, read without the lock.
+    /// Returns the number of free slots, read without the lock.
     #[must_use]
     pub fn free_slots(&self) -> u32 {
         self.free.load(machine::atomic::Ordering::Relaxed)
     }
 
-    /// Usable slots.
+    /// Returns the number of usable slots.
     #[must_use]
     pub const fn total_slots(&self) -> u32 {
         self.total
     }
 
-    /// Is more than half of swap in use (`vm_swap_full`)?
+    /// Returns whether more than half of swap is in use (`vm_swap_full`).
     #[must_use]
     pub fn is_nearly_full(&self) -> bool {
         self.free_slots() < self.total.div_ceil(2)
     }
 
-    /// Is less than a sixteenth of swap left? Pages get what slots there are then: neighbours have nothing in common.
+    /// Returns whether less than a sixteenth of swap is free. Neighbouring slots then hold unrelated pages.
     #[must_use]
     pub fn is_almost_full(&self) -> bool {
         self.free_slots() < self.total / 16
@@ -310,13 +310,13 @@ impl<M: Machine> SwapArea<M> {
         result
     }
 
-    /// The block of a slot.
+    /// Returns the block of a slot.
     #[must_use]
     pub const fn block(&self, slot: u32) -> u64 {
         self.first_block + slot as u64
     }
 
-    /// The cached page of a slot.
+    /// Returns the cached page of a slot.
     #[must_use]
     pub fn cached(&self, slot: u32) -> Option<FrameNumber> {
         self.cache.get(slot)

@@ -1,44 +1,44 @@
-//! Choices of `[swap]`: what is read from swap.
+//! Choices of `[swap]`: reads from swap.
 
 use crate::choice::choices;
 
 choices! {
-    /// What is read from swap.
+    /// Reads from swap.
     [swap]
 
     /// Sysctl `page_cluster`: logarithm of the slots read together from swap.
     page_cluster: u8 = 3 in 0..=9, drawn 23, unless "swap slots" in ["0"]: [0, 3, 5];
 
-    /// Which slots are read from swap together with the wanted one.
+    /// The slots that are read from swap together with the wanted one.
     readahead: SwapReadahead = FromBlockStart, drawn 26, unless "swap slots" in ["0"] {
-        /// Those in use from the start of its aligned block up to the first free one; if that comes before the wanted
-        /// slot, it is read alone as well.
+        /// Those in use from the start of its aligned block up to the first free one. If that comes before the wanted
+        /// slot, the wanted slot is read alone as well.
         FromBlockStart,
-        /// The contiguous used slots around it in its aligned block.
+        /// The contiguous used slots around the wanted one in its aligned block.
         UsedRun,
         /// All used slots of its aligned block.
         AlignedBlock,
     }
 
-    /// How swap is used that answers at once, such as zram or persistent memory (`SWP_SYNCHRONOUS_IO`).
+    /// Use of swap that answers at once, such as zram or persistent memory (`SWP_SYNCHRONOUS_IO`).
     synchronous: SynchronousSwap = LikeOthers, drawn 120, with "synchronous swap" in ["yes"] {
-        /// As any other.
+        /// As of any other swap.
         LikeOthers,
         /// A fault reads the wanted page alone, and its slot is free as soon as it is mapped. Reclaim waits for its writes.
         Apart,
     }
 
-    /// How many slots are read from swap together.
+    /// Number of slots that are read from swap together.
     window: SwapWindows = Fixed, drawn 27, unless "swap slots" in ["0"] {
         /// `2^page_cluster`.
         Fixed,
-        /// At most as many, and fewer where pages of the region that were read ahead were not used.
+        /// At most the configured number, and fewer where pages of the region that were read ahead were not used.
         ByUse,
     }
 }
 
 impl SynchronousSwap {
-    /// Is swap that answers at once used in a way of its own?
+    /// Returns whether swap that answers at once is used in its own way.
     pub(crate) const fn is_apart(self) -> bool {
         match self {
             Self::Apart => true,

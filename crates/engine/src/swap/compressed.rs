@@ -1,9 +1,10 @@
-//! Swap that is compressed in the memory of the machine itself (zram): what lies in it takes pages.
+//! Swap that is compressed in the memory of the machine itself (zram): its contents take pages.
 //!
-//! A page in swap takes [`SwapLayout::memory_percent`](super::SwapLayout) of a page; compressed pages are packed without gaps. Pages
-//! for them come from free lists whatever the marks say, as for all that reclaim needs. Where none is free a page gets no slot, as if
-//! swap were full. A slot that is free takes nothing. *Called by* whoever changes slots ([`Swap::with_slots`]). *Locks*: one of its own,
-//! nothing inside it. Source: Linux, Documentation/admin-guide/blockdev/zram.rst.
+//! A page in swap takes [`SwapLayout::memory_percent`](super::SwapLayout) of a page; compressed pages are packed
+//! without gaps. Pages for them come from free lists below any mark, like everything that reclaim needs. If none is
+//! free, a page gets no slot, as if swap were full. A free slot takes nothing. *Called by* code that changes slots
+//! ([`Swap::with_slots`]). *Locks*: one of its own, nothing inside it. Source: Linux,
+//! Documentation/admin-guide/blockdev/zram.rst.
 
 use super::{Slots, Swap};
 use crate::memory::{Block, MigrateType, Warmth};
@@ -21,7 +22,7 @@ impl<M: Machine> Compressed<M> {
         Self { percent: percent.into(), blocks: machine.lock(LockClass::Other, Vec::new()) }
     }
 
-    /// Pages that so many compressed ones take.
+    /// Returns the pages that `slots` compressed pages take.
     const fn pages_for(&self, slots: u64) -> u64 {
         (slots * self.percent).div_ceil(100)
     }
@@ -37,7 +38,7 @@ impl<M: Machine> Swap<M> {
         result
     }
 
-    /// Pages that compressed swap takes now (`mem_used_total` of a zram device, in pages).
+    /// Returns the pages that compressed swap takes now (`mem_used_total` of a zram device, in pages).
     pub fn compressed_pages(&self) -> u64 {
         self.compressed.blocks.lock().len() as u64
     }

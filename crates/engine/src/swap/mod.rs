@@ -23,7 +23,7 @@ use compressed::Compressed;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Step};
 use std::ops::Deref;
 
-/// Where swap lies.
+/// The place of swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapLayout {
     /// The block device.
@@ -32,7 +32,7 @@ pub struct SwapLayout {
     pub first_block: u64,
     /// Slots of one page; 0 for no swap.
     pub slots: u32,
-    /// Does the device answer at once, as memory does (`BLK_FEAT_SYNCHRONOUS`)?
+    /// `true` if the device answers at once, as memory does (`BLK_FEAT_SYNCHRONOUS`).
     pub is_synchronous: bool,
     /// Memory of the machine that a page in swap takes, percent of a page: 0 of a device that has its own, less than 100 where
     /// swap is compressed in memory (zram).
@@ -52,7 +52,7 @@ pub struct Swap<M: Machine> {
     pub choices: Choices,
     /// The swap area.
     pub swap: SwapArea<M>,
-    /// Does it answer at once, and is used accordingly?
+    /// `true` if swap answers at once and is used accordingly.
     is_synchronous: bool,
     compressed: Compressed<M>,
 }
@@ -66,7 +66,7 @@ impl<M: Machine> Deref for Swap<M> {
 }
 
 impl<M: Machine> Swap<M> {
-    /// Empty swap.
+    /// Creates empty swap.
     pub fn new(page_cache: PageCache<M>, choices: Choices, layout: SwapLayout) -> Self {
         let swap = SwapArea::new(&page_cache.machine, layout.device, layout.first_block, layout.slots);
         let is_synchronous = layout.is_synchronous && choices.synchronous.is_apart();
@@ -74,14 +74,14 @@ impl<M: Machine> Swap<M> {
         Self { choices, swap, is_synchronous, compressed, page_cache }
     }
 
-    /// Does swap answer at once, and is used accordingly (`swap.synchronous`)?
+    /// Returns whether swap answers at once and is used accordingly (`swap.synchronous`).
     #[inline]
     pub(crate) fn swap_is_synchronous(&self) -> bool {
         self.is_synchronous
     }
 
-    /// Takes a page out of its file, or out of the swap cache, if nobody but the caller refers to it and it is clean; the page is
-    /// then the caller's alone, without any reference, to be freed.
+    /// Removes a page from its file, or from the swap cache, if only the caller refers to it and it is clean. The page
+    /// then belongs to the caller, without any reference, and has to be freed.
     ///
     /// The caller isolated the page (one reference), locked it and unmapped it. For a page of a file see
     /// [`PageCache::remove_file_page`].
@@ -120,8 +120,8 @@ impl<M: Machine> Swap<M> {
         true
     }
 
-    /// Gives an anonymous page, locked by the caller, a swap slot; false when swap is full, or there is no memory for the
-    /// index of its cache.
+    /// Assigns a swap slot to an anonymous page, which the caller has locked. Returns `false` if swap is full, or if
+    /// there is no memory for the index of its cache.
     pub fn add_to_swap(&self, frame: FrameNumber) -> bool {
         let _span = self.machine.span(Func::AddToSwap);
         let Some(slot) = self.take_swap_slot() else { return false };
@@ -134,8 +134,8 @@ impl<M: Machine> Swap<M> {
         true
     }
 
-    /// A free slot, if there is memory for what goes there; when swap is more than half full, also one that is made free
-    /// (mechanisms/reclaim, 20.1).
+    /// Returns a free slot, if there is memory for what goes there; when swap is more than half full, also one that is
+    /// made free (mechanisms/reclaim, 20.1).
     fn take_swap_slot(&self) -> Option<u32> {
         let mut or_cached = self.swap.is_nearly_full();
         loop {
@@ -168,8 +168,8 @@ impl<M: Machine> Swap<M> {
         is_freed
     }
 
-    /// Puts a locked page into the swap cache at `slot`, with a reference for the cache; returns the shadow that was there. That of
-    /// a slot that was free means nothing: it is of the page that had the slot before.
+    /// Adds a locked page to the swap cache at `slot`, with a reference for the cache. Returns the shadow that was
+    /// there. The shadow of a free slot means nothing: it belongs to the page that had the slot before.
     ///
     /// # Errors
     /// The page that is there already.

@@ -1,4 +1,4 @@
-//! How many slots a fault of a region reads from swap at once, by the success of earlier reads.
+//! The number of slots that a fault of a region reads from swap at once, by the success of earlier reads.
 //!
 //! Linux always reads `2^page_cluster` slots (mechanisms/reclaim, 20.4). Where faults come in no order, all of these
 //! reads but one are useless and take the room of other pages.
@@ -9,13 +9,13 @@ use std::ops::Range;
 /// Faults with one window, after which it is judged.
 const TRIAL_FAULTS: u32 = 4;
 
-/// The window of a region. Faults at the same time may miss each other's counts, and neighbours in swap may be pages of another
-/// region, whose faults then count what was of use: it is only ever a guess.
+/// The window of a region. It is a guess: concurrent faults may miss each other's counts, and neighbours in swap may be
+/// pages of another region, whose faults then count as uses.
 #[derive(Debug)]
 pub(crate) struct SwapWindow {
     /// Logarithm of the slots that are read together; `u32::MAX` at first: as many as may be.
     log: AtomicU32,
-    /// Pages read that nobody had asked for, since the last judgement.
+    /// Pages that were read ahead since the last judgement.
     ahead: AtomicU32,
     /// The part of them that was asked for soon.
     used: AtomicU32,
@@ -36,9 +36,9 @@ impl Default for SwapWindow {
 }
 
 impl SwapWindow {
-    /// Logarithm of the slots to read for a fault on `page`, at most `log_max`. A window of which half was used soon
-    /// grows, and any other shrinks, down to the one slot; from there it grows where the page is next to that of the
-    /// fault before.
+    /// Returns the logarithm of the number of slots to read for a fault on `page`, at most `log_max`. A window grows if
+    /// half of it was used soon, and shrinks otherwise, down to one slot. From there it grows if the page is next to
+    /// that of the previous fault.
     pub(crate) fn next(&self, log_max: u32, page: u32) -> u32 {
         let last = self.last.swap(page, Relaxed);
         if log_max == 0 {
@@ -62,7 +62,7 @@ impl SwapWindow {
         next
     }
 
-    /// Notes that these slots are read together, so many of them without having been asked for.
+    /// Notes that these slots are read together, `ahead` of them as readahead.
     pub(crate) fn note_read(&self, slots: &Range<u32>, ahead: u32) {
         self.ahead.fetch_add(ahead, Relaxed);
         let nth = self.windows.fetch_add(1, Relaxed) as usize;

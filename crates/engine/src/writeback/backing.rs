@@ -1,4 +1,4 @@
-//! A device as writeback sees it: what is dirty on it, how fast it writes, and which of its blocks are free.
+//! A device as writeback sees it: its dirty pages, its speed, and its free blocks.
 
 use super::Writeback;
 use super::bandwidth::{Bandwidth, Sample};
@@ -20,13 +20,13 @@ pub struct DeviceLayout {
 
 /// Writeback's state of one device.
 pub struct Backing<M: Machine> {
-    /// Its number: the device's, or one that the ground has given to all its files together.
+    /// The device's number, or one that the ground gave to all files of the device together.
     pub device: DeviceId,
     /// Blocks for files.
     pub(crate) total_blocks: u64,
-    /// Its free blocks.
+    /// Free blocks of the device.
     pub(crate) blocks: M::Lock<FreeBlocks>,
-    /// How many they are, read without the lock.
+    /// Number of free blocks, readable without the lock.
     free_blocks: AtomicU64,
     /// Dirty pages that have no block yet: each will need one.
     delayed: AtomicU64,
@@ -44,24 +44,25 @@ pub struct Backing<M: Machine> {
     pub(crate) work: M::Lock<Work>,
     /// The flusher sleeps here.
     pub(crate) flusher: M::WaitQueue,
-    /// Where writers wait for room.
+    /// Writers that wait for room.
     pub(crate) dirty_waits: DirtyWaits<M>,
     /// Rates.
     pub(crate) bandwidth: M::Lock<Bandwidth>,
-    /// Was too much dirty when a task last looked (`bdi->dirty_exceeded`)?
+    /// `true` if too much was dirty when a task last looked (`bdi->dirty_exceeded`).
     pub(crate) dirty_exceeded: AtomicBool,
     /// Pages a second that it writes, as [`Backing::bandwidth`] has it; read without the lock.
     write_rate: AtomicU64,
     /// The limit that the rates follow, as it was last seen; read without the lock.
     pub(crate) tracked_limit: AtomicU64,
-    /// The flusher passed a dirty page by because somebody was changing it (`writeback.stable_pages`).
+    /// The flusher skipped a dirty page because a task was changing it (`writeback.stable_pages`).
     pub(super) met_held: AtomicBool,
-    /// It found nothing else in its last round, so that its writers cannot wait for it: they may be those who hold the pages.
+    /// `true` if the flusher found nothing else in its last round. Writers must not wait for such pages: they may hold
+    /// them themselves.
     pub(crate) has_only_held: AtomicBool,
 }
 
 impl<M: Machine> Backing<M> {
-    /// A device on which nothing is dirty.
+    /// Creates a device on which nothing is dirty.
     pub(super) fn new(machine: &M, device: DeviceId, layout: &DeviceLayout) -> Self {
         let total_blocks = layout.file_blocks.end - layout.file_blocks.start;
         Self {
@@ -87,7 +88,7 @@ impl<M: Machine> Backing<M> {
         }
     }
 
-    /// Pages a second that it writes, as far as is known.
+    /// Returns the number of pages a second that it writes, as far as is known.
     pub(super) fn write_rate(&self) -> u64 {
         self.write_rate.load(Relaxed)
     }
@@ -99,12 +100,12 @@ impl<M: Machine> Backing<M> {
         self.write_rate.store(bandwidth.average_write, Relaxed);
     }
 
-    /// Pages of its files that are dirty, but for those that could not be written.
+    /// Returns the number of pages of its files that are dirty, but for those that could not be written.
     pub(crate) fn writable_pages(&self) -> u64 {
         (self.dirty.load(Relaxed) - self.failed_files.pages()).max(0) as u64
     }
 
-    /// The same, and those under writeback.
+    /// Returns the pages of [`Backing::writable_pages`] and those under writeback.
     pub(crate) fn dirty_pages(&self) -> u64 {
         self.writable_pages() + self.writeback.load(Relaxed).max(0) as u64
     }
@@ -132,7 +133,7 @@ impl<M: Machine> Backings<M> {
         added.find_map(|(n, result)| result.is_ok().then_some(DeviceId(n)))
     }
 
-    /// All of them, by number.
+    /// Returns all devices, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Backing<M>> {
         self.0.iter().map_while(OnceLock::get)
     }
@@ -153,8 +154,8 @@ impl<M: Machine> Writeback<M> {
         self.backings.0[device.index()].get().expect("a file's device was added before the file")
     }
 
-    /// Blocks of a device for files, and those of them that are free and that no dirty page has been promised (`f_blocks` and
-    /// `f_bavail` of `statvfs`).
+    /// Returns the blocks of a device for files, and the number of free blocks among them that are not reserved for
+    /// dirty pages (`f_blocks` and `f_bavail` of `statvfs`).
     ///
     /// # Panics
     /// When there is no such device.
@@ -172,7 +173,7 @@ impl<M: Machine> Writeback<M> {
         Some(taken)
     }
 
-    /// Gives blocks back.
+    /// Returns blocks to the device.
     pub(super) fn give_blocks(&self, device: DeviceId, start: u64, blocks: u64) {
         let backing = self.backing(device);
         backing.blocks.lock().give(start, blocks);
@@ -187,12 +188,12 @@ impl<M: Machine> Writeback<M> {
         backing.delayed.fetch_update(Relaxed, Relaxed, reserve).is_ok()
     }
 
-    /// A dirty page got its block, or needs none any more.
+    /// Ends the reservation of a dirty page that got its block, or needs none any more.
     pub(super) fn end_reservation(&self, device: DeviceId) {
         self.backing(device).delayed.fetch_sub(1, Relaxed);
     }
 
-    /// Gives the blocks of a file's pages back to the device.
+    /// Returns the blocks of a file's pages to the device.
     pub(crate) fn give_file_blocks(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         if file.is_placed() {
             return;

@@ -1,4 +1,4 @@
-//! How fast a device writes, and how fast its writers may dirty pages (mechanisms/reclaim, 21.2, ≥33).
+//! The speed of a device, and the rate at which its writers may dirty pages (mechanisms/reclaim, 21.2, ≥33).
 //!
 //! All in integers: rates in pages a second, ratios in 1/1024.
 
@@ -9,13 +9,13 @@ use machine::{NANOS_PER_SECOND, Nanos};
 pub const ONE: i64 = 1 << SHIFT;
 const SHIFT: u32 = 10;
 
-/// How often estimates are renewed.
+/// Interval at which estimates are renewed.
 const INTERVAL: Nanos = Nanos::from_millis(200);
 
 /// The window over which written pages are averaged.
 const WINDOW: Nanos = Nanos::from_millis(4096);
 
-/// 100 MB/s: what a device is taken for before it has written anything.
+/// Assumed rate of a device before it has written anything: 100 MB/s.
 const START_PAGES_PER_SECOND: u64 = 100 * 256;
 
 /// A device's estimates.
@@ -26,7 +26,7 @@ pub struct Bandwidth {
     written_stamp: u64,
     /// Pages a second written lately.
     write: u64,
-    /// The same, smoothed once more.
+    /// Pages a second written, smoothed once more.
     pub average_write: u64,
     /// Pages a second that one writer may dirty when dirty pages stand at the setpoint.
     pub ratelimit: u64,
@@ -144,8 +144,8 @@ impl Bandwidth {
         u64::midpoint(sample.limits.free_run(), self.limit(sample))
     }
 
-    /// By what factor a writer's rate is changed for where dirty pages stand: 2.0 at free run, 1.0 at
-    /// the setpoint, 0 at the limit; then the same for the device's own pages. In 1/1024.
+    /// Returns the factor for a writer's rate, in 1/1024: 2.0 at free run, 1.0 at the setpoint, 0 at the limit, for all
+    /// dirty pages; then the corresponding factor for the device's own pages.
     #[must_use]
     pub fn position(&self, sample: &Sample) -> i64 {
         let limit = self.limit(sample) as i64;

@@ -22,7 +22,8 @@ impl Bio {
         Self { device, operation, is_sync, block: 0, frames: Vec::new() }
     }
 
-    /// Adds a page at `block`, submitting what was collected when it does not follow on. *May sleep.*
+    /// Adds a page at `block`. Submits the pages collected so far if it does not follow them on the device. *May
+    /// sleep.*
     pub fn add<M: Machine>(&mut self, writeback: &Writeback<M>, block: u64, frame: FrameNumber) {
         let follows = self.block + self.frames.len() as u64 == block;
         if !self.frames.is_empty() && (!follows || self.frames.len() == REQUEST_PAGES) {
@@ -35,7 +36,7 @@ impl Bio {
         writeback.machine.spend(Step::BioPage, 1);
     }
 
-    /// Submits what was collected. *May sleep.*
+    /// Submits the collected pages. *May sleep.*
     pub fn submit<M: Machine>(&mut self, writeback: &Writeback<M>) {
         if self.frames.is_empty() {
             return;

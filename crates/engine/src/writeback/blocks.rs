@@ -10,7 +10,7 @@ pub struct FreeBlocks {
 }
 
 impl FreeBlocks {
-    /// All blocks of a range are free.
+    /// Creates a range of blocks that are all free.
     #[must_use]
     pub fn new(range: std::ops::Range<u64>) -> Self {
         Self { extents: BTreeMap::from([(range.start, range.end - range.start)]) }
@@ -49,7 +49,7 @@ impl FreeBlocks {
             .or_else(|| self.extents.iter().map(copied).next())
     }
 
-    /// Gives an extent back.
+    /// Frees an extent.
     pub fn give(&mut self, mut start: u64, mut length: u64) {
         if let Some((before, before_length)) = self.extents.range(..start).next_back().map(|(s, l)| (*s, *l))
             && before + before_length == start
@@ -64,7 +64,7 @@ impl FreeBlocks {
         self.extents.insert(start, length);
     }
 
-    /// Free blocks.
+    /// Returns the number of free blocks.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.extents.values().sum()

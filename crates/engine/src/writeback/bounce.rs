@@ -12,18 +12,19 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order, Step};
 
-/// After a page of a file was changed, or was to be changed, while it was written, so many of the file's pages are written
-/// from copies. A wait for a device takes a millisecond or so, and a copy half a microsecond: copies that were of no use
-/// cost no more than the wait that they follow. Chosen by that, no other was tried.
+/// Number of a file's pages that are written from copies after a page was changed, or was to be changed, during its
+/// write. A wait for a device takes a millisecond or so, and a copy half a microsecond, so copies that were of no use
+/// cost no more than the wait before them. Chosen for that reason; no other value was tried.
 const COPIES_AFTER_CHANGE: u32 = 2048;
 
-/// A page of a file is changed before its write has ended.
+/// Notes that a page of a file is changed before its write has ended.
 pub(super) fn note_change<M: Machine>(file: &File<M>) {
     file.copies_left.store(COPIES_AFTER_CHANGE, Relaxed);
 }
 
 impl<M: Machine> Writeback<M> {
-    /// The frame from which a page is to be written that holds still and is not yet under writeback: its own, or a copy.
+    /// Returns the frame from which a page is written: its own, or a copy. The page holds still and is not under
+    /// writeback yet.
     pub(super) fn frame_to_write(&self, file: &File<M>, frame: FrameNumber) -> FrameNumber {
         match self.choices.stable_pages {
             StablePages::No | StablePages::Wait => frame,
@@ -38,7 +39,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// A copy of a page; nothing where memory is short, for then each page counts.
+    /// Returns a copy of a page; nothing where memory is short, for then each page counts.
     fn copy_to_write(&self, frame: FrameNumber) -> Option<FrameNumber> {
         let zone = self.zone_of(frame);
         self.machine.spend(Step::WatermarkCheck, 1);
@@ -56,8 +57,8 @@ impl<M: Machine> Writeback<M> {
         Some(copy)
     }
 
-    /// The page that was written from a frame: the frame itself, or the one that it is a copy of; then the copy is freed.
-    /// Called by `interrupt`.
+    /// Returns the page that was written from a frame: the frame itself, or the page of which it is a copy. Frees the
+    /// copy. Called by `interrupt`.
     pub(crate) fn end_copy(&self, frame: FrameNumber) -> FrameNumber {
         let descriptor = &self.frames[frame];
         if !descriptor.is(Flags::BOUNCE) {

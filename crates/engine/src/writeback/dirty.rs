@@ -1,4 +1,4 @@
-//! The state of a page on its way to the device, and who counts it.
+//! The state of a page on its way to the device, and its counters.
 //!
 //! A page is dirty (newer than the device), then under writeback (being written), then clean. Every
 //! change of state is made by the holder of the page lock, or by the completion of its write.
@@ -14,7 +14,7 @@ use machine::{FrameNumber, Hazards, IoError, Machine, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Writeback<M> {
-    /// Marks a locked, valid page of a file dirty; was it clean?
+    /// Marks a locked, valid page of a file dirty. Returns whether it was clean.
     pub fn set_page_dirty(&self, file: &Arc<File<M>>, frame: FrameNumber) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.test_set(Flags::DIRTY) {
@@ -34,8 +34,8 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Gives a locked page, whose dirty mark was just taken off, its mark back: nobody dirtied it anew, so
-    /// it does not count as dirtied again.
+    /// Restores the dirty mark of a locked page from which it was just taken. No task dirtied the page, so it does not
+    /// count as dirtied again.
     pub(super) fn redirty_page(&self, file: &File<M>, frame: FrameNumber) {
         if !self.frames[frame].test_set(Flags::DIRTY) {
             self.machine.spend(Step::DirtyPage, 1);
@@ -49,7 +49,7 @@ impl<M: Machine> Writeback<M> {
         self.list_dirty_file(file);
     }
 
-    /// Takes the dirty mark off a locked page; was it dirty?
+    /// Clears the dirty mark of a locked page. Returns whether it was dirty.
     pub(crate) fn clear_dirty_for_io(&self, file: &File<M>, frame: FrameNumber) -> bool {
         self.write_protect_page(file, frame);
         if !self.frames[frame].test_clear(Flags::DIRTY) {
@@ -60,7 +60,7 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Forgets that a locked page is dirty, which nobody writes: its file is going away.
+    /// Clears the dirty mark of a locked page without a write, because its file is going away.
     pub(crate) fn cancel_dirty(&self, file: &File<M>, frame: FrameNumber) {
         self.forget_write_failure(file, frame);
         if self.clear_dirty_for_io(file, frame) && file.block(self.frames[frame].index()).is_none() {
@@ -85,7 +85,7 @@ impl<M: Machine> Writeback<M> {
         self.start_retry(file, frame);
     }
 
-    /// The write of a page ended: it may be freed or written again. Called by `interrupt`.
+    /// Ends the write of a page, which may then be freed or written again. Called by `interrupt`.
     pub(crate) fn end_writeback(&self, frame: FrameNumber, file: Option<&File<M>>) {
         let descriptor = &self.frames[frame];
         match file {
@@ -113,13 +113,13 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// A page of a file was written. Called by `interrupt`, before the page's writeback ends.
+    /// Notes that a page of a file was written. Called by `interrupt`, before the page's writeback ends.
     pub(crate) fn end_good_write(&self, file: &File<M>, frame: FrameNumber) {
         file.note_stored(self.frames[frame].index());
         self.end_good_retry(file, frame);
     }
 
-    /// A page of a file could not be written. Called by `interrupt`, before the page's writeback ends.
+    /// Notes that a page of a file could not be written. Called by `interrupt`, before the page's writeback ends.
     pub(crate) fn end_failed_write(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
         let stays = self.choices.write_failure.keeps_dirty();
         if stays && !self.frames[frame].test_set(Flags::DIRTY) {

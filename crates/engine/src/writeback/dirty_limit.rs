@@ -1,10 +1,10 @@
-//! How many pages may be dirty: over all memory, on each device, and in each zone.
+//! The limits of dirty pages: over all memory, on each device, and in each zone.
 //!
-//! *Devices apart* (`writeback.device_limits`): each device has limits of its own, so that its writers are held by what is dirty
-//! there. The shares are of the devices' speeds, as the book has them of completed writes; a device without dirty pages has
-//! none, and a device that is new is taken for one of 100 MB/s. A share that has become smaller takes time to be
-//! written: until then what lies beyond it comes off the others' limits, but a quarter of their shares is always theirs. So at
-//! most a quarter more than the limit is dirty.
+//! *Devices apart* (`writeback.device_limits`): each device has its own limits, so that its writers are held back by
+//! its own dirty pages. A share follows the device's speed in completed writes, as the book has it. A device without
+//! dirty pages has no share, and a new device counts as one of 100 MB/s. When a share becomes smaller, the pages beyond
+//! it take time to be written. Until then they are subtracted from the others' limits, but these keep a quarter of
+//! their shares. So at most a quarter more than the limit is dirty.
 //!
 //! Description: mechanisms/reclaim, 21.1, 21.2 and 21.4. Anonymous pages count as dirtyable while swap is free;
 //! pages in flight to swap count as under writeback (`writeback.swap_writeback`).
@@ -16,8 +16,8 @@ use crate::stat::Gauge;
 use machine::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use machine::{Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 
-/// After so long one who waits at the limit looks whether there is room unheard: pages may also be dropped, and other devices
-/// have fewer dirty pages. Many may wait, and all of them look.
+/// Time after which a task that waits at the limit looks for room without a wake-up: pages may also be dropped, and
+/// other devices may have fewer dirty pages. Many tasks may wait, and all of them look.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(100);
 
 /// Tasks that wait at the limit of a device (`access.dirty_throttle = "for-writeback"`).
@@ -33,7 +33,7 @@ impl<M: Machine> DirtyWaits<M> {
         Self { queue: machine.wait_queue(), tasks: AtomicU64::new(0), limit: AtomicU64::new(0) }
     }
 
-    /// How many they are.
+    /// Returns the number of waiting tasks.
     pub(crate) fn tasks(&self) -> u64 {
         self.tasks.load(SeqCst)
     }
@@ -49,7 +49,7 @@ pub struct DirtyLimits {
 }
 
 impl DirtyLimits {
-    /// Up to here a writer is not held back at all.
+    /// Returns the number of dirty pages up to which a writer is not held back at all.
     #[must_use]
     pub const fn free_run(self) -> u64 {
         u64::midpoint(self.dirty, self.background)
@@ -69,7 +69,8 @@ pub struct DirtyState {
 /// as much at most.
 const SHARE_KEPT: u64 = 4;
 
-/// A device's part of the limits: `own_rate` of `all_rates`, less what others hold beyond the rest, down to a quarter.
+/// Returns a device's part of the limits: `own_rate` of `all_rates`, less what others hold beyond the rest, down to a
+/// quarter.
 fn part_of(limits: DirtyLimits, own_rate: u64, all_rates: u64, others_dirty: u64) -> DirtyLimits {
     let scaled =
         |pages: u64, part: u64, whole: u64| (u128::from(pages) * u128::from(part) / u128::from(whole.max(1))) as u64;
@@ -79,7 +80,8 @@ fn part_of(limits: DirtyLimits, own_rate: u64, all_rates: u64, others_dirty: u64
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Pages of a zone that reclaim could free: its file pages, and its anonymous ones while swap has room.
+    /// Returns the number of pages of a zone that reclaim could free: its file pages, and its anonymous ones while swap
+    /// has room.
     #[must_use]
     pub fn reclaimable_pages(&self, zone: &Zone<M>) -> u64 {
         let file = zone.gauges.get(Gauge::NrActiveFile) + zone.gauges.get(Gauge::NrInactiveFile);
@@ -89,7 +91,7 @@ impl<M: Machine> Writeback<M> {
         file + zone.gauges.get(Gauge::NrActiveAnon) + zone.gauges.get(Gauge::NrInactiveAnon)
     }
 
-    /// Pages that may be dirtied in principle, at least 1.
+    /// Returns the number of pages that may be dirtied in principle, at least 1.
     #[must_use]
     pub fn dirtyable_pages(&self) -> u64 {
         let pages: u64 = self.zones.iter().map(|zone| zone.free_pages() + self.reclaimable_pages(zone)).sum();
@@ -99,7 +101,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// The limits now, of [`Self::dirty_pages`].
+    /// Returns the present limits, of [`Self::dirty_pages`].
     #[must_use]
     pub fn dirty_limits(&self) -> DirtyLimits {
         let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
@@ -126,7 +128,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Does a device have more dirty pages than the background limit allows?
+    /// Returns whether a device has more dirty pages than the background limit allows.
     pub(crate) fn is_over_background(&self, backing: &Backing<M>) -> bool {
         let writable = backing.writable_pages();
         if writable == 0 {
@@ -138,8 +140,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// The part of `dirty`, the limit that holds a device's writers, that the device itself may have. Together: by what it has
-    /// written of all that was written.
+    /// Returns the part of `dirty`, the limit for writers of the device, that the device itself may have. With
+    /// `together`, it is the device's part of everything that was written.
     pub(crate) fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
         match self.choices.device_limits {
             DeviceLimits::Apart => dirty,
@@ -167,7 +169,7 @@ impl<M: Machine> Writeback<M> {
         waits.tasks.fetch_sub(1, SeqCst);
     }
 
-    /// A page of a device was written: there is room for one more to be dirtied, unless there were too many of them.
+    /// Wakes a writer after a page of a device was written, unless too many pages are dirty still.
     pub(super) fn wake_dirty_waiter(&self, written: &Backing<M>) {
         let wake = |backing: &Backing<M>| {
             let waits = &backing.dirty_waits;
@@ -181,7 +183,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Pages that count for the limit of a device.
+    /// Returns the number of pages that count for the limit of a device.
     fn counted_for(&self, backing: &Backing<M>) -> u64 {
         match self.choices.device_limits {
             DeviceLimits::Together => self.dirty_pages(),
@@ -189,7 +191,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// The two ratios, percent.
+    /// Returns the two ratios, percent.
     fn dirty_ratios(&self, dirtyable: u64) -> (u64, u64) {
         let (dirty, background) = (self.choices.dirty_ratio, self.choices.dirty_background_ratio);
         match self.choices.dirty_mapped {
@@ -202,19 +204,19 @@ impl<M: Machine> Writeback<M> {
         (dirty, if background >= dirty { dirty / 2 } else { background })
     }
 
-    /// Pages that are dirty or under writeback, but for those that could not be written: no writer's pause makes these
-    /// fewer.
+    /// Returns the number of pages that are dirty or under writeback, but for those that could not be written: no
+    /// writer's pause makes these fewer.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
         self.writable_pages() + self.gauge(Gauge::NrWriteback)
     }
 
-    /// Dirty pages that the flusher has before it.
+    /// Returns the number of dirty pages that the flusher has before it.
     pub(super) fn writable_pages(&self) -> u64 {
         self.gauge(Gauge::NrDirty).saturating_sub(self.gauge(Gauge::NrWriteFailed))
     }
 
-    /// Does the zone hold no more dirty pages than its share?
+    /// Returns whether the zone holds no more dirty pages than its share.
     #[must_use]
     pub fn is_zone_dirty_ok(&self, zone: &Zone<M>) -> bool {
         let failed = zone.gauges.get(Gauge::NrWriteFailed);
@@ -231,7 +233,7 @@ impl<M: Machine> Writeback<M> {
     }
 }
 
-/// Whole pages of a limit in bytes, at least 2 as in Linux; `otherwise` when it is 0.
+/// Returns the whole pages of a limit in bytes, at least 2 as in Linux; `otherwise` if it is 0.
 fn pages_or(bytes: u64, otherwise: u64) -> u64 {
     if bytes == 0 { otherwise } else { bytes.div_ceil(PAGE_BYTES as u64).max(2) }
 }

@@ -21,7 +21,7 @@ pub(super) const CHUNK_PAGES: u64 = 1024;
 #[derive(Clone, Copy, Debug)]
 struct DirtyFile {
     id: u32,
-    /// When it first became dirty.
+    /// Time at which the file first became dirty.
     since: Nanos,
 }
 
@@ -34,18 +34,18 @@ pub(crate) struct Work {
     io: VecDeque<DirtyFile>,
     /// Files of the present round that had more than a chunk.
     more_io: VecDeque<DirtyFile>,
-    /// Pages that others asked to be written; 0 means all.
+    /// Numbers of pages that other tasks requested to be written; 0 means all.
     requests: VecDeque<u64>,
 }
 
-/// Why the flusher writes.
+/// The reason why the flusher writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// Somebody asked for so many pages.
+    /// Another task requested this many pages.
     Request(u64),
     /// Files are older than `dirty_expire`.
     Periodic,
-    /// More is dirty than the background limit allows.
+    /// More pages are dirty than the background limit allows.
     Background,
 }
 
@@ -66,7 +66,7 @@ impl<M: Machine> Writeback<M> {
         self.machine.wake(&self.backing(device).flusher);
     }
 
-    /// Asks every flusher to write so many pages.
+    /// Requests every flusher to write `pages` pages.
     pub(crate) fn wake_flushers(&self, pages: u64) {
         for backing in self.backings.iter() {
             if backing.dirty.load(Relaxed) == 0 {
@@ -80,8 +80,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// One round of a device's flusher; returns whether there is more to do at once. `periodic_at`
-    /// is when old files are looked for next.
+    /// Does a round of a device's flusher. Returns whether more work is left to do at once. `periodic_at` is the time
+    /// at which old files are looked for next.
     pub(crate) fn flusher_round(&self, device: DeviceId, periodic_at: &mut Nanos) -> bool {
         let _span = self.machine.span(Func::Flusher);
         let backing = self.backing(device);
@@ -127,8 +127,8 @@ impl<M: Machine> Writeback<M> {
         wrote_total
     }
 
-    /// Fills the round's list when it is empty: with what is left from before, then with dirty files
-    /// that are old enough.
+    /// Fills the round's list when it is empty: first with the files left from before, then with dirty files that are
+    /// old enough.
     fn start_round(&self, backing: &Backing<M>, reason: Reason) {
         let mut work = backing.work.lock();
         if !work.io.is_empty() {

@@ -1,11 +1,11 @@
 //! Writeback: dirty pages find their way to the devices.
 //!
-//! *Holds* what is known of each device ([`backing`]): what is dirty on it, how fast it writes, its free blocks. *Flow*: a page
-//! becomes dirty (`dirty`); a sync, the [`flusher`] or reclaim writes it, files in file order (`write`); its completion ends
-//! that. How many pages may be dirty says [`dirty_limit`]; `access` holds writers back by it and by the [`bandwidth`]
-//! of their device.
-//! *Called by* `reclaim`, `access`, `interrupt`, and the task of each device's flusher. *Locks*: the page lock, then
-//! `writeback`; blocks and rates last. *Description*: mechanisms/reclaim, 21; mechanisms/parallelio-trial, 5.
+//! *Holds* the state of each device ([`backing`]): its dirty pages, its speed, its free blocks. *Flow*: a page becomes
+//! dirty (`dirty`); a sync, the [`flusher`] or reclaim writes it, files in file order (`write`); its completion ends
+//! that. [`dirty_limit`] says how many pages may be dirty; `access` holds writers back by it and by the [`bandwidth`]
+//! of their device. *Called by* `reclaim`, `access`, `interrupt`, and the task of each device's flusher. *Locks*: the
+//! page lock, then `writeback`; blocks and rates last. *Description*: mechanisms/reclaim, 21;
+//! mechanisms/parallelio-trial, 5.
 //!
 //! Next: [`crate::lru`], the order in which pages are reclaimed.
 
@@ -49,7 +49,7 @@ impl<M: Machine> Deref for Writeback<M> {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Devices on which nothing is dirty.
+    /// Creates the floor with devices on which nothing is dirty.
     pub fn new(anonymous: Anonymous<M>, choices: Choices, devices: &[DeviceLayout]) -> Self {
         let machine = &anonymous.machine;
         let backings = Backings::new(machine, devices);

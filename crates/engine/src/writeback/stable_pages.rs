@@ -38,7 +38,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// May the page's own bytes change: does the device read nothing of them, or need it not matter?
+    /// Returns whether the page's own bytes may change: the device does not read them, or a change does no harm.
     fn is_stable(&self, frame: FrameNumber) -> bool {
         let flags = self.frames[frame].flags();
         !self.choices.stable_pages.holds_still() || !flags.has(Flags::WRITEBACK) || flags.has(Flags::COPIED)
@@ -47,14 +47,16 @@ impl<M: Machine> Writeback<M> {
     /// Keeps writers of a page's bytes away for the moment in which a write of it begins; false while one has the latch.
     /// [`Writeback::let_change`] ends it. The caller holds a reference.
     ///
-    /// Who latches the page later finds it under writeback: that is marked before the latch is given back.
+    /// A task that latches the page later finds it under writeback, because that is marked before the latch is
+    /// released.
     #[must_use]
     pub(crate) fn try_hold_still(&self, frame: FrameNumber) -> bool {
         !self.choices.stable_pages.holds_still() || self.frames[frame].try_latch(false)
     }
 
-    /// Holds a page still for its write, after the task that changes it and before those that want to next: whoever changes it again
-    /// and again would hold up a sync. The caller holds no page lock, and waits for no other latch meanwhile. *May sleep.*
+    /// Holds a page still for its write, after the task that changes it and before those that wait to change it.
+    /// Otherwise a task that changes the page repeatedly would hold up a sync. The caller holds no page lock, and waits
+    /// for no other latch meanwhile. *May sleep.*
     pub(super) fn hold_still(&self, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {
             self.latch_next(frame);

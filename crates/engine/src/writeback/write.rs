@@ -11,21 +11,21 @@ use machine::atomic::Ordering::{Acquire, Relaxed, Release};
 use machine::{FrameNumber, Func, IoError, Machine, Operation, PAGE_BYTES, Step, WaitReason, Waiting};
 use std::sync::Arc;
 
-/// For what a file is written back.
+/// The purpose of a writeback of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A task waits for all of it: pages already under writeback are waited for and written again.
     Sync,
-    /// That fewer pages are dirty: from where the last time ended, around.
+    /// To have fewer dirty pages: continues where the last writeback ended, and wraps around.
     Flush,
-    /// To see whether pages can be written that could not be; in the same order.
+    /// To try pages that could not be written, in the same order.
     Retry,
 }
 
-/// How a file is written back.
+/// The properties of a writeback of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteControl {
-    /// For what.
+    /// The purpose.
     pub purpose: Purpose,
     /// Pages to write at most.
     pub pages_max: u64,
@@ -36,7 +36,7 @@ pub(crate) struct WriteControl {
 /// Pages of the largest extent that is allocated at once.
 const EXTENT_PAGES: u32 = 2048;
 
-/// One writing of one file.
+/// A writeback of one file, while it runs.
 #[derive(Debug)]
 struct Writer {
     bio: Bio,
@@ -53,14 +53,14 @@ struct Writer {
 pub enum WritePage {
     /// Under way.
     Submitted,
-    /// It has no block yet, or its file waits for none: dirty again, nothing was written.
+    /// The page has no block yet, or its file waits for none. It is dirty again, and nothing was written.
     Redirtied,
-    /// Nobody needs its slot any more: dropped, nothing was written.
+    /// The page's slot is not needed any more. It was dropped, and nothing was written.
     Dropped,
 }
 
 impl<M: Machine> Writeback<M> {
-    /// The block of a page, allocated now if it has none. Nothing when the device is full.
+    /// Returns the block of a page, and allocates one if it has none. `None` if the device is full.
     ///
     /// All dirty pages that follow get their blocks together: that is what delaying is for. But each
     /// page has its block only once it is being written, so that reclaim does not write it in between.
@@ -91,7 +91,7 @@ impl<M: Machine> Writeback<M> {
         Some(block)
     }
 
-    /// Gives back blocks that were reserved for pages which need none any more.
+    /// Returns blocks that were reserved for pages which need none any more.
     fn give_reserved(&self, file: &File<M>, writer: &mut Writer) {
         if !writer.reserved.is_empty() {
             let blocks = u64::from(writer.reserved.end - writer.reserved.start);
@@ -122,8 +122,8 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Writes dirty pages of a file in file order; returns how many: none when somebody else is writing
-    /// the file and nobody waits for this. *May sleep.*
+    /// Writes dirty pages of a file in file order. Returns their number: none if another task writes the file and no
+    /// sync waits for this. *May sleep.*
     pub(crate) fn write_file(&self, file: &File<M>, control: WriteControl) -> u64 {
         let _span = self.machine.span(Func::WritebackFile);
         let is_ours = match control.purpose {
@@ -145,7 +145,7 @@ impl<M: Machine> Writeback<M> {
         wrote
     }
 
-    /// Waits until nobody else writes the file; false when the task was killed. *May sleep.*
+    /// Waits until no other task writes the file. Returns `false` if the task was killed. *May sleep.*
     fn wait_to_write(&self, file: &File<M>) -> bool {
         if !file.is_being_written.swap(true, Acquire) {
             return true;
@@ -201,7 +201,8 @@ impl<M: Machine> Writeback<M> {
         position.store(next.unwrap_or(0), Relaxed);
     }
 
-    /// Writes pages of a range until nothing is left to write; returns where to go on, if not at the end.
+    /// Writes pages of a range until nothing is left to write. Returns the page at which to continue, if not at the
+    /// end.
     fn write_range(&self, file: &File<M>, writer: &mut Writer, tag: Tag, range: std::ops::Range<u32>) -> Option<u32> {
         let mut next = range.start;
         while let Some(page) = file.index.next_tagged(next, tag).filter(|page| *page < range.end) {
@@ -282,8 +283,8 @@ impl<M: Machine> Writeback<M> {
         Some((block, source))
     }
 
-    /// Writes those dirty pages of a range that nobody is at, beside others who write the file: a few pages, which their
-    /// writer is about to sync. *May sleep.*
+    /// Writes the dirty pages of a range that no other task writes, beside other writers of the file. It is meant for a
+    /// few pages, which their writer is about to sync. *May sleep.*
     pub(crate) fn write_few_pages(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         let mut writer = Writer {
             bio: Bio::new(file.device, Operation::Write, true),

@@ -1,8 +1,8 @@
 //! Pages of files that could not be written and stay dirty (`writeback.write_failure = "keep-dirty"`).
 //!
-//! Nobody knows when they can be written. So no dirty limit counts them, reclaim ignores them, and the flusher keeps
-//! them apart. It tries a few of each file now and then. One that is written shows that others may be, and those are
-//! then written at full speed. A sync writes all.
+//! Nobody knows when these pages can be written. So no dirty limit counts them, reclaim ignores them, and the flusher
+//! keeps them apart. It tries a few pages of each file at intervals. A success shows that other pages may be writable,
+//! too, and these are then written at full speed. A sync writes all.
 //!
 //! *Flow*: a page is [`Flags::WRITE_FAILED`] from the end of a failed write to the end of a successful one. It counts
 //! and is tagged ([`Tag::WriteFailed`]) except while it is being written again. A writer that dirties it meanwhile
@@ -18,35 +18,37 @@ use machine::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use machine::{FrameNumber, IoError, Machine, Nanos};
 
-/// How often files are tried that could not be written: what fails at once would fail again at once.
+/// Interval at which files that could not be written are tried again. A write that fails at once would fail at once
+/// again.
 const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// How many pages of a file are tried then. Chosen: at 2 ms a page they take another file's writer 3 % of its rate
-/// (scenario `a_file_that_cannot_be_written_is_not_in_the_way_of_others`), where all of them at a time took nearly all.
+/// Number of pages of a file that are tried at a time. Chosen: at 2 ms a page they take 3 % of the rate of another
+/// file's writer (scenario `a_file_that_cannot_be_written_is_not_in_the_way_of_others`), where trying all of them at a
+/// time took nearly all of it.
 const PROBE_PAGES: u64 = 16;
 
-/// How many pages are written at a time of a file that can be written again: a chunk, as of other files. As many may be
-/// under way already.
+/// Number of pages that are written at a time of a file that can be written again: a chunk, as of other files. Another
+/// chunk may be under way already.
 const RECOVERY_PAGES: u64 = CHUNK_PAGES;
 
 /// The record of all files of a device.
 #[derive(Debug, Default)]
 pub(crate) struct FailedFiles {
-    /// How many pages, as of each file.
+    /// Sum of these pages over all files.
     pages: AtomicI64,
     /// A page of one of them was written since the flusher last looked.
     has_recovered: AtomicBool,
-    /// When they are tried next, ns; only the flusher looks.
+    /// Time of the next attempt, ns; only the flusher reads it.
     retry_at: AtomicU64,
 }
 
 impl FailedFiles {
-    /// How many pages could not be written and are not being written again.
+    /// Returns the number of pages that could not be written and are not being written again.
     pub(crate) fn pages(&self) -> i64 {
         self.pages.load(Acquire)
     }
 
-    /// Is it time to try some? Then not again soon.
+    /// Returns whether an attempt is due, and sets the time of the next one.
     fn is_retry_due(&self, now: Nanos) -> bool {
         let is_due = self.pages() > 0 && now.0 >= self.retry_at.load(Relaxed);
         if is_due {
@@ -67,7 +69,7 @@ impl<M: Machine> Writeback<M> {
         file.failed_pages.retried.fetch_add(change, Relaxed);
     }
 
-    /// A dirty page could not be written. It is locked, or the completion of its write is at work on it.
+    /// Notes that a dirty page could not be written. The page is locked, or the completion of its write works on it.
     pub(super) fn note_write_failure(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
         let descriptor = &self.frames[frame];
         let index = descriptor.index();
@@ -88,7 +90,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// A locked page is written again, if its last write failed.
+    /// Notes that a locked page is written again, if its last write failed.
     pub(super) fn start_retry(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].is(Flags::WRITE_FAILED) {
             file.index.clear_tag(self.frames[frame].index(), Tag::WriteFailed);
@@ -97,7 +99,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// A page was written: if it could not be before, others of its file may be, too.
+    /// Notes that a page was written. If it could not be before, other pages of its file may be writable again, too.
     pub(super) fn end_good_retry(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].test_clear(Flags::WRITE_FAILED) {
             self.add_retried(file, -1);
@@ -109,7 +111,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// A locked page that nobody writes need not be written any more.
+    /// Forgets the failed write of a locked page that does not have to be written any more.
     pub(super) fn forget_write_failure(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].test_clear(Flags::WRITE_FAILED) {
             file.index.clear_tag(self.frames[frame].index(), Tag::WriteFailed);
@@ -117,8 +119,9 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Why no more of a file may become dirty: pages of it cannot be written, and there are as many such pages as one may
-    /// have dirty that is not held back. Nobody can say when there will be fewer; what is free is for others.
+    /// Returns the last write failure of a file if no more of its pages may become dirty. That is so if pages of it
+    /// cannot be written, and memory has as many such pages as may be dirty without holding writers back. Their number
+    /// may never fall, and other files need the rest.
     pub(crate) fn refuses_writes(&self, file: &File<M>) -> Option<file::WriteFailure> {
         let is_refused =
             file.failed_pages.pages() > 0 && self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run();
@@ -151,12 +154,12 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// The flusher has the file's turn to write pages again that could not be written.
+    /// Notes that the flusher has the file's turn to retry its failed pages.
     pub(super) fn begin_retry(&self, file: &File<M>) {
         file.failed_pages.has_recovered.store(false, Release);
     }
 
-    /// Another has had the file's turn: did the flusher want it?
+    /// Continues the recovery if the flusher had asked for the file's turn while another task had it.
     pub(super) fn continue_recovery(&self, file: &File<M>) {
         if file.failed_pages.has_recovered.load(Acquire) {
             let backing = self.backing(file.backing);

@@ -1,6 +1,6 @@
 //! Files: opened here, cached here, read and written past the system's own cache.
 //!
-//! [`OpenOptions`] opens a file, once for all its handles (`open_file`); a [`File`] is a handle. What it does is in
+//! [`OpenOptions`] opens a file, once for all its handles (`open_file`); a [`File`] is a handle. Its operations are in
 //! `read`, `write`, `pages` and `sync`.
 
 mod open_file;
@@ -30,35 +30,35 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// The way in which a part of a file is going to be used (`posix_fadvise`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Nothing special: what looks sequential is read ahead.
+    /// No pattern is announced: reads that look sequential are read ahead.
     Normal,
-    /// From the beginning to the end: more is read ahead. Holds for the handle.
+    /// Sequential access, from the beginning to the end: more is read ahead. Holds for the handle.
     Sequential,
-    /// Here and there: nothing is read ahead. Holds for the handle.
+    /// Random access: nothing is read ahead. Holds for the handle.
     Random,
-    /// Soon: reading of the range is started; of a long one that of the beginning, of as many pages as half of what is free or on the
-    /// inactive list of files.
+    /// Use soon: starts to read the range. Of a long range only the beginning is read: as many pages as half of those
+    /// that are free or on the inactive list of files.
     WillNeed,
-    /// Not any more: clean pages of the range are dropped.
+    /// The range is not needed any more: its clean pages are dropped.
     DontNeed,
 }
 
-/// A handle of a file. Reading what is in memory takes no lock and no system call.
+/// A handle of a file. A read of cached pages takes no lock and makes no system call.
 ///
 /// Dropping the last handle of a file writes its dirty pages, does not sync them, and forgets the file. Another
 /// opening of the same file waits for that. Pages that could not be written are lost then, and
 /// [`Memory::shutdown`](crate::Memory::shutdown) reports it: call [`File::sync_data`] before if that matters.
 pub struct File {
-    /// That of `shared`; here, too, for a hit looks at little else.
+    /// The engine of `shared`, repeated here because a hit reads little else.
     engine: Arc<Engine<Host>>,
     pub(crate) shared: Arc<Shared>,
     cached: Arc<Cached<Host>>,
-    /// There until the handle is dropped.
+    /// The open file, until the handle is dropped.
     open: Option<Arc<OpenFile>>,
     is_writable: bool,
     seen_failures: AtomicU32,
     state: Mutex<ReadState>,
-    /// True where it is read here and there. Then nobody asks for its state.
+    /// `true` if the file is read at random. Its read state is then not used.
     is_random: AtomicBool,
 }
 

@@ -25,24 +25,24 @@ pub(crate) struct OpenFile {
     pub(super) told: AtomicU32,
     /// True where its length can be set. That of a block device cannot.
     pub(super) is_regular: bool,
-    /// Held for writing by whoever sets the length in the system, and shared by writes that make the file longer: what
-    /// they write must not be cut off before the file is as long here.
+    /// Held for writing while the length in the system is set, and shared by writes that make the file longer.
+    /// Otherwise their data could be cut off before the file is as long here.
     pub(super) length: RwLock<()>,
     /// The system has refused to cut the file where it ends here: what lies after that must go before it is longer again.
     /// Becomes true with `length` held for writing.
     is_uncut: AtomicBool,
-    /// Held by who tries once more.
+    /// Held while a failed cut is tried again.
     cutting: Mutex<()>,
-    /// Its syncs.
+    /// Syncs of the file.
     pub(super) rounds: Rounds,
     /// True where it is locked against other processes. Held while it is being locked.
     is_locked: Mutex<bool>,
-    /// Nobody may take it for a swap file meanwhile, or write it from another memory.
+    /// Keeps others from taking the file for a swap file, or writing it from another memory.
     _in_use: InUse,
 }
 
 impl OpenFile {
-    /// Opens for a memory what the system has opened.
+    /// Creates the open file of a memory from a file of the system.
     ///
     /// # Errors
     /// When it is in use as something that does not go with this, too long, or the system has no threads for it.
@@ -129,8 +129,8 @@ impl OpenFile {
         cut
     }
 
-    /// Cuts off in the system what it once refused to, before the file becomes longer here. The caller holds `length`, which
-    /// is as good as alone: nobody makes the file longer before this has succeeded.
+    /// Cuts the file in the system, which once refused it, before the file becomes longer here. The caller holds
+    /// `length`; that is as good as holding it alone, because no write makes the file longer before this has succeeded.
     ///
     /// # Errors
     /// Those of the system.
@@ -146,12 +146,12 @@ impl OpenFile {
         Error::File { path: self.path.to_path_buf(), doing: "set the length of the file", source }
     }
 
-    /// Gives a share of an open file back; with the last one it is closed.
+    /// Releases a share of an open file; the last one closes the file.
     pub fn release(self: Arc<Self>, shared: &Shared) {
         shared.files.release(self, |last| last.close(shared));
     }
 
-    /// The last handle goes: nothing of the file stays in memory.
+    /// Closes the file with its last handle, and drops all its pages.
     fn close(self, shared: &Shared) {
         let failed = self.write_back(shared);
         shared.late_errors.lock().extend(failed);
@@ -181,7 +181,7 @@ fn lock(file: &std::fs::File, is_writable: bool) -> io::Result<()> {
     }
 }
 
-/// Length of a regular file or a block device, bytes.
+/// Returns the length of a regular file or a block device, bytes.
 fn length(file: &std::fs::File, metadata: &std::fs::Metadata) -> io::Result<u64> {
     use io::Seek;
     if metadata.is_file() {

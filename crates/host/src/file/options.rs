@@ -95,9 +95,10 @@ impl OpenOptions {
         self
     }
 
-    /// Says whether the file is locked against other processes while it is open (`flock`): shared where it is opened for
-    /// reading only, and else exclusively. Only who asks for such a lock is kept out. Default: yes, where its file system
-    /// has locks. All handles of a file share its lock: the first that asks for one takes it, and it ends with the last handle.
+    /// Sets whether the file is locked against other processes while it is open (`flock`): shared if it is opened for
+    /// reading only, otherwise exclusively. Only processes that ask for such a lock are kept out. Default: yes, if its
+    /// file system has locks. All handles of a file share its lock: the first that needs one takes it, and it ends with
+    /// the last handle.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -113,7 +114,7 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file for whom `shared` is: see [`OpenOptions::open`].
+    /// Opens a file for the memory of `shared`: see [`OpenOptions::open`].
     pub(crate) fn open_in(self, shared: &Arc<Shared>, path: &Path) -> Result<File, Error> {
         shared.check_is_up()?;
         let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };

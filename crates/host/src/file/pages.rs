@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 thread_local! {
-    /// The page that this thread used last, of those that were not known to be used often: of which file, and which.
+    /// File and number of the page that this thread used last, among those not known to be used often.
     static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
 }
 
@@ -97,7 +97,7 @@ impl File {
         self.cached().length().div_ceil(PAGE_BYTES as u64)
     }
 
-    /// A page that is open to readers with hazard pointers.
+    /// Returns a page that is open to readers with hazard pointers.
     // Inlined, all of it, and nothing larger than two registers comes from what is not: a guard that goes through memory
     // on its way to the caller costs more than finding the page.
     #[inline(always)]
@@ -120,7 +120,7 @@ impl File {
         self.engine.access().pin_open_slowly(self.cached.index.slot(page)?)
     }
 
-    /// A page with a reference and the shared latch, from memory or from the device.
+    /// Returns a page with a reference and the shared latch, from memory or from the device.
     #[inline(never)]
     pub(super) fn pin(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
         let cached = self.cached();

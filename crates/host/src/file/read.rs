@@ -14,7 +14,7 @@ type Wanted<'a> = (&'a mut [u8], u64);
 /// Pages that a batch of reads has in flight at most, but for a single read that is larger.
 const BATCH_PAGES: u32 = 64;
 
-/// Pages that bytes of a file lie in.
+/// Returns the pages in which bytes of a file lie.
 pub(super) fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
     let end = offset.saturating_add(bytes as u64).min(PAGES_MAX * PAGE_BYTES as u64);
     (offset / PAGE_BYTES as u64).min(PAGES_MAX) as u32..end.div_ceil(PAGE_BYTES as u64) as u32
@@ -33,7 +33,7 @@ fn pages_up_to(most: u32) -> impl FnMut(&Wanted<'_>, &Wanted<'_>) -> bool {
 }
 
 impl File {
-    /// Reads from byte `offset` on, and returns how many bytes: fewer than asked for only at the end of the file.
+    /// Reads from byte `offset` on, and returns the number of bytes: fewer than asked for only at the end of the file.
     ///
     /// # Errors
     /// When a page cannot be read, or memory for it is exhausted. Bytes before it were read.
@@ -77,8 +77,8 @@ impl File {
         Ok((at - offset) as usize)
     }
 
-    /// Does many reads: into each slice from its offset on. Pages that are missing are read from the device side by side, not
-    /// one after the other. Returns how many bytes each got: fewer than asked for only at the end of the file.
+    /// Does many reads: fills each slice from its offset on. Missing pages are read from the device in parallel.
+    /// Returns the number of bytes for each slice: fewer than asked for only at the end of the file.
     ///
     /// # Errors
     /// As [`File::read_at`], of the first read that failed; those before it were done.
@@ -104,7 +104,7 @@ impl File {
         Ok(counts)
     }
 
-    /// Reads the pages that are missing for a batch of reads, all at the same time.
+    /// Reads the missing pages of a batch of reads, all in parallel.
     fn start_reads(&self, batch: &[(&mut [u8], u64)]) -> Result<(), Error> {
         self.shared.check_is_up()?;
         let _plug = self.shared.engine.machine().plug();

@@ -1,13 +1,13 @@
 //! Making a file durable: group commit.
 //!
-//! A *round* writes all dirty pages of a file, and then the system makes the file durable. One thread at a time runs a round,
-//! for itself and for all who wait. Who comes while one is running waits for the next: that is the first of which he knows that
-//! it has seen what he wrote. So threads that commit side by side share what a commit costs, and a thread that commits alone
-//! waits for nobody.
+//! A *round* writes all dirty pages of a file, and then the system makes the file durable. One thread at a time runs a
+//! round, for itself and for all that wait. A thread that comes while one is running waits for the next, because only
+//! that is certain to include its writes. So threads that commit side by side share the cost of a commit, and a thread
+//! that commits alone does not wait.
 //!
-//! Threads that commit again and again would fall into two halves, of which one waits while the other's round runs. So who is
-//! about to run a round waits for those who were in the last one, for a part of the time that it took. (The journal of ext4
-//! does likewise.)
+//! Threads that commit repeatedly would fall into two halves, of which one waits while the other's round runs. So a
+//! thread that is about to run a round waits for the threads of the last one, for a part of the time that it took. (The
+//! journal of ext4 does the same.)
 
 use super::{File, OpenFile};
 use crate::error::Error;
@@ -32,16 +32,16 @@ pub(super) struct Rounds {
     state: Mutex<State>,
     /// A round has ended.
     ended: Condvar,
-    /// All have come who were expected.
+    /// All expected tasks have come.
     gathered: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     begun: u64,
-    /// As many as have begun, or one fewer.
+    /// Number of rounds that have ended: as many as have begun, or one fewer.
     ended: u64,
-    /// True while somebody runs a round, or is about to.
+    /// `true` while a thread runs a round, or is about to.
     has_leader: bool,
     /// True while the leader waits for others.
     is_gathering: bool,
@@ -56,8 +56,8 @@ struct State {
 }
 
 impl Rounds {
-    /// Returns when a round has ended that began after this was called. Where nobody else runs it `run` does, and what it
-    /// returned is returned.
+    /// Returns when a round has ended that began after this call. If no other thread runs it, `run` does, and its
+    /// result is returned.
     fn join<R>(&self, wanted: Durable, run: impl FnOnce(Durable) -> R) -> Option<R> {
         let mut state = self.lock();
         state.wants_all |= wanted == Durable::All;
@@ -123,7 +123,7 @@ impl Drop for Round<'_> {
     }
 }
 
-/// Pages of a write at most that whoever commits it writes by himself.
+/// Largest number of pages that a committing thread writes by itself.
 const OWN_PAGES_MAX: u32 = 8;
 
 thread_local! {
@@ -131,16 +131,16 @@ thread_local! {
     static LAST_WRITTEN: Cell<(u32, u32, u32)> = const { Cell::new((u32::MAX, 0, 0)) };
 }
 
-/// This thread writes pages of a file, by number. It may sync them soon.
+/// Notes that this thread writes pages of a file, because it may sync them soon.
 #[inline]
 pub(super) fn note_written(file: u32, pages: Range<u32>) {
     LAST_WRITTEN.set((file, pages.start, pages.end));
 }
 
 impl OpenFile {
-    /// Writes what this thread wrote last, if that is little: beside others who commit, for each waits for the disk. Not what
-    /// ends within the last page, which others who append write, too: the round does that once for all, with one call for
-    /// the last page and the one before it.
+    /// Writes what this thread wrote last, if that is little, in parallel with other threads that commit. Leaves out
+    /// data that end within the last page, because other appenders write that page, too: the round writes it once for
+    /// all, together with the page before it.
     fn write_own_pages(&self, shared: &Shared) {
         let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
         let is_whole = u64::from(end) <= self.cached.length() / PAGE_BYTES as u64;
@@ -150,8 +150,8 @@ impl OpenFile {
         }
     }
 
-    /// Writes all dirty pages and has the system make the file durable. Pages that cannot be written, and a system that
-    /// fails, are counted as failed writes of the file, of which every handle is told.
+    /// Writes all dirty pages and makes the system sync the file. Pages that cannot be written, and failures of the
+    /// system, count as failed writes of the file and are reported to every handle.
     fn run_round(&self, shared: &Shared, wanted: Durable) -> io::Result<()> {
         self.write_dirty_pages(shared);
         let synced = self.device.sync(wanted);
@@ -170,8 +170,8 @@ impl OpenFile {
 }
 
 impl File {
-    /// Writes everything that was written to the file, through whatever handle, and waits until it is durable. Threads that
-    /// do so at the same time share the work.
+    /// Makes durable everything that was written to the file, through any handle. Threads that do so at the same time
+    /// share the work.
     ///
     /// # Errors
     /// When a page could not be written since this handle was last told: the pages are still in memory and will be
@@ -192,7 +192,7 @@ impl File {
         self.sync("sync the data of the file", Durable::Data)
     }
 
-    /// As [`File::sync_data`], and what the system knows of the file is durable, too.
+    /// Makes durable what [`File::sync_data`] does, and all other metadata of the file.
     ///
     /// # Errors
     /// As [`File::sync_data`].
@@ -225,7 +225,8 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU64;
 
-    /// What was written before a call is durable after it, whoever runs the round; and rounds are shared.
+    /// Data that were written before a call are durable after it, whichever thread runs the round, and rounds are
+    /// shared.
     #[test]
     fn a_round_covers_what_was_written_before_it_began_and_no_more() {
         const THREADS: u64 = 6;
@@ -266,7 +267,7 @@ mod tests {
         assert_eq!(rounds.join(Durable::Data, |_| 7), Some(7));
     }
 
-    /// Who comes while a round runs waits for the next one, and all who do share that.
+    /// Callers that come while a round runs wait for the next one, and share it.
     #[test]
     fn those_who_come_during_a_round_share_the_next() {
         const WAITERS: usize = 5;

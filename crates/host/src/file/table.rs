@@ -1,8 +1,7 @@
-//! The files that are open, by what they are and not by what they are called: one file has one cache, however often it is
-//! opened.
+//! The open files, by identity and not by name: one file has one cache, however often it is opened.
 //!
-//! The lock of the table is held for a lookup and no longer. A file that is being opened or closed has its place taken
-//! meanwhile: who opens the same file waits for that, and nobody else does.
+//! The lock of the table is held only for a lookup. The place of a file is taken while the file is being opened or
+//! closed: only a thread that opens the same file waits for that.
 
 use super::OpenFile;
 use crate::error::Error;
@@ -21,13 +20,14 @@ pub(crate) struct Table {
 }
 
 enum Place {
-    /// Somebody opens or closes the file.
+    /// Another thread opens or closes the file.
     Busy,
     Open(Weak<OpenFile>),
 }
 
 impl Table {
-    /// The open file with a key, opened by `open` if it is not open yet. Waits while another opens or closes it.
+    /// Returns the open file with a key, which `open` opens if it is not open yet. Waits while another thread opens or
+    /// closes it.
     ///
     /// # Errors
     /// Those of `open`.
@@ -58,7 +58,7 @@ impl Table {
         Ok(open)
     }
 
-    /// Gives a share of an open file back. With the last one `close` is called, and the file leaves the table.
+    /// Releases a share of an open file. With the last one, `close` is called and the file leaves the table.
     pub(super) fn release(&self, share: Arc<OpenFile>, close: impl FnOnce(OpenFile)) {
         let last = {
             // With the lock: nobody takes another share meanwhile.
@@ -71,7 +71,7 @@ impl Table {
         close(last);
     }
 
-    /// A share of each open file, once nobody opens or closes one.
+    /// Returns a share of each open file, after all opening and closing in progress has ended.
     pub(crate) fn all(&self) -> Vec<Arc<OpenFile>> {
         let mut places = self.places.lock();
         while places.values().any(|place| matches!(place, Place::Busy)) {

@@ -10,7 +10,7 @@ use machine::PAGE_BYTES;
 use std::io;
 
 impl File {
-    /// The caller is about to change the file: may it?
+    /// Checks whether the caller may change the file, before it does.
     pub(super) fn begin_change(&self) -> Result<(), Error> {
         self.shared.check_is_up()?;
         if !self.is_writable {
@@ -80,7 +80,8 @@ impl File {
         self.write_at(bytes, offset).map(|_| ())
     }
 
-    /// Makes the file `bytes` long, in the system, too: what lies after that is gone, what is added reads as zeroes.
+    /// Sets the length of the file to `bytes`, in the system, too. Bytes after it are dropped, added bytes read as
+    /// zeroes.
     ///
     /// # Errors
     /// When the page that the new end cuts cannot be read, the handle is read-only, or the system refuses. Nothing has changed

@@ -5,9 +5,9 @@
 //! in huge pages where the system grants them. [`Arena::discard`] gives the memory of single frames back, and dropping the
 //! arena all of it. Frame 0 lies at a multiple of 2 MiB, so that a huge page is 512 frames that start at a multiple of 512.
 //!
-//! Who may touch the bytes of a frame when is the engine's affair: it holds the page's latch, or the page is not yet, or no
-//! longer, anybody's. The arena only makes sure that a frame is there. Guards of applications make references to the
-//! bytes of frames whose latch they hold; nothing else does.
+//! The engine decides which task may touch the bytes of a frame at which time: the task holds the page's latch, or the
+//! page has no owner yet or any more. The arena only ensures that a frame exists. Guards of applications make
+//! references to the bytes of frames whose latch they hold; nothing else does.
 
 #![allow(unsafe_code)]
 
@@ -26,8 +26,8 @@ const HUGE_BYTES: usize = 2 << 20;
 /// Bytes of a line of memory.
 const LINE: usize = 64;
 
-/// Bytes that are asked for ahead at most, as many as processors of today wait for at a time; the loop over them asks for the
-/// rest. Of 8, 16, 24, 32 and 64 lines, tried on an AMD EPYC of family 26.
+/// Largest number of bytes that are prefetched, as many as present processors wait for at a time; the copying loop
+/// requests the rest. Of 8, 16, 24, 32 and 64 lines, tried on an AMD EPYC of family 26.
 const PREFETCH_MAX: usize = 24 * LINE;
 
 /// Asks the system to put what lies at these addresses into huge pages when it is first touched, as far as it fills them:
@@ -36,7 +36,7 @@ pub fn use_huge_pages<T>(addresses: Range<*const T>) {
     advise_huge(addresses, libc::MADV_HUGEPAGE);
 }
 
-/// Asks the same of what was touched already: takes the memory for all of it now.
+/// Requests huge pages for memory that was touched already, and so takes memory for all of it now.
 pub fn collapse_to_huge_pages<T>(addresses: Range<*const T>) {
     advise_huge(addresses, libc::MADV_COLLAPSE);
 }
@@ -55,7 +55,7 @@ fn advise_huge<T>(addresses: Range<*const T>, advice: libc::c_int) {
 pub struct Backing {
     /// Never in the system's own swap.
     pub is_locked: bool,
-    /// In huge pages where the system grants them; else in none.
+    /// Use huge pages of the system where it grants them, otherwise none.
     pub huge_pages: bool,
 }
 
@@ -155,8 +155,8 @@ impl Arena {
 
     /// Makes frames accessible up to number `frames`, or gives the memory from there on back.
     ///
-    /// New frames read as zeroes. Nobody may use the frames that are given back any more: touching one is a panic in this
-    /// crate, and the end of the process through a pointer that was kept.
+    /// New frames read as zeroes. Returned frames must not be used any more: touching one is a panic in this crate, and
+    /// the end of the process through a pointer that was kept.
     ///
     /// # Errors
     /// When the system does not grant the memory. The arena is as it was.
@@ -203,7 +203,7 @@ impl Arena {
         self.advise(&frames, libc::MADV_POPULATE_WRITE)
     }
 
-    /// Gives the memory of `frames` back to the system. They read as zeroes and take memory again when touched.
+    /// Returns the memory of `frames` to the system. The frames read as zeroes, and take memory again when touched.
     ///
     /// # Errors
     /// When somebody else has locked the memory, or the system has none for noting it.
@@ -221,7 +221,8 @@ impl Arena {
         self.lock(&frames).and(discarded)
     }
 
-    /// The first byte of a frame. Whoever dereferences it keeps to the rules of the engine: page locks and references.
+    /// Returns the first byte of a frame. A caller that dereferences it obeys the rules of the engine: page locks and
+    /// references.
     ///
     /// # Panics
     /// When there is no such frame.
@@ -234,7 +235,7 @@ impl Arena {
         unsafe { self.base.add(frame.index() * PAGE_BYTES).as_ptr() }
     }
 
-    /// Returns the address of frame 0, for as long as the arena is there.
+    /// Returns the address of frame 0, valid as long as the arena.
     pub(super) const fn first_frame(&self) -> FirstFrame {
         FirstFrame(self.base)
     }
@@ -304,8 +305,8 @@ impl Arena {
         unsafe { copy_nonoverlapping(self.pointer(frame).add(offset), bytes.as_mut_ptr(), bytes.len()) }
     }
 
-    /// Copies a whole frame as a device would, under no latch: while somebody writes to it, some bytes are old and some
-    /// new.
+    /// Copies a whole frame as a device would, without a latch: if a task writes to it meanwhile, some bytes are old
+    /// and some are new.
     ///
     /// # Panics
     /// When there is no such frame.
@@ -319,7 +320,7 @@ impl Arena {
         }
     }
 
-    /// The runs of contiguous memory that `frames` are, from byte `skip` of the first on, into `runs`.
+    /// Stores the runs of contiguous memory of `frames` in `runs`, from byte `skip` of the first frame on.
     ///
     /// # Panics
     /// When a frame does not exist, or `skip` is beyond the frames.
@@ -416,8 +417,8 @@ unsafe impl Send for FirstFrame {}
 unsafe impl Sync for FirstFrame {}
 
 impl FirstFrame {
-    /// Returns the address of a frame, for as long as the arena is there. Not checked: the frame is there if the caller
-    /// holds it.
+    /// Returns the address of a frame, valid as long as the arena. Not checked: the frame exists if the caller holds
+    /// it.
     #[inline(always)]
     pub(super) fn bytes(self, frame: FrameNumber) -> *mut [u8; PAGE_BYTES] {
         self.0.as_ptr().wrapping_add(frame.index() * PAGE_BYTES).cast()
@@ -433,7 +434,7 @@ pub(super) struct Run<'a>(libc::iovec, PhantomData<&'a Arena>);
 unsafe impl Send for Run<'_> {}
 
 impl Run<'_> {
-    /// Memory that stays where it is for as long as the run is used.
+    /// Describes memory that stays in place as long as the run is used.
     pub(super) fn new(start: *mut u8, bytes: usize) -> Self {
         Self(libc::iovec { iov_base: start.cast(), iov_len: bytes }, PhantomData)
     }
@@ -451,7 +452,7 @@ impl Run<'_> {
         self.0.iov_len = self.0.iov_len.min(bytes);
     }
 
-    /// Returns the memory, for as long as the caller answers for it.
+    /// Returns the run without its lifetime; the caller ensures that the memory outlives it.
     ///
     /// # Safety
     /// The arena must live while the run is used.

@@ -15,7 +15,7 @@ pub struct Config {
     pub huge_pages: bool,
     /// Slots of each per-CPU value. Default: the CPUs that the process may use, at least 2.
     pub shards: usize,
-    /// The way to the disk of requests that nobody waits for in place. Default: [`Io::Auto`].
+    /// Way to the disk for requests whose submitter does not wait in place. Default: [`Io::Auto`].
     pub io: Io,
     /// Requests of one direction that a device holds; more wait in `submit`. Default: 256.
     pub queue_depth: u32,
@@ -23,16 +23,16 @@ pub struct Config {
     ///
     /// Its submitter waits for such a read anyway. Larger ones are readahead, of which only the beginning is waited for.
     pub inline_pages_max: usize,
-    /// Compares blocks that are read with what was read or written there before. Default: no.
+    /// Compares blocks that are read with what was last read or written there. Default: no.
     pub checksums: bool,
     /// Threads that carry out requests where io_uring does not. Default: 4.
     pub io_threads: usize,
-    /// Lets threads publish what they read in hazard pointers, where the system permits that. Default: yes.
+    /// Threads publish what they read in hazard pointers, where the system permits that. Default: yes.
     pub hazard_pointers: bool,
 }
 
 impl Config {
-    /// A machine of `frames` frames.
+    /// Creates a machine of `frames` frames.
     #[must_use]
     pub fn new(frames: u32) -> Self {
         Self {

@@ -1,9 +1,9 @@
 //! Copies of pages.
 //!
-//! `memcpy` of the C library copies a page by one string instruction. How long that takes hangs on where the target lies:
-//! processors that are fast when it begins at a multiple of 32 bytes take up to twice as long when it does not, and a
-//! buffer from an allocator lies anywhere. Loops of plain loads and stores take the same time everywhere, and let the
-//! processor begin with what comes after them. docs/studies/library-limits.md has figures.
+//! `memcpy` of the C library copies a page by one string instruction. Its time depends on the address of the target:
+//! processors that are fast for a multiple of 32 bytes take up to twice as long otherwise, and a buffer from an
+//! allocator may lie anywhere. Loops of plain loads and stores take the same time everywhere, and let the processor
+//! begin with later instructions. docs/studies/library-limits.md has figures.
 
 #![allow(unsafe_code)]
 
@@ -51,7 +51,7 @@ unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// As [`copy_blocks`], on any processor.
+/// Copies as [`copy_blocks`], on any processor.
 ///
 /// # Safety
 /// As of [`copy_blocks`].
@@ -70,8 +70,8 @@ unsafe fn copy_blocks_sse2(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// As [`copy_blocks`], with half as many instructions: a processor that looks some hundred instructions ahead then sees
-/// what comes after the copy while much of it still waits for memory.
+/// Copies as [`copy_blocks`], with half as many instructions. A processor that looks some hundred instructions ahead
+/// then sees what comes after the copy, while much of the copy still waits for memory.
 ///
 /// # Safety
 /// As of [`copy_blocks`]; and the processor must have AVX.

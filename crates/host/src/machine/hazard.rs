@@ -1,12 +1,12 @@
 //! Hazard pointers of threads.
 //!
-//! Each thread that reads has a record of sixteen, one line of memory that it alone writes: publishing a frame is a plain
-//! store there, and taking it back another. That the store comes before what the thread looks at next is up to whoever
-//! asks what is published: it has the system interrupt all CPUs on which this process runs (`membarrier`), after which
-//! either the store is seen, or the thread looks later. Where the system does not permit that, nothing is published.
+//! Each thread that reads has a record of sixteen pointers, a cache line that only this thread writes. Publishing a
+//! frame is a plain store there, and withdrawing it is another. The task that asks what is published ensures the order:
+//! it makes the system interrupt all CPUs on which this process runs (`membarrier`). After that, either the store is
+//! seen, or the thread's next look comes later. If the system does not permit that, nothing is published.
 //!
-//! A thread gets its record with its first use of a machine, and gives it back when it ends, for others to use; what is
-//! still published then, by guards that went to other threads, stays so until these drop them.
+//! A thread gets its record with its first use of a machine, and returns it when it ends. Pointers that are still
+//! published then, by guards that moved to other threads, stay so until these guards are dropped.
 
 #![allow(unsafe_code)]
 
@@ -23,8 +23,8 @@ const RECORD: usize = 16;
 /// Threads of a process that have some at a time. Others do without.
 const RECORDS: usize = 1024;
 
-/// What is published is not 0, of frame 0 neither. Both bits, which no number of a frame has, as in an index: so what was found
-/// there is what is published.
+/// Bits of a published frame, so that it is not 0, even for frame 0. No frame number has either bit. An index sets both
+/// as well, so the word that was found there is published as it is.
 const PUBLISHED: u32 = 0b11 << 30;
 
 const _: () = assert!(engine::memory::FRAMES_MAX <= !PUBLISHED + 1);
@@ -57,7 +57,7 @@ struct Table {
     records: Box<[Record]>,
     /// Records that were ever used.
     used: AtomicU32,
-    /// Of these, the ones that are no thread's.
+    /// Records that belong to no thread.
     free: Mutex<Vec<u32>>,
     /// Barriers that have begun; only with the lock of `barriers_done` held is one begun.
     barriers_begun: AtomicU64,
@@ -106,7 +106,7 @@ fn publish_in(pointer: &AtomicU32, frame: FrameNumber) -> HazardPointer<'_> {
 }
 
 impl Hazards {
-    /// None are on unless `is_wanted`, and the system permits what they need.
+    /// Creates the records. They are off unless `is_wanted`, and the system permits what they need.
     pub(super) fn new(is_wanted: bool) -> Self {
         static MACHINES: AtomicU64 = AtomicU64::new(0);
         let is_on = is_wanted && sys::can_interrupt_all();
@@ -121,7 +121,7 @@ impl Hazards {
         Self { id: MACHINES.fetch_add(1, Ordering::Relaxed) + 1, is_on, table: Arc::new(table) }
     }
 
-    /// The calling thread's record, if this is the machine that it used last.
+    /// Returns the calling thread's record, if this is the machine that it used last.
     #[inline(always)]
     fn current_record(&self) -> Option<&Record> {
         let (id, record) = CURRENT.get();
@@ -130,7 +130,7 @@ impl Hazards {
         (id == self.id).then(|| unsafe { &*record })
     }
 
-    /// The calling thread's record of this machine, which is its current one from now on.
+    /// Returns the calling thread's record of this machine, which is its current one from now on.
     #[cold]
     fn own_record(&self) -> Option<&Record> {
         let find = |owned: &RefCell<Owned>| {
@@ -159,7 +159,7 @@ impl machine::Hazards for Hazards {
         self.is_on
     }
 
-    /// By chance: by turns, a loop over as many pages would never count some of them.
+    /// Decides by chance. Taking turns would never count some pages of a loop over as many.
     #[inline]
     fn counts_read(&self) -> bool {
         // A linear congruential generator, of which the highest bits count: each read of a page that was written comes here.
@@ -169,13 +169,13 @@ impl machine::Hazards for Hazards {
         state < u32::MAX / machine::READS_PER_COUNT
     }
 
-    /// In any pointer of the thread.
+    /// Publishes in any pointer of the thread.
     fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
         let Record(pointers) = self.current_record().or_else(|| self.own_record())?;
         pointers.iter().find(|pointer| is_free(pointer)).map(|pointer| publish_in(pointer, frame))
     }
 
-    /// In the first pointer of the thread, if this is the machine that it used last.
+    /// Publishes in the first pointer of the thread, if the thread used this machine last.
     #[inline(always)]
     fn publish_at_once(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
         let first = &self.current_record()?.0[0];

@@ -1,4 +1,5 @@
-//! The use that this process makes of each file: one that swap goes to is nobody's data, and one with data is nobody's swap.
+//! The use that this process makes of each file: a swap file holds no data of others, and a file with data is no swap
+//! file.
 //!
 //! Other processes are kept out of a swap file by its lock; against one's own process a lock does nothing.
 
@@ -19,7 +20,7 @@ pub(crate) enum Identity {
 }
 
 impl Identity {
-    /// That of an open file.
+    /// Returns the identity of an open file.
     pub(crate) fn of(metadata: &Metadata) -> Self {
         if metadata.file_type().is_block_device() {
             Self::Device { number: metadata.rdev() }

@@ -15,7 +15,7 @@ thread_local! {
 
 /// The locks that the thread holds. Counted in debug builds only.
 struct Held {
-    /// One byte for each class, in order of rank.
+    /// A byte for each class, in order of rank.
     classes: Cell<u64>,
     /// Slots of [`super::Shards`].
     slots: Cell<u32>,

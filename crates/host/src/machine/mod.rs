@@ -4,8 +4,8 @@
 //! for, and `hazard` is how they read without waiting; [`task`] starts and ends the engine's own; [`disk`] carries requests
 //! out; [`swap_file`] makes the file that anonymous pages go to. What the system did not grant is a [`Notice`].
 //!
-//! Whoever stands on it makes a [`Host`], adds devices, makes an engine from a clone of the host, attaches the engine, and
-//! spawns its tasks; at the end it kills and joins them, and drops the engine. Clones of a host are the same machine.
+//! A user makes a [`Host`], adds devices, makes an engine from a clone of the host, attaches the engine, and spawns its
+//! tasks. At the end the user kills and joins them, and drops the engine. Clones of a host are the same machine.
 //!
 //! Unsafe code stands in `arena`, `copy`, `hazard`, `sys` and `disk/ring` only. Public for this crate's own tests and benches: it
 //! is sound in the engine's hands, which knows whose each frame is. Therefore making a [`Host`], or an [`Arena`], is unsafe.
@@ -157,7 +157,7 @@ impl Host {
         self.add_device_behind(file, name, Checks::AsConfigured, |backend| backend)
     }
 
-    /// As [`Host::add_device`], with checks of its own and something in front of what carries requests out.
+    /// Adds a device as [`Host::add_device`], with its own checks and a wrapper around the backend.
     ///
     /// # Errors
     /// As [`Host::add_device`]; and when the system has no random numbers for a key.

@@ -1,4 +1,5 @@
-//! Notices of what works less well than it could on this computer. The library prints nothing: whoever started it asks.
+//! Notices of features that work less well than they could on this computer. The library prints nothing; the program
+//! asks for them.
 
 use parking_lot::Mutex;
 use std::fmt;

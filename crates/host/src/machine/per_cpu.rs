@@ -1,8 +1,8 @@
 //! One value for each CPU: shards.
 //!
-//! Threads migrate and outnumber CPUs, so a slot has a mutex, which its own CPU finds free unless a thread was preempted
-//! with it or [`machine::PerCpu::for_each_cpu`] is visiting. Then the next free slot will do: what is in a slot belongs
-//! to no thread. Each slot has cache lines of its own.
+//! Threads migrate and outnumber CPUs, so a slot has a mutex. Its own CPU finds it free unless a thread was preempted
+//! with it or [`machine::PerCpu::for_each_cpu`] is visiting. Then the next free slot is used, because the contents of a
+//! slot belong to no thread. Each slot has its own cache lines.
 
 use super::lock::Holding;
 use super::sys;
@@ -10,7 +10,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 
-/// One `T` for each CPU that the process may use.
+/// A `T` for each CPU that the process may use.
 pub struct Shards<T>(Box<[CachePadded<Mutex<T>>]>);
 
 impl<T> Shards<T> {

@@ -1,9 +1,9 @@
 //! The file that anonymous pages go to: made, sized, checked and locked.
 //!
-//! An *unnamed* file belongs to its process alone and goes with it. A *named* one says in its first block what it is; slots
-//! follow. A file that says anything else is never touched, nor one of another user, one with a second name, or one that
-//! somebody uses. A swap file that is found is replaced by a new one: whoever had the old one open sees nothing of what is
-//! swapped.
+//! An *unnamed* file belongs to its process alone and ends with it. A *named* one identifies itself in its first block;
+//! slots follow. A file with another first block is never touched, nor one of another user, one with a second name, or
+//! one in use. An existing swap file is replaced by a new one, so that a process that had the old one open sees no
+//! swapped pages.
 
 use super::in_use::{InUse, Use};
 use super::sys;
@@ -26,7 +26,7 @@ const HEADER_BYTES: usize = 40;
 pub struct SwapFile {
     file: File,
     slots: u32,
-    /// Of a named file; nobody finds another.
+    /// The claim on a named file; no other process can find an unnamed one.
     in_use: Option<InUse>,
 }
 
@@ -50,9 +50,9 @@ impl SwapFile {
         Ok(Self { file, slots, in_use: None })
     }
 
-    /// Makes a swap file with a name, for `bytes` bytes of pages, rounded down to whole ones. All its blocks are allocated,
-    /// and only its owner may read it. An empty file, or a swap file that was made here before, is replaced if it is the
-    /// caller's, has no other name, and nobody uses it.
+    /// Makes a swap file with a name, for `bytes` bytes of pages, rounded down to whole pages. All its blocks are
+    /// allocated, and only its owner may read it. An empty file, or a former swap file of the library, is replaced if
+    /// it is the caller's, has no other name, and is not in use.
     ///
     /// # Errors
     /// When the file has other contents, another owner or another name, is in use (as swap, or as data of this process), finds
@@ -103,7 +103,7 @@ impl SwapFile {
         Ok(Self { file, slots, in_use: Some(used) })
     }
 
-    /// Locks a file that is there, if it may be replaced.
+    /// Locks an existing file, if it may be replaced.
     fn claim(path: &Path) -> Result<File, SwapFileError> {
         let failed = |doing| move |source| SwapFileError::Io { path: path.to_owned(), doing, source };
         let foreign = |found: String| SwapFileError::Foreign { path: path.to_owned(), found };
@@ -179,7 +179,7 @@ fn options() -> OpenOptions {
     options
 }
 
-/// Pages that `bytes` bytes of swap have.
+/// Returns the number of pages in `bytes` bytes of swap.
 fn slots(path: &Path, bytes: u64) -> Result<u32, SwapFileError> {
     let slots = u32::try_from(bytes / PAGE_BYTES as u64).ok().filter(|slots| (1..u32::MAX).contains(slots));
     slots.ok_or_else(|| SwapFileError::Size { path: path.to_owned(), bytes })
@@ -239,7 +239,7 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// A number that no other swap file has.
+/// Creates a number that no other swap file has.
 fn new_identity() -> u128 {
     let random = || u128::from(RandomState::new().hash_one(std::process::id()));
     random() << 64 | random()
@@ -260,12 +260,12 @@ fn is_header(block: &[u8]) -> bool {
     identity.is_some_and(|identity| block == header(identity))
 }
 
-/// FNV-1a, 64 bits.
+/// Returns the FNV-1a hash of `bytes`, 64 bits.
 fn check(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Says what a first block looks like.
+/// Describes the contents of a first block.
 fn describe(block: &[u8]) -> String {
     const LINUX: &[u8] = b"SWAPSPACE2";
     if block.get(PAGE_BYTES - LINUX.len()..PAGE_BYTES) == Some(LINUX) {
@@ -291,12 +291,12 @@ pub enum SwapFileError {
         /// The contents that were found.
         found: String,
     },
-    /// Another process, or another part of this one, uses it.
+    /// Another process, or another part of this one, uses the file.
     InUse {
         /// The file.
         path: PathBuf,
     },
-    /// Its file system has no room for it, or the file may not be so large.
+    /// The file system has no room for the file, or the file may not be so large.
     Allocate {
         /// The file.
         path: PathBuf,
@@ -312,7 +312,7 @@ pub enum SwapFileError {
         /// Bytes asked for.
         bytes: u64,
     },
-    /// It cannot be used for another reason.
+    /// The file cannot be used for another reason.
     Io {
         /// The file.
         path: PathBuf,

@@ -29,8 +29,8 @@ fn checked_io(returned: libc::c_int) -> io::Result<()> {
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes a file at least `bytes` bytes long, and never shorter, whoever else makes it longer meanwhile; its contents stay. False where
-/// the file system does not do that, or has no room for the block that it takes.
+/// Makes a file at least `bytes` bytes long, and never shorter, even if others make it longer meanwhile; its contents
+/// stay. Returns `false` if the file system does not do that, or has no room for the block that it takes.
 ///
 /// # Errors
 /// Those of the system; then nothing has changed.
@@ -78,8 +78,8 @@ fn read_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t 
     unsafe { libc::preadv(fd, Run::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
 }
 
-/// Who holds a page's latch may change it meanwhile: it is dirty again then. The thread sanitizer is told so by this
-/// function's name.
+/// Writes runs of memory to a file. A task that holds a page's latch may change it meanwhile; the page is then dirty
+/// again. The thread sanitizer knows this function by its name.
 #[inline(never)]
 fn write_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
     if let [run] = runs {
@@ -96,8 +96,8 @@ pub(super) fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
     set_flag(file, libc::O_DIRECT, is_direct)
 }
 
-/// Opens a file and waits for nobody: an end of a pipe (FIFO) that nobody has opened at the other end is there at once, and it
-/// is for the caller to refuse it. Reads and writes of what was opened wait as usual.
+/// Opens a file without waiting: one end of a pipe (FIFO) opens at once even if the other end is not open, and the
+/// caller has to refuse it. Reads and writes wait as usual.
 pub(crate) fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let at_once = options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let file = match at_once {
@@ -109,7 +109,7 @@ pub(crate) fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result
     Ok(file)
 }
 
-/// Reads of an open file leave its time of last access as it is. Only the file's owner may ask for that.
+/// Makes reads of an open file leave its time of last access as it is. Only the file's owner may do that.
 pub(super) fn keep_access_time(file: &File) -> io::Result<()> {
     set_flag(file, libc::O_NOATIME, true)
 }
@@ -138,7 +138,7 @@ pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Bytes that the file system of a file has free for this user.
+/// Returns the number of bytes that the file system of a file has free for this user.
 pub(super) fn free_bytes(file: &File) -> io::Result<u64> {
     let mut status = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
     // SAFETY: `status` has room for the answer.
@@ -159,7 +159,7 @@ pub(super) fn is_in_memory(file: &File) -> bool {
     returned == 0 && [libc::TMPFS_MAGIC, RAMFS_MAGIC].contains(&status.f_type)
 }
 
-/// The user that files are made for, and access is judged by.
+/// Returns the user that owns created files, and by which access is judged.
 pub(super) fn effective_user() -> u32 {
     // SAFETY: no memory is passed.
     unsafe { libc::geteuid() }
@@ -170,7 +170,7 @@ pub(crate) fn try_lock_file(file: &File) -> io::Result<bool> {
     try_flock(file, libc::LOCK_EX)
 }
 
-/// Locks a file beside others who have locked it so.
+/// Locks a file in shared mode.
 pub(crate) fn try_share_file(file: &File) -> io::Result<bool> {
     try_flock(file, libc::LOCK_SH)
 }
@@ -198,8 +198,8 @@ pub(super) fn reopen_for_writing(file: &File) -> io::Result<File> {
 /// Time for which a thread that [`runs_early`] runs before others do: the least that Linux takes.
 const EARLY_SLICE_NS: u64 = 100_000;
 
-/// From now on the calling thread is soon on a CPU once it has something to do, even where more threads than CPUs compute,
-/// and for a shorter time: its share of the CPU stays the same. Linux before 6.12 leaves it as it is.
+/// Lets the calling thread run soon after it gets work, even where more threads than CPUs compute, and for a shorter
+/// time: its share of the CPU stays the same. No effect on Linux before 6.12.
 pub(super) fn runs_early() -> io::Result<()> {
     let mut attributes = std::mem::MaybeUninit::<libc::sched_attr>::zeroed();
     let size = size_of::<libc::sched_attr>();
@@ -213,7 +213,7 @@ pub(super) fn runs_early() -> io::Result<()> {
     checked_io(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw mut attributes, 0) } as libc::c_int)
 }
 
-/// The CPU that runs the caller, which may change at any time.
+/// Returns the CPU that runs the caller, which may change at any time.
 #[inline]
 pub(super) fn current_cpu() -> usize {
     // SAFETY: no memory is passed.
@@ -243,7 +243,7 @@ fn membarrier(command: libc::membarrier_cmd) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// A counter that another thread can wait for with a read.
+/// Returns a counter that another thread can wait for with a read.
 pub(super) fn event_counter() -> io::Result<File> {
     use std::os::fd::{FromRawFd, OwnedFd};
     // SAFETY: no memory is passed.

@@ -36,11 +36,11 @@ pub(super) fn is_killed() -> bool {
 
 /// Calls of [`relax`] for each that lets others run.
 ///
-/// The system takes the CPU away by itself where Linux's own code has to offer it, so most calls do nothing. What is left
+/// The system preempts threads, where Linux's own code has to offer the CPU, so most calls do nothing. The exception
 /// are loops that wait for another thread without sleeping: they get a few tries, then let it run.
 const RELAX_INTERVAL: u32 = 16;
 
-/// Lets other threads run now and then, and whenever a killed task asks: that one does not sleep any more.
+/// Lets other threads run at some calls, and at every call of a killed task, which does not sleep any more.
 pub(super) fn relax() {
     let calls = RELAXED.get().wrapping_add(1);
     RELAXED.set(calls);
@@ -49,10 +49,10 @@ pub(super) fn relax() {
     }
 }
 
-/// Ends the process when its owner panics: others wait for what a thread of the engine does, for pages that it writes and
-/// requests that it has in flight, and would wait for ever. The panic's message has been printed by then.
+/// Ends the process when its owner panics. Other threads wait for the work of a thread of the engine, for pages that it
+/// writes and requests that it has in flight, and would never continue. The panic's message has been printed by then.
 pub(crate) struct AbortOnPanic {
-    /// Made during a panic of somebody else?
+    /// `true` if it was made during another panic.
     is_late: bool,
 }
 
@@ -72,8 +72,8 @@ impl Drop for AbortOnPanic {
 
 /// Starts a thread, and returns when it runs.
 ///
-/// The standard library takes a little memory for a new thread on that thread, and ends the process where it gets none:
-/// whoever limits memory after the start of the library must not meet that.
+/// The standard library takes a little memory for a new thread on that thread, and ends the process if it gets none. A
+/// process that limits its memory after the start of the library must not meet that.
 ///
 /// # Errors
 /// When the system grants no thread.
@@ -89,7 +89,7 @@ pub(super) fn start_thread(name: String, run: impl FnOnce() + Send + 'static) ->
 
 struct Task {
     kill: Arc<AtomicBool>,
-    /// Until somebody joins it.
+    /// The thread's handle, until it is joined.
     handle: Option<JoinHandle<()>>,
     thread: thread::Thread,
 }

@@ -4,13 +4,13 @@
 //! that of its ticket, and parks; a waker raises the number, and looks whether anybody is on the list. Both orders are
 //! sequentially consistent, so one of the two sees the other. A wake without sleepers is one addition and one load.
 //!
-//! Sleepers park with their thread's own token, which a kill gives them as well as a wake. A token that was meant for
-//! something else only makes them look again, and so does that of a waker who raised the number before the ticket was
-//! taken and came to the list after. Therefore a sleeper is on the list until it takes itself off. Who is woken is marked
-//! there and counts no more, so that the next wake is another's, or costs as little as one without sleepers; the mark goes
-//! when it looks again and sleeps on.
+//! Sleepers park with their thread's own token, which a kill and a wake both give. A token that was meant for something
+//! else only makes them look again. So does the token of a waker that raised the number before the ticket was taken and
+//! came to the list after. Therefore a sleeper is on the list until it takes itself off. A woken sleeper is marked
+//! there and counts no more, so that the next wake goes to another, or costs as little as one without sleepers. The
+//! mark is cleared when the sleeper looks again and continues to sleep.
 //!
-//! Tokens are given without the list's lock. The woken thread may run at once in the waker's place, and whoever else wakes
+//! Tokens are given without the list's lock. The woken thread may run at once in the waker's place, and other wakers
 //! would wait for both.
 
 use super::task;
@@ -29,7 +29,7 @@ pub struct WaitQueue {
     wakes: AtomicU64,
     /// The number of sleepers of the list that are not woken.
     asleep: AtomicU32,
-    /// In the order in which they came.
+    /// Sleepers in order of arrival.
     sleepers: Mutex<VecDeque<Sleeper>>,
 }
 
@@ -40,7 +40,7 @@ struct Sleeper {
     is_woken: bool,
 }
 
-/// Threads that one wake finds asleep: most often kswapd alone, or who waits for one page.
+/// Threads that one wake finds asleep: most often kswapd alone, or a waiter for one page.
 type Woken = SmallVec<[Thread; 4]>;
 
 impl WaitQueue {
@@ -57,7 +57,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes sleepers that nobody has woken, the longest waiting first.
+    /// Wakes sleepers that were not woken yet, the longest waiting first.
     #[cold]
     fn wake_up_to(&self, most: usize) {
         let woken: Woken = {
@@ -75,7 +75,7 @@ impl WaitQueue {
         woken.iter().for_each(Thread::unpark);
     }
 
-    /// See [`machine::Machine::wake_first`].
+    /// Wakes the first sleeper: see [`machine::Machine::wake_first`].
     #[inline]
     pub(super) fn wake_first(&self) {
         self.wakes.fetch_add(1, Ordering::SeqCst);
@@ -84,7 +84,7 @@ impl WaitQueue {
         }
     }
 
-    /// See [`machine::Machine::sleep`]; times count from `began`.
+    /// Sleeps: see [`machine::Machine::sleep`]; times count from `began`.
     pub(super) fn sleep(&self, began: Instant, ticket: Ticket, deadline: Option<Nanos>) -> Nanos {
         self.sleep_unless(began, ticket, deadline, task::is_killed)
     }
@@ -145,7 +145,7 @@ impl WaitQueue {
     }
 }
 
-/// Time since `began`.
+/// Returns the time since `began`.
 #[inline]
 pub(super) fn since(began: Instant) -> Nanos {
     Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))

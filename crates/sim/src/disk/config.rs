@@ -1,9 +1,9 @@
-//! What a machine file says about a disk.
+//! The description of a disk in a machine file.
 //!
-//! One table for each disk, told apart by `model`. Every constant is a [`Sourced`] value, so that a
-//! report can print where it comes from; keys end with their unit, values of choices are kebab-case,
-//! and unknown keys are refused. An elevator is its name, or a table of its name and what differs from the
-//! defaults. The defaults are those of Linux at the time of the postings (3.10).
+//! One table for each disk, distinguished by `model`. Every constant is a [`Sourced`] value, so that a report can print
+//! its origin. Keys end with their unit, values of choices are kebab-case, and unknown keys are refused. An elevator is
+//! a name, or a table of the name and the changed defaults. The defaults are those of Linux at the time of the postings
+//! (3.10).
 //!
 //! Next: `queue`, which applies [`QueueConfig`].
 
@@ -19,13 +19,13 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "model", rename_all = "kebab-case")]
 pub enum DiskConfig {
-    /// One arm over turning platters: position decides what a request costs.
+    /// A disk with one arm over turning platters: position decides what a request costs.
     Rotational(RotationalConfig),
     /// Many dies behind one interface: parallelism decides what a request costs.
     Flash(FlashConfig),
 }
 
-/// What `model` may be.
+/// The values of `model`.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Model {
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for DiskConfig {
 }
 
 impl DiskConfig {
-    /// Size of the disk, in blocks of [`machine::BLOCK_BYTES`].
+    /// Returns the size of the disk, in blocks of [`machine::BLOCK_BYTES`].
     #[must_use]
     pub fn capacity_blocks(&self) -> u64 {
         match self {
@@ -64,7 +64,7 @@ impl DiskConfig {
         }
     }
 
-    /// The request queue in front of the disk.
+    /// Returns the request queue in front of the disk.
     #[must_use]
     pub fn queue(&self) -> &QueueConfig {
         match self {
@@ -73,7 +73,7 @@ impl DiskConfig {
         }
     }
 
-    /// The request queue in front of the disk, to be changed by an experiment.
+    /// Returns the request queue in front of the disk, to be changed by an experiment.
     pub fn queue_mut(&mut self) -> &mut QueueConfig {
         match self {
             Self::Rotational(disk) => &mut disk.queue,
@@ -125,12 +125,12 @@ pub struct QueueConfig {
     /// Pages of the largest request that merging makes (`max_sectors_kb` / 4). Default 128: 512 KiB.
     #[doc(alias = "max_sectors_kb")]
     pub max_request_pages: Sourced<u64>,
-    /// Commands that the device holds at once, those included whose end its interrupt handler has not come to: with 1,
-    /// the next begins when the handler has ended the last. Absent: requests leave the queue when the device is done
-    /// with them, and it goes on by itself.
+    /// Commands that the device holds at once, including those that it has finished and the interrupt handler has not.
+    /// With 1, the next begins when the handler has ended the last. Absent: requests leave the queue when the device is
+    /// done with them, and it continues by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_depth: Option<Sourced<u64>>,
-    /// Which waiting request is served next. Default `cfq`.
+    /// Policy that chooses the next waiting request. Default `cfq`.
     pub elevator: ElevatorConfig,
 }
 
@@ -177,13 +177,13 @@ impl QueueConfig {
     }
 }
 
-/// Which waiting request is served next (`/sys/block/sda/queue/scheduler`).
+/// Policies that choose the next waiting request (`/sys/block/sda/queue/scheduler`).
 ///
 /// In a file `"cfq"`, or `{ name = "cfq", slice_async_ms = { value = 80, from = "assumed", source = "…" } }`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum ElevatorConfig {
-    /// In order of arrival. Right for a device without an arm; on a disk the arm pays.
+    /// Serves in order of arrival. Right for a device without an arm; on a disk the arm pays.
     Noop,
     /// Batches in block order, reads first, bounded waits. Serves many readers well; a single reader
     /// pays a seek to and fro for each request beside a writer.
@@ -193,7 +193,7 @@ pub enum ElevatorConfig {
     Cfq(CfqConfig),
 }
 
-/// What `name` may be.
+/// The values of `name`.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ElevatorName {
@@ -247,9 +247,9 @@ impl Default for ElevatorConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeadlineConfig {
-    /// A read that has waited as long starts the next batch of reads. Default 500 ms.
+    /// Age of a read from which on it starts the next batch of reads. Default 500 ms.
     pub read_expire_ms: Sourced<u64>,
-    /// A write that has waited as long starts the next batch of writes. Default 5000 ms.
+    /// Age of a write from which on it starts the next batch of writes. Default 5000 ms.
     pub write_expire_ms: Sourced<u64>,
     /// Requests served in block order before direction and age are looked at again. Default 16.
     pub fifo_batch: Sourced<u64>,
@@ -275,20 +275,21 @@ impl Default for DeadlineConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CfqConfig {
-    /// Reads and synchronous writes are preferred for as long. Default 100 ms.
+    /// Time for which reads and synchronous writes are preferred. Default 100 ms.
     pub slice_sync_ms: Sourced<u64>,
-    /// Then background writes are served for at most as long. Default 40 ms.
+    /// Longest time that background writes are then served. Default 40 ms.
     pub slice_async_ms: Sourced<u64>,
-    /// … and at most as many of them. Default 16, which is what `slice_async_rq` 2 comes to at the default priority.
+    /// Largest number of background writes in that time. Default 16, which is what `slice_async_rq` 2 comes to at the
+    /// default priority.
     pub slice_async_requests: Sourced<u64>,
-    /// After a synchronous request the disk waits as long for the next one before it turns to the
-    /// background within a synchronous slice; 0 never waits. Default 8 ms.
+    /// Time that the disk waits for the next synchronous request, after one within a synchronous slice, before it turns
+    /// to the background; 0 never waits. Default 8 ms.
     pub slice_idle_ms: Sourced<u64>,
-    /// A slice begins with the oldest synchronous request if that has waited as long. Default 125 ms.
+    /// Age of the oldest synchronous request from which on a slice begins with it. Default 125 ms.
     pub fifo_expire_sync_ms: Sourced<u64>,
-    /// A slice begins with the oldest background request if that has waited as long. Default 250 ms.
+    /// Age of the oldest background request from which on a slice begins with it. Default 250 ms.
     pub fifo_expire_async_ms: Sourced<u64>,
-    /// What a synchronous request does that arrives in a background slice.
+    /// Effect of a synchronous request that arrives in a background slice.
     pub sync_arrival: SyncArrival,
 }
 
@@ -306,7 +307,7 @@ impl Default for CfqConfig {
     }
 }
 
-/// What does a synchronous request do that arrives while background requests are being served?
+/// Effects of a synchronous request that arrives while background requests are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncArrival {
@@ -314,15 +315,15 @@ pub enum SyncArrival {
     /// the background gets its share however busy the readers are.
     #[default]
     WaitsForSlice,
-    /// Is served next. A read waits for one request at most; a steady reader leaves the background
-    /// one request for each of its slices.
+    /// The request is served next. A read waits for one request at most; a steady reader leaves the background one
+    /// request for each of its slices.
     Preempts,
 }
 
 /// Constants of a disk with one arm.
 ///
-/// The disk has no write cache and reorders nothing itself (no command queueing): what the elevator
-/// chooses is what the arm does.
+/// The disk has no write cache and reorders nothing itself (no command queueing): the arm follows the order of the
+/// elevator.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RotationalConfig {
@@ -335,8 +336,8 @@ pub struct RotationalConfig {
     pub rpm: Sourced<u64>,
     /// Sequential bandwidth in bytes a second, at block 0 (the outer edge).
     pub bandwidth_bytes_per_s: Sourced<u64>,
-    /// Sequential bandwidth in bytes a second at the last block; falls evenly in between. Absent: the
-    /// same everywhere.
+    /// Sequential bandwidth in bytes a second at the last block; it falls linearly from the first to the last. Absent:
+    /// the same everywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inner_bandwidth_bytes_per_s: Option<Sourced<u64>>,
     /// Time of the shortest seek, in ns, settling included.
@@ -387,22 +388,22 @@ pub struct FlashConfig {
     /// an array. Absent: one, a page of flash memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_blocks: Option<Sourced<u64>>,
-    /// Time of one access that reads, in ns: a page of 4096 bytes, or what a request wants of a stripe.
+    /// Time of one access that reads, in ns: a page of 4096 bytes, or the part of a stripe that a request wants.
     pub read_latency_ns: Sourced<u64>,
-    /// The same of one that writes.
+    /// Time of one access that writes, in ns, likewise.
     pub write_latency_ns: Sourced<u64>,
-    /// Most bytes a second read through the interface.
+    /// Largest rate of reads through the interface, bytes a second.
     pub read_bandwidth_bytes_per_s: Sourced<u64>,
-    /// Most bytes a second written through the interface.
+    /// Largest rate of writes through the interface, bytes a second.
     pub write_bandwidth_bytes_per_s: Sourced<u64>,
     /// Time from a command to its first access, in ns.
     pub command_ns: Sourced<u64>,
-    /// Erasing that stalls a channel after so many writes. Absent: none.
+    /// Stalls of a channel to erase, after so many pages written to it. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erase: Option<EraseConfig>,
 }
 
-/// When a channel of a flash disk stalls to erase.
+/// Times at which a channel of a flash disk stalls to erase.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EraseConfig {
@@ -412,7 +413,7 @@ pub struct EraseConfig {
     pub stall_ns: Sourced<u64>,
 }
 
-/// The queue of a disk without an arm, if the file names none: in order of arrival.
+/// Returns the queue of a disk without an arm, if the file names none: in order of arrival.
 fn noop_queue() -> QueueConfig {
     QueueConfig { elevator: ElevatorConfig::Noop, ..QueueConfig::default() }
 }
@@ -481,12 +482,12 @@ fn at_most(key: &'static str, value: u64, bound: u64) -> Result<(), ConfigError>
     Err(ConfigError { key, value, bound: format!("at most {bound}") })
 }
 
-/// Times of an elevator, in ms: none above an hour, so that sums in ns never overflow.
+/// Checks the times of an elevator, in ms: none above an hour, so that sums in ns never overflow.
 fn check_times(times: &[(&'static str, &Sourced<u64>)]) -> Result<(), ConfigError> {
     times.iter().try_for_each(|(key, time)| at_most(key, time.value, 3_600_000))
 }
 
-/// A default of Linux 3.10.
+/// Returns a default of Linux 3.10.
 fn linux(value: u64, what: &str) -> Sourced<u64> {
     Sourced::new(value, Origin::Published, &format!("Linux 3.10 default, {what}"))
 }
@@ -500,7 +501,7 @@ pub(super) mod samples {
         Sourced::new(value, Origin::DataSheet, "test")
     }
 
-    /// 500 GB, 7200 rpm, 113 MB/s: the disk of parallelio.
+    /// Returns a disk of 500 GB, 7200 rpm, 113 MB/s: the disk of parallelio.
     pub fn rotational() -> DiskConfig {
         DiskConfig::Rotational(RotationalConfig {
             capacity_blocks: data_sheet(122_096_646),
@@ -520,7 +521,7 @@ pub(super) mod samples {
         })
     }
 
-    /// 32 dies, 80 us reads, 20 us writes, 3.2 and 2.0 GB/s.
+    /// Returns a disk of 32 dies, 80 us reads, 20 us writes, 3.2 and 2.0 GB/s.
     pub fn flash() -> DiskConfig {
         DiskConfig::Flash(FlashConfig {
             capacity_blocks: data_sheet(1 << 26),
@@ -537,7 +538,7 @@ pub(super) mod samples {
         })
     }
 
-    /// `config` with another queue.
+    /// Returns `config` with another queue.
     pub fn with_queue(
         mut config: DiskConfig,
         nr_requests: u64,
@@ -573,7 +574,7 @@ mod tests {
         assert_eq!(error.key, "seek_full_ns");
     }
 
-    /// The table between the fences of the example in the documentation of [`crate::disk`].
+    /// Returns the table between the fences of the example in the documentation of [`crate::disk`].
     fn example() -> String {
         let lines = include_str!("mod.rs").lines().skip_while(|line| *line != "//! ```toml").skip(1);
         let table = lines.take_while(|line| *line != "//! ```");

@@ -56,7 +56,7 @@ impl Elevator {
         }
     }
 
-    /// The entry that the last decision named was taken and ends at block `end`.
+    /// Notes that the entry that the last decision named was taken and ends at block `end`.
     pub(super) fn started(&mut self, class: Class, end: u64) {
         match self {
             Self::Noop => {}
@@ -65,7 +65,7 @@ impl Elevator {
         }
     }
 
-    /// The disk is done with an entry of this class.
+    /// Notes that the disk is done with an entry of this class.
     pub(super) fn completed(&mut self, now: Nanos, class: Class) {
         if let Self::Cfq(cfq) = self
             && class.is_sync()
@@ -85,7 +85,7 @@ pub(super) struct Deadline {
     batch: Option<(Operation, u64)>,
     /// Batches of reads since writes began to wait behind them.
     reads_passed: u64,
-    /// Where the sweep of each direction stands; nowhere before its first request.
+    /// Position of the sweep in each direction; none before its first request.
     position: [Option<u64>; 2],
 }
 
@@ -138,7 +138,7 @@ impl Deadline {
     }
 }
 
-/// The next entry ahead of the sweep of a direction; none at the end of the sweep.
+/// Returns the next entry ahead of the sweep of a direction; none at the end of the sweep.
 fn sweep_ahead(queue: &Queue, operation: Operation, position: [Option<u64>; 2]) -> Option<Key> {
     queue.next_from(classes(operation), position[operation as usize]?)
 }
@@ -192,11 +192,11 @@ pub(super) struct Cfq {
     expire: [Nanos; 2],
     sync_arrival: SyncArrival,
     current: Option<Slice>,
-    /// Did the queue run empty since the last request was served?
+    /// `true` if the queue ran empty since the last request was served.
     ran_empty: bool,
-    /// When a synchronous request was last completed.
+    /// Time at which a synchronous request was last completed.
     sync_completed: Option<Nanos>,
-    /// Where the sweep of each group stands.
+    /// Position of the sweep of each group.
     position: [u64; 2],
 }
 
@@ -253,7 +253,7 @@ impl Cfq {
         }
     }
 
-    /// Until when the disk is kept free for the next synchronous request of this slice.
+    /// Returns the time until which the disk stays free for the next synchronous request of this slice.
     fn anticipation_end(&self, slice: Slice, sync_in_service: u64) -> Option<Nanos> {
         if sync_in_service > 0 {
             return Some(slice.end);

@@ -8,24 +8,24 @@ use std::ops::Range;
 pub enum Fault {
     /// The `nth` request submitted from now on (1 is the next) fails, once.
     Nth {
-        /// Which request, from 1.
+        /// Number of the request, from 1.
         nth: u64,
         /// The error that it fails with.
         error: IoError,
     },
-    /// From now on, every request that touches one of these blocks fails; its neighbours within a
-    /// merged request do not.
+    /// From now on, every request that touches one of these blocks fails; its neighbours within a merged request do
+    /// not.
     Blocks {
-        /// Which blocks are bad.
+        /// The bad blocks.
         blocks: Range<u64>,
-        /// In which direction; absent: in both.
+        /// The direction that fails; both if absent.
         operation: Option<Operation>,
         /// The error that requests fail with.
         error: IoError,
     },
     /// Blocks that were bad are good again: the disk was mended, or has room.
     Mended,
-    /// The disk starts no request before this time; what it has begun, it finishes.
+    /// The disk starts no request before this time, but finishes those that have begun.
     StallUntil(Nanos),
 }
 
@@ -59,7 +59,7 @@ impl Faults {
         Some(self.nth.remove(position).1)
     }
 
-    /// How a request that the disk has served comes back.
+    /// Returns the result of a request that the disk has served.
     pub(super) fn result(&self, request: &Request) -> Result<(), IoError> {
         let end = request.block + request.frames.len() as u64;
         let is_hit = |blocks: &Range<u64>, operation: Option<Operation>| {

@@ -1,4 +1,4 @@
-//! A disk of flash memory: what a request costs from how busy its channels are.
+//! A disk of flash memory: the cost of a request follows from how busy its channels are.
 //!
 //! Consecutive blocks lie on consecutive channels, or consecutive stripes of them do; each channel serves access after
 //! access, of a page or of a stripe. All pages of one direction pass one interface of limited bandwidth. There is no
@@ -22,14 +22,14 @@ pub(super) struct Flash {
     /// Pages written to a channel between two stalls, and the length of one.
     erase: Option<(u64, u64)>,
     channels: Vec<Channel>,
-    /// When the interface has passed all that it was given, by direction.
+    /// Time at which the interface has passed all that it was given, by direction.
     interface_free: [Nanos; 2],
 }
 
-/// One access after the other.
+/// A channel, which does one access after the other.
 #[derive(Clone, Debug, Default)]
 struct Channel {
-    /// When it has done all that it was given.
+    /// Time at which it has done all that it was given.
     free: Nanos,
     /// Pages written since its last stall.
     written: u64,

@@ -14,8 +14,8 @@
 //! [`Disk::advance`] at that time (later is allowed, and changes nothing inside the disk). Both
 //! `submit`, by a merge that frees a slot, and `advance` can end a congestion.
 //!
-//! Requests for the same blocks that are in flight together are served in any order, as by Linux:
-//! who cares waits for the first before submitting the second.
+//! Requests for the same blocks that are in flight together are served in any order, as by Linux: a caller that needs
+//! an order waits for the first before submitting the second.
 //!
 //! Description: mechanisms/reclaim, 22 and 27, mechanisms/parallelio-trial, 4.
 //!
@@ -71,12 +71,12 @@ use std::collections::BTreeMap;
 pub struct Finished {
     /// The request as it was submitted.
     pub request: Request,
-    /// Whether its blocks were read or written.
+    /// Success, or the error of the transfer.
     pub result: Result<(), IoError>,
-    /// Is it the last of those that were merged and served together?
+    /// `true` for the last of the requests that were merged and served together.
     pub is_last: bool,
-    /// The direction of the command that is over with it, if it is the last of those and the disk waits to be told
-    /// ([`Disk::end`]).
+    /// Direction of the command that ended with this request, if it is the last of the command's requests and the disk
+    /// waits for [`Disk::end`].
     pub ends: Option<Operation>,
 }
 
@@ -92,15 +92,15 @@ pub struct Disk {
     /// Requests that the model works on, by end; the number tells apart those that end together.
     in_service: BTreeMap<(Nanos, u64), Entry>,
     sync_in_service: u64,
-    /// Commands that the device takes, if it is told when one is over; and those that it holds.
+    /// Number of commands that the device takes if it has to be told of their ends; and the number that it holds.
     command_depth: Option<u64>,
     commands: u64,
     started: u64,
-    /// When the elevator is to be asked, if a request waits and the model has a place.
+    /// Time at which the elevator is asked, if a request waits and the model has a place.
     decide_at: Option<Nanos>,
     /// Done, but not yet handed out: the world came by late.
     finished: Vec<Finished>,
-    /// When the first of `finished` was done.
+    /// Time at which the first of `finished` was done.
     finished_since: Nanos,
     /// The latest time seen.
     now: Nanos,
@@ -160,25 +160,25 @@ impl Disk {
         }
     }
 
-    /// Size of the disk, in blocks of [`machine::BLOCK_BYTES`].
+    /// Returns the size of the disk, in blocks of [`machine::BLOCK_BYTES`].
     #[must_use]
     pub fn capacity_blocks(&self) -> u64 {
         self.capacity_blocks
     }
 
-    /// Is a slot free: are fewer than `nr_requests` requests of this direction allocated?
+    /// Returns whether a slot is free: fewer than `nr_requests` requests of this direction are allocated.
     #[must_use]
     pub fn has_room(&self, operation: Operation) -> bool {
         self.queue.has_room(operation)
     }
 
-    /// Can this request be submitted now: is a slot free, or does it merge into a waiting request?
+    /// Returns whether this request can be submitted now: a slot is free, or it merges into a waiting request.
     #[must_use]
     pub fn can_take(&self, request: &Request) -> bool {
         self.queue.has_room(request.operation) || self.queue.would_merge(request)
     }
 
-    /// Is this direction congested?
+    /// Returns whether this direction is congested.
     ///
     /// From the moment when 7/8 of `nr_requests`, and one, are allocated, until fewer than 13/16 of it,
     /// less one, are: 113 and 103 of 128.
@@ -193,8 +193,8 @@ impl Disk {
         self.queue.allocated(operation)
     }
 
-    /// Takes a request at `now`: merges it into a waiting request of the same direction and class that
-    /// it continues or precedes, up to `max_request_pages`, or gives it a slot.
+    /// Takes a request at `now`. Merges it into a waiting request of the same direction and class that it continues or
+    /// precedes, up to `max_request_pages`; otherwise gives it a slot.
     ///
     /// A request of more than `max_request_pages` is served in one piece and never merges. Times must
     /// not run backwards; one that does counts as the latest time seen.
@@ -227,8 +227,8 @@ impl Disk {
         }
     }
 
-    /// When [`Disk::advance`] must be called next: a service or an idle wait ends, or a submitted
-    /// request can be started at once. None when the disk is idle.
+    /// Returns the time at which [`Disk::advance`] must be called next: a service or an idle wait ends, or a submitted
+    /// request can be started at once. `None` if the disk is idle.
     ///
     /// A request that was submitted to an idle disk makes this the time of its submission, so that
     /// requests of the same moment merge before the disk takes one.
@@ -237,15 +237,15 @@ impl Disk {
         if self.finished.is_empty() { self.next_internal_event() } else { Some(self.finished_since) }
     }
 
-    /// Lets the disk do all that is due up to `now`, and appends the requests that it finished to
-    /// `done`, in the order in which they ended, those of a merged request in block order.
+    /// Does all the disk's work that is due up to `now`. Appends the finished requests to `done` in the order in which
+    /// they ended, those of a merged request in block order.
     pub fn advance(&mut self, now: Nanos, done: &mut Vec<Finished>) {
         self.run(now, Due::UpTo);
         done.append(&mut self.finished);
     }
 
-    /// A command whose requests were handed back is over: its slot is free, and the device takes another. For disks
-    /// whose `command_depth` is given; the others do so by themselves.
+    /// Ends a command whose requests were handed back: its slot is free, and the device takes another. For disks with a
+    /// `command_depth`; the others do so by themselves.
     ///
     /// # Panics
     /// When the device holds no command.
@@ -259,7 +259,7 @@ impl Disk {
         }
     }
 
-    /// The counters at `now`, as `/proc/diskstats` has them.
+    /// Returns the counters at `now`, as `/proc/diskstats` has them.
     #[must_use]
     pub fn statistics(&self, now: Nanos) -> DiskStatistics {
         self.accounting.snapshot(now)
@@ -283,7 +283,7 @@ impl Disk {
         }
     }
 
-    /// Handles what is due, each event at its own time, so that a late call changes nothing.
+    /// Handles all due events, each at its own time, so that a late call changes nothing.
     fn run(&mut self, until: Nanos, due: Due) {
         let until = until.max(self.now);
         while let Some(time) = self.next_internal_event() {
@@ -353,7 +353,7 @@ impl Disk {
     }
 }
 
-/// Whether what is due exactly now is handled.
+/// States whether work that is due exactly now is included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Before,

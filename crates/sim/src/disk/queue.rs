@@ -24,7 +24,7 @@ pub(super) enum Class {
     Read,
     /// A write that a task waits for.
     SyncWrite,
-    /// A write that nobody waits for.
+    /// A write without a task that waits for it.
     BackgroundWrite,
 }
 
@@ -35,12 +35,12 @@ impl Class {
     pub(super) const SYNC: &'static [Self] = &[Self::Read, Self::SyncWrite];
     /// Classes that no task waits for.
     pub(super) const BACKGROUND: &'static [Self] = &[Self::BackgroundWrite];
-    /// From the disk.
+    /// The class of reads.
     pub(super) const READS: &'static [Self] = &[Self::Read];
-    /// To the disk.
+    /// The classes of writes.
     pub(super) const WRITES: &'static [Self] = &[Self::SyncWrite, Self::BackgroundWrite];
 
-    /// The class of a request.
+    /// Returns the class of a request.
     pub(super) fn of(request: &Request) -> Self {
         match (request.operation, request.is_sync) {
             (Operation::Read, _) => Self::Read,
@@ -49,12 +49,12 @@ impl Class {
         }
     }
 
-    /// Does a task wait for requests of this class?
+    /// Returns whether a task waits for requests of this class.
     pub(super) fn is_sync(self) -> bool {
         self != Self::BackgroundWrite
     }
 
-    /// The direction of the class.
+    /// Returns the direction of the class.
     pub(super) fn operation(self) -> Operation {
         match self {
             Self::Read => Operation::Read,
@@ -82,14 +82,14 @@ pub(super) struct Entry {
     pub block: u64,
     /// Blocks of all parts together.
     pub blocks: u64,
-    /// When its first part was submitted.
+    /// Time at which the first part was submitted.
     pub entered: Nanos,
     /// Never empty; in block order, without gaps.
     pub parts: VecDeque<Part>,
 }
 
 impl Entry {
-    /// The block after the last.
+    /// Returns the block after the last.
     pub(super) fn end(&self) -> u64 {
         self.block + self.blocks
     }
@@ -107,22 +107,22 @@ pub(super) struct Key {
 /// The outcome of inserting a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inserted {
-    /// It took a slot.
+    /// The request took a slot.
     Allocated,
-    /// It joined a waiting entry.
+    /// The request joined a waiting entry.
     Merged,
-    /// It joined two waiting entries into one, and a slot became free.
+    /// The request joined two waiting entries into one, and a slot became free.
     Joined,
 }
 
 /// The waiting entries of one class.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// By age.
+    /// Entries by age.
     entries: BTreeMap<EntryId, Entry>,
-    /// By first block, then age.
+    /// Entries by first block, then age.
     by_start: BTreeSet<(u64, EntryId)>,
-    /// By the block after the last, then age.
+    /// Entries by the block after the last, then age.
     by_end: BTreeSet<(u64, EntryId)>,
 }
 
@@ -141,12 +141,12 @@ impl Waiting {
         entry
     }
 
-    /// The oldest entry that ends at `block` and has room for `blocks` more.
+    /// Returns the oldest entry that ends at `block` and has room for `blocks` more.
     fn ending_at(&self, block: u64, blocks: u64, blocks_max: u64) -> Option<EntryId> {
         self.adjacent(&self.by_end, block, blocks, blocks_max)
     }
 
-    /// The oldest entry that starts at `block` and has room for `blocks` more.
+    /// Returns the oldest entry that starts at `block` and has room for `blocks` more.
     fn starting_at(&self, block: u64, blocks: u64, blocks_max: u64) -> Option<EntryId> {
         self.adjacent(&self.by_start, block, blocks, blocks_max)
     }
@@ -193,17 +193,17 @@ impl Queue {
         }
     }
 
-    /// Is a slot free for `operation`?
+    /// Returns whether a slot is free for `operation`.
     pub(super) fn has_room(&self, operation: Operation) -> bool {
         self.slots[operation as usize].allocated < self.nr_requests
     }
 
-    /// Is the direction between its two thresholds coming from above, or above both?
+    /// Returns whether the direction is above its upper threshold, or between both after having been above.
     pub(super) fn is_congested(&self, operation: Operation) -> bool {
         self.slots[operation as usize].is_congested
     }
 
-    /// Would the request join a waiting entry?
+    /// Returns whether the request would join a waiting entry.
     pub(super) fn would_merge(&self, request: &Request) -> bool {
         let waiting = &self.waiting[Class::of(request) as usize];
         let blocks = request.frames.len() as u64;
@@ -280,17 +280,17 @@ impl Queue {
         slots.is_congested &= slots.allocated >= self.congestion_off;
     }
 
-    /// Entries of one direction that wait or are in service.
+    /// Returns the number of entries of one direction that wait or are in service.
     pub(super) fn allocated(&self, operation: Operation) -> u64 {
         self.slots[operation as usize].allocated
     }
 
-    /// Does no entry of these classes wait?
+    /// Returns whether no entry of these classes waits.
     pub(super) fn is_empty(&self, classes: &[Class]) -> bool {
         classes.iter().all(|&class| self.waiting[class as usize].entries.is_empty())
     }
 
-    /// The oldest entry of these classes that waits, and when it entered.
+    /// Returns the oldest entry of these classes that waits, and when it entered.
     pub(super) fn oldest(&self, classes: &[Class]) -> Option<(Key, Nanos)> {
         let firsts = classes.iter().filter_map(|&class| {
             let (&id, entry) = self.waiting[class as usize].entries.first_key_value()?;
@@ -299,7 +299,7 @@ impl Queue {
         firsts.min_by_key(|(key, _)| key.id)
     }
 
-    /// The waiting entry of these classes with the lowest first block that is at least `block`.
+    /// Returns the waiting entry of these classes with the lowest first block that is at least `block`.
     pub(super) fn next_from(&self, classes: &[Class], block: u64) -> Option<Key> {
         let nexts = classes.iter().filter_map(|&class| {
             let &(block, id) = self.waiting[class as usize].by_start.range((block, 0)..).next()?;
@@ -309,7 +309,7 @@ impl Queue {
     }
 }
 
-/// Allocated requests at which congestion begins, and below which it ends: 113 and 103 of 128.
+/// Returns the numbers of allocated requests at which congestion begins, and below which it ends: 113 and 103 of 128.
 ///
 /// 7/8 plus one, and 13/16 less one, rounded as repeated halves are. Linux:
 /// `blk_queue_congestion_threshold`. Source: mechanisms/reclaim, 22.

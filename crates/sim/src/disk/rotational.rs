@@ -1,4 +1,4 @@
-//! A disk with one arm: what a request costs from where the arm and the platter are.
+//! A disk with one arm: the cost of a request follows from the positions of the arm and the platter.
 //!
 //! A request that continues where the last one ended costs its transfer. Any other costs a command,
 //! a seek by distance, the turn until its first block comes by, and its transfer. The platter's
@@ -27,7 +27,7 @@ pub(super) struct Rotational {
     zone_blocks: u64,
     seek: SeekCurve,
     command_ns: u64,
-    /// Where the head is: after the last block of the last request.
+    /// Position of the head: after the last block of the last request.
     head: u64,
     /// The last request's direction, and when it ended.
     last: Option<(Operation, Nanos)>,
@@ -81,10 +81,10 @@ impl Rotational {
         mul_div(blocks * BLOCK_BYTES as u64, NANOS_PER_SECOND, self.bandwidth[zone])
     }
 
-    /// Track and angle of a block; the angle as time since the track's start passed the head.
+    /// Returns track and angle of a block; the angle is the time since the track's start passed the head.
     ///
-    /// A track is what passes in one revolution at the zone's bandwidth: changes of track are part of
-    /// the sequential bandwidth, and a block's angle is where a sequential transfer would meet it.
+    /// A track is the amount that passes in one revolution at the zone's bandwidth: changes of track are part of the
+    /// sequential bandwidth, and a block's angle is where a sequential transfer would meet it.
     fn track_and_angle(&self, block: u64) -> (usize, u64, u64) {
         let zone = self.zone(block);
         let offset_ns = self.transfer_ns(zone, block - zone as u64 * self.zone_blocks);
@@ -97,7 +97,7 @@ impl Rotational {
         if (zone, track) == (head_zone, head_track) { 0 } else { self.seek.ns(self.head.abs_diff(block)) }
     }
 
-    /// Time until `block` passes the head, for a head that is over its track from `arrived` on.
+    /// Returns the time until `block` passes the head, for a head that is over its track from `arrived` on.
     fn turn_ns(&self, arrived: Nanos, block: u64) -> u64 {
         let (_, _, angle) = self.track_and_angle(block);
         (angle + self.revolution_ns - arrived.0 % self.revolution_ns) % self.revolution_ns
@@ -143,7 +143,7 @@ impl SeekCurve {
     }
 }
 
-/// `a × b / c`, rounded down, without overflow on the way.
+/// Returns `a × b / c`, rounded down, without intermediate overflow.
 pub(super) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     (u128::from(a) * u128::from(b) / u128::from(c)) as u64
 }

@@ -79,7 +79,7 @@ impl DirectionStatistics {
     }
 }
 
-/// One line of `iostat -x`.
+/// A line of `iostat -x`.
 ///
 /// Each value is one division of exact integers, so it is the same on every computer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -137,29 +137,29 @@ pub(super) struct Accounting {
     in_flight: u64,
     io_ticks: Nanos,
     weighted: Nanos,
-    /// Up to when `io_ticks` and `weighted` are counted.
+    /// Time up to which `io_ticks` and `weighted` are counted.
     counted_until: Nanos,
 }
 
 impl Accounting {
-    /// A request entered an empty slot.
+    /// Counts a request that entered an empty slot.
     pub(super) fn entered(&mut self, now: Nanos) {
         self.count_until(now);
         self.in_flight += 1;
     }
 
-    /// A submitted request was merged into one in flight.
+    /// Counts a submitted request that was merged into one in flight.
     pub(super) fn merged(&mut self, operation: Operation) {
         self.directions[operation as usize].merges += 1;
     }
 
-    /// A submitted request was merged into two in flight, which became one: two merges.
+    /// Counts a submitted request that was merged into two in flight, which became one: two merges.
     pub(super) fn joined(&mut self, now: Nanos, operation: Operation) {
         self.left(now);
         self.directions[operation as usize].merges += 2;
     }
 
-    /// The disk completed a request that entered at `entered`.
+    /// Counts a completed request that entered at `entered`.
     pub(super) fn completed(&mut self, now: Nanos, operation: Operation, blocks: u64, entered: Nanos) {
         self.left(now);
         let direction = &mut self.directions[operation as usize];
@@ -168,7 +168,7 @@ impl Accounting {
         direction.ticks += now.since(entered);
     }
 
-    /// The counters as they stand at `now`.
+    /// Returns the counters as they stand at `now`.
     pub(super) fn snapshot(&self, now: Nanos) -> DiskStatistics {
         let (busy, weighted) = self.uncounted(now);
         DiskStatistics {

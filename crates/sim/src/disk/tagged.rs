@@ -1,13 +1,13 @@
 //! Tables told apart by one key: `model` of a disk, `name` of an elevator.
 //!
-//! Such a table is read as a stream, that key first, and not gathered before it is understood (as serde's own
-//! tagged enums are): so a reader that knows places can tell where a key is wrong. Who brings the key to
-//! the front: `lab`, for machine files, in which the order of keys means nothing.
+//! Such a table is read as a stream, that key first, and not gathered before it is understood (as serde's own tagged
+//! enums are). So a reader that knows places can report where a key is wrong. `lab` brings the key to the front, for
+//! machine files, in which the order of keys means nothing.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Error, MapAccess};
 
-/// The value of `tag`, the first key of a table; the rest of the table is left.
+/// Returns the value of `tag`, the first key of a table; the rest of the table is left.
 pub(super) fn tag<'de, T: Deserialize<'de>, A: MapAccess<'de>>(map: &mut A, tag: &'static str) -> Result<T, A::Error> {
     match map.next_key::<String>()? {
         Some(key) if key == tag => map.next_value(),
@@ -16,7 +16,7 @@ pub(super) fn tag<'de, T: Deserialize<'de>, A: MapAccess<'de>>(map: &mut A, tag:
     }
 }
 
-/// The rest of a table.
+/// Returns the rest of a table.
 pub(super) fn rest<'de, T: Deserialize<'de>, A: MapAccess<'de>>(map: A) -> Result<T, A::Error> {
     T::deserialize(MapAccessDeserializer::new(map))
 }

@@ -197,7 +197,8 @@ fn a_request_without_a_slot_is_a_bug() {
     world.submit(write(1000, 1));
 }
 
-/// One reader beside a deep queue of background writes: mean wait of its reads, writes done in 10 s.
+/// Runs a reader beside a deep queue of background writes. Returns the mean wait of its reads, and the writes done in
+/// 10 s.
 fn reader_beside_writer(elevator: ElevatorConfig, think: Nanos) -> (Nanos, u64) {
     let mut world = World::new(&with_queue(rotational(), 4096, 256, elevator));
     let mut random = Random(7);

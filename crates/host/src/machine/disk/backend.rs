@@ -13,8 +13,8 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-/// A write of up to so many bytes that ends within a block goes through the page cache of the kernel as a whole: one system
-/// call costs less than two.
+/// Largest write, in bytes, that goes through the page cache of the kernel as a whole if it ends within a block: one
+/// system call costs less than two.
 const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 
 /// The memory of a request; requests of few frames need no allocation.
@@ -34,7 +34,7 @@ pub trait Backend: Send + Sync {
     /// Sees to it that a transfer is carried out by another thread.
     fn start(&self, transfer: Transfer);
 
-    /// Makes durable what was written to a device.
+    /// Makes data that were written to a device durable.
     ///
     /// # Errors
     /// Those of the system.
@@ -42,14 +42,15 @@ pub trait Backend: Send + Sync {
         device.sync_in_system(wanted)
     }
 
-    /// Must every transfer pass through here, even those that [`Transfer::perform`] could do?
+    /// Returns whether every transfer must pass through here, even one that [`Transfer::perform`] could do.
     fn sees_all(&self) -> bool {
         false
     }
 }
 
-/// Carries a read of few pages out on the calling thread, which waits for it: the way of every miss. What it costs beside
-/// the system call is that call's loss, so nothing is counted here. The submitter waits, and so does who closes the device.
+/// Carries out a read of few pages on the calling thread, which waits for it: the way of every miss. Nothing is counted
+/// here, because each step adds to the time of the system call. The submitter waits, and a task that closes the device
+/// waits as well.
 #[inline]
 pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
     if device.backend.sees_all() || device.checksums.is_some() || device.cipher.is_some() {
@@ -78,20 +79,20 @@ fn first_byte(request: &Request) -> u64 {
 pub struct Transfer {
     device: Arc<Device>,
     request: Request,
-    /// Bytes to be moved: of a write, none after the end of the file.
+    /// Bytes to be moved; a write moves none after the end of the file.
     bytes: usize,
     /// Bytes that lay within the file when the transfer began.
     within: usize,
-    /// Of a write: who waits for it knows it by this.
+    /// For a write: the generation by which waiters know it.
     generation: Option<Generation>,
-    /// Of a write that has begun: how often others had cut the file before.
+    /// For a write that has begun: the number of cuts by others before it.
     cuts_before: Option<u32>,
     progress: Progress,
     /// True while it holds a place in the queue.
     has_place: bool,
     /// Bytes that the next attempt moves at most.
     cut: Option<usize>,
-    /// Of a write to an encrypted device that has begun: what is written.
+    /// For a write to an encrypted device that has begun: the encrypted blocks.
     sealed: Vec<Sealed>,
 }
 
@@ -126,8 +127,8 @@ impl Transfer {
         transfer
     }
 
-    /// Visits the blocks that begin before the file's end, as it was when the transfer began. A file may be cut between the moment at
-    /// which somebody decides to read a block and that: such a block is not the file's any more, and nothing is known of it.
+    /// Visits the blocks that begin before the file's end at the start of the transfer. If the file was cut after the
+    /// decision to read a block, the block does not belong to the file any more, and nothing is known of it.
     fn for_each_block(&self, mut visit: impl FnMut(u64, &[u8; BLOCK_BYTES])) {
         let mut bytes = [0; BLOCK_BYTES];
         let within = self.within.div_ceil(BLOCK_BYTES);
@@ -137,8 +138,8 @@ impl Transfer {
         }
     }
 
-    /// Compares what was read with what is known of it; a write that failed leaves nothing known. What was read after the
-    /// file's end becomes zeroes.
+    /// Compares data that were read with what is known of them; after a failed write nothing is known. Bytes that were
+    /// read after the file's end become zeroes.
     fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
         if self.request.operation == Operation::Read && self.within < self.bytes {
             // The system has more where it refused to cut the file, or others have made it longer. The end is that of the
@@ -179,7 +180,7 @@ impl Transfer {
         }
     }
 
-    /// Encrypts what a write takes to the device.
+    /// Encrypts the data of a write.
     ///
     /// # Errors
     /// When the system grants no memory for it.
@@ -196,7 +197,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Decrypts what was read, in its frames.
+    /// Decrypts data that were read, in their frames.
     fn open(&self, cipher: &Cipher) -> Result<(), Cause> {
         let arena = &self.device.context.arena;
         let mut wrong = None;
@@ -239,8 +240,8 @@ impl Transfer {
         sys::transfer(self.file(), self.request.operation, self.offset(), &self.runs())
     }
 
-    /// Before each attempt: a write may be about to cover that others have cut the file, and before the first one it is
-    /// encrypted, if it should be.
+    /// Prepares an attempt. A write may cover a place at which others have cut the file, which is noted. Before the
+    /// first attempt the data of an encrypted device are encrypted.
     ///
     /// # Errors
     /// When the system grants no memory for that.
@@ -257,8 +258,8 @@ impl Transfer {
         }
     }
 
-    /// Bytes at the end of a write that do not fill their block, with all of the write if that is small: they go through the
-    /// page cache of the kernel, for O_DIRECT has only whole blocks.
+    /// Returns the number of bytes at the end of a write that do not fill their block, or of the whole write if that is
+    /// small. They go through the page cache of the kernel, because O_DIRECT writes whole blocks only.
     fn bytes_past_direct(&self) -> usize {
         match self.bytes % BLOCK_BYTES {
             0 => 0,
@@ -268,13 +269,13 @@ impl Transfer {
         }
     }
 
-    /// Bytes of the next attempt, at most.
+    /// Returns the largest number of bytes of the next attempt.
     fn part(&self) -> usize {
         let (direct, done) = (self.bytes - self.bytes_past_direct(), self.progress.done);
         if done < direct { direct - done } else { self.bytes - done }
     }
 
-    /// The handle of the file for the next attempt.
+    /// Returns the handle of the file for the next attempt.
     pub(super) fn file(&self) -> &File {
         let past_direct = self.bytes_past_direct();
         match past_direct > 0 && self.progress.done >= self.bytes - past_direct {
@@ -311,12 +312,12 @@ impl Transfer {
         self.has_place = true;
     }
 
-    /// First byte in the file of what is left.
+    /// Returns the first byte in the file that is not moved yet.
     pub(super) fn offset(&self) -> u64 {
         self.extent().offset + self.progress.done as u64
     }
 
-    /// The memory of what is left, of which system calls take the first [`sys::RUNS_MAX`] runs.
+    /// Returns the memory that is not moved yet; system calls take its first [`sys::RUNS_MAX`] runs.
     #[inline]
     pub(super) fn runs(&self) -> Runs<'_> {
         let mut runs = Runs::new();
@@ -403,13 +404,14 @@ impl Transfer {
     }
 }
 
-/// Returns whether somebody waits for it.
+/// Returns whether a task waits for the request.
 #[inline]
 pub(super) fn is_waited_for(request: &Request) -> bool {
     request.is_sync
 }
 
-/// Returns whether whoever submits it, not held back, carries it out himself. Not writes: who waits for them has others to submit first.
+/// Returns whether the submitter carries the request out itself, if it is not held back. Not so for writes: a submitter
+/// that waits for them has others to submit first.
 #[inline]
 pub(super) fn is_read_in_place(request: &Request, pages_max: usize) -> bool {
     request.is_sync && request.operation == Operation::Read && request.frames.len() <= pages_max

@@ -1,7 +1,8 @@
-//! Checksums of blocks, kept in memory: what is read must be what was read, or written, before.
+//! Checksums of blocks, kept in memory: a block that is read must equal what was last read or written there.
 //!
-//! A write's checksum is that of the bytes when it is submitted. Whoever changes a page during its write makes it dirty
-//! again, so that the last write of a page before it is dropped is one of bytes at rest; only after that is it read.
+//! A write's checksum is that of the bytes when it is submitted. A task that changes a page during its write makes it
+//! dirty again. So the last write of a page before it is dropped is one of bytes at rest, and the page is read only
+//! after that.
 
 use engine::page_cache::segments::{Segments, UsedParts};
 use machine::{BLOCK_BYTES, Request};
@@ -15,12 +16,12 @@ const KNOWN: u64 = 1 << 32;
 pub(super) struct Checksums {
     blocks: Segments<AtomicU64>,
     used: UsedParts,
-    /// One more than the largest block ever noted.
+    /// Largest block ever noted, plus 1.
     end: AtomicU64,
 }
 
 impl Checksums {
-    /// Notes what a block holds, if the system grants memory for that.
+    /// Notes the contents of a block, if the system grants memory for that.
     pub(super) fn note(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) {
         let block = block as usize;
         if let Some(noted) = self.blocks.try_get_or_make(block).filter(|_| self.used.note(block).is_some()) {

@@ -4,8 +4,8 @@
 //! memory beside the tag, so that a block which was changed, or is that of an earlier write, does not open. The tag takes the
 //! place of a checksum.
 //!
-//! A page is sealed by who carries its write out, into memory of its own: readers go on with the frame. It is opened in its
-//! frame, before the engine hears that it was read.
+//! The thread that carries a write out encrypts the page into separate memory, while readers continue to use the frame.
+//! After a read the page is decrypted in its frame, before the engine gets the completion.
 
 use aes_gcm_siv::aead::{AeadInOut, KeyInit};
 use aes_gcm_siv::{Aes256GcmSiv, Key, Nonce, Tag};
@@ -26,12 +26,12 @@ pub(super) struct Cipher {
     cipher: Aes256GcmSiv,
     /// Blocks sealed so far: at a million a second 2^64 last for half a million years.
     writes: AtomicU64,
-    /// By block, [`WORDS`] each; a write's number of 0 where nothing is known.
+    /// [`WORDS`] words for each block; the number of the write is 0 where nothing is known.
     blocks: Segments<AtomicU64>,
 }
 
 impl Cipher {
-    /// A cipher with a new random key.
+    /// Creates a cipher with a new random key.
     ///
     /// # Errors
     /// When the system has no random numbers.

@@ -87,7 +87,7 @@ type Length = Box<dyn Fn() -> u64 + Send + Sync>;
 pub enum Durable {
     /// The data written to it, and what finds them (`fdatasync`).
     Data,
-    /// And all else that the system knows of it (`fsync`).
+    /// The data and all metadata of the file (`fsync`).
     All,
 }
 
@@ -112,7 +112,7 @@ pub struct Device {
     /// Somebody waits until none is in flight.
     is_closing: AtomicBool,
     idle: WaitQueue,
-    /// By [`Operation`].
+    /// Places in the queue, by [`Operation`].
     places: [Places; 2],
     /// Woken when a place is given back.
     room: WaitQueue,
@@ -170,20 +170,20 @@ impl Device {
         }
     }
 
-    /// Its number.
+    /// Returns the number of the device.
     #[must_use]
     pub const fn id(&self) -> DeviceId {
         self.id
     }
 
-    /// The name that it was added under.
+    /// Returns the name that it was added under.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The file, for `sync_data`, `set_len`, `metadata`. Reading and writing it past the machine goes past the pages in
-    /// memory too.
+    /// Returns the file, for `sync_data`, `set_len`, `metadata`. Reading and writing it past the machine goes past the
+    /// pages in memory too.
     #[must_use]
     pub const fn file(&self) -> &File {
         &self.file
@@ -195,7 +195,7 @@ impl Device {
         self.is_direct.load(Ordering::Relaxed)
     }
 
-    /// The file through the page cache of the kernel, for what is no whole block.
+    /// Returns the file through the page cache of the kernel, for what is no whole block.
     pub(super) fn buffered_file(&self) -> &File {
         let reopened = self.buffered.get_or_init(|| {
             // Without /proc, or a descriptor, all of the file goes that way.
@@ -232,7 +232,7 @@ impl Device {
         assert!(self.length.set(Box::new(length)).is_ok(), "{}: its length is followed already", self.name);
     }
 
-    /// Of bytes from `offset` on, those that lie within the file as long as it is for its owner.
+    /// Returns how many of `bytes` bytes from `offset` on lie within the file, by its owner's length.
     pub(super) fn bytes_within(&self, offset: u64, bytes: usize) -> usize {
         let within = self.length.get().map_or(u64::MAX, |length| length().saturating_sub(offset));
         bytes.min(usize::try_from(within).unwrap_or(usize::MAX))
@@ -240,10 +240,10 @@ impl Device {
 
     /// Says that the file holds at least `bytes` bytes from now on, as far as its owner knows. Default: 0.
     ///
-    /// A read that ends earlier than that fails, for somebody else has truncated the file; beyond it, what the file does
-    /// not have reads as zeroes. The owner says so after it made the file longer, and before it makes it shorter, when
-    /// nothing after its new end is being written any more: a write says so, too. Where the length is not followed, a write
-    /// says so of all before its last block.
+    /// A read that ends before the expected length fails, because another process has truncated the file. Beyond that
+    /// length, missing bytes read as zeroes. The owner sets the length after it made the file longer, and before it
+    /// makes it shorter, when nothing after its new end is being written any more. A write sets it, too. If the length
+    /// is not followed, a write sets it to the end of its last block.
     pub fn expect_len(&self, bytes: u64) {
         self.end.expect(bytes);
         self.forget_checksums_after(bytes);
@@ -271,8 +271,8 @@ impl Device {
         if self.end_in_system()? < bytes { self.file.set_len(bytes) } else { Ok(()) }
     }
 
-    /// Gives the file its length in the system. No write from before puts anything after that. The owner's own length is this
-    /// already, or is smaller.
+    /// Sets the length of the file in the system. No earlier write puts anything after it. The owner's own length is
+    /// already this, or smaller.
     ///
     /// # Errors
     /// Those of the system.
@@ -303,7 +303,7 @@ impl Device {
         self.end.cuts()
     }
 
-    /// A write of so many bytes has ended, before which the file had been cut so often.
+    /// Notes the end of a write of `bytes` bytes; `cuts_before` is the number of cuts of the file before it began.
     pub(super) fn note_written(&self, request: &Request, bytes: usize, cuts_before: u32) {
         if bytes == 0 {
             return;
@@ -328,7 +328,7 @@ impl Device {
         }
     }
 
-    /// The bytes around the first block of a request that others have cut off, if there is one.
+    /// Returns the bytes around the first block of a request that others have cut off, if there is one.
     #[inline]
     pub(super) fn lost_in(&self, request: &Request) -> Option<Range<u64>> {
         self.end.lost_in(request)
@@ -385,14 +385,15 @@ impl Device {
 
     /// Returns its length in the system now, in bytes.
     ///
-    /// The position of the open file says it, which nothing else uses. `fstat` would also ask when the file was last changed,
-    /// and Linux (from 6.13) then gives the next write a time of its own: the inode is dirty again, and a commit of one page
-    /// takes half as long again.
+    /// The position of the open file gives it, which nothing else uses. `fstat` would also ask when the file was last
+    /// changed, and Linux (from 6.13) then gives the next write its own time: the inode is dirty again, and a commit of
+    /// one page takes half as long again.
     fn end_in_system(&self) -> io::Result<u64> {
         (&self.file).seek(SeekFrom::End(0))
     }
 
-    /// The file system does not do what it promised: from now on through the page cache of the kernel.
+    /// Sends all further requests through the page cache of the kernel, because the file system does not do what it
+    /// promised.
     pub(super) fn fall_back_to_buffered(&self) {
         if self.is_direct.swap(false, Ordering::Relaxed) && sys::set_direct(&self.file, false).is_ok() {
             self.context.notices.add(Notice::Buffered { name: self.name.to_string() });
@@ -438,7 +439,7 @@ impl Device {
         }
     }
 
-    /// Gives a place back. True when that ended a congestion.
+    /// Returns a place to the queue. Returns `true` if that ended a congestion.
     pub(super) fn give_place_back(&self, operation: Operation) -> bool {
         let has_ended = self.places[operation as usize].give_back();
         if has_ended {

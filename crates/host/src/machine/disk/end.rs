@@ -1,8 +1,9 @@
-//! The end of a file: as its owner knows it, and as the system says; and what others have cut off.
+//! The end of a file: for its owner, in the system, and the bytes that others have cut off.
 //!
-//! The owner says how long the file should be ([`End::expect`]), and each write that has ended says it, too. Where the system
-//! says less, somebody else has truncated the file. What was cut off then is remembered block by block, until the owner
-//! writes it anew or cuts it off himself: a later write behind it makes a hole of it, which the system reads as zeroes.
+//! The owner sets the expected length ([`End::expect`]), and so does each write that has ended. If the system reports
+//! less, another process has truncated the file. The bytes cut off are remembered block by block, until the owner
+//! writes them anew or cuts them off itself. A later write behind them makes a hole of them, which the system reads as
+//! zeroes.
 
 use machine::{BLOCK_BYTES, Request};
 use parking_lot::Mutex;
@@ -30,7 +31,7 @@ impl End {
         self.cuts.load(Ordering::SeqCst)
     }
 
-    /// Bytes that are in the file if only its owner truncates it.
+    /// Returns the number of bytes that are in the file if only its owner truncates it.
     pub(super) fn expected(&self) -> u64 {
         self.expected.load(Ordering::SeqCst)
     }
@@ -40,13 +41,13 @@ impl End {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// From now on there are so many bytes.
+    /// Sets the number of bytes that the file has from now on.
     pub(super) fn expect(&self, bytes: u64) {
         self.expected.store(bytes, Ordering::SeqCst);
         self.end_change(bytes);
     }
 
-    /// From now on there may be no more bytes than that.
+    /// Sets the largest number of bytes that the file may have from now on.
     pub(super) fn expect_at_most(&self, bytes: u64) {
         self.expected.fetch_min(bytes, Ordering::SeqCst);
         self.end_change(bytes);
@@ -58,8 +59,8 @@ impl End {
         self.forget_lost(bytes.div_ceil(BLOCK_BYTES as u64)..u64::MAX);
     }
 
-    /// Blocks were written: the file has at least so many bytes. What was lost of them is there again, unless the file was
-    /// cut since the write began: nobody knows which of the two came first.
+    /// Notes that blocks were written: the file has at least `bytes` bytes. Lost bytes among them are there again,
+    /// unless the file was cut since the write began, because the order of both is then unknown.
     pub(super) fn note_written(&self, blocks: Range<u64>, bytes: u64, cuts_before: u32) {
         if self.expected.load(Ordering::Relaxed) < bytes {
             self.expected.fetch_max(bytes, Ordering::SeqCst);
@@ -78,8 +79,8 @@ impl End {
         }
     }
 
-    /// Somebody else has cut the file: it ended at byte `now` where it should have ended at `expected`. What lies between
-    /// is lost. False when it is no longer expected there: then look again.
+    /// Notes that another process has cut the file: it ends at byte `now` instead of `expected`, and the bytes between
+    /// are lost. Returns `false` if the expected end has changed meanwhile; the caller then looks again.
     pub(super) fn note_cut(&self, now: u64, expected: u64) -> bool {
         let mut lost = self.lost.lock();
         if self.expected.compare_exchange(expected, now, Ordering::SeqCst, Ordering::SeqCst).is_err() {
@@ -92,7 +93,7 @@ impl End {
         true
     }
 
-    /// The bytes around the first block of a request that others have cut off, if there is one.
+    /// Returns the bytes around the first block of a request that others have cut off, if there is one.
     #[inline]
     pub(super) fn lost_in(&self, request: &Request) -> Option<Range<u64>> {
         if self.has_lost.load(Ordering::SeqCst) { self.find_lost(request) } else { None }

@@ -1,4 +1,4 @@
-//! Requests that fail on purpose, for tests of what stands on the machine.
+//! Requests that fail on purpose, for tests of the layers above the machine.
 
 use super::backend::{Backend, Transfer};
 use super::device::{Device, Durable};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with this error number of the system, and nothing is moved.
+    /// The request fails with this error number of the system, and nothing is moved.
     Fail(i32),
     /// The first attempt moves at most so many bytes. With O_DIRECT: a multiple of 512.
     Shorten(usize),
@@ -30,7 +30,7 @@ struct Lines {
 }
 
 impl Script {
-    /// Nothing fails yet.
+    /// Creates a set of faults without any.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::default()
@@ -90,7 +90,7 @@ impl Faults {
         Arc::new(Self { inner, script: Arc::clone(script) })
     }
 
-    /// The transfer, unless it failed just now.
+    /// Returns the transfer, unless it failed just now.
     fn pass(&self, mut transfer: Transfer) -> Option<Transfer> {
         match self.script.next() {
             Some(Fault::Fail(os_error)) => {

@@ -1,4 +1,4 @@
-//! Writes under way, in two generations, so that somebody can wait for those that have begun and not for those that begin
+//! Writes under way, in two generations, so that a task can wait for those that have begun and not for those that begin
 //! meanwhile.
 
 use crate::machine::wait::WaitQueue;
@@ -16,12 +16,13 @@ pub(super) struct Generations {
     waiting: Mutex<()>,
 }
 
-/// Of which generation something is.
+/// The generation of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Generation(usize);
 
 impl Generations {
-    /// Something begins. What it looks at after this is what those see who wait for it.
+    /// Begins an operation. A caller of [`Generations::wait`] either waits for it, or made its changes before the
+    /// operation reads anything.
     pub(super) fn begin(&self) -> Generation {
         loop {
             let own = Generation(self.current.load(Ordering::SeqCst) as usize % 2);
@@ -34,7 +35,7 @@ impl Generations {
         }
     }
 
-    /// It has ended.
+    /// Ends an operation of this generation.
     pub(super) fn end(&self, own: Generation) {
         if self.under_way[own.0].fetch_sub(1, Ordering::SeqCst) == 1 {
             self.ended.wake();

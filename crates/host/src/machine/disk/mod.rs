@@ -11,11 +11,12 @@
 //! 4. what the system did of it, `progress` judges: done, again for the rest, zeroes beyond the end, failed;
 //! 5. the finished request goes to the receiver: [`machine::Completions::complete`].
 //!
-//! Files are opened past the page cache of the kernel (O_DIRECT) where their file system can do that. What a file has in
-//! its last block, which it does not fill, is written through it all the same, to the byte: at no moment is a file longer than
-//! its owner has made it. A device may be encrypted (`cipher`). Where files end, and what others have cut off, knows `end`.
+//! Files are opened past the page cache of the kernel (O_DIRECT) if their file system can do that. Bytes of a file's
+//! last block, which it does not fill, are nevertheless written through the page cache, to the byte: at no moment is a
+//! file longer than its owner has made it. A device may be encrypted (`cipher`). `end` knows where files end, and what
+//! others have cut off.
 //!
-//! *Locks*: `free_numbers`, for a moment, only by who adds or removes a device. Below, each lock is taken alone.
+//! *Locks*: `free_numbers`, for a moment, only while a device is added or removed. Below, each lock is taken alone.
 //!
 //! Next: `device`.
 
@@ -63,11 +64,12 @@ use std::sync::{Arc, OnceLock};
 /// The way in which what is read from a device is known to be what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
-    /// As [`Config::checksums`] says.
+    /// Checks by checksums if [`Config::checksums`] says so.
     AsConfigured,
-    /// By checksums.
+    /// Checks by checksums.
     Checksums,
-    /// By the tags of encryption: blocks are written in a form that only this device reads, by a key that dies with it.
+    /// Checks by the tags of encryption. Blocks are written in a form that only this device can read, with a key that
+    /// ends with it.
     Encryption,
 }
 
@@ -207,7 +209,7 @@ impl Disks {
         Plug { disks: self, is_own: plug::begin(self.identity()), _thread: PhantomData }
     }
 
-    /// Lets go what the calling thread holds back: it is about to sleep.
+    /// Submits the requests that the calling thread holds back, because it is about to sleep.
     #[inline]
     pub(super) fn unplug_before_sleep(&self) {
         let transfers = plug::take_before_sleep(self.identity());

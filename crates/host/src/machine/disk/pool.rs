@@ -52,7 +52,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Lets the calling thread be one of the pool's until that ends.
+    /// Makes the calling thread one of the pool's, until the pool ends.
     pub(super) fn serve(&self) {
         self.shared.serve();
     }
@@ -65,7 +65,7 @@ impl Pool {
 }
 
 impl Shared {
-    /// The life of a thread.
+    /// Runs a thread of the pool.
     fn serve(&self) {
         let _abort = AbortOnPanic::new();
         loop {

@@ -18,7 +18,7 @@ pub enum Cause {
     Os(i32),
     /// The file ends earlier than its owner said: somebody else has truncated it.
     Truncated {
-        /// Its end, in bytes.
+        /// The end of the file, bytes.
         end: u64,
         /// The least end that was expected, in bytes.
         expected_end: u64,
@@ -33,7 +33,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The word that the engine knows for it.
+    /// Returns the engine's word for the cause.
     #[must_use]
     pub const fn as_io_error(self) -> IoError {
         match self {
@@ -74,9 +74,9 @@ pub(super) struct Extent {
 /// The ends of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// Now, in bytes.
+    /// Present end, bytes.
     pub now: u64,
-    /// At least, in bytes, if nobody but its owner has truncated it.
+    /// Least end, bytes, if only the owner has truncated the file.
     pub expected: u64,
     /// A block device has its end where it is: no write moves it.
     pub is_fixed: bool,
@@ -96,15 +96,15 @@ pub(super) struct Progress {
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// All is moved.
+    /// All bytes are moved.
     Done,
-    /// Nothing comes any more: the bytes that were not read are zeroes.
+    /// The file has no more bytes: the bytes that were not read are zeroes.
     ZeroRest,
     /// Try to move the rest.
     Again,
     /// Try again through the page cache of the kernel.
     Buffered,
-    /// Give up.
+    /// The request fails.
     Fail(Cause),
 }
 

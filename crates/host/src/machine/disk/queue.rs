@@ -1,4 +1,4 @@
-//! Places of a device's queue: how many requests of one direction are in flight, and whether that is many.
+//! Places of a device's queue: the number of requests of one direction in flight, and the thresholds of congestion.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -34,7 +34,7 @@ impl Places {
         Some(before & CONGESTED == 0 && before + 1 >= self.congestion_on)
     }
 
-    /// Gives a place back. True when that ended a congestion.
+    /// Returns a place to the queue. Returns `true` if that ended a congestion.
     pub(super) fn give_back(&self) -> bool {
         let give_back = |state: u32| {
             let taken = (state & !CONGESTED).checked_sub(1)?;

@@ -1,13 +1,13 @@
-//! io_uring: a ring with a thread of its own for what nobody waits for in place, and rings that threads borrow for what
-//! they wait for.
+//! io_uring: a ring with its own thread for requests whose submitter does not wait in place, and rings that threads
+//! borrow for requests for which they wait.
 //!
 //! *Background*: submitters put transfers into an inbox and ring a bell (an eventfd that the ring reads) if the thread
 //! sleeps. The thread alone submits and reaps, so the ring needs no lock, the requests belong to no thread of the
 //! application that could end before them, and completions interrupt nobody.
 //!
-//! *Refused*: a filter of system calls that comes later, for a thread or for all, may refuse the rings. Then what a
-//! ring has taken on is waited for, and the rest goes to the background ring, or from there to threads that read and
-//! write.
+//! *Refused*: a filter of system calls that comes later, for a thread or for all, may refuse the rings. Then the
+//! requests that a ring has taken are waited for. The others go to the background ring, or from there to threads that
+//! read and write.
 //!
 //! *Waited for*: a caller that waits for all of a batch borrows a ring, submits the batch with one system call, and handles the
 //! completions as they come, without a switch to another thread.
@@ -154,7 +154,8 @@ struct Background {
     is_asleep: AtomicBool,
     is_over: AtomicBool,
     bell: File,
-    /// There once the system has refused the ring. Looked at under the inbox' lock by who puts something there.
+    /// The pool, once the system has refused the ring. A thread that puts a request into the inbox reads it under the
+    /// inbox' lock.
     pool: OnceLock<Arc<Pool>>,
     io_threads: usize,
     notices: Arc<Notices>,
@@ -166,7 +167,7 @@ impl Background {
         assert!(rung.is_ok(), "an eventfd counts to 2^64: {rung:?}");
     }
 
-    /// The life of the thread.
+    /// Runs the thread.
     fn serve(&self, mut slots: Slots) {
         let _abort = AbortOnPanic::new();
         let mut bell_count = Box::new(0u64);
@@ -215,7 +216,8 @@ impl Background {
         }
     }
 
-    /// The system refuses the ring: threads, this one among them, carry out what is left and all that comes.
+    /// Replaces the ring, which the system refuses, by threads, this one among them. They carry out all present and
+    /// further requests.
     #[cold]
     fn fall_back(&self, errno: Errno, mut slots: Slots, waiting: VecDeque<Transfer>) {
         // The read of the bell, if it is under way, ends.
@@ -238,7 +240,8 @@ impl Background {
 /// A ring and what is in flight on it.
 struct Slots {
     ring: IoUring,
-    /// By the number that a completion carries. Never grows beyond its first capacity: the system looks at the runs.
+    /// Requests in flight, by the number that a completion carries. Never grows beyond its first capacity, because the
+    /// system reads the runs.
     slots: Vec<Option<InFlight>>,
     free: Vec<usize>,
     in_flight: usize,
@@ -259,7 +262,7 @@ struct InFlight {
 }
 
 impl Slots {
-    /// A ring with room for `in_flight_max` transfers.
+    /// Creates a ring with room for `in_flight_max` transfers.
     fn new(ring: IoUring, in_flight_max: usize) -> Self {
         let slots = Vec::with_capacity(in_flight_max);
         let (free, unsubmitted, reaped) = Default::default();
@@ -457,7 +460,7 @@ fn background_ring() -> io::Result<IoUring> {
     Ok(ring)
 }
 
-/// A ring that threads use one after the other.
+/// Returns a ring that threads use one after the other.
 fn borrowed_slots() -> io::Result<Slots> {
     let promised = IoUring::builder().setup_coop_taskrun().build(BORROWED_ENTRIES);
     let ring = promised.or_else(|_| IoUring::new(BORROWED_ENTRIES))?;
