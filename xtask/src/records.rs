@@ -23,10 +23,11 @@ struct Record {
     measurements: BTreeMap<String, Measurement>,
 }
 
-/// What one command measured.
+/// A measurement, by a command or by a method in words.
 #[derive(Debug)]
 struct Measurement {
-    command: String,
+    /// The command in backticks, or the method; empty for what was not measured.
+    method: String,
     /// The commit, where it is not the record's.
     commit: String,
     /// The heading of the column of row names.
@@ -103,8 +104,12 @@ impl Measurement {
             merge(&mut columns, &cells.iter().map(|(column, _)| column.clone()).collect::<Vec<_>>());
             values.push((named(row), cells.into_iter().collect()));
         }
+        let method = match word(table, "command") {
+            command if command.is_empty() => word(table, "method"),
+            command => format!("`{command}`"),
+        };
         Ok(Self {
-            command: word(table, "command"),
+            method,
             commit: word(table, "commit"),
             rows: word(table, "rows"),
             columns,
@@ -188,8 +193,8 @@ fn table(records: &BTreeMap<String, Record>, place: &str) -> Result<String, Stri
         merge(&mut rows, &found.values.iter().map(|(row, _)| row.clone()).collect::<Vec<_>>());
         columns.extend(found.columns.iter().map(|column| (record, found, column)));
         heading = &found.rows;
-        if !found.command.is_empty() {
-            sources.push((found.command.as_str(), source(record, found)));
+        if !found.method.is_empty() {
+            sources.push((found.method.as_str(), source(record, found)));
         }
     }
     let title = |(record, _, column): &(&Record, &Measurement, &String)| match (column.as_str(), files.len()) {
@@ -207,13 +212,13 @@ fn table(records: &BTreeMap<String, Record>, place: &str) -> Result<String, Stri
         text += &format!("| {row} | {} |\n", cells.collect::<Vec<_>>().join(" | "));
     }
     text += "\nMeasured by ";
-    let mut commands: Vec<&str> = sources.iter().map(|(command, _)| *command).collect();
-    commands.dedup();
-    let of_command = |command: &&str| {
-        let of_it = sources.iter().filter(|(it, _)| it == command).map(|(_, source)| source.as_str());
-        format!("`{command}`: {}", of_it.collect::<Vec<_>>().join("; "))
+    let mut methods: Vec<&str> = sources.iter().map(|(method, _)| *method).collect();
+    methods.dedup();
+    let of_method = |method: &&str| {
+        let of_it = sources.iter().filter(|(it, _)| it == method).map(|(_, source)| source.as_str());
+        format!("{method}: {}", of_it.collect::<Vec<_>>().join("; "))
     };
-    text += &commands.iter().map(of_command).collect::<Vec<_>>().join(". ");
+    text += &methods.iter().map(of_method).collect::<Vec<_>>().join(". ");
     Ok(text + ".")
 }
 
@@ -231,7 +236,7 @@ mod tests {
     const AIM: &str = "computer = 'aim'\n[hit]\nrows = 'line'\n[hit.values]\n'a' = 3\n'c' = 0.50\n";
     const XEON: &str = "computer = 'Xeon'\ndate = '2026-11-22'\ncommit = '39e3ec6'\n[hit]\ncommand = 'bench'\nrows = 'line'\n\
                         [hit.values]\n'a' = [1.0, 0.9, 1.10]\n'b' = { median = 12_345.5, interval = [1, 2] }\n'c' = [1, 2]\n\
-                        [swap]\ncommand = 'bench'\nrows = 'disk'\n[swap.values]\n'zram' = { 'rate' = 0.64, 'CPU time' = 'much' }\n";
+                        [swap]\nmethod = 'a bench'\nrows = 'disk'\n[swap.values]\n'zram' = { 'rate' = 0.64, 'CPU time' = 'much' }\n";
 
     fn records() -> BTreeMap<String, Record> {
         [("aims", AIM), ("xeon", XEON)].map(|(name, text)| (name.to_owned(), Record::parse(text).unwrap())).into()
