@@ -108,13 +108,7 @@ impl Measurement {
             command if command.is_empty() => word(table, "method"),
             command => format!("`{command}`"),
         };
-        Ok(Self {
-            method,
-            commit: word(table, "commit"),
-            rows: word(table, "rows"),
-            columns,
-            values,
-        })
+        Ok(Self { method, commit: word(table, "commit"), rows: word(table, "rows"), columns, values })
     }
 }
 

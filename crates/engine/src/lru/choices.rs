@@ -3,24 +3,24 @@
 use crate::choice::choices;
 
 choices! {
-    /// Batches in front of the LRU lock, and how much of which list is scanned.
+    /// Batches in front of the LRU lock, and the share of each list that is scanned.
     [lru]
 
-    /// Which policy orders the pages of a zone.
+    /// The policy that orders the pages of a zone.
     policy: PolicyKind = Classic, drawn 7 {
         /// Linux's active and inactive lists. All other choices of this section are about them.
         Classic drawn 6,
         /// Linux's generations: see `[multigen]`.
         Multigen drawn 2,
-        /// The page goes that was not used for the longest time. Each use takes the LRU lock.
+        /// The least recently used page goes first. Each use takes the LRU lock.
         Lru,
-        /// Pages go in the order in which they came, but for those that were used again meanwhile.
+        /// Pages go in the order in which they came, except those that were used again meanwhile.
         Clock,
-        /// The policy that the program brought (`engine::lru::policy::set_own`).
+        /// The program's own policy (`engine::lru::policy::set_own`).
         Own drawn 0,
     }
 
-    /// How many evictable lists a zone has.
+    /// The evictable lists of a zone.
     lists: Lists = Two, drawn 5, unless "lru.policy" in ["multigen"] {
         /// An active and an inactive one, for anonymous pages and pages of files alike. They are counted as the file lists.
         Two,
@@ -31,7 +31,7 @@ choices! {
     /// Pages of one batch (`PAGEVEC_SIZE`), at least 1.
     batch: u32 = 14 in 1..=64, drawn 8: [1, 2, 14, 31, 64];
 
-    /// When the list of a page in an add batch is decided.
+    /// Time at which the list of a page in an add batch is decided.
     list_choice: ListChoice = AtAdd, drawn 9, unless "lru.policy" in ["multigen"] {
         /// When it is put into the batch: one batch for each list.
         AtAdd,
@@ -39,16 +39,16 @@ choices! {
         AtFlush,
     }
 
-    /// What a second access does to a page that still waits in an add batch.
+    /// Effect of a second access on a page that still waits in an add batch.
     accessed_in_batch: AccessedInBatch = Ignored, drawn 10, with "lru.activation" in ["on-second-access"] {
-        /// Nothing: the page stays inactive and referenced.
+        /// None: the page stays inactive and referenced.
         Ignored,
-        /// The page becomes active, if it waits in the batch of the CPU that accesses it; with
-        /// `list_choice = "at-add"`, whatever list was chosen for it.
+        /// The page becomes active, if it waits in the batch of the CPU that accesses it; with `list_choice =
+        /// "at-add"`, regardless of the list that was chosen for it.
         Obeyed,
     }
 
-    /// When an add batch is flushed.
+    /// Time at which an add batch is flushed.
     add_flush: AddFlush = WhenFilled, drawn 11 {
         /// By the page that fills it, which is then on its list.
         WhenFilled,
@@ -56,7 +56,7 @@ choices! {
         WhenFull,
     }
 
-    /// How pages go to the tail of the inactive list when their writeback ends.
+    /// The way in which pages go to the tail of the inactive list when their writeback ends.
     rotation: Rotation = OneByOne, drawn 12 {
         /// One by one under the LRU lock, in the completion.
         OneByOne,
@@ -67,7 +67,7 @@ choices! {
         Batched,
     }
 
-    /// When a file page that is used again becomes active.
+    /// Time at which a file page that is used again becomes active.
     activation: Activation = OnSecondAccess, drawn 13, unless "lru.policy" in ["multigen"] {
         /// At its second access: it is moved at once, through a batch, under the LRU lock. Active pages become
         /// inactive in the order in which they became active, used or not.
@@ -77,109 +77,110 @@ choices! {
         AtScan,
     }
 
-    /// How a page becomes active at its second access.
+    /// The way in which a page becomes active at its second access.
     activation_batch: ActivationBatch = OneByOne, drawn 14 {
         /// At once, under the LRU lock.
         OneByOne,
-        /// Through a batch of the CPU: until it is full, the page is where it was.
+        /// Through a batch of the CPU: until it is full, the page stays in its place.
         Batched,
     }
 
-    /// How long the LRU lock is held while pages go back to their lists.
+    /// Time for which the LRU lock is held while pages go back to their lists.
     putback: Putback = InBatches, drawn 6, unless "lru.policy" in ["multigen"] {
         /// It is released after each batch (`lru.batch`), to drop the references of isolation.
         InBatches,
-        /// Until all are back.
+        /// Until all pages are back.
         AtOnce,
     }
 
-    /// Which pages go on a list that a task reads and that were not read ahead.
+    /// The pages that go on a list, among those that a task reads and that were not read ahead.
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
-        /// All.
+        /// All of them.
         Always,
         /// Those that are used again while they wait with up to 63 others of their CPU (with `activation =
-        /// "on-second-access"`: by that CPU, and they become active); and all, while memory has room. While dropped pages
-        /// are missed more often than reclaimed ones, all but a few go on lists; the same holds for pages that return
-        /// soon. The frame of a page that goes on no list is reused at once, still warm. Quick demotion with ghosts
-        /// (S3-FIFO); mechanisms/multigen, 13.
+        /// "on-second-access"`: by that CPU, and they become active); and all, while memory has room. While dropped
+        /// pages are missed more often than reclaimed ones, all but a few go on lists. The same rule holds separately
+        /// for pages that return soon. The frame of a page that goes on no list is reused at once, while it is in the
+        /// CPU's caches. Quick demotion with ghosts (S3-FIFO); mechanisms/multigen, 13.
         ByRefault,
     }
 
-    /// What a page leaves that reclaim takes, and what becomes of one that comes back. Only with `admission = "always"`, which has
-    /// shadows of its own otherwise.
+    /// The trace that a reclaimed page leaves, and the list of a page that comes back. Only with `admission =
+    /// "always"`, because admission has its own shadows otherwise.
     refault: Refault = Ignored, drawn 112, with "lru.admission" in ["always"] {
-        /// It leaves nothing: a page that comes back is as new.
+        /// None: a page that comes back counts as new.
         Ignored,
-        /// Each leaves a shadow, those of files and those that go to swap. One that comes back joins the active list if it would
-        /// still be in memory, had its family the room of the pages that are active, and of the other family's as far as those
-        /// could go to swap.
+        /// Each leaves a shadow, pages of files and those that go to swap. A page that comes back joins the active list
+        /// if it would still be in memory, had its family the room of the active pages, and also that of the other
+        /// family as far as those pages could go to swap.
         ByWorkingset,
     }
 
-    /// When reclaim learns how many pages came back and joined the active list (`active_scan = "when-low-or-refaulted"`), and how
-    /// many are active and inactive, by which it decides whether active pages become inactive, and pages that come back active
-    /// (`refault = "by-workingset"`).
+    /// Time at which reclaim learns how many pages came back and joined the active list (`active_scan =
+    /// "when-low-or-refaulted"`), and how many are active and inactive. By these it decides whether active pages become
+    /// inactive, and whether pages that come back become active (`refault = "by-workingset"`).
     cgroup_counters: CgroupCounters = AtOnce, drawn 141, unless "lru.policy" in ["multigen"] {
         /// At once.
         AtOnce,
-        /// Every two seconds: the counters of memory cgroups are added up so often. Between two sums nothing changes, as far as
-        /// reclaim knows. Who has reclaimed in vain counts anew, but not at a cgroup's limit.
+        /// Every two seconds, when the counters of memory cgroups are added up. Between two sums nothing changes, as
+        /// far as reclaim knows. A task that has reclaimed in vain counts anew, but not at a cgroup's limit.
         EveryTwoSeconds,
     }
 
-    /// Sysctl `swappiness`, 0 to 200: the preference for reclaiming anonymous pages. Above 100, which is 5.8's, they go before
-    /// pages of files.
+    /// Sysctl `swappiness`, 0 to 200: the preference for reclaiming anonymous pages. Above 100, as from 5.8 on, they go
+    /// before pages of files.
     swappiness: u64 = 60 in 0..=200, drawn 35: [0, 1, 60, 100];
 
-    /// By what scanning is divided between anonymous pages and pages of files.
+    /// The measure by which scanning is divided between anonymous pages and pages of files.
     family_balance: FamilyBalance = ByRotation, drawn 113 {
-        /// By how many of the pages that were scanned lately were found in use, in each family.
+        /// The share of recently scanned pages that were found in use, in each family.
         ByRotation,
-        /// By the reads and writes that taking pages of each family has cost lately: pages of the workingset that came back, and
-        /// pages that reclaim wrote. Uses cost nothing.
+        /// The recent cost in reads and writes of taking pages of each family: pages of the workingset that came back,
+        /// and pages that reclaim wrote. Uses cost nothing.
         ByIo,
-        /// The same, and each page that was scanned in vain counts as a thirty-second of a read.
+        /// As `by-io`, and each page that was scanned in vain counts as a thirty-second of a read.
         ByIoAndRotation,
     }
 
-    /// When so few pages of a family are inactive that active ones become inactive.
+    /// Number of inactive pages of a family below which active ones become inactive.
     inactive_ratio: InactiveRatio = OfZone, drawn 114, unless "lru.policy" in ["multigen"] {
-        /// Of files, when more are active. Of anonymous ones, when more than isqrt(10 GiB) times as many are, by the size of the
-        /// zones.
+        /// Of files, the number of active ones. Of anonymous pages, the number of active ones divided by isqrt(10 ×
+        /// size of the zones in GiB).
         OfZone,
-        /// Of both families, when more than isqrt(10 GiB) times as many are active, by the size of the family; as many, in a
+        /// Of both families, the number of active ones divided by isqrt(10 × size of the family in GiB), or by 1 in a
         /// family under 1 GiB.
         OfFamily,
     }
 
-    /// When only anonymous pages are scanned, since next to no pages of files are left.
+    /// Condition under which only anonymous pages are scanned, because next to no pages of files are left.
     few_files: FewFiles = ScansAnon, drawn 115, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
-        /// When these and the free pages are no more than the high marks.
+        /// File pages and free pages together are no more than the high marks.
         ScansAnon,
-        /// The same, unless anonymous pages are to become inactive, or the inactive ones are too few for the priority.
+        /// File pages and free pages together are no more than the high marks; but not if anonymous pages are to become
+        /// inactive, or the inactive ones are too few for the priority.
         ScansInactiveAnon,
     }
 
-    /// When scanning of a zone stops before its targets are used up.
+    /// Time at which scanning of a zone stops before its targets are used up.
     early_exit: EarlyExit = Never, drawn 37, unless "lru.policy" in ["multigen"] {
         /// Never: all targets are scanned, also by tasks that need one page.
         Never,
-        /// Once enough was freed at a priority under 12; the lists left over are not scanned.
+        /// Once enough was freed at a priority below 12; the lists left over are not scanned.
         BelowDefaultPriority,
         /// Once enough was freed: direct reclaim at once, kswapd after the larger family was scanned
         /// in the same proportion as the smaller.
         Proportional,
     }
 
-    /// What the split between anonymous and file pages is at priority 0.
+    /// The split between anonymous and file pages at priority 0.
     at_priority_zero: AtPriorityZero = Equal, drawn 48, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
-        /// Both families in full, at any cost.
+        /// None: both families are scanned in full, at any cost.
         Equal,
-        /// The same rule as at every other priority.
+        /// The split of every other priority.
         Fraction,
     }
 
-    /// Are anonymous pages scanned while more file pages are inactive than active?
+    /// States whether anonymous pages are scanned while more file pages are inactive than active.
     file_only: FileOnly = Never, drawn 61, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// Yes, by the recent success of scanning each family.
         Never,
@@ -189,7 +190,7 @@ choices! {
         WhileInactiveIsScanned,
     }
 
-    /// What happens to a list's target that is smaller than a cluster.
+    /// Treatment of a list's target that is smaller than a cluster.
     small_targets: SmallTargets = SavedAndOne, drawn 62, unless "lru.policy" in ["multigen"] {
         /// It is saved, plus one page: even a list that is too small for its priority is scanned in the end.
         SavedAndOne,
@@ -199,7 +200,7 @@ choices! {
         AsTheyAre,
     }
 
-    /// How kswapd scans lists that are small for its priority in a zone that counts as hopeless.
+    /// The way in which kswapd scans lists that are small for its priority, in a zone that counts as hopeless.
     hopeless_scan: HopelessScan = LikeOthers, drawn 63, unless "lru.policy" in ["multigen"] {
         /// Like all others.
         LikeOthers,
@@ -207,7 +208,7 @@ choices! {
         ACluster,
     }
 
-    /// What `swappiness` makes of the weights of anonymous and file pages (`anon_prio`, `file_prio`).
+    /// The weights of anonymous and file pages (`anon_prio`, `file_prio`), made of `swappiness`.
     family_weights: FamilyWeights = AndOne, drawn 64, with "lru.family_balance" in ["by-rotation"], unless "lru.policy" in ["multigen"] {
         /// Swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with 0.
         AndOne,
@@ -215,27 +216,27 @@ choices! {
         AsItIs,
     }
 
-    /// When active pages are scanned.
+    /// Condition under which active pages are scanned.
     active_scan: ActiveScan = Always, drawn 70, unless "lru.policy" in ["multigen"] {
-        /// Always, the same share of them as of the inactive ones, and before those.
+        /// None: always the same share of them as of the inactive ones, and before those.
         Always,
-        /// When few pages are inactive.
+        /// Few pages are inactive.
         WhenInactiveLow,
-        /// When few pages of the family are inactive, or some of those that left have been missed since the last reclaim
-        /// (`refault`). Looked at once a scan; direct reclaim that frees nothing for it scans again without it.
+        /// Few pages of the family are inactive, or some of those that left have been missed since the last reclaim
+        /// (`refault`). Checked once a scan; direct reclaim that frees nothing for it scans again without it.
         WhenLowOrRefaulted,
     }
 
-    /// Which mapped pages of the active list become inactive.
+    /// The mapped pages of the active list that become inactive.
     mapped_pages: MappedPages = ByDistress, drawn 71, unless "lru.policy" in ["multigen"] {
-        /// None until reclaim is in distress (by its priority, the mapped share of memory and `swappiness`), then
-        /// those that were not used. Unmapped pages always do.
+        /// None until reclaim is in distress (by its priority, the mapped share of memory and `swappiness`), then those
+        /// that were not used. Unmapped pages always become inactive.
         ByDistress,
         /// All, anonymous and file alike.
         LikeOthers,
     }
 
-    /// Which recent use keeps an inactive page in memory.
+    /// The recent use that keeps an inactive page in memory.
     reference_rule: ReferenceRule = AnyUse, drawn 72, unless "lru.policy" in ["multigen"] {
         /// Any use of a page that is mapped or in the swap cache, of its file's mappings too: it becomes active.
         AnyUse,
@@ -245,45 +246,46 @@ choices! {
         SecondUse,
     }
 
-    /// What happens to an unreferenced file page that two mappings have touched since the last scan.
+    /// Treatment of an unreferenced file page that two mappings have touched since the last scan.
     mapped_twice: MappedTwice = Keep, drawn 60, unless "lru.policy" in ["multigen"] {
-        /// The same as for one mapping: one more round of the inactive list.
+        /// As for one mapping: another round of the inactive list.
         Keep,
         /// It becomes active.
         Activate,
     }
 
-    /// What becomes of an inactive page that reclaim meets under writeback, or leaves to the flusher.
+    /// The place of an inactive page that reclaim meets under writeback, or leaves to the flusher.
     unwritten_pages: UnwrittenPages = StayInactive, drawn 116 {
-        /// It goes to the head of the inactive list.
+        /// The head of the inactive list.
         StayInactive,
-        /// It becomes active, out of the way of scans, until its writeback ends.
+        /// The active list, out of the way of scans, until its writeback ends.
         BecomeActive,
     }
 
-    /// How many pages of a list may be isolated before the next reclaimer waits.
+    /// Number of pages of a list that may be isolated before the next reclaimer waits.
     isolated_limit: IsolatedLimit = None, drawn 68 {
-        /// Any number: nobody waits.
+        /// Any number: no reclaimer waits.
         None,
-        /// As many as remain on it.
+        /// As many as remain on the list.
         Whole,
-        /// An eighth of those; for callers that may not enter the file system, as many as remain.
+        /// An eighth of the pages that remain on the list; for callers that may not enter the file system, as many as
+        /// remain.
         Eighth,
     }
 
-    /// How long a reclaimer waits where too many pages of a list are isolated.
+    /// Wait of a reclaimer if too many pages of a list are isolated.
     isolated_wait: IsolatedWait = CongestionWait, drawn 69 {
         /// Until a congested queue has room, at most 100 ms.
         CongestionWait,
         /// Until a reclaimer has put pages back, at most 10 ms.
         ForPutback,
-        /// The same, at most 20 ms.
+        /// Until a reclaimer has put pages back, at most 20 ms.
         ReclaimThrottle,
     }
 }
 
 impl Activation {
-    /// Do scans decide, and not accesses?
+    /// Returns whether scans decide, and not accesses.
     pub(crate) const fn is_at_scan(self) -> bool {
         match self {
             Self::AtScan => true,
@@ -293,7 +295,7 @@ impl Activation {
 }
 
 impl UnwrittenPages {
-    /// Do they go to the active list?
+    /// Returns whether the pages go to the active list.
     pub(crate) const fn become_active(self) -> bool {
         match self {
             Self::BecomeActive => true,
@@ -303,7 +305,7 @@ impl UnwrittenPages {
 }
 
 impl ReferenceRule {
-    /// Does a page have to be used a second time through its file?
+    /// Returns whether a page has to be used a second time through its file.
     pub(crate) const fn is_by_family(self) -> bool {
         match self {
             Self::ByFamily | Self::SecondUse => true,
@@ -313,7 +315,7 @@ impl ReferenceRule {
 }
 
 impl FamilyBalance {
-    /// Does what a scan has written count?
+    /// Returns whether pages written by a scan count.
     pub(crate) const fn counts_io(self) -> bool {
         match self {
             Self::ByIo | Self::ByIoAndRotation => true,
@@ -321,7 +323,7 @@ impl FamilyBalance {
         }
     }
 
-    /// Does what a scan has looked at in vain count?
+    /// Returns whether pages scanned in vain count.
     pub(crate) const fn counts_rotation(self) -> bool {
         match self {
             Self::ByIoAndRotation => true,
@@ -331,7 +333,7 @@ impl FamilyBalance {
 }
 
 impl AccessedInBatch {
-    /// Does the page become active?
+    /// Returns whether the page becomes active.
     pub(crate) const fn is_obeyed(self) -> bool {
         match self {
             Self::Obeyed => true,
@@ -341,7 +343,7 @@ impl AccessedInBatch {
 }
 
 impl Lists {
-    /// Do anonymous pages and pages of files have lists of their own?
+    /// Returns whether anonymous pages and pages of files have separate lists.
     pub(crate) const fn have_families(self) -> bool {
         match self {
             Self::Four => true,

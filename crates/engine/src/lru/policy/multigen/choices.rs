@@ -6,21 +6,21 @@ choices! {
     /// The multi-generational LRU, as its versions have it; only with `lru.policy = "multigen"`.
     [multigen], with "lru.policy" in ["multigen"]
 
-    /// Generations at most.
+    /// Largest number of generations.
     generations: u32 = 4 in 3..=4, drawn 121: [3, 4];
 
-    /// Tiers: classes of pages by how often they were used through their file. With one, nothing is told apart.
+    /// Tiers: classes of pages by the number of uses through their file. With one, all pages are alike.
     tiers: u32 = 4 in 1..=4, drawn 122: [1, 2, 4];
 
-    /// What a use through a file does.
+    /// Effect of a use through a file.
     file_use: FileUse = Counted, drawn 123 {
-        /// It is counted in the page's own word, without a lock, and the page stays where it is.
+        /// The use is counted in the page's own word, without a lock, and the page stays in its generation.
         Counted drawn 3,
         /// The second use moves the page to the youngest generation, through a batch, under the LRU lock.
         Activates,
     }
 
-    /// Which use through a file marks a page as one of the workingset.
+    /// The use through a file that marks a page as one of the workingset.
     use_marks: UseMarks = WorkingsetSecond, drawn 124 {
         /// The second.
         WorkingsetSecond,
@@ -28,75 +28,77 @@ choices! {
         WorkingsetFifth,
     }
 
-    /// What becomes of a page at the tail whose uses were more than can be counted, whatever its tier's rate.
+    /// Treatment of a page at the tail with more uses than can be counted, regardless of its tier's rate.
     saturated: Saturated = LikeOthers, drawn 125 {
-        /// What becomes of others of the last tier.
+        /// As other pages of the last tier.
         LikeOthers,
-        /// It goes to the next generation and begins to count anew, and counts as one that was protected.
+        /// The page goes to the next generation with a new count of uses, and counts as protected.
         Protected,
-        /// The same, and it does not count for the controller.
+        /// As `protected`, but it does not count for the controller.
         Lifted,
     }
 
-    /// Which generation a page joins.
+    /// The generation that a page joins.
     placement: Placement = OldestOrYoungest, drawn 126 {
-        /// Active ones the youngest; anonymous ones without a slot of swap, and those that are to be written first, the second
-        /// oldest; all others the oldest.
+        /// Active pages join the youngest. Anonymous ones without a swap slot, and those that have to be written first,
+        /// join the second oldest; all others the oldest.
         OldestOrYoungest,
-        /// Active ones the youngest; anonymous ones without a slot of swap, and those that are to be written first, the second
-        /// youngest; all others the second oldest while there are four, so that the controller has time for them.
+        /// Active pages join the youngest. Anonymous ones without a swap slot, and those that have to be written first,
+        /// join the second youngest. All others join the second oldest while there are four, so that the controller has
+        /// time for them.
         SecondOldest,
-        /// By a distance from the youngest: 0 for active pages of the workingset, 1 for other active ones and for those without a
-        /// slot or to be written first, 2 for pages of the workingset, 3 for all others.
+        /// One at a distance from the youngest: 0 for active pages of the workingset; 1 for other active ones, and for
+        /// those without a slot or to be written first; 2 for pages of the workingset; 3 for all others.
         ByUse,
-        /// The same, and pages that are marked as referenced are one generation younger.
+        /// As `by-use`, and pages that are marked as referenced are one generation younger.
         ByUseAndReference,
     }
 
-    /// Where pages go that were isolated and stay.
+    /// The place of pages that were isolated and stay.
     rejected: Rejected = SecondOldest, drawn 127 {
-        /// Active ones to the youngest generation, others to the second oldest.
+        /// Active ones go to the youngest generation, others to the second oldest.
         SecondOldest,
-        /// To where active ones go. Clean ones that nobody maps are tried once more before.
+        /// They go to the place of active ones. Clean unmapped ones are tried once more before.
         LikeActive,
     }
 
-    /// How much larger the refault rate of a tier may be than that of the first, per cent, so that the tier is not protected.
+    /// Largest refault rate of a tier that is not protected, in per cent of the first tier's rate.
     tier_margin_percent: u32 = 200 in 100..=1000, drawn 128: [100, 150, 200];
 
-    /// Refaults of a tier, or of a type, that do not tell anything yet.
+    /// Number of refaults of a tier, or of a type, below which they have no effect.
     refault_floor: u64 = 32 in 0..=1 << 20, drawn 129: [0, 8, 32, 64];
 
-    /// What is added to counts before rates are compared.
+    /// Amounts that are added to counts before rates are compared.
     rate_smoothing: RateSmoothing = None, drawn 130 {
-        /// Nothing: what never had a refault is evicted before what has had some.
+        /// None: pages of a class without refaults are evicted before those of a class with some.
         None,
-        /// One refault, and 64 pages that left, to what others are compared with.
+        /// One refault, and 64 pages that left, for the class that others are compared with.
         ByBatch,
     }
 
-    /// Which refaults count for the controller.
+    /// The refaults that count for the controller.
     recent_refault: RecentRefault = SameGeneration, drawn 131 {
         /// Those of pages that left while the oldest generation of their type was the same.
         SameGeneration,
-        /// Those of pages that left not as many generations ago as there may be.
+        /// Those of pages that left fewer generations ago than there may be.
         WithinGenerations,
     }
 
-    /// Whether anonymous pages or pages of files go next.
+    /// The family, anonymous pages or pages of files, that goes next.
     type_rule: TypeRule = OlderThenTierZero, drawn 132 {
-        /// Those whose oldest generation is older; with equal ages by the refault rates of the first tiers and `lru.swappiness`.
-        /// The others when none was isolated.
+        /// The one whose oldest generation is older; with equal ages by the refault rates of the first tiers and
+        /// `lru.swappiness`. The other one if none was isolated.
         OlderThenTierZero,
-        /// The same, but older pages of files do not go before anonymous ones for that.
+        /// As `older-then-tier-zero`, but older pages of files do not go before anonymous ones for their age.
         OlderAnonThenTierZero,
-        /// By the refault rates of all tiers together and `lru.swappiness`. The others when none was isolated.
+        /// The one that the refault rates of all tiers together and `lru.swappiness` select. The other one if none was
+        /// isolated.
         AllTiers,
-        /// The same. The others when none was looked at.
+        /// As `all-tiers`, but the other one only if none was looked at.
         AllTiersStrictly,
     }
 
-    /// Which pages `pgscan` counts.
+    /// The pages that `pgscan` counts.
     scan_count: ScanCount = Examined, drawn 133 {
         /// Those that were looked at, as with other policies.
         Examined,
@@ -104,10 +106,10 @@ choices! {
         Isolated,
     }
 
-    /// Pages isolated under one hold of the LRU lock, at most.
+    /// Largest number of pages isolated under one hold of the LRU lock.
     isolate_batch: u32 = 32 in 1..=64, drawn 134: [1, 32, 64];
 
-    /// When a page becomes young that was used through a page table.
+    /// Time at which a page becomes young that was used through a page table.
     promotion: Promotion = FirstSighting, drawn 135 {
         /// When it is found used.
         FirstSighting,
@@ -115,51 +117,52 @@ choices! {
         SecondSighting,
     }
 
-    /// What becomes of pages at the tail that cannot be freed at once.
+    /// Treatment of pages at the tail that cannot be freed at once.
     dirty_at_tail: DirtyAtTail = MovedWithLocked, drawn 136 {
         /// Dirty pages of files, those under writeback and locked ones go to the next generation, to be reclaimed when they are
         /// written.
         MovedWithLocked,
-        /// The same, but for locked ones.
+        /// As `moved-with-locked`, except for locked ones.
         Moved,
-        /// Reclaim gets them like others.
+        /// They are isolated like other pages.
         Isolated,
     }
 
-    /// When a new generation begins.
+    /// Time at which a new generation begins.
     ageing: Ageing = BeforeRounds, drawn 137 {
         /// Before a round of kswapd, unless enough pages are old: twice as many as are young, in more than two generations of
         /// each type that has pages. In a scan when no type has a generation to take pages from.
         BeforeRounds,
-        /// Before a round of kswapd, and in the scan of a task: with two generations; with three, when more than half of all pages
-        /// are young, or less than a quarter are of the third youngest generation.
+        /// Before a round of kswapd, and in the scan of a task, in these cases: there are two generations; or there are
+        /// three, and more than half of all pages are young, or less than a quarter are of the third youngest
+        /// generation.
         KeepsThree,
-        /// In a scan that goes further than the gentlest, with up to three generations; the scan ends with it.
+        /// In a scan at a lower priority than the first, with up to three generations; the scan ends with it.
         AtThree,
-        /// The same, and the scan goes on.
+        /// As `at-three`, but the scan continues.
         WithinScan,
     }
 
-    /// Which page-table entries are looked at before a new generation begins.
+    /// The page-table entries that are examined before a new generation begins.
     walk: Walk = TouchedTables, drawn 138 {
-        /// None: pages prove themselves when reclaim comes to them.
+        /// None: reclaim finds the uses of a page when it comes to it.
         Never,
-        /// Those of all tables in which an entry was touched since the last walk, in regions that were.
+        /// Those of all tables in which an entry was touched since the last walk, in touched regions.
         TouchedTables,
-        /// Of those, the tables in which many entries were touched when they were last looked at.
+        /// Those of the touched tables in which many entries were touched when they were last examined.
         Filtered,
     }
 
-    /// Which entries are looked at beside that of a page that reclaim finds used.
+    /// The entries that are examined beside that of a page that reclaim finds used.
     look_around: LookAround = WholeTable, drawn 139 {
         /// None.
         Never,
-        /// All of its table. Their marks stay.
+        /// All entries of its table. Their accessed bits stay.
         WholeTable,
-        /// Up to 64 around it, whose marks are taken.
+        /// Up to 64 entries around it. Their accessed bits are cleared.
         Window,
     }
 
-    /// Pages of a generation younger than this are not reclaimed, ms (`min_ttl_ms`): memory is exhausted then.
+    /// Age below which pages of a generation are not reclaimed, ms (`min_ttl_ms`): memory is exhausted then.
     min_ttl_ms: u64 = 0 in 0..=3_600_000, drawn 140: [0, 0, 0, 100];
 }
