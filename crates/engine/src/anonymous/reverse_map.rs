@@ -4,8 +4,8 @@
 //! and looked up under the page lock, so the holder of the lock sees all mappings. *Dirtying*: an entry of a shared
 //! mapping becomes writable only after the page was marked dirty, and writeback removes the right to write before it
 //! clears the mark (`page_mkwrite`, `page_mkclean`). So a writable entry always has a dirty page, and unmapping has no
-//! dirty bit to transfer. *Locks*: the list alone; then each region's `page_table`. *Description*: mechanisms/reclaim,
-//! 1, 9, 12, 13; shared mappings are dirtied as in Linux since 2.6.19.
+//! dirty bit to transfer. *Locks*: the list alone; then each region's `page_table`. *Description*:
+//! mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux since 2.6.19.
 
 use super::{Anonymous, Entry, Owners, Region};
 use crate::memory::{Flags, Owner};
