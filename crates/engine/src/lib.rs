@@ -10,7 +10,7 @@
 //! * [`migrate`]: a page moves to another frame;
 //! * [`lru`]: the order in which pages are reclaimed; batches in front of the lists;
 //! * [`writeback`]: dirty pages on their way to devices;
-//! * [`anonymous`]: regions, and who maps a page;
+//! * [`anonymous`]: regions, and the mappings of a page;
 //! * [`swap`]: slots, and the pages that have one;
 //! * [`page_cache`]: files, and which of their pages are in memory;
 //! * [`slab`]: kernel objects, many to a page;

@@ -214,7 +214,7 @@ impl Memory {
         Duration::from_nanos(engine.memory().pressure.total(engine.machine().now()).0)
     }
 
-    /// Returns how much memory there is, bytes: while [`Memory::resize`] makes it smaller, how far that has come.
+    /// Returns the size of the memory, bytes. While [`Memory::resize`] shrinks it, the size reached so far.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -410,7 +410,7 @@ impl Memory {
     /// are in memory; all else of them, and all of regions, is [`Error::ShutDown`].
     ///
     /// # Errors
-    /// Everything that could not be written, and everything that failed with nobody there to be told.
+    /// Everything that could not be written, and every failure that could not be reported to a caller.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

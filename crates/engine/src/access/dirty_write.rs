@@ -15,7 +15,7 @@ use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 /// Pages between two looks while there is too much.
 const POLL_OVER: u64 = 8;
 
-/// The fewest and the most pages between two looks else.
+/// Smallest and largest number of pages between two looks in other cases.
 const POLL_PAGES: std::ops::RangeInclusive<u64> = 16..=(4 << 20) / PAGE_BYTES as u64;
 
 /// The longest sleep between two attempts.

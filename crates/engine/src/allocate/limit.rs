@@ -18,7 +18,7 @@ use machine::{Machine, Nanos, Order, WaitReason, Waiting};
 const RETRIES_MAX: u32 = 16;
 
 /// Interval at which a waiting request looks and reclaims again. Linux wakes it when a page is freed. Where all tasks
-/// wait, nobody frees one; the `linux` ground then makes the kernel reclaim some at this interval.
+/// wait, none is freed; the `linux` ground then makes the kernel reclaim some at this interval.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 /// Time without a page after which memory counts as exhausted; the `linux` ground gives up then. What reclaim knows of

@@ -19,7 +19,7 @@ use std::sync::{Arc, Weak};
 /// The visibility of writes to a mapped file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// Everybody's: they are the file's contents.
+    /// Shared: the writes change the file's contents.
     #[default]
     Shared,
     /// Private: a page that is written becomes an anonymous copy.
@@ -41,7 +41,7 @@ pub struct MapMode {
 pub struct FileMapping<M: Machine> {
     /// The file.
     pub file: Arc<File<M>>,
-    /// The file's page that the region's first page is.
+    /// The file's page at which the region begins.
     pub first_page: u32,
     /// The mode of the mapping.
     pub mode: MapMode,

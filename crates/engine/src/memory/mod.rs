@@ -1,6 +1,6 @@
 //! Memory: frames, zones, nodes, watermarks, free lists, per-CPU lists.
 //!
-//! *Holds* every frame and who may have it. *Flow*: [`Memory::take`] goes through the local CPU's list to
+//! *Holds* every frame and its owner. *Flow*: [`Memory::take`] goes through the local CPU's list to
 //! the zone's free lists; [`Memory::free`] the other way. *Called by* `allocate` to take, by `lru`,
 //! `slab`, `writeback` and `access` to free. *Locks*: interrupts off, then `zone`; nothing is taken inside.
 //! *Description*: mechanisms/reclaim, 1 to 7.

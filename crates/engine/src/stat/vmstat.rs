@@ -87,7 +87,7 @@ pub enum Event {
     CompactRunComplete,
     /// `compact_run_partial`: runs that ended because a block was there, or the task was killed.
     CompactRunPartial,
-    /// `compact_run_no_targets`: runs that ended for want of free pages to move others to.
+    /// `compact_run_no_targets`: runs that ended for lack of free pages to move others to.
     CompactRunNoTargets,
     /// `compact_run_contended`: runs that ended because others waited for a lock or for the CPU.
     CompactRunContended,
@@ -99,7 +99,7 @@ pub enum Event {
     CompactOverlap,
     /// `thp_fault_alloc`: huge pages given to faults.
     ThpFaultAlloc,
-    /// `thp_fault_fallback`: faults that got small pages for want of a huge one.
+    /// `thp_fault_fallback`: faults that got small pages for lack of a huge one.
     ThpFaultFallback,
     /// `thp_collapse_alloc`: huge pages that khugepaged got for ranges of small ones.
     ThpCollapseAlloc,

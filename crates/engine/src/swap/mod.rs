@@ -34,8 +34,8 @@ pub struct SwapLayout {
     pub slots: u32,
     /// `true` if the device answers at once, as memory does (`BLK_FEAT_SYNCHRONOUS`).
     pub is_synchronous: bool,
-    /// Memory of the machine that a page in swap takes, percent of a page: 0 of a device that has its own, less than 100 where
-    /// swap is compressed in memory (zram).
+    /// Memory that a page in swap takes, percent of a page: 0 for a device with its own memory, less than 100 for swap
+    /// compressed in memory (zram).
     pub memory_percent: u32,
 }
 

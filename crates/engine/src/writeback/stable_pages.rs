@@ -44,7 +44,7 @@ impl<M: Machine> Writeback<M> {
         !self.choices.stable_pages.holds_still() || !flags.has(Flags::WRITEBACK) || flags.has(Flags::COPIED)
     }
 
-    /// Keeps writers of a page's bytes away for the moment in which a write of it begins; false while one has the latch.
+    /// Keeps writers away from a page's bytes while its write begins. Returns `false` if a writer has the latch.
     /// [`Writeback::let_change`] ends it. The caller holds a reference.
     ///
     /// A task that latches the page later finds it under writeback, because that is marked before the latch is

@@ -94,8 +94,8 @@ impl Arena {
     /// When `frames` is 0 or over `frames_max`.
     ///
     /// # Safety
-    /// The arena's methods take no latch. Whoever has the arena must see to it that nobody touches the bytes of a frame while
-    /// another thread changes them, by whatever of these methods, as the engine does.
+    /// The arena's methods take no latch. The owner of the arena must ensure that no thread touches the bytes of a
+    /// frame while another thread changes them, by whatever of these methods, as the engine does.
     pub unsafe fn new(frames: u32, frames_max: u32, backing: Backing) -> io::Result<Self> {
         assert!(0 < frames && frames <= frames_max, "{frames} frames of at most {frames_max}");
         let mapping_bytes = frames_max as usize * PAGE_BYTES + HUGE_BYTES;
@@ -206,7 +206,7 @@ impl Arena {
     /// Returns the memory of `frames` to the system. The frames read as zeroes, and take memory again when touched.
     ///
     /// # Errors
-    /// When somebody else has locked the memory, or the system has none for noting it.
+    /// When another library has locked the memory, or the system has none for noting it.
     ///
     /// # Panics
     /// When `frames` goes beyond [`Arena::frames`].

@@ -18,7 +18,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Weak};
 
-/// Hazard pointers of a thread: a line of memory, and another that is nobody's, for processors fetch two at a time.
+/// Hazard pointers of a thread: a cache line, and another that stays unused, because processors fetch two at a time.
 const RECORD: usize = 16;
 /// Threads of a process that have some at a time. Others do without.
 const RECORDS: usize = 1024;
@@ -188,7 +188,7 @@ impl machine::Hazards for Hazards {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Interrupts all CPUs that run this process, or waits until somebody else has done so, since this was called.
+    /// Interrupts all CPUs that run this process, or waits until another thread has done so since this was called.
     fn barrier(&self) {
         if !self.are_on() {
             return;

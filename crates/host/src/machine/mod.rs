@@ -80,8 +80,9 @@ impl Host {
     /// When the configuration has no frames, more than its most, no shards or no places in queues.
     ///
     /// # Safety
-    /// The machine's methods touch the bytes of frames without a latch. Whoever has it, or a clone of it, must see to it that
-    /// nobody touches the bytes of a frame while another thread, or a request, changes them, as the engine does.
+    /// The machine's methods touch the bytes of frames without a latch. The owner of it, or of a clone, must ensure
+    /// that no thread touches the bytes of a frame while another thread, or a request, changes them, as the engine
+    /// does.
     ///
     /// ```compile_fail,E0133
     /// use highwater::machine::{Config, Host};
@@ -108,11 +109,11 @@ impl Host {
         Ok(Self { shared: Arc::new(shared), hazards, first_frame })
     }
 
-    /// Says who receives finished requests; once, before any is submitted. Each goes to one of them, mostly to that of its
-    /// CPU: where there are several for the same engine, CPUs do not contend for the count of who uses it.
+    /// Sets the receivers of finished requests; once, before any is submitted. Each goes to one of them, mostly to that
+    /// of its CPU: where there are several for the same engine, CPUs do not contend for its use count.
     ///
     /// # Panics
-    /// When there are none, or somebody receives them already.
+    /// When there are none, or receivers are already set.
     pub fn attach(&self, receivers: impl IntoIterator<Item = Receiver>) {
         self.shared.disks.attach(receivers.into_iter().collect());
     }
@@ -123,7 +124,7 @@ impl Host {
         self.shared.notices.all()
     }
 
-    /// Adds what whoever stands on the machine found out.
+    /// Adds a notice from the layer above.
     pub(crate) fn note(&self, notice: Notice) {
         self.shared.notices.add(notice);
     }
@@ -198,7 +199,7 @@ impl Host {
         self.shared.disks.plug()
     }
 
-    /// Waits until no request is on its way, on any device. Who submits others meanwhile waits for ever.
+    /// Waits until no request is on its way, on any device. A thread that submits others meanwhile waits endlessly.
     pub fn wait_until_idle(&self) {
         self.shared.disks.unplug_before_sleep();
         self.shared.disks.wait_until_idle();

@@ -20,7 +20,7 @@ const MAGIC: [u8; 16] = *b"highwater swap\x00\x01";
 /// Bytes of the header: the magic, the identity, the check.
 const HEADER_BYTES: usize = 40;
 
-/// An open swap file that nobody else uses. A named one stays locked until its file is closed, and this process has no
+/// An open swap file in exclusive use. A named one stays locked until its file is closed, and this process has no
 /// other use for it until its [`InUse`] is dropped.
 #[derive(Debug)]
 pub struct SwapFile {

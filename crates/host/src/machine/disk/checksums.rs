@@ -46,7 +46,7 @@ impl Checksums {
         self.forget_range(request.block, request.block + request.frames.len() as u64);
     }
 
-    /// Forgets all blocks from `block` on: the file was made shorter, and nobody reads or writes what lies there.
+    /// Forgets all blocks from `block` on: the file was made shorter, and the blocks are not read or written any more.
     pub(super) fn forget_from(&self, block: u64) {
         // The next time there is nothing to forget, however long the file once was.
         let end = self.end.fetch_min(block, Ordering::Relaxed);

@@ -41,7 +41,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Hands a finished request over. Nobody waits for it when its receiver is gone.
+    /// Hands a finished request over. If its receiver is gone, no task waits for it.
     #[inline]
     pub(super) fn complete(&self, request: Request, result: Result<(), IoError>) {
         let receivers = self.receivers.get().expect("a machine is attached before requests are submitted");
@@ -101,7 +101,7 @@ pub struct Device {
     buffered: OnceLock<Option<File>>,
     /// True for a file of a file system.
     is_regular: bool,
-    /// True for a block device, whose length nobody changes.
+    /// `true` for a block device, whose length never changes.
     is_block: bool,
     end: End,
     /// The length of the file for its owner, where that may lie within a block.
@@ -109,7 +109,7 @@ pub struct Device {
     writes: Generations,
     /// Requests that have not been finished.
     in_flight: AtomicU32,
-    /// Somebody waits until none is in flight.
+    /// `true` while a thread waits until none is in flight.
     is_closing: AtomicBool,
     idle: WaitQueue,
     /// Places in the queue, by [`Operation`].
@@ -315,7 +315,7 @@ impl Device {
         self.end.note_written(blocks, request.block * block as u64 + sure as u64, cuts_before);
     }
 
-    /// Looks whether somebody else has cut the file, and if so remembers what is lost.
+    /// Checks whether another process has cut the file, and if so remembers the lost bytes.
     pub(super) fn note_if_cut(&self) {
         if !self.is_regular || self.end.expected() == 0 {
             return;

@@ -36,7 +36,8 @@ impl End {
         self.expected.load(Ordering::SeqCst)
     }
 
-    /// Returns how often the end was changed, but by writes: who looks at both ends looks at this before and after.
+    /// Returns the number of changes of the end, without those by writes. A reader of both ends compares it before and
+    /// after.
     pub(super) fn changes(&self) -> u32 {
         self.changes.load(Ordering::SeqCst)
     }

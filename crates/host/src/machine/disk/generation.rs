@@ -12,7 +12,7 @@ pub(super) struct Generations {
     current: AtomicU32,
     under_way: [AtomicU32; 2],
     ended: WaitQueue,
-    /// Held by who waits.
+    /// Held by the thread that waits.
     waiting: Mutex<()>,
 }
 

@@ -38,7 +38,8 @@ impl Pool {
 }
 
 impl Pool {
-    /// Makes a pool with as many threads as the system grants, perhaps none: then somebody must [`Pool::serve`].
+    /// Makes a pool with as many threads as the system grants, perhaps none: then another thread must call
+    /// [`Pool::serve`].
     pub(super) fn of_at_most(threads: usize) -> Arc<Self> {
         let mut pool = Self { shared: Arc::default(), threads: Vec::new() };
         // One error is enough: there is no thread left.

@@ -16,7 +16,7 @@ const IDLE_MAX: u32 = 100;
 pub enum Cause {
     /// The system's error number.
     Os(i32),
-    /// The file ends earlier than its owner said: somebody else has truncated it.
+    /// The file ends earlier than its owner said: another process has truncated it.
     Truncated {
         /// The end of the file, bytes.
         end: u64,

@@ -3,7 +3,7 @@
 //!
 //! *Background*: submitters put transfers into an inbox and ring a bell (an eventfd that the ring reads) if the thread
 //! sleeps. The thread alone submits and reaps, so the ring needs no lock, the requests belong to no thread of the
-//! application that could end before them, and completions interrupt nobody.
+//! application that could end before them, and completions interrupt no thread.
 //!
 //! *Refused*: a filter of system calls that comes later, for a thread or for all, may refuse the rings. Then the
 //! requests that a ring has taken are waited for. The others go to the background ring, or from there to threads that
@@ -445,9 +445,9 @@ fn entry(InFlight { transfer, runs }: &InFlight) -> squeue::Entry {
     }
 }
 
-/// A ring that one thread uses, whose completions interrupt nobody; on older kernels one without these promises. Not one
-/// that handles completions only when it is entered (`DEFER_TASKRUN`): they must come, too, when it may not be entered any
-/// more.
+/// A ring that one thread uses, whose completions interrupt no thread; on older kernels one without these promises. Not
+/// one that handles completions only when it is entered (`DEFER_TASKRUN`): they must come, too, when it may not be
+/// entered any more.
 fn background_ring() -> io::Result<IoUring> {
     let promised = IoUring::builder()
         .setup_cqsize(BACKGROUND_IN_FLIGHT as u32 + 1)
