@@ -5,7 +5,7 @@
 
 mod policy;
 
-use engine::lru::policy::classic::Classic;
+use engine::lru::policy::classic::ClassicModel;
 use engine::lru::policy::replay::Slab;
 use engine::lru::policy::simple::{Clock, Lru};
 use engine::lru::policy::{Policy, Replay, set_own};
@@ -41,7 +41,7 @@ fn replay_all(requests: usize) {
     println!("{requests} requests of {KEYS} keys, Zipf 1.0, {CAPACITY} cached");
     replay("lru", Lru::default(), &keys);
     replay("clock", Clock::default(), &keys);
-    replay("classic", Classic::default(), &keys);
+    replay("classic", ClassicModel::default(), &keys);
     replay("sieve", Sieve::default(), &keys);
 }
 

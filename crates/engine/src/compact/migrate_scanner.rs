@@ -4,7 +4,7 @@ use super::Compact;
 use super::cached::{BLOCK_PAGES, NOTHING_TO_MOVE};
 use super::choices::{Contention, Start};
 use super::run::Run;
-use crate::lru::given::LockedLists;
+use crate::lru::policy::ruling::LockedLists;
 use crate::lru::{CLUSTER, Family, ListKind};
 use crate::memory::{Flags, MigrateType, Zone};
 use crate::stat::Event;

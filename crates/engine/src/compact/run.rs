@@ -4,7 +4,7 @@ use super::cached::BLOCK_PAGES;
 use super::choices::{Capture, Contention, NoTargets, Scanners, Start};
 use super::migrate_scanner::Found;
 use super::{Compact, Suitability};
-use crate::lru::policy::classic::BlockVictims;
+use crate::lru::BlockVictims;
 use crate::memory::{MarkRights, MigrateType, Zone, last_block};
 use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;

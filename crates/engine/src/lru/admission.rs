@@ -61,9 +61,6 @@ impl<M: Machine> Lru<M> {
     /// in its slot. A page that is about to be mapped would go on a list in any case, and need not wait.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>, maps_page: bool) {
         let how = Insert::Read { shadow };
-        if self.own.is_some() {
-            return self.add(frame, how, false);
-        }
         let Some(waiting) = &self.waiting else { return self.add(frame, how, false) };
         let kind = self.note_refault(frame, shadow);
         if maps_page || kind == Left::Returned && self.lists_next_returned() {
@@ -213,24 +210,8 @@ impl<M: Machine> Lru<M> {
         is_removed
     }
 
-    /// Returns the shadow of an isolated page that reclaim is about to take.
-    pub(crate) fn eviction_shadow(&self, frame: FrameNumber) -> Option<Shadow> {
-        if let Some(multigen) = &self.multigen {
-            return Some(self.shadow_of_generation(multigen, frame));
-        }
-        match (&self.own, &self.refaults) {
-            (Some(own), _) => self.shadow_of_own(own, frame),
-            (None, Some(refaults)) => Some(self.shadow_of_evicted(refaults, frame)),
-            (None, None) if self.frames[frame].is_anon() => None,
-            (None, None) => self.waiting.as_ref().map(|_| self.workingset.shadow(Left::Evicted)),
-        }
-    }
-
-    /// Reclaim has taken these pages, and those of files have left such shadows.
-    pub(crate) fn note_evicted(&self, pages: &[FrameNumber]) {
-        if let Some(multigen) = &self.multigen {
-            return self.note_generations_evicted(multigen, pages);
-        }
+    /// Reclaim has taken these pages: those of files have left shadows, if pages wait before they reach a list.
+    pub(super) fn note_evicted_to_admission(&self, pages: &[FrameNumber]) {
         if self.waiting.is_some() {
             let is_of_file = |frame: &&FrameNumber| !self.frames[**frame].is(Flags::SWAPBACKED);
             let evicted = pages.iter().filter(is_of_file).count() as u32;

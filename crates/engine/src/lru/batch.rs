@@ -8,9 +8,8 @@
 use super::choices::{ActivationBatch, AddFlush, ListChoice, Rotation};
 use super::{Insert, ListKind, Lru};
 use crate::memory::{Flags, Frame, Owner};
-use crate::stat::Event;
 use arrayvec::ArrayVec;
-use machine::{FrameNumber, Func, Lock, Machine, PerCpu, Step};
+use machine::{FrameNumber, Func, Machine, PerCpu, Step};
 
 /// Pages that the largest batch can hold; `lru.batch` may not be above it.
 pub const BATCH_MAX: usize = 64;
@@ -54,13 +53,7 @@ impl<M: Machine> Lru<M> {
     /// that ask.
     #[doc(alias = "lru_cache_add")]
     pub fn add(&self, frame: FrameNumber, how: Insert, active: bool) {
-        if let Some(own) = &self.own {
-            return self.insert_own(own, frame, how);
-        }
-        let active = how.shadow().is_some_and(|shadow| self.is_refault_activated(frame, shadow)) || active;
-        if let Some(multigen) = &self.multigen {
-            self.note_coming(multigen, frame, how, active);
-        }
+        let Some(active) = self.note_coming(frame, how, active) else { return };
         let descriptor = &self.frames[frame];
         descriptor.get();
         let family_flags = if descriptor.is_anon() { Flags::SWAPBACKED } else { Flags::default() };
@@ -107,49 +100,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    fn note_use(&self, frame: FrameNumber, flags: Flags) {
-        if let Some(own) = &self.own {
-            return self.note_own_use(own, frame, flags);
-        }
-        if let Some(multigen) = &self.multigen {
-            return self.note_file_use(multigen, frame, flags);
-        }
-        let descriptor = &self.frames[frame];
-        if !flags.has(Flags::REFERENCED) {
-            descriptor.set(Flags::REFERENCED);
-        } else if self.choices.activation.is_at_scan() {
-            descriptor.set(Flags::USED_AGAIN);
-        } else if !flags.has(Flags::ACTIVE) {
-            if flags.has(Flags::LRU) {
-                self.activate(frame);
-                descriptor.clear(Flags::REFERENCED);
-                self.age_by_activation(frame);
-            } else if self.is_waiting(frame) {
-                descriptor.set(Flags::ACTIVE);
-                descriptor.clear(Flags::REFERENCED);
-            } else if self.choices.accessed_in_batch.is_obeyed() {
-                let batches = self.batches.local();
-                if batches.add.iter().any(|batch| batch.contains(&frame)) {
-                    descriptor.set(Flags::ACTIVE);
-                }
-                drop(batches);
-                descriptor.clear(Flags::REFERENCED);
-                self.age_by_activation(frame);
-            }
-        }
-    }
-
-    /// An inactive page was used for the second time.
-    #[doc(alias = "workingset_activation")]
-    fn age_by_activation(&self, frame: FrameNumber) {
-        if self.has_refaults() {
-            self.age_nonresident(self.zone_of(frame), self.frames[frame].pages());
-        }
-    }
-
-    /// When the list of a page is decided: generations are told by its state when it is flushed.
-    fn list_choice(&self) -> ListChoice {
-        if self.multigen.is_some() { ListChoice::AtFlush } else { self.choices.list_choice }
+    /// Does a page wait in a batch of this CPU to be inserted?
+    pub(super) fn is_in_local_batch(&self, frame: FrameNumber) -> bool {
+        self.batches.local().add.iter().any(|batch| batch.contains(&frame))
     }
 
     /// Moves a page on an inactive list to the active one.
@@ -167,11 +120,7 @@ impl<M: Machine> Lru<M> {
     pub fn rotate(&self, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
-        if self.own.is_some()
-            || !flags.has(Flags::LRU)
-            || flags.0 & (Flags::LOCKED.0 | Flags::DIRTY.0) != 0
-            || !self.may_rotate(flags)
-        {
+        if !flags.has(Flags::LRU) || flags.0 & (Flags::LOCKED.0 | Flags::DIRTY.0) != 0 || !self.may_rotate(flags) {
             return;
         }
         match self.choices.rotation {
@@ -188,11 +137,6 @@ impl<M: Machine> Lru<M> {
             // Under writeback, it cannot be freed before this has returned.
             Rotation::OneByOne => self.flush(&[frame], Apply::Rotate),
         }
-    }
-
-    /// Is a page to go to the tail whose writeback has ended? An active one, if reclaim made it active to have it out of the way.
-    fn may_rotate(&self, flags: Flags) -> bool {
-        !flags.has(Flags::ACTIVE) || self.choices.unwritten_pages.become_active()
     }
 
     fn park(&self, frame: FrameNumber, batch: impl FnOnce(&mut Batches) -> &mut Batch, apply: Apply) {
@@ -282,67 +226,8 @@ impl<M: Machine> Lru<M> {
             let places = places.get(pages.len() - rest.len()..).unwrap_or_default();
             let (pages, others) = rest.split_at(run);
             rest = others;
-            if let Some(multigen) = &self.multigen {
-                let is_same = |n: usize| places.get(n).is_none_or(|place| *place == place_of(&self.frames[pages[n]]));
-                self.flush_generations(multigen, zone, pages, apply, is_same);
-                continue;
-            }
-            let mut lruvec = self.lruvec(zone).lock();
-            let step = if let Apply::Rotate = apply {
-                self.stat.count(Event::PgrotateLocked, 1);
-                Step::RotatePage
-            } else {
-                Step::LruMove
-            };
-            self.machine.spend(step, run as u32);
-            for (n, &frame) in pages.iter().enumerate() {
-                let descriptor = &self.frames[frame];
-                let flags = descriptor.flags();
-                let is_same = || places.get(n).is_none_or(|place| *place == place_of(descriptor));
-                let family = self.kind_of(flags).family() as usize;
-                // A huge page counts with all its pages on lists, and once in what scanning learns.
-                let weight = descriptor.pages() as i64;
-                match apply {
-                    Apply::Add(chosen) => {
-                        debug_assert!(!flags.has(Flags::LRU), "{frame} is on a list already: {descriptor:?}");
-                        if chosen.is_some_and(ListKind::is_active) {
-                            descriptor.set(Flags::ACTIVE);
-                        }
-                        let kind = self.kind_of(descriptor.flags());
-                        descriptor.set(Flags::LRU);
-                        lruvec.list_mut(kind).push_front(&self.frames, frame);
-                        zone.gauges.add(kind.gauge(), weight);
-                        lruvec.recent_scanned[family] += 1;
-                        lruvec.recent_rotated[family] += u64::from(kind.is_active());
-                    }
-                    Apply::Activate if flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE) => {
-                        let from = self.kind_of(flags);
-                        lruvec.list_mut(from).remove(&self.frames, frame);
-                        descriptor.set(Flags::ACTIVE);
-                        let to = from.family().active();
-                        lruvec.list_mut(to).push_front(&self.frames, frame);
-                        zone.gauges.add(from.gauge(), -weight);
-                        zone.gauges.add(to.gauge(), weight);
-                        lruvec.recent_scanned[family] += 1;
-                        lruvec.recent_rotated[family] += 1;
-                        self.stat.count(Event::Pgactivate, 1);
-                    }
-                    Apply::Rotate if flags.has(Flags::LRU) && self.may_rotate(flags) && is_same() => {
-                        let from = self.kind_of(flags);
-                        let to = from.family().inactive();
-                        lruvec.list_mut(from).remove(&self.frames, frame);
-                        if from.is_active() {
-                            descriptor.clear(Flags::ACTIVE);
-                            zone.gauges.add(from.gauge(), -weight);
-                            zone.gauges.add(to.gauge(), weight);
-                        }
-                        lruvec.list_mut(to).push_back(&self.frames, frame);
-                        self.stat.count(Event::Pgrotated, 1);
-                    }
-                    // Isolated, activated or freed since it was parked, or another page by now.
-                    Apply::Activate | Apply::Rotate => {}
-                }
-            }
+            let is_same = |n: usize| places.get(n).is_none_or(|place| *place == place_of(&self.frames[pages[n]]));
+            self.flush_run(zone, pages, apply, is_same);
         }
         match (apply, self.choices.rotation) {
             (Apply::Rotate, Rotation::OneByOne | Rotation::BatchedWithoutReference) => {}

@@ -7,13 +7,12 @@
 
 use super::Lru;
 use crate::anonymous::Region;
-use crate::lru::policy::Insert;
 use crate::memory::{Flags, Owner, Zone};
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Lock, Machine, Step};
 
 /// Flags that the pages of a huge page inherit once it is split.
-const INHERITED: Flags = Flags::SWAPBACKED
+pub(super) const INHERITED: Flags = Flags::SWAPBACKED
     .with(Flags::UPTODATE)
     .with(Flags::ACTIVE)
     .with(Flags::REFERENCED)
@@ -29,45 +28,9 @@ impl<M: Machine> Lru<M> {
         let _guard = region.page_table(page).lock();
         let Some(head) = region.huge_page(page) else { return };
         let zone = self.zone_of(head);
-        let descriptor = &self.frames[head];
-        let pages = descriptor.pages() as u32;
+        let pages = self.frames[head].pages() as u32;
         self.machine.spend(Step::PteSet, pages);
-        match (&self.own, &self.multigen) {
-            (None, Some(multigen)) => {
-                let mut lists = multigen.lists_of(zone).lock();
-                let head_flags = descriptor.flags();
-                let inherited = INHERITED.without(Flags::ACTIVE);
-                self.split_frames(zone, region, head, inherited, |tail| {
-                    self.link_split(multigen, &mut lists, head, head_flags, tail);
-                    // It is counted, or was with its head.
-                    true
-                });
-            }
-            (Some(own), _) => {
-                let mut policy = self.own_of(own, zone).lock();
-                let is_listed = descriptor.is(Flags::LRU);
-                // A mark of reclaim on a page that it isolated: in a policy of its own, all pages are counted as inactive.
-                let inherited = INHERITED.without(Flags::ACTIVE);
-                self.split_frames(zone, region, head, inherited, |tail| {
-                    self.frames[tail].set(Flags::LRU);
-                    policy.insert(&self.frames, tail, Insert::Fault);
-                    is_listed
-                });
-            }
-            (None, None) => {
-                let mut lruvec = self.lruvec(zone).lock();
-                let is_listed = descriptor.is(Flags::LRU);
-                self.split_frames(zone, region, head, INHERITED, |tail| {
-                    self.frames[tail].set(Flags::LRU);
-                    let list = lruvec.list_mut(self.kind_of(self.frames[tail].flags()));
-                    match is_listed {
-                        true => list.insert_behind(&self.frames, head, tail),
-                        false => list.push_back(&self.frames, tail),
-                    }
-                    is_listed
-                });
-            }
-        }
+        self.split_listed(zone, region, head);
         self.machine.spend(Step::LruMove, pages);
         self.stat.count(Event::ThpSplit, 1);
         region.split_huge(page);
@@ -75,7 +38,7 @@ impl<M: Machine> Lru<M> {
 
     /// The same for descriptors, under the lock of the lists. `list` puts a tail on its list, and says whether it was counted
     /// there with its head.
-    fn split_frames(
+    pub(super) fn split_frames(
         &self,
         zone: &Zone<M>,
         region: &Region<M>,

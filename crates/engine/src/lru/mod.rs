@@ -1,7 +1,7 @@
 //! LRU: the order in which pages are reclaimed.
 //!
-//! *Holds* the lists of each lruvec, a zone's or a node's, and the per-CPU batches in front of their lock, and drops
-//! the last reference of a page (off its list, then free). *Flow*: pages enter through [`Lru::add`], or through
+//! *Holds* the policy with the lists of each lruvec, a zone's or a node's ([`policy`]), and the per-CPU batches in front of their lock,
+//! and drops the last reference of a page (off its list, then free). *Flow*: pages enter through [`Lru::add`], or through
 //! [`Lru::add_read`] where not all pages that are read reach a list. They move by [`Lru::mark_accessed`] and
 //! [`Lru::rotate`], and leave by [`Lru::isolate`] or [`Lru::put`]. *Called by* `access`, `reclaim`, `interrupt`.
 //! *Locks*: the slot of a batch (interrupts off); `lru`, one lruvec at a time; `zone` when a page is freed, never
@@ -13,21 +13,28 @@
 
 pub mod admission;
 pub mod batch;
+pub mod check;
 pub mod choices;
 pub mod drop_pages;
 pub(crate) mod given;
 pub mod huge;
+pub mod isolated;
+pub mod kinds;
 pub mod policy;
-mod refault;
+pub mod targets;
 pub mod wait;
 pub mod workingset;
 
+pub use check::ListName;
 pub use choices::Choices;
-use choices::{Admission, Lists, PolicyKind};
-pub use policy::classic::{Family, ListKind, ListName, Lruvec, Pool, Recent};
-use policy::in_engine::InEngine;
-use policy::multigen::{self, Multigen};
-pub use policy::{CLUSTER, Demand, Insert, Taken, Verdict, Victims as Isolated};
+use choices::{Admission, Lists};
+pub use isolated::BlockVictims;
+pub use kinds::{Family, ListKind};
+pub use policy::classic::Recent;
+use policy::multigen;
+use policy::ruling::Ruling;
+pub(crate) use policy::{Batch, Commands, Entries, Scan};
+pub use policy::{Blocks, CLUSTER, CommandError, Demand, Insert, Taken, Verdict, Victims as Isolated};
 pub use workingset::{Left, Workingset};
 
 use crate::anonymous::Anonymous;
@@ -38,7 +45,7 @@ use crate::swap::{Swap, SwapLayout};
 use crate::writeback::Writeback;
 use batch::Batches;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
-use machine::{FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
+use machine::{FrameNumber, Func, Lock, Machine, Order};
 use std::ops::Deref;
 
 /// The gentlest priority: 1/4096 of each list.
@@ -49,18 +56,13 @@ pub struct Lru<M: Machine> {
     writeback: Writeback<M>,
     /// The section `[lru]` of the kernel file.
     pub choices: Choices,
-    lruvecs: Vec<M::Lock<Lruvec>>,
-    /// The policy, where it is not classic: the lists are empty then.
-    own: Option<InEngine<M>>,
-    /// The multi-generational LRU, where that is the policy: the lists are empty then, too.
-    multigen: Option<Multigen<M>>,
+    /// The policy, with the lists of each lruvec.
+    ruling: Ruling<M>,
     batches: M::PerCpu<Batches>,
     /// Pages that were read and wait for a list, or to be free again ([`admission`]); none with `Admission::Always`.
     waiting: Option<M::PerCpu<admission::Waiting>>,
     /// Pages of files that left memory (`lru.admission`).
     workingset: Workingset,
-    /// Pages that left memory (`lru.refault`).
-    refaults: Option<refault::Refaults>,
     /// By lruvec and list: pages of targets that were smaller than a cluster (`SmallTargets::Saved`).
     saved_targets: Vec<[AtomicU64; ListKind::ALL.len()]>,
     /// By lruvec: the lowest priority of the reclaim under way, or the last one of that before (`zone.prev_priority`).
@@ -86,45 +88,19 @@ impl<M: Machine> Lru<M> {
     /// Empty lists.
     pub fn new(writeback: Writeback<M>, mut choices: Choices, generations: multigen::Choices) -> Self {
         let (machine, lruvecs) = (&writeback.machine, writeback.lruvecs());
-        let own = InEngine::new(machine, choices.policy, lruvecs);
-        if own.is_some() {
-            choices.lists = Lists::Two;
-        }
-        let multigen = match choices.policy {
-            PolicyKind::Multigen => Some(Multigen::new(machine, generations, lruvecs)),
-            PolicyKind::Classic | PolicyKind::Lru | PolicyKind::Clock | PolicyKind::Own => None,
-        };
-        if multigen.is_some() {
-            choices.lists = Lists::Four;
-        }
-        let lists = (0..lruvecs).map(|_| machine.lock(LockClass::Lru, Lruvec::default())).collect();
+        let ruling = Ruling::new(machine, &choices, generations, lruvecs, writeback.frames.len());
+        choices.lists = ruling.counted_lists(choices.lists);
         let batches = machine.per_cpu(|_| Batches::default());
         let has_waiting = match choices.admission {
-            Admission::ByRefault => own.is_none() && multigen.is_none(),
+            Admission::ByRefault => ruling.admits_by_refault(),
             Admission::Always => false,
         };
         let waiting = has_waiting.then(|| machine.per_cpu(|_| admission::Waiting::new()));
         let saved_targets = (0..lruvecs).map(|_| Default::default()).collect();
         let priorities = (0..lruvecs).map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
         let workingset = Workingset::default();
-        let is_classic = own.is_none() && multigen.is_none() && waiting.is_none();
-        let refault = if is_classic { choices.refault } else { choices::Refault::Ignored };
-        let refaults = refault::Refaults::new(refault, lruvecs, writeback.frames.len());
         let put_back = machine.wait_queue();
-        Self {
-            writeback,
-            choices,
-            lruvecs: lists,
-            own,
-            multigen,
-            batches,
-            waiting,
-            workingset,
-            refaults,
-            saved_targets,
-            priorities,
-            put_back,
-        }
+        Self { writeback, choices, ruling, batches, waiting, workingset, saved_targets, priorities, put_back }
     }
 
     /// Empty lists over memory alone: the floors between have no files, no regions, no devices and no swap, and the choices of a
@@ -133,11 +109,6 @@ impl<M: Machine> Lru<M> {
         let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
         let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), SwapLayout::NONE));
         Self::new(Writeback::new(anonymous, Default::default(), &[]), choices, Default::default())
-    }
-
-    /// The lists that a zone's pages are on.
-    pub fn lruvec(&self, zone: &Zone<M>) -> &M::Lock<Lruvec> {
-        &self.lruvecs[usize::from(zone.lruvec.0)]
     }
 
     /// The list that a page's flags name.
@@ -233,31 +204,6 @@ impl<M: Machine> Lru<M> {
         let zone = self.zone_of(frame);
         self.unlink(zone, &[frame]);
         self.free(frame, Order::ZERO, Warmth::Hot);
-    }
-
-    fn unlink(&self, zone: &Zone<M>, pages: &[FrameNumber]) {
-        if !pages.iter().any(|frame| self.frames[*frame].is(Flags::LRU)) {
-            return;
-        }
-        if let Some(own) = &self.own {
-            return self.unlink_own(own, zone, pages);
-        }
-        if let Some(multigen) = &self.multigen {
-            return self.unlink_generations(multigen, zone, pages);
-        }
-        let mut lruvec = self.lruvec(zone).lock();
-        let mut moved = 0;
-        for &frame in pages {
-            let descriptor = &self.frames[frame];
-            if descriptor.is(Flags::LRU) {
-                let kind = self.kind_of(descriptor.flags());
-                lruvec.list_mut(kind).remove(&self.frames, frame);
-                descriptor.clear(Flags::LRU);
-                zone.gauges.add(kind.gauge(), -(descriptor.pages() as i64));
-                moved += 1;
-            }
-        }
-        self.machine.spend(Step::LruMove, moved);
     }
 }
 

@@ -1,8 +1,7 @@
 //! Waits of those who scan lists (mechanisms/reclaim, 17.3 and 22).
 
-use super::Lru;
 use super::choices::IsolatedWait;
-use super::policy::classic::Family;
+use super::{Family, Lru};
 use crate::memory::Zone;
 use machine::{Func, Machine, Nanos, WaitReason, Waiting};
 

@@ -159,7 +159,7 @@ impl<M: Machine> Reclaim<M> {
             if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
                 continue;
             }
-            self.age_active_anon(zone, &self.demand(control));
+            self.age_before_pass(zone, &self.demand(control));
             // Class zone 0: the reserve is not looked at.
             if !self.is_zone_balanced(zone, control.order, 0, 0) {
                 return Some(kind);

@@ -1,7 +1,7 @@
 //! The rights of one reclaim, and what it has done (`struct scan_control`).
 
 use super::DEF_PRIORITY;
-use crate::lru::Demand;
+use crate::lru::{Blocks, Demand};
 use crate::memory::Gfp;
 use machine::Order;
 use machine::note::{Met, Work};
@@ -106,8 +106,8 @@ impl ScanControl {
         work.met.add(&self.met);
     }
 
-    /// Returns its demand for a policy; pages are aged in blocks of `aged_order`.
-    pub(super) const fn demand(&self, aged_order: Order) -> Demand {
+    /// Returns its demand for a policy; pages are aged in blocks of `aged_order`, and taken with `blocks`.
+    pub(super) const fn demand(&self, aged_order: Order, blocks: Option<Blocks>) -> Demand {
         Demand {
             priority: self.priority,
             to_reclaim_pages: self.to_reclaim_pages,
@@ -117,6 +117,7 @@ impl ScanControl {
             swappiness: None,
             may_do_all: self.gfp.io && self.gfp.fs,
             aged_order,
+            blocks,
             doubts_marks: self.doubts_marks,
             forces_aging: self.forces_aging,
         }

@@ -7,41 +7,49 @@ use super::shrink_lruvec::reclaim_events;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::lru::wait::STALL;
-use crate::lru::{CLUSTER, Pool};
+use crate::lru::{Batch, Blocks};
 use crate::memory::Zone;
 use crate::task::Task;
-use machine::{FrameNumber, Machine, WaitReason};
+use machine::{Machine, Order, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims pages of a pool with the blocks that they lie in; returns the pages freed.
+    /// The blocks that a reclaim wants as a whole, if it does.
     ///
-    /// With `LumpyReclaim::ByOrder` a costly order takes all pages of a block at every priority, and a task naps once
-    /// and then waits for those that are being written; otherwise, above priority 9, a block's pages must be on the
-    /// same list; below, all are taken, active and in use or not, and a task waits for those that are being written
-    /// once little else is left (priority 4). With `LumpyReclaim::SameList` pages are taken from the same list alone, and
-    /// waited for in the same way.
+    /// With `LumpyReclaim::ByOrder` a costly order takes all pages of a block at every priority; otherwise, above priority 9, a block's
+    /// pages must be on the same list; below, all are taken, active or not. With `LumpyReclaim::SameList` pages are taken from the same
+    /// list alone.
+    pub(super) fn wanted_blocks(&self, control: &ScanControl) -> Option<Blocks> {
+        let order = control.order;
+        if order == Order::ZERO {
+            return None;
+        }
+        let (any_list, ends_at_gap) = match self.choices.lumpy_reclaim {
+            LumpyReclaim::ByOrder => (order > COSTLY_ORDER, false),
+            LumpyReclaim::AlignedBlocks => (is_urgent(control), true),
+            LumpyReclaim::SameList => (false, true),
+            LumpyReclaim::Never => return None,
+        };
+        Some(Blocks { order, any_list, ends_at_gap })
+    }
+
+    /// Decides the fate of a batch that was taken with its blocks; returns the pages freed.
+    ///
+    /// Whether its pages are in use counts for nothing below priority 9, and for a costly order; with `LumpyReclaim::ByOrder`, only for
+    /// that. A task waits for those that are being written once little else is left (priority 4); with `LumpyReclaim::ByOrder`, for a
+    /// costly order alone and at every priority, after a nap.
     pub(super) fn shrink_blocks(
         &self,
         task: &mut Task,
         zone: &Zone<M>,
-        pool: Pool,
-        pages: u64,
+        batch: &Batch,
         control: &mut ScanControl,
     ) -> u64 {
         let is_costly = control.order > COSTLY_ORDER;
-        let is_urgent = is_costly || control.priority < DEF_PRIORITY - 2;
-        let (by_order, any_list, takes_blocks) = match self.choices.lumpy_reclaim {
-            LumpyReclaim::ByOrder => (true, is_costly, is_costly),
-            LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => (false, is_urgent, is_urgent),
-            LumpyReclaim::SameList => (false, false, is_urgent),
+        let (by_order, takes_blocks) = match self.choices.lumpy_reclaim {
+            LumpyReclaim::ByOrder => (true, is_costly),
+            LumpyReclaim::AlignedBlocks | LumpyReclaim::SameList | LumpyReclaim::Never => (false, is_urgent(control)),
         };
-        let (victims, scanned) = self.isolate_block_victims(zone, pool, pages, control.order, any_list, !by_order);
-        let taken = &victims.pages;
-        let (scan_event, steal_event) = reclaim_events(control);
-        zone.stat.count(scan_event, scanned);
-        if taken.is_empty() {
-            return 0;
-        }
+        let taken = &batch.entries;
         self.deactivate_isolated(taken);
         let mut counts = ListCounts::default();
         control.takes_blocks = takes_blocks;
@@ -60,21 +68,15 @@ impl<M: Machine> Reclaim<M> {
         control.blocks_last = control.takes_blocks;
         control.takes_blocks = false;
         let freed = (taken.len() - survivors.len()) as u64;
+        let (_, steal_event) = reclaim_events(control);
         zone.stat.count(steal_event, freed);
-        self.put_back_block_victims(zone, &victims, &survivors);
+        self.put_back_blocks(zone, batch, &survivors);
         self.stall_after_list(zone, control, &counts, taken.len() as u64);
         freed
     }
+}
 
-    pub(super) fn shrink_clusters(
-        &self,
-        task: &mut Task,
-        zone: &Zone<M>,
-        pages: &[FrameNumber],
-        control: &mut ScanControl,
-        counts: &mut ListCounts,
-    ) -> Vec<FrameNumber> {
-        let clusters = pages.chunks(CLUSTER as usize);
-        clusters.flat_map(|cluster| self.shrink_pages(task, zone, cluster, control, counts)).collect()
-    }
+/// Is a block worth more to a reclaim than pages that are in use?
+fn is_urgent(control: &ScanControl) -> bool {
+    control.order > COSTLY_ORDER || control.priority < DEF_PRIORITY - 2
 }

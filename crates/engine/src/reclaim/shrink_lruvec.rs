@@ -1,18 +1,17 @@
-//! Shrinking one zone: clusters of pages that its policy chooses, until the policy's targets, or enough pages, are reached
-//! (mechanisms/reclaim, 12, 14, 24).
+//! Shrinking one zone: batches of pages that its policy hands out, until that ends the scan (mechanisms/reclaim, 12, 14, 24;
+//! mechanisms/multigen, 6.1 and 6.2).
 
 use super::choices::{ForCompaction, ListStall, LumpyReclaim, ZoneWriteback};
 use super::control::COSTLY_ORDER;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
-use crate::lru::policy::classic::Scan;
 use crate::lru::wait::STALL;
-use crate::lru::{CLUSTER, Demand, Pool, Taken};
+use crate::lru::{Batch, CLUSTER, Demand, Entries, Scan};
 use crate::memory::{Zone, ZoneFlag};
 use crate::stat::ZoneEvent;
 use crate::task::Task;
-use machine::{Func, Machine, Order, Step, WaitReason};
+use machine::{FrameNumber, Func, Machine, Order, WaitReason};
 
 /// The result of a scan of a zone's lists, and of those before it in the same reclaim.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,86 +53,95 @@ impl<M: Machine> Reclaim<M> {
 
     fn shrink_lruvec(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkLruvec);
-        if self.has_generations() {
-            return self.shrink_generations(task, zone, control);
-        }
         let mut scan = self.begin_counted_scan(zone, control);
         let mut freed = 0;
-        while scan.goes_on() && !self.machine.is_killed() {
-            for turn in 0..Scan::TURNS {
-                if let Some((pool, pages)) = self.take_turn(zone, &mut scan, turn) {
-                    freed += self.shrink_pool(task, zone, pool, pages, scan.demand(), control);
-                }
-            }
-            self.machine.cond_resched();
-            self.end_round(&mut scan, freed);
+        while let Some(batch) = self.next_batch(zone, &mut scan, freed) {
+            freed += self.shrink_batch(task, zone, &batch, control);
         }
         control.reclaimed += freed;
-        control.left_active |= scan.left_active();
-        self.age_active_anon(zone, scan.demand());
+        control.left_active |= self.end_scan(zone, &scan);
         self.throttle_vm_writeout(control.gfp);
     }
 
     fn begin_counted_scan(&self, zone: &Zone<M>, control: &ScanControl) -> Scan {
         let _span = self.machine.span(Func::GetScanCount);
-        self.machine.spend(Step::ScanCount, 1);
+        self.charge_scan_count();
         if control.priority == 0 {
             self.note_priority_zero(zone, control);
         }
-        self.begin_scan(zone, self.demand(control))
+        self.begin_scan(zone, self.demand(control), control.order)
     }
 
     /// Returns the demand of a reclaim for a policy.
     pub(super) fn demand(&self, control: &ScanControl) -> Demand {
-        control.demand(match self.choices.lumpy_reclaim {
+        let aged_order = match self.choices.lumpy_reclaim {
             LumpyReclaim::ByOrder => control.order,
             LumpyReclaim::AlignedBlocks | LumpyReclaim::SameList | LumpyReclaim::Never => Order::ZERO,
-        })
+        };
+        control.demand(aged_order, self.wanted_blocks(control))
     }
 
-    /// Reclaims one cluster of a pool; returns the pages freed (`shrink_inactive_list`).
+    /// Decides the fate of a batch; returns the pages freed.
     #[doc(alias = "shrink_inactive_list")]
-    fn shrink_pool(
+    #[doc(alias = "evict_folios")]
+    pub(super) fn shrink_batch(
         &self,
         task: &mut Task,
         zone: &Zone<M>,
-        pool: Pool,
-        pages: u64,
-        demand: &Demand,
+        batch: &Batch,
         control: &mut ScanControl,
     ) -> u64 {
         let _span = self.machine.span(Func::ShrinkInactiveList);
-        while !control.is_kswapd && self.are_too_many_isolated(zone, pool, demand) {
-            self.wait_for_putback(|| self.are_too_many_isolated(zone, pool, demand));
-            if self.machine.is_killed() {
-                return CLUSTER;
-            }
+        if batch.is_dying {
+            return CLUSTER;
         }
-        self.drain_before_scan();
-        match self.choices.lumpy_reclaim {
-            LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks | LumpyReclaim::SameList
-                if control.order > Order::ZERO =>
-            {
-                return self.shrink_blocks(task, zone, pool, pages, control);
-            }
-            LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks | LumpyReclaim::SameList | LumpyReclaim::Never => {}
-        }
-        let Taken { entries: taken, pages, scanned } = self.isolate_victims(zone, pool, pages);
         let (scan_event, steal_event) = reclaim_events(control);
-        zone.stat.count(scan_event, scanned);
-        if taken.is_empty() {
+        zone.stat.count(scan_event, batch.counted);
+        if batch.entries.is_empty() {
+            // All that can be taken waits to be written, and nobody may be about to.
+            if batch.to_write > 0 {
+                self.wake_flushers(batch.to_write);
+            }
             return 0;
         }
+        if batch.has_blocks {
+            return self.shrink_blocks(task, zone, batch, control);
+        }
         let mut counts = ListCounts::default();
-        let survivors = self.shrink_pages(task, zone, &taken, control, &mut counts);
+        let mut stay = self.shrink_clusters(task, zone, &batch.entries, control, &mut counts);
+        let again = self.take_out_retried(&mut stay, true);
+        if !again.is_empty() {
+            let mut stay_again = self.shrink_clusters(task, zone, &again, control, &mut counts);
+            self.take_out_retried(&mut stay_again, false);
+            stay.add(&stay_again);
+        }
+        let taken = batch.entries.len() as u64;
+        if batch.tells_flushers && counts.dirty.max(counts.unqueued_dirty) >= taken {
+            self.wake_flushers(taken);
+        }
         // A huge page has become small ones before its first is freed: each entry that does not survive is one page.
-        let freed = (taken.len() - survivors.len()) as u64;
+        let freed = taken - stay.len() as u64;
         zone.stat.count(steal_event, freed);
-        self.put_back_victims(zone, pool, &survivors, pages);
-        self.note_scan_cost(zone, pool, counts.written, scanned.saturating_sub(freed));
+        self.put_back_batch(zone, batch, &stay, counts.written);
         self.wake_direct_waiters(freed);
-        self.stall_after_list(zone, control, &counts, taken.len() as u64);
+        self.stall_after_list(zone, control, &counts, taken);
         freed
+    }
+
+    /// Decides the fate of pages, a cluster at a time; returns those that stay.
+    pub(super) fn shrink_clusters(
+        &self,
+        task: &mut Task,
+        zone: &Zone<M>,
+        pages: &[FrameNumber],
+        control: &mut ScanControl,
+        counts: &mut ListCounts,
+    ) -> Entries {
+        let mut stay = Entries::default();
+        for cluster in pages.chunks(CLUSTER as usize) {
+            stay.add(&self.shrink_pages(task, zone, cluster, control, counts));
+        }
+        stay
     }
 
     /// Marks the zone by what the list was like, and waits accordingly (mechanisms/reclaim, 12.3).

@@ -1,7 +1,7 @@
 //! Whose the lists are: a zone's, or a node's (`memory.lruvec_of`).
 
 use crate::ground::{Ground, PAGES, Plan};
-use engine::lru::policy::classic::ListKind;
+use engine::lru::ListKind;
 use engine::memory::choices::LruvecOf;
 use engine::memory::{Gfp, Layout, ZoneKind};
 use machine::Order;
@@ -16,8 +16,8 @@ fn plan(lruvec_of: LruvecOf) -> Plan {
 /// Pages of each zone in the order in which reclaim comes to them.
 fn oldest_first(ground: &Ground) -> Vec<ZoneKind> {
     let normal = &ground.engine.memory().zones[1];
-    let lruvec = machine::Lock::lock(ground.engine.lru().lruvec(normal));
-    let frames = lruvec.list(ListKind::InactiveFile).iter(&ground.engine.memory().frames);
+    let lists = machine::Lock::lock(ground.engine.lru().classic_lists(normal));
+    let frames = lists.list(ListKind::InactiveFile).iter(&ground.engine.memory().frames);
     let mut kinds: Vec<ZoneKind> = frames.map(|frame| ground.engine.memory().zone_of(frame).kind).collect();
     kinds.reverse();
     kinds

@@ -4,12 +4,11 @@
 //! an insertion takes the lock, and so does a use where the policy wants to know each. Otherwise a use is a store to the page's
 //! word: `REFERENCED` for the first, `USED_AGAIN` for those after it, which a judgement takes back.
 
-use super::classic::{Family, ListKind};
-use super::simple;
-use super::{CLUSTER, Insert, Pages, Policy, Seen, Taken, Verdict, Victims};
-use crate::anonymous::Owners;
-use crate::lru::Lru;
-use crate::lru::choices::PolicyKind;
+use super::{Batch, CLUSTER, Demand, Entries, Insert, Pages, Policy, Seen, Taken, Verdict, Victims};
+use crate::anonymous::{Owners, Region};
+use crate::lru::choices::EarlyExit;
+use crate::lru::huge::INHERITED;
+use crate::lru::{DEF_PRIORITY, Family, ListKind, Lru};
 use crate::memory::{Flags, FrameTable, Warmth, Zone, ZoneKind};
 use crate::page_cache::Shadow;
 use crate::stat::ZoneEvent;
@@ -47,17 +46,12 @@ pub(crate) fn has_own() -> bool {
     OWN.get().is_some()
 }
 
-/// A policy of this kind; none where classic does it.
+/// Makes the policy that the program has brought.
 ///
 /// # Panics
-/// When the program has brought none and a kernel asks for it; [`crate::kernel::Choices::check`] refuses that before.
-fn make(kind: PolicyKind) -> Option<OwnPolicy> {
-    match kind {
-        PolicyKind::Classic | PolicyKind::Multigen => None,
-        PolicyKind::Lru => Some(Box::new(simple::Lru::default())),
-        PolicyKind::Clock => Some(Box::new(simple::Clock::default())),
-        PolicyKind::Own => Some(OWN.get().expect("the choices were checked")()),
-    }
+/// When it has brought none.
+pub(super) fn make_own() -> OwnPolicy {
+    OWN.get().expect("the choices were checked")()
 }
 
 /// The policies of all lruvecs, by lruvec.
@@ -67,26 +61,52 @@ pub(in crate::lru) struct InEngine<M: Machine> {
 }
 
 impl<M: Machine> InEngine<M> {
-    /// One for each lruvec, unless the kind is classic.
-    pub(in crate::lru) fn new(machine: &M, kind: PolicyKind, lruvecs: usize) -> Option<Self> {
-        let first = make(kind)?;
-        let moves_on_use = first.moves_on_use();
-        let others = (1..lruvecs).filter_map(|_| make(kind));
-        let by_lruvec =
-            std::iter::once(first).chain(others).map(|policy| machine.lock(LockClass::Lru, policy)).collect();
-        Some(Self { by_lruvec, moves_on_use })
+    /// One for each lruvec, of which there is at least one.
+    pub(in crate::lru) fn new(machine: &M, make: &dyn Fn() -> OwnPolicy, lruvecs: usize) -> Self {
+        let policies: Vec<OwnPolicy> = (0..lruvecs).map(|_| make()).collect();
+        let moves_on_use = policies.first().is_some_and(|policy| policy.moves_on_use());
+        let by_lruvec = policies.into_iter().map(|policy| machine.lock(LockClass::Lru, policy)).collect();
+        Self { by_lruvec, moves_on_use }
+    }
+
+    /// The policy that orders a zone's pages.
+    #[inline]
+    pub(in crate::lru) fn of(&self, zone: &Zone<M>) -> &M::Lock<OwnPolicy> {
+        &self.by_lruvec[usize::from(zone.lruvec.0)]
     }
 }
 
 /// All pages are counted there.
 const COUNTED: ListKind = ListKind::InactiveFile;
 
+/// A scan under way of the one list that a policy keeps of each lruvec.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnScan {
+    demand: Demand,
+    /// Pages to be looked at still.
+    left: u64,
+    has_begun: bool,
+    /// Enough was freed.
+    is_over: bool,
+}
+
+impl OwnScan {
+    /// A cluster was looked at, and `freed` pages were freed since the scan began.
+    const fn end_cluster(&mut self, freed: u64, early_exit: EarlyExit) {
+        if freed >= self.demand.to_reclaim_pages {
+            self.is_over = match early_exit {
+                EarlyExit::Never => false,
+                EarlyExit::BelowDefaultPriority => self.demand.priority < DEF_PRIORITY,
+                // Kswapd would go on in proportion to the other lists, and there is only this.
+                EarlyExit::Proportional => !self.demand.is_kswapd,
+            };
+        }
+    }
+}
+
 /// Calls of [`Lru`] where a policy other than classic rules; `own` is that.
 impl<M: Machine> Lru<M> {
-    pub(in crate::lru) fn own_of<'a>(&self, own: &'a InEngine<M>, zone: &Zone<M>) -> &'a M::Lock<OwnPolicy> {
-        &own.by_lruvec[usize::from(zone.lruvec.0)]
-    }
-
+    /// Puts a page that comes on the list.
     pub(in crate::lru) fn insert_own(&self, own: &InEngine<M>, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
@@ -97,7 +117,7 @@ impl<M: Machine> Lru<M> {
             }
         };
         zone.stat.count(refault, how.shadow().is_some().into());
-        let mut policy = self.own_of(own, zone).lock();
+        let mut policy = own.of(zone).lock();
         self.machine.spend(Step::LruMove, 1);
         self.frames[frame].set(Flags::LRU);
         zone.gauges.add(COUNTED.gauge(), self.frames.weight(frame) as i64);
@@ -111,7 +131,7 @@ impl<M: Machine> Lru<M> {
         }
         if own.moves_on_use {
             let zone = self.zone_of(frame);
-            let mut policy = self.own_of(own, zone).lock();
+            let mut policy = own.of(zone).lock();
             self.machine.spend(Step::LruMove, 1);
             // Under the lock: nobody takes it off meanwhile.
             if self.frames[frame].is(Flags::LRU) {
@@ -122,10 +142,47 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    pub(in crate::lru) fn isolate_own(&self, own: &InEngine<M>, zone: &Zone<M>, pages: u64) -> Taken {
+    /// Begins a scan of a zone.
+    pub(in crate::lru) fn begin_own_scan(&self, zone: &Zone<M>, demand: Demand) -> OwnScan {
+        let share = self.share(zone, self.list_pages(zone, COUNTED), &demand);
+        OwnScan { demand, left: self.target(zone, COUNTED, share), has_begun: false, is_over: false }
+    }
+
+    /// The next cluster of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
+    pub(in crate::lru) fn next_of_own(
+        &self,
+        own: &InEngine<M>,
+        zone: &Zone<M>,
+        scan: &mut OwnScan,
+        freed: u64,
+    ) -> Option<Batch> {
+        if std::mem::replace(&mut scan.has_begun, true) {
+            self.machine.cond_resched();
+            scan.end_cluster(freed, self.choices.early_exit);
+        }
+        if scan.is_over || scan.left == 0 || self.machine.is_killed() {
+            return None;
+        }
+        let pages = scan.left.min(CLUSTER);
+        scan.left -= pages;
+        let _span = self.machine.span(Func::ShrinkInactiveList);
+        if self.waits_for_isolated(zone, &[COUNTED.family()], &scan.demand) {
+            return Some(Batch::of_dying(COUNTED.family()));
+        }
+        self.drain_before_scan();
+        let taken = self.isolate_own(own, zone, pages);
+        let mut entries = Entries::default();
+        entries.add(&taken.entries);
+        // It knows no blocks: what it gives up stands for those.
+        let has_blocks = scan.demand.blocks.is_some();
+        Some(Batch { has_blocks, ..Batch::new(COUNTED.family(), entries, taken.pages, taken.scanned) })
+    }
+
+    /// Takes up to `pages` victims that still have a reference.
+    fn isolate_own(&self, own: &InEngine<M>, zone: &Zone<M>, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut victims = Victims::new();
-        let mut policy = self.own_of(own, zone).lock();
+        let mut policy = own.of(zone).lock();
         policy.victims(&self.frames, pages.min(CLUSTER), &mut victims);
         let scanned = victims.len() as u64;
         self.machine.spend_on(Step::IsolatePage, zone.start, scanned as u32);
@@ -148,24 +205,53 @@ impl<M: Machine> Lru<M> {
         Taken { entries: victims, pages: weight, scanned }
     }
 
-    /// A given page was taken off the policy's list.
-    pub(in crate::lru) fn count_own_isolated(
+    /// Takes a given listed page off the list for somebody who moves it, with one more reference, unless its last reference is
+    /// falling.
+    pub(in crate::lru) fn isolate_given_own(
         &self,
+        policy: &mut dyn Policy<FrameTable>,
         zone: &Zone<M>,
         frame: FrameNumber,
         by_family: &mut [u64; Family::ALL.len()],
-    ) {
+    ) -> bool {
+        let descriptor = &self.frames[frame];
+        if !descriptor.get_unless_zero() {
+            return false;
+        }
+        policy.remove(&self.frames, frame);
+        descriptor.clear(Flags::LRU);
         let weight = self.frames.weight(frame);
         self.list_zone(zone, frame).gauges.add(COUNTED.gauge(), -(weight as i64));
         zone.gauges.add(Family::File.isolated(), weight as i64);
         by_family[Family::File as usize] += weight;
+        true
     }
 
+    /// Makes small pages of a huge one, and puts them on the list.
+    pub(in crate::lru) fn split_in_own(
+        &self,
+        own: &InEngine<M>,
+        zone: &Zone<M>,
+        region: &Region<M>,
+        head: FrameNumber,
+    ) {
+        let mut policy = own.of(zone).lock();
+        let is_listed = self.frames[head].is(Flags::LRU);
+        // A mark of reclaim on a page that it isolated: in a policy of its own, all pages are counted as inactive.
+        let inherited = INHERITED.without(Flags::ACTIVE);
+        self.split_frames(zone, region, head, inherited, |tail| {
+            self.frames[tail].set(Flags::LRU);
+            policy.insert(&self.frames, tail, Insert::Fault);
+            is_listed
+        });
+    }
+
+    /// Puts isolated pages back, and drops the references of isolation.
     pub(in crate::lru) fn put_back_own(&self, own: &InEngine<M>, zone: &Zone<M>, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::PutbackInactivePages);
         let mut gone = Victims::new();
         {
-            let mut policy = self.own_of(own, zone).lock();
+            let mut policy = own.of(zone).lock();
             for &frame in pages {
                 let descriptor = &self.frames[frame];
                 // What reclaim made of it; the policy has marks of its own.
@@ -189,8 +275,9 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
+    /// Takes those of some pages off the list that are on it.
     pub(in crate::lru) fn unlink_own(&self, own: &InEngine<M>, zone: &Zone<M>, pages: &[FrameNumber]) {
-        let mut policy = self.own_of(own, zone).lock();
+        let mut policy = own.of(zone).lock();
         let mut moved = 0;
         for frame in pages.iter().filter(|frame| self.frames[**frame].is(Flags::LRU)) {
             policy.remove(&self.frames, *frame);
@@ -201,6 +288,7 @@ impl<M: Machine> Lru<M> {
         self.machine.spend(Step::LruMove, moved);
     }
 
+    /// Asks the policy what follows from the use of a page since it was last asked.
     pub(in crate::lru) fn judge_own(&self, own: &InEngine<M>, frame: FrameNumber, owners: &mut Owners<M>) -> Verdict {
         let descriptor = &self.frames[frame];
         let mapped = self.page_referenced(frame, owners);
@@ -208,19 +296,25 @@ impl<M: Machine> Lru<M> {
         let is_referenced = descriptor.is(Flags::REFERENCED);
         self.close_page(frame, owners);
         let seen = Seen { touched, is_referenced, is_anon: descriptor.is_anon() };
-        self.own_of(own, self.zone_of(frame)).lock().judge(&self.frames, frame, seen)
+        own.of(self.zone_of(frame)).lock().judge(&self.frames, frame, seen)
     }
 
+    /// Returns what a page leaves that is about to go.
     pub(in crate::lru) fn shadow_of_own(&self, own: &InEngine<M>, frame: FrameNumber) -> Option<Shadow> {
-        self.own_of(own, self.zone_of(frame)).lock().evicted(&self.frames, frame)
+        own.of(self.zone_of(frame)).lock().evicted(&self.frames, frame)
     }
 
+    /// Shows all pages of a zone that are on the list.
     pub(in crate::lru) fn for_each_own(
         &self,
         own: &InEngine<M>,
         zone: &Zone<M>,
         mut visit: impl FnMut(ListKind, FrameNumber),
     ) {
-        self.own_of(own, zone).lock().for_each(&self.frames, &mut |frame| visit(COUNTED, frame));
+        own.of(zone).lock().for_each(&self.frames, &mut |frame| {
+            if zone.holds(frame) {
+                visit(COUNTED, frame);
+            }
+        });
     }
 }

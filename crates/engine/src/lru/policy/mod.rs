@@ -2,27 +2,34 @@
 //!
 //! *Holds* the trait [`Policy`] and what a policy and its caller say to each other: [`Demand`], what a scan of a zone is for;
 //! [`Insert`], how a page came; [`Seen`] and [`Verdict`], how a page was used and what follows from it. *Flow*: reclaim
-//! begins a scan with a demand and asks for victims; it decides the fate of each, for which it asks for a verdict, and
-//! puts back those that stay. *Called by* `reclaim`, which knows no list: priorities, writes and waits are its own,
-//! lists are the policy's.
+//! begins a [`Scan`] with a demand and asks for one [`Batch`] after the other; it decides the fate of each page, for which it asks for a
+//! verdict, and puts back those that stay. *Called by* `reclaim`, which knows no list: priorities and writes are its own, lists are
+//! the policy's.
 //!
-//! [`classic`] is Linux's: the engine runs it with batches, two families of lists and the rules of each kernel. So is [`multigen`],
-//! which is asked for batches of pages rather than through the trait. [`simple`] has
-//! others, each in some lines. A program can bring its own ([`set_own`]). `lru.policy` says which runs. All are generic over
-//! where the bits and links of pages lie ([`Pages`]), so that the same code also runs without an engine ([`replay`]).
+//! [`classic`] and [`multigen`] are Linux's, with batches and the rules of each kernel: they are part of the engine. [`simple`] has
+//! others, each in some lines, behind the trait [`Policy`]. A program can bring its own ([`set_own`]). `lru.policy` says which rules;
+//! [`ruling`] is the one place that asks. Those behind the trait are generic over where the bits and links of pages lie ([`Pages`]), so
+//! that the same code also runs without an engine ([`replay`]); of classic there is a model that does ([`classic::ClassicModel`]).
 //!
 //! Next: [`classic`], active and inactive lists.
 
 pub mod classic;
+pub(crate) mod handed;
 pub(crate) mod in_engine;
 pub mod multigen;
 pub mod pages;
 pub mod replay;
+pub(crate) mod ruling;
 pub mod simple;
 
+pub use handed::Blocks;
+pub(crate) use handed::{Batch, Entries};
 pub use in_engine::{OwnPolicy, set_own};
+pub use multigen::command::CommandError;
+pub(crate) use multigen::command::Commands;
 pub use pages::Pages;
 pub use replay::Replay;
+pub(crate) use ruling::Scan;
 
 use crate::page_cache::Shadow;
 use arrayvec::ArrayVec;
@@ -152,6 +159,8 @@ pub struct Demand {
     pub may_do_all: bool,
     /// Pages are aged with the aligned blocks of this order in which they lie; [`Order::ZERO`] for single pages.
     pub aged_order: Order,
+    /// Pages are taken with the blocks in which they lie, where the policy knows blocks.
+    pub blocks: Option<Blocks>,
     /// Nothing was found so far: pages are looked at that would be left alone otherwise.
     pub doubts_marks: bool,
     /// Active pages are aged in any case: a scan that left them found nothing.
@@ -169,6 +178,7 @@ impl Demand {
         swappiness: None,
         may_do_all: true,
         aged_order: Order::ZERO,
+        blocks: None,
         doubts_marks: false,
         forces_aging: false,
     };

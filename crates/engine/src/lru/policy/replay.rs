@@ -216,7 +216,7 @@ impl<T: Policy<Slab>> Replay<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lru::policy::classic::Classic;
+    use crate::lru::policy::classic::ClassicModel;
     use crate::lru::policy::simple::{Clock, Lru};
     use std::collections::VecDeque;
 
@@ -285,7 +285,7 @@ mod tests {
             }
             hits
         };
-        let mut classic = Replay::new(Classic::default(), 150, 6000);
+        let mut classic = Replay::new(ClassicModel::default(), 150, 6000);
         let mut clock = Replay::new(Clock::default(), 150, 6000);
         let (classic, clock) = (hits(&mut |key| classic.request(key)), hits(&mut |key| clock.request(key)));
         assert!(classic > 4800 && classic > clock, "{classic}, clock {clock} of 5000");

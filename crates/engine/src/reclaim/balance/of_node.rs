@@ -72,7 +72,7 @@ impl<M: Machine> Reclaim<M> {
         // The highest of the zones that share lists stands for them all.
         for (_, zone) in self.zones_up_to(node, classzone).rev() {
             if last.replace(zone.lruvec) != Some(zone.lruvec) {
-                self.age_active_anon(zone, &self.demand(control));
+                self.age_before_pass(zone, &self.demand(control));
                 self.shrink_zone(task, zone, control);
             }
         }

@@ -1,11 +1,11 @@
 //! Ageing: pages from the tail of an active list to the head of the inactive one
 //! (`shrink_active_list`; mechanisms/reclaim, 11.2).
 
-use super::{Family, ListKind, Recent};
+use super::Recent;
 use crate::anonymous::{MappedUse, Owners};
 use crate::lru::choices::{InactiveRatio, MappedPages};
-use crate::lru::policy::Demand;
-use crate::lru::{CLUSTER, Lru};
+use crate::lru::policy::{Blocks, Demand};
+use crate::lru::{CLUSTER, Family, ListKind, Lru};
 use crate::memory::{Flags, Zone};
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Func, Machine, Order};
@@ -36,7 +36,8 @@ impl<M: Machine> Lru<M> {
         let rule = self.mapped_rule(zone, demand);
         self.drain_before_scan();
         if demand.aged_order > Order::ZERO {
-            let (taken, _) = self.isolate_blocks(zone, kind, pages, demand.aged_order, false, false);
+            let blocks = Blocks { order: demand.aged_order, any_list: false, ends_at_gap: false };
+            let (taken, _) = self.isolate_blocks(zone, kind, pages, blocks);
             self.age(zone, kind, &taken.pages, taken.count(), rule);
         } else {
             let taken = self.isolate(zone, kind, pages);
@@ -133,11 +134,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Ages one cluster of anonymous pages if too few are inactive, so that there are candidates when
-    /// they are wanted. With generations, the next begins where kswapd needs one.
-    pub(crate) fn age_active_anon(&self, zone: &Zone<M>, demand: &Demand) {
-        if let Some(multigen) = &self.multigen {
-            return self.age_before_round(multigen, zone, demand);
-        }
+    /// they are wanted.
+    pub(in crate::lru) fn age_active_anon(&self, zone: &Zone<M>, demand: &Demand) {
         if self.is_inactive_low(zone, Family::Anon, demand) {
             self.shrink_active(zone, ListKind::ActiveAnon, CLUSTER, demand);
         }

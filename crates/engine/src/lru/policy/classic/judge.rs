@@ -5,7 +5,7 @@ use crate::lru::Lru;
 use crate::lru::choices::{MappedTwice, ReferenceRule};
 use crate::lru::policy::Verdict;
 use crate::memory::Flags;
-use machine::{FrameNumber, Func, Machine};
+use machine::{FrameNumber, Machine};
 
 /// Judges a page by the mappings that touched it and by whether it was marked referenced; `once_is_enough` for a single touch to make
 /// it active. A page of a file that was marked and is dirty is left to the flusher, which writes no page of a program.
@@ -33,18 +33,8 @@ pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Asks whether an isolated page was used since it was last asked, and forgets it. A page that is `wanted`, used or not, for
-    /// the block that it lies in, is always to be reclaimed.
-    pub(crate) fn judge_page(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
-        let _span = self.machine.span(Func::PageReferenced);
-        if let Some(own) = &self.own {
-            let verdict = self.judge_own(own, frame, owners);
-            return if is_wanted { Verdict::Reclaim } else { verdict };
-        }
-        if let Some(multigen) = &self.multigen {
-            let verdict = self.judge_in_generations(multigen, frame, owners);
-            return if is_wanted { Verdict::Reclaim } else { verdict };
-        }
+    /// Judges an isolated page by its use since it was last asked, and forgets that. A page that is `wanted` anyhow gets no mark.
+    pub(in crate::lru) fn judge_classic(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         let is_file = !flags.has(Flags::SWAPBACKED);
@@ -69,9 +59,7 @@ impl<M: Machine> Lru<M> {
         if by_family && touched > 0 && !once_is_enough && gets_mark && !is_wanted {
             descriptor.set(Flags::REFERENCED);
         }
-        if is_wanted {
-            Verdict::Reclaim
-        } else if by_family {
+        if by_family {
             check_references(touched, was_referenced, once_is_enough, is_file)
         } else {
             let is_mapped = descriptor.mappings() > 0 || flags.has(Flags::SWAPCACHE);

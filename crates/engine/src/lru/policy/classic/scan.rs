@@ -2,17 +2,18 @@
 //! mechanisms/reclaim, 10, 14).
 
 use super::scan_count::Targets;
-use super::{Family, ListKind, Pool};
 use crate::lru::choices::{ActiveScan, EarlyExit};
-use crate::lru::policy::Demand;
-use crate::lru::{CLUSTER, DEF_PRIORITY, Lru};
+use crate::lru::policy::{Batch, Demand, Entries};
+use crate::lru::{CLUSTER, DEF_PRIORITY, Family, ListKind, Lru};
 use crate::memory::Zone;
-use machine::Machine;
+use machine::{Func, Machine};
 
 /// A scan under way.
 #[derive(Clone, Debug)]
 pub struct Scan {
     demand: Demand,
+    /// The turn of the round that is next.
+    turn: usize,
     /// The lists in the order of their turns.
     turns: [ListKind; ListKind::ALL.len()],
     /// Pages of each list to be looked at: at first, and still.
@@ -29,7 +30,7 @@ pub struct Scan {
 
 impl Scan {
     /// Turns of a round: lists.
-    pub const TURNS: usize = ListKind::ALL.len();
+    const TURNS: usize = ListKind::ALL.len();
 
     /// Returns the purpose of the scan.
     #[must_use]
@@ -52,7 +53,7 @@ impl Scan {
 
     /// A round has ended, and `freed` pages were freed since the scan began. Once that is enough the scan ends, or goes on in
     /// proportion, as `early_exit` says.
-    pub fn end_round(&mut self, freed: u64, early_exit: EarlyExit) {
+    fn end_round(&mut self, freed: u64, early_exit: EarlyExit) {
         if freed < self.demand.to_reclaim_pages || self.is_trimmed {
             return;
         }
@@ -70,7 +71,7 @@ impl Scan {
 
 impl<M: Machine> Lru<M> {
     /// Begins a scan of a zone.
-    pub(crate) fn begin_scan(&self, zone: &Zone<M>, demand: Demand) -> Scan {
+    pub(in crate::lru) fn begin_classic_scan(&self, zone: &Zone<M>, demand: Demand) -> Scan {
         let may_age = Family::ALL.map(|family| self.may_age(zone, family, &demand));
         let original = self.scan_count(zone, &demand, may_age);
         let turns = match self.choices.active_scan {
@@ -79,8 +80,59 @@ impl<M: Machine> Lru<M> {
             }
             ActiveScan::WhenInactiveLow | ActiveScan::WhenLowOrRefaulted => ListKind::ALL,
         };
-        let left_active = false;
-        Scan { demand, turns, original, left: original, may_age, left_active, is_trimmed: false, is_over: false }
+        Scan {
+            demand,
+            turn: 0,
+            turns,
+            original,
+            left: original,
+            may_age,
+            left_active: false,
+            is_trimmed: false,
+            is_over: false,
+        }
+    }
+
+    /// The next cluster of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
+    pub(in crate::lru) fn next_cluster(&self, zone: &Zone<M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
+        loop {
+            if scan.turn == 0 && (!scan.goes_on() || self.machine.is_killed()) {
+                return None;
+            }
+            while scan.turn < Scan::TURNS {
+                let turn = scan.turn;
+                scan.turn += 1;
+                if let Some((family, pages)) = self.take_turn(zone, scan, turn) {
+                    return Some(self.take_cluster(zone, family, pages, &scan.demand));
+                }
+            }
+            self.machine.cond_resched();
+            scan.end_round(freed, self.choices.early_exit);
+            scan.turn = 0;
+        }
+    }
+
+    /// Takes a cluster of the inactive pages of a family, or such pages with the blocks that they lie in.
+    fn take_cluster(&self, zone: &Zone<M>, family: Family, pages: u64, demand: &Demand) -> Batch {
+        let _span = self.machine.span(Func::ShrinkInactiveList);
+        if self.waits_for_isolated(zone, &[family], demand) {
+            return Batch::of_dying(family);
+        }
+        self.drain_before_scan();
+        match demand.blocks {
+            Some(blocks) => {
+                let (taken, scanned) = self.isolate_blocks(zone, family.inactive(), pages, blocks);
+                let by_family = *taken.by_family();
+                let batch = Batch::new(family, Entries::Many(taken.pages), 0, scanned);
+                Batch { by_family, has_blocks: true, ..batch }
+            }
+            None => {
+                let taken = self.isolate(zone, family.inactive(), pages);
+                let mut entries = Entries::default();
+                entries.add(&taken.entries);
+                Batch::new(family, entries, taken.pages, taken.scanned)
+            }
+        }
     }
 
     /// May active pages of a family become inactive in a scan that begins (`may_deactivate`)?
@@ -98,9 +150,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes turn `turn` of a round: ages a cluster of an active list, or returns a pool and how many of its pages are to be
+    /// Takes turn `turn` of a round: ages a cluster of an active list, or returns a family and how many of its inactive pages are to be
     /// looked at; nothing where the list's target is reached.
-    pub(crate) fn take_turn(&self, zone: &Zone<M>, scan: &mut Scan, turn: usize) -> Option<(Pool, u64)> {
+    fn take_turn(&self, zone: &Zone<M>, scan: &mut Scan, turn: usize) -> Option<(Family, u64)> {
         let kind = scan.turns[turn];
         let pages = scan.left[kind as usize].min(CLUSTER);
         if pages == 0 {
@@ -108,7 +160,7 @@ impl<M: Machine> Lru<M> {
         }
         scan.left[kind as usize] -= pages;
         if !kind.is_active() {
-            return Some((Pool(kind.family()), pages));
+            return Some((kind.family(), pages));
         }
         // Where nothing was found, there may be inactive pages enough, and all of them held.
         let is_wanted = match self.choices.active_scan {
@@ -124,23 +176,6 @@ impl<M: Machine> Lru<M> {
             scan.left_active = true;
         }
         None
-    }
-
-    /// A round of turns has ended, and `freed` pages were freed since the scan began.
-    pub(crate) fn end_round(&self, scan: &mut Scan, freed: u64) {
-        scan.end_round(freed, self.choices.early_exit);
-    }
-
-    /// Pages on all lists of a zone.
-    pub(crate) fn listed_pages(&self, zone: &Zone<M>) -> u64 {
-        ListKind::ALL.into_iter().map(|kind| self.list_pages(zone, kind)).sum()
-    }
-
-    /// Pages of a zone that scans hand out: inactive ones, anonymous pages only while swap has room.
-    pub(crate) fn victim_pages(&self, zone: &Zone<M>) -> u64 {
-        let file = self.list_pages(zone, ListKind::InactiveFile);
-        let may_swap_out = self.swap.free_slots() > 0;
-        file + if may_swap_out { self.list_pages(zone, ListKind::InactiveAnon) } else { 0 }
     }
 }
 

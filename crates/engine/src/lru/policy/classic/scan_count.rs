@@ -1,13 +1,9 @@
 //! How much of each list of a zone to scan (`get_scan_count`; mechanisms/reclaim, 10.2).
 
-use super::{Family, ListKind};
-use crate::lru::choices::{
-    AtPriorityZero, FamilyBalance, FamilyWeights, FewFiles, FileOnly, HopelessScan, SmallTargets,
-};
+use crate::lru::choices::{AtPriorityZero, FamilyBalance, FamilyWeights, FewFiles, FileOnly};
 use crate::lru::policy::Demand;
-use crate::lru::{CLUSTER, Lru};
-use crate::memory::{Zone, ZoneFlag};
-use machine::atomic::Ordering::Relaxed;
+use crate::lru::{Family, ListKind, Lru};
+use crate::memory::Zone;
 use machine::{Lock, Machine};
 
 /// Pages to scan, by [`ListKind`].
@@ -32,48 +28,22 @@ impl<M: Machine> Lru<M> {
     #[doc(alias = "get_scan_count")]
     pub(super) fn scan_count(&self, zone: &Zone<M>, demand: &Demand, may_age: MayAge) -> Targets {
         let balance = self.scan_balance(zone, demand, may_age);
-        let force = match self.choices.hopeless_scan {
-            HopelessScan::ACluster => demand.is_kswapd && zone.is(ZoneFlag::ALL_UNRECLAIMABLE),
-            HopelessScan::LikeOthers => false,
-        };
         ListKind::ALL.map(|kind| {
             if !self.choices.lists.have_families() && kind.family() == Family::Anon {
                 return 0;
             }
-            let pages = self.list_pages(zone, kind);
-            let mut scan = pages >> demand.priority;
-            // A last page is half a page at priority 1. Where nobody goes down to 0 it would never be looked at,
-            // and its zone be neither balanced nor hopeless.
-            if scan == 0 && (force || demand.priority <= 1) {
-                scan = pages.min(CLUSTER);
-            }
-            let scan = match balance {
-                Balance::Equal => scan,
-                Balance::Only(family) if family == kind.family() => scan,
+            let share = self.share(zone, self.list_pages(zone, kind), demand);
+            let share = match balance {
+                Balance::Equal => share,
+                Balance::Only(family) if family == kind.family() => share,
                 Balance::Only(_) => 0,
                 Balance::Fraction { anon, file, denominator } => {
                     let part = if kind.family() == Family::Anon { anon } else { file };
-                    (u128::from(scan) * u128::from(part) / u128::from(denominator)) as u64
+                    (u128::from(share) * u128::from(part) / u128::from(denominator)) as u64
                 }
             };
-            match self.choices.small_targets {
-                SmallTargets::AsTheyAre => scan,
-                SmallTargets::Saved => self.save_up(zone, kind, scan),
-                SmallTargets::SavedAndOne => self.save_up(zone, kind, scan + 1),
-            }
+            self.target(zone, kind, share)
         })
-    }
-
-    /// Adds a target to what is saved for a list; returns all of that once it makes a cluster.
-    #[doc(alias = "nr_scan_try_batch")]
-    fn save_up(&self, zone: &Zone<M>, kind: ListKind, pages: u64) -> u64 {
-        let saved = &self.saved_targets[usize::from(zone.lruvec.0)][kind as usize];
-        let sum = saved.fetch_add(pages, Relaxed) + pages;
-        if sum < CLUSTER {
-            return 0;
-        }
-        saved.store(0, Relaxed);
-        sum
     }
 
     fn scan_balance(&self, zone: &Zone<M>, demand: &Demand, may_age: MayAge) -> Balance {
@@ -124,17 +94,17 @@ impl<M: Machine> Lru<M> {
             FamilyBalance::ByRotation => {}
             FamilyBalance::ByIo | FamilyBalance::ByIoAndRotation => return self.balance_by_cost(zone),
         }
-        let mut lruvec = self.lruvec(zone).lock();
+        let mut lists = self.classic_lists(zone).lock();
         for (family, pages) in [(Family::Anon, family_pages(Family::Anon)), (Family::File, file)] {
             let family = family as usize;
-            if lruvec.recent_scanned[family] > pages / 4 {
-                lruvec.recent_scanned[family] /= 2;
-                lruvec.recent_rotated[family] /= 2;
+            if lists.recent_scanned[family] > pages / 4 {
+                lists.recent_scanned[family] /= 2;
+                lists.recent_rotated[family] /= 2;
             }
         }
         let part = |weight: u64, family: Family| {
             let family = family as usize;
-            weight * (lruvec.recent_scanned[family] + 1) / (lruvec.recent_rotated[family] + 1)
+            weight * (lists.recent_scanned[family] + 1) / (lists.recent_rotated[family] + 1)
         };
         let more = match self.choices.family_weights {
             FamilyWeights::AndOne => 1,
@@ -148,7 +118,7 @@ impl<M: Machine> Lru<M> {
     /// By `swappiness`, and inversely by what taking pages of each family has cost lately. Each family's cost counts for less than
     /// all of both: however dear one is, it is scanned half as hard as the other at least.
     fn balance_by_cost(&self, zone: &Zone<M>) -> Balance {
-        let costs = self.lruvec(zone).lock().costs();
+        let costs = self.classic_lists(zone).lock().costs();
         let (anon, file) = parts_by_cost(self.choices.swappiness, costs);
         Balance::Fraction { anon, file, denominator: anon + file }
     }

@@ -1,13 +1,13 @@
 //! The commands of `lru_gen` in debugfs: a generation begins, and old ones are evicted (mechanisms/multigen, 11).
 
 use super::Multigen;
-use super::evict::{Batch, Evictable};
+use super::evict::Evictable;
 use super::generations::GENERATIONS_MIN;
 use crate::lru::Lru;
-use crate::lru::policy::Demand;
-use crate::memory::{NodeId, Zone};
+use crate::lru::policy::{Batch, Demand};
+use crate::memory::{NodeId, Zone, ZoneId};
 use machine::Machine;
-use std::fmt;
+use std::{fmt, vec};
 
 /// How a command to begin a generation is written.
 const AGE_FORM: &str = "+ MEMCG NODE MAX_GEN [CAN_SWAP [FORCE_SCAN]]";
@@ -209,6 +209,36 @@ impl Command {
     }
 }
 
+/// Commands that are being carried out.
+#[derive(Debug)]
+pub(crate) struct Commands {
+    rest: vec::IntoIter<Command>,
+    /// Commands that were begun.
+    number: usize,
+    eviction: Option<Eviction>,
+}
+
+/// An eviction under way.
+#[derive(Debug)]
+struct Eviction {
+    evict: Evict,
+    zone: ZoneId,
+    /// Pages that may be looked at still.
+    left: u64,
+    freed: u64,
+}
+
+impl Commands {
+    /// The commands of a text.
+    ///
+    /// # Errors
+    /// When something in it is no command.
+    pub(crate) fn parse(text: &str) -> Result<Self, CommandError> {
+        let commands = Command::parse_all(text).map_err(CommandError::Bad)?;
+        Ok(Self { rest: commands.into_iter(), number: 0, eviction: None })
+    }
+}
+
 fn no_verb(command: &str, found: Option<&str>) -> BadCommand {
     let form = "+ MEMCG NODE MAX_GEN, or - MEMCG NODE MIN_GEN";
     BadCommand { command: command.into(), found: found.map(Into::into), expected: "`+` or `-`", form }
@@ -277,7 +307,7 @@ impl<M: Machine> Lru<M> {
     ///
     /// # Errors
     /// When the kernel has no generations, there is no such cgroup or node, or the youngest generation is another by now.
-    pub fn begin_generation_now(&self, age: &Age) -> Result<(), Refused> {
+    fn begin_generation_now(&self, age: &Age) -> Result<(), Refused> {
         let (multigen, zone) = self.generations_of_node(age.cgroup, age.node)?;
         let youngest = || multigen.of(zone).generations.seqs().max;
         let evictable = match age.swappiness {
@@ -297,26 +327,71 @@ impl<M: Machine> Lru<M> {
     ///
     /// # Errors
     /// When the kernel has no generations, there is no such cgroup or node, or fewer than two generations would stay.
-    pub(crate) fn check_eviction(&self, evict: &Evict) -> Result<&Zone<M>, Refused> {
+    fn check_eviction(&self, evict: &Evict) -> Result<&Zone<M>, Refused> {
         let (multigen, zone) = self.generations_of_node(evict.cgroup, evict.node)?;
         let youngest = multigen.of(zone).generations.seqs().max;
         let stay = youngest.saturating_sub(evict.oldest);
         (stay >= GENERATIONS_MIN).then_some(zone).ok_or(Refused::TooYoung { named: evict.oldest, youngest })
     }
 
-    /// A batch of pages of a command's generations, of up to `budget` that are looked at; none when there are no such pages left.
-    pub(crate) fn next_old_batch(&self, zone: &Zone<M>, evict: &Evict, budget: u64) -> Option<Batch> {
-        let multigen = self.multigen.as_ref()?;
+    /// The next batch of pages that commands evict, and their zone, after `freed` pages of the one before were freed. Generations that
+    /// are to begin do so on the way. None when all commands were carried out. *May take locks of page tables.*
+    ///
+    /// # Errors
+    /// When a command is refused: those before it were carried out.
+    pub(crate) fn next_commanded(
+        &self,
+        commands: &mut Commands,
+        freed: u64,
+    ) -> Result<Option<(&Zone<M>, Batch)>, CommandError> {
+        if let Some(eviction) = &mut commands.eviction {
+            eviction.freed += freed;
+            self.machine.cond_resched();
+        }
+        loop {
+            if let Some(eviction) = &mut commands.eviction
+                && let Some(batch) = self.next_of_eviction(eviction)
+            {
+                return Ok(Some((self.zone(eviction.zone), batch)));
+            }
+            commands.eviction = None;
+            let Some(command) = commands.rest.next() else { return Ok(None) };
+            commands.number += 1;
+            let number = commands.number;
+            commands.eviction = match command {
+                Command::Age(age) => self.begin_generation_now(&age).map(|()| None),
+                Command::Evict(evict) => self.begin_eviction(evict).map(Some),
+            }
+            .map_err(|why| CommandError::Refused { number, why })?;
+        }
+    }
+
+    fn begin_eviction(&self, evict: Evict) -> Result<Eviction, Refused> {
+        let zone = self.check_eviction(&evict)?;
+        self.drain_before_scan();
+        // Pages that cannot go are met again.
+        Ok(Eviction { evict, zone: zone.id, left: 2 * self.listed_pages(zone), freed: 0 })
+    }
+
+    /// A batch of pages of a command's generations; none when there are no such pages left, or enough were freed or looked at.
+    fn next_of_eviction(&self, eviction: &mut Eviction) -> Option<Batch> {
+        let Eviction { evict, zone, left, freed } = eviction;
+        if *freed >= evict.pages || *left == 0 || self.machine.is_killed() {
+            return None;
+        }
+        let (multigen, zone) = (self.multigen()?, self.zone(*zone));
+        let budget = (*left).min(evict.pages - *freed);
         let seqs = multigen.of(zone).generations.seqs();
         let demand = demand(evict);
         let may_go = self.evictable(&demand);
         let evictable: Evictable = [0, 1].map(|family| may_go[family] && seqs.min[family] <= evict.oldest);
         let batch = evictable.contains(&true).then(|| self.evict_batch(multigen, zone, &demand, evictable, budget))?;
+        *left = left.saturating_sub(batch.scanned);
         (batch.scanned > 0).then_some(batch)
     }
 
     fn generations_of_node(&self, cgroup: u64, node: NodeId) -> Result<(&Multigen<M>, &Zone<M>), Refused> {
-        let multigen = self.multigen.as_ref().ok_or(Refused::NoGenerations)?;
+        let multigen = self.multigen().ok_or(Refused::NoGenerations)?;
         if cgroup != 0 {
             return Err(Refused::NoCgroup { cgroup });
         }

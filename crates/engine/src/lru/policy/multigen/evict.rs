@@ -1,14 +1,14 @@
 //! One batch: pages of the oldest generation, sorted and isolated under one hold of the lock (mechanisms/multigen, 6.2).
 
-use super::choices::{DirtyAtTail, Rejected, Saturated, TypeRule};
+use super::choices::{DirtyAtTail, Rejected, Saturated, ScanCount, TypeRule};
 use super::controller::Choice;
 use super::generations::{GENERATIONS, is_of, slot_in, slot_of, with_slot};
 use super::lists::{ListId, Lists};
 use super::placement::{Coming, place};
 use super::{Multigen, uses};
 use crate::anonymous::Owners;
-use crate::lru::policy::Demand;
-use crate::lru::{Family, Lru, Pool};
+use crate::lru::policy::{Batch, Demand, Entries};
+use crate::lru::{Family, Lru};
 use crate::memory::{Flags, Zone};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
@@ -19,19 +19,19 @@ pub(super) const LOOKED_AT_MAX: u64 = 4096;
 /// Types that pages may be taken of, by [`Family`].
 pub(super) type Evictable = [bool; Family::ALL.len()];
 
-/// Pages that were taken off a list, and what was seen before.
+/// A batch that is being gathered: pages that were taken off a list, and what was seen before.
 #[derive(Debug)]
-pub(crate) struct Batch {
+struct Gathered {
     /// The pages, each with one more reference.
-    pub pages: Vec<FrameNumber>,
+    entries: Entries,
     /// Of which type they are.
-    pub pool: Pool,
+    family: Family,
     /// How many pages these are, a huge page with all of its own.
-    pub taken: u64,
+    taken: u64,
     /// Pages that were looked at.
-    pub scanned: u64,
+    scanned: u64,
     /// Of those, pages that must be written first.
-    pub to_write: u64,
+    to_write: u64,
     /// Pages whose marks of use were taken away, and that readers with hazard pointers may use without new ones; each with one
     /// more reference.
     opened: Vec<FrameNumber>,
@@ -39,17 +39,9 @@ pub(crate) struct Batch {
     moved: u64,
 }
 
-impl Batch {
-    const fn of(family: Family) -> Self {
-        Self {
-            pages: Vec::new(),
-            pool: Pool::of(family),
-            taken: 0,
-            scanned: 0,
-            to_write: 0,
-            opened: Vec::new(),
-            moved: 0,
-        }
+impl Gathered {
+    fn of(family: Family) -> Self {
+        Self { entries: Entries::default(), family, taken: 0, scanned: 0, to_write: 0, opened: Vec::new(), moved: 0 }
     }
 }
 
@@ -88,13 +80,18 @@ impl<M: Machine> Lru<M> {
         };
         zone.note_scanned(batch.scanned);
         zone.stat.count(ZoneEvent::Pgrefill, batch.moved);
-        zone.gauges.add(batch.pool.family().isolated(), batch.taken.cast_signed());
+        zone.gauges.add(batch.family.isolated(), batch.taken.cast_signed());
         let mut owners = Owners::default();
         for &frame in &batch.opened {
             self.close_page(frame, &mut owners);
             self.put(frame);
         }
-        batch
+        let counted = match multigen.choices.scan_count {
+            ScanCount::Isolated => batch.taken,
+            ScanCount::Examined => batch.scanned,
+        };
+        let Gathered { entries, family, taken, scanned, to_write, .. } = batch;
+        Batch { counted, to_write, tells_flushers: true, ..Batch::new(family, entries, taken, scanned) }
     }
 
     fn isolate_oldest(
@@ -105,7 +102,7 @@ impl<M: Machine> Lru<M> {
         demand: &Demand,
         evictable: Evictable,
         budget: u64,
-    ) -> Batch {
+    ) -> Gathered {
         let of = multigen.of(zone);
         let choices = &multigen.choices;
         let alone = |family| Choice { family, tier_limit: of.controller.tier_limit(choices, family) };
@@ -114,17 +111,17 @@ impl<M: Machine> Lru<M> {
             [true, false] => alone(Family::Anon),
             [false, _] => alone(Family::File),
         };
-        let mut batch = Batch::of(first.family);
+        let mut batch = Gathered::of(first.family);
         self.isolate_of_type(multigen, lists, zone, demand, first, budget, &mut batch);
         let other = Family::ALL[1 - first.family as usize];
         let is_in_vain = match choices.type_rule {
             TypeRule::AllTiersStrictly => batch.scanned == 0,
             TypeRule::OlderThenTierZero | TypeRule::OlderAnonThenTierZero | TypeRule::AllTiers => {
-                batch.pages.is_empty() && batch.scanned < budget
+                batch.entries.is_empty() && batch.scanned < budget
             }
         };
         if is_in_vain && evictable[other as usize] {
-            batch.pool = Pool::of(other);
+            batch.family = other;
             let left = budget - batch.scanned;
             self.isolate_of_type(multigen, lists, zone, demand, alone(other), left, &mut batch);
         }
@@ -140,7 +137,7 @@ impl<M: Machine> Lru<M> {
         demand: &Demand,
         choice: Choice,
         budget: u64,
-        batch: &mut Batch,
+        batch: &mut Gathered,
     ) {
         let seqs = multigen.of(zone).generations.seqs();
         if !seqs.is_evictable(choice.family) {
@@ -154,7 +151,7 @@ impl<M: Machine> Lru<M> {
             let list = ListId::new(slot, choice.family, zone.kind);
             let mut skipped = Vec::new();
             let mut moved_to_next = 0;
-            while left > 0 && batch.pages.len() < most && skipped.len() < most {
+            while left > 0 && batch.entries.len() < most && skipped.len() < most {
                 let Some(frame) = lists.last(list) else { break };
                 let weight = self.frames[frame].pages();
                 batch.scanned += weight;
@@ -165,7 +162,7 @@ impl<M: Machine> Lru<M> {
                 } else if self.may_isolate(frame, demand) && self.frames[frame].get_unless_zero() {
                     self.unlink_listed(multigen.of(zone), lists, frame);
                     batch.taken += weight;
-                    batch.pages.push(frame);
+                    batch.entries.push(frame);
                 } else {
                     lists.remove(&self.frames, frame);
                     skipped.push(frame);
@@ -195,7 +192,7 @@ impl<M: Machine> Lru<M> {
         frame: FrameNumber,
         slot: usize,
         tier_limit: usize,
-        batch: &mut Batch,
+        batch: &mut Gathered,
     ) -> Option<u64> {
         let choices = &multigen.choices;
         let flags = self.frames[frame].flags();
@@ -257,15 +254,19 @@ impl<M: Machine> Lru<M> {
 
     /// Of pages that were isolated and stay, takes out those that are worth another look: they may have become free to go
     /// meanwhile. The others are made ready to go back.
-    pub(crate) fn take_out_retried(&self, pages: &mut Vec<FrameNumber>, may_retry: bool) -> Vec<FrameNumber> {
-        let Some(multigen) = &self.multigen else { return Vec::new() };
+    pub(in crate::lru) fn take_out_of_rejected(
+        &self,
+        multigen: &Multigen<M>,
+        pages: &mut Entries,
+        may_retry: bool,
+    ) -> Entries {
+        let mut retried = Entries::default();
         match multigen.choices.rejected {
-            Rejected::SecondOldest => return Vec::new(),
+            Rejected::SecondOldest => return retried,
             Rejected::LikeActive => {}
         }
-        let mut retried = Vec::new();
         let mut owners = Owners::default();
-        pages.retain(|&frame| {
+        pages.retain(|frame| {
             let descriptor = &self.frames[frame];
             let flags = descriptor.flags();
             let is_to_be_written = flags.0 & (Flags::DIRTY.0 | Flags::WRITEBACK.0) != 0;
@@ -295,13 +296,6 @@ impl<M: Machine> Lru<M> {
             let _ = descriptor.update(|flags| Some(uses::cleared(choices.use_marks, flags).with(Flags::ACTIVE)));
             self.close_page(frame, owners);
         }
-    }
-
-    /// Puts back those pages of a batch that stay.
-    pub(crate) fn put_back_batch(&self, zone: &Zone<M>, batch: &Batch, stay: &[FrameNumber]) {
-        let Some(multigen) = &self.multigen else { return };
-        self.put_back_generations(multigen, zone, stay, Coming::Rejected);
-        self.end_isolation(zone, batch.pool.family(), batch.taken);
     }
 }
 

@@ -5,7 +5,9 @@ use super::generations::{Seqs, is_of, slot_in, slot_of, with_slot};
 use super::lists::{ListId, Lists};
 use super::placement::{Coming, Place, place};
 use super::{Generational, Multigen, uses};
+use crate::anonymous::Region;
 use crate::lru::batch::Apply;
+use crate::lru::huge::INHERITED;
 use crate::lru::{Family, ListKind, Lru};
 use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::{Event, Gauge};
@@ -212,9 +214,26 @@ impl<M: Machine> Lru<M> {
         true
     }
 
+    /// Makes small pages of a huge one, and puts them on lists.
+    pub(in crate::lru) fn split_in_generations(
+        &self,
+        multigen: &Multigen<M>,
+        zone: &Zone<M>,
+        region: &Region<M>,
+        head: FrameNumber,
+    ) {
+        let mut lists = multigen.lists_of(zone).lock();
+        let head_flags = self.frames[head].flags();
+        self.split_frames(zone, region, head, INHERITED.without(Flags::ACTIVE), |tail| {
+            self.link_split(multigen, &mut lists, head, head_flags, tail);
+            // It is counted, or was with its head.
+            true
+        });
+    }
+
     /// Puts the part `tail` of a huge page, which is about to be split, where its head is, whose word was `flags`; if that is
     /// isolated, where pages are taken from next. Under the lock of the lists.
-    pub(in crate::lru) fn link_split(
+    fn link_split(
         &self,
         multigen: &Multigen<M>,
         lists: &mut Lists,

@@ -36,12 +36,11 @@ pub mod walk;
 pub use choices::Choices;
 pub use scan::GenerationScan;
 
-use crate::lru::Lru;
 use crate::memory::Zone;
 use controller::Controller;
 use filter::Filters;
 use generations::Generations;
-use lists::Lists;
+pub(in crate::lru) use lists::Lists;
 use machine::atomic::AtomicBool;
 use machine::{LockClass, Machine};
 use round::Rounds;
@@ -88,12 +87,5 @@ impl<M: Machine> Multigen<M> {
     /// The lock of the lists of a zone's pages.
     pub(in crate::lru) fn lists_of(&self, zone: &Zone<M>) -> &M::Lock<Lists> {
         &self.of(zone).lists
-    }
-}
-
-impl<M: Machine> Lru<M> {
-    /// Does the multi-generational LRU order pages, so that reclaim asks it for them, one batch after the other?
-    pub(crate) fn has_generations(&self) -> bool {
-        self.multigen.is_some()
     }
 }

@@ -8,7 +8,7 @@ use super::scan::GenerationScan;
 use super::walk::Pending;
 use crate::anonymous::Anonymous;
 use crate::lru::choices::PolicyKind;
-use crate::lru::policy::{Demand, Insert};
+use crate::lru::policy::{Demand, Entries, Insert};
 use crate::lru::{Family, Lru};
 use crate::memory::{Flags, Layout, Memory, MigrateType, Warmth};
 use crate::page_cache::{PageCache, Shadow};
@@ -116,7 +116,7 @@ proptest! {
         slots in prop::sample::select(vec![0_u32, 100]),
     ) {
         let lru = lru(choices, slots);
-        let (zone, multigen) = (&lru.zones[0], lru.multigen.as_ref().unwrap());
+        let (zone, multigen) = (&lru.zones[0], lru.multigen().unwrap());
         let mut pages: Vec<FrameNumber> = Vec::new();
         let mut shadows: Vec<Shadow> = Vec::new();
         let mut pending = Pending::default();
@@ -164,17 +164,18 @@ proptest! {
                     let mut freed = 0;
                     for _ in 0..1000 {
                         let (youngest, counted) = (seqs(&lru).max, protected());
-                        let Some(batch) = lru.next_batch(zone, &mut scan, freed) else { break };
+                        let Some(batch) = lru.take_batch(multigen, zone, &mut scan, freed) else { break };
                         let has_aged = seqs(&lru).max != youngest;
                         // History may have been folded; but none of the first tier was protected by a scan.
                         let is_full = matches!(multigen.choices.saturated, Saturated::Protected) || multigen.choices.tiers == 1;
                         prop_assert!(has_aged || is_full || protected() <= counted, "a page of the first tier was protected");
                         let (stay, go): (Vec<_>, Vec<_>) =
-                            batch.pages.iter().partition(|frame| lru.frames[**frame].is(Flags::DIRTY));
-                        let mut stay = stay;
-                        let again = lru.take_out_retried(&mut stay, false);
+                            batch.entries.iter().partition(|frame| lru.frames[**frame].is(Flags::DIRTY));
+                        let mut staying = Entries::default();
+                        staying.add(&stay);
+                        let again = lru.take_out_retried(&mut staying, false);
                         prop_assert!(again.is_empty());
-                        lru.put_back_batch(zone, &batch, &stay);
+                        lru.put_back_batch(zone, &batch, &staying, 0);
                         for frame in go {
                             let shadow = lru.shadow_of_generation(multigen, frame);
                             lru.note_generations_evicted(multigen, &[frame]);
@@ -189,7 +190,7 @@ proptest! {
                             left += 1;
                         }
                     }
-                    prop_assert!(lru.next_batch(zone, &mut scan, u64::MAX).is_none());
+                    prop_assert!(lru.take_batch(multigen, zone, &mut scan, u64::MAX).is_none());
                 }
             }
             let now = seqs(&lru);

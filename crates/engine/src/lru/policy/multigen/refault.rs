@@ -103,14 +103,20 @@ impl<M: Machine> Lru<M> {
 
     /// A fresh page of a file is about to be read. For a fault in a mapping that the task does not go through from one end to the
     /// other it will be as one in use (`lru_gen_in_fault`).
-    pub(crate) fn note_reader(&self, frame: FrameNumber, reader: &Task) {
-        if reader.file_fault.is_some_and(|fault| fault.pattern == ReadPattern::Normal) && self.multigen.is_some() {
+    pub(in crate::lru) fn note_reader_in_fault(&self, frame: FrameNumber, reader: &Task) {
+        if reader.file_fault.is_some_and(|fault| fault.pattern == ReadPattern::Normal) {
             self.frames[frame].set(Flags::ACTIVE);
         }
     }
 
     /// A page comes to memory that is on no list yet: does it come in a fault, has it been here before, and with what?
-    pub(in crate::lru) fn note_coming(&self, multigen: &Multigen<M>, frame: FrameNumber, how: Insert, is_active: bool) {
+    pub(in crate::lru) fn note_coming_to_generations(
+        &self,
+        multigen: &Multigen<M>,
+        frame: FrameNumber,
+        how: Insert,
+        is_active: bool,
+    ) {
         if is_active || is_in_fault(how) {
             self.frames[frame].set(Flags::ACTIVE);
         }

@@ -1,9 +1,9 @@
 //! One scan of a zone: batches of pages to reclaim, and generations that begin between (mechanisms/multigen, 6.1).
 
+use super::Multigen;
 use super::ageing::Aged;
-use super::choices::{Ageing, ScanCount};
-use super::evict::Batch;
-use crate::lru::policy::Demand;
+use super::choices::Ageing;
+use crate::lru::policy::{Batch, Demand};
 use crate::lru::{Family, Lru};
 use crate::memory::{MarkRights, Zone};
 use machine::{Machine, Order, Step};
@@ -19,20 +19,47 @@ pub struct GenerationScan {
     /// Pages to be looked at, if that is told once for all.
     budget: Option<u64>,
     scanned: u64,
+    has_begun: bool,
     is_over: bool,
 }
 
 impl GenerationScan {
     /// A scan for a request of `order`.
     pub(crate) const fn new(demand: Demand, order: Order) -> Self {
-        Self { demand, order, budget: None, scanned: 0, is_over: false }
+        Self { demand, order, budget: None, scanned: 0, has_begun: false, is_over: false }
     }
 }
 
 impl<M: Machine> Lru<M> {
-    /// The next batch of a scan that has freed so many pages; it may be empty. None when the scan is over.
-    pub(crate) fn next_batch(&self, zone: &Zone<M>, scan: &mut GenerationScan, freed: u64) -> Option<Batch> {
-        let multigen = self.multigen.as_ref()?;
+    /// The next batch of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
+    pub(in crate::lru) fn next_of_generations(
+        &self,
+        multigen: &Multigen<M>,
+        zone: &Zone<M>,
+        scan: &mut GenerationScan,
+        freed: u64,
+    ) -> Option<Batch> {
+        if std::mem::replace(&mut scan.has_begun, true) {
+            self.machine.cond_resched();
+        } else {
+            self.drain_before_scan();
+        }
+        if self.machine.is_killed() {
+            return None;
+        }
+        // Of which type it takes pages, it will see only then. Who is killed meanwhile takes one more.
+        self.waits_for_isolated(zone, &Family::ALL, &scan.demand);
+        self.take_batch(multigen, zone, scan, freed)
+    }
+
+    /// The next batch, without waiting for anybody who holds pages.
+    pub(super) fn take_batch(
+        &self,
+        multigen: &Multigen<M>,
+        zone: &Zone<M>,
+        scan: &mut GenerationScan,
+        freed: u64,
+    ) -> Option<Batch> {
         if scan.is_over || self.is_enough(zone, scan, freed) {
             self.note_progress(multigen, zone, &scan.demand, freed);
             return None;
@@ -61,7 +88,7 @@ impl<M: Machine> Lru<M> {
         let batch = self.evict_batch(multigen, zone, &scan.demand, evictable, left);
         scan.scanned += batch.scanned;
         // Nothing was left to look at.
-        scan.is_over = batch.pages.is_empty() && batch.scanned < left;
+        scan.is_over = batch.entries.is_empty() && batch.scanned < left;
         Some(batch)
     }
 
@@ -74,13 +101,5 @@ impl<M: Machine> Lru<M> {
             zone.is_above(zone.high() + ENOUGH, Order::ZERO, zone.kind as usize, MarkRights::default())
         };
         scan.demand.is_kswapd && scan.order == Order::ZERO && self.zones_served(zone).iter().all(is_above)
-    }
-
-    /// How many pages of a batch the counters of scanned pages count.
-    pub(crate) fn counted_as_scanned(&self, batch: &Batch) -> u64 {
-        match self.multigen.as_ref().map(|multigen| multigen.choices.scan_count) {
-            Some(ScanCount::Isolated) => batch.taken,
-            Some(ScanCount::Examined) | None => batch.scanned,
-        }
     }
 }

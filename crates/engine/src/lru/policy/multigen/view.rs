@@ -67,7 +67,7 @@ impl<M: Machine> Lru<M> {
 
     fn show_generations(&self, has_tiers: bool) -> String {
         let mut text = String::new();
-        let Some(multigen) = &self.multigen else { return text };
+        let Some(multigen) = self.multigen() else { return text };
         let now = self.machine.now();
         text.push_str("memcg     0 /\n");
         for zone in self.lruvec_zones() {
@@ -121,20 +121,20 @@ impl<M: Machine> Lru<M> {
     /// The last tier whose pages go from a zone's oldest generation of a type; none where the kernel has no generations.
     #[must_use]
     pub fn tier_limit(&self, zone: &Zone<M>, family: Family) -> Option<usize> {
-        let multigen = self.multigen.as_ref()?;
+        let multigen = self.multigen()?;
         Some(multigen.of(zone).controller.tier_limit(&multigen.choices, family))
     }
 
     /// The numbers of a zone's generations; none where the kernel has none.
     #[must_use]
     pub fn generation_numbers(&self, zone: &Zone<M>) -> Option<Seqs> {
-        Some(self.multigen.as_ref()?.of(zone).generations.seqs())
+        Some(self.multigen()?.of(zone).generations.seqs())
     }
 
     /// Returns the controller's counts of a type's tiers in the oldest generation: refaulted, evicted, protected.
     #[must_use]
     pub fn tier_counts(&self, zone: &Zone<M>, family: Family) -> Option<[[u64; 3]; TIERS]> {
-        let controller = &self.multigen.as_ref()?.of(zone).controller;
+        let controller = &self.multigen()?.of(zone).controller;
         Some([0, 1, 2, 3].map(|tier| controller.counted(family, tier)))
     }
 }

@@ -7,9 +7,9 @@
 //! `lru` for the cost of a page that was active before. *Description*: mechanisms/multigen, 8.5. Nodes of an index that only hold
 //! shadows take no memory here, and stay: Linux frees them when they are more than an eighth of memory has pages.
 
-use super::choices::{CgroupCounters, PolicyKind, Refault};
-use super::policy::classic::{Family, ListKind};
-use super::{Lru, Pool};
+use crate::lru::choices::{CgroupCounters, Refault};
+use crate::lru::workingset::Left;
+use crate::lru::{CLUSTER, Family, ListKind, Lru};
 use crate::memory::{Flags, Zone};
 use crate::page_cache::Shadow;
 use crate::stat::ZoneEvent;
@@ -98,7 +98,7 @@ struct Sums {
 
 /// The state of classic about pages that left, by lruvec.
 #[derive(Debug)]
-pub(super) struct Refaults {
+pub(in crate::lru) struct Refaults {
     packing: Packing,
     by_lruvec: Vec<Nonresident>,
 }
@@ -121,28 +121,15 @@ impl Refaults {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Counters of pages that came back which stay at 0, since pages of their family leave no shadows: kernels without those have no
-    /// such counter either.
-    pub fn uncounted_refaults(&self) -> impl Iterator<Item = ZoneEvent> {
-        // Programs' own policies may return shadows; those of this engine do not.
-        let by_policy = match self.choices.policy {
-            PolicyKind::Multigen | PolicyKind::Own => true,
-            PolicyKind::Classic | PolicyKind::Lru | PolicyKind::Clock => self.has_refaults(),
-        };
-        let of = |events: [ZoneEvent; 3], is_counted: bool| events.into_iter().filter(move |_| !is_counted);
-        of(ZoneEvent::WORKINGSET_ANON, by_policy)
-            .chain(of(ZoneEvent::WORKINGSET_FILE, by_policy || self.waiting.is_some()))
-    }
-
     /// Do pages that leave, leave shadows of [`Refault::ByWorkingset`]?
-    pub(super) fn has_refaults(&self) -> bool {
-        self.refaults.is_some()
+    pub(in crate::lru) fn has_refaults(&self) -> bool {
+        self.refaults().is_some()
     }
 
     /// Pages of an lruvec were evicted, activated, or put back as active.
     #[doc(alias = "workingset_age_nonresident")]
     pub(super) fn age_nonresident(&self, zone: &Zone<M>, pages: u64) {
-        if let Some(refaults) = &self.refaults
+        if let Some(refaults) = self.refaults()
             && pages > 0
         {
             refaults.of(zone).age.fetch_add(pages, Relaxed);
@@ -164,9 +151,18 @@ impl<M: Machine> Lru<M> {
         }
     }
 
+    /// Returns the shadow of an isolated page that reclaim is about to take, if one is kept of it.
+    pub(in crate::lru) fn shadow_of_classic(&self, frame: FrameNumber) -> Option<Shadow> {
+        match self.refaults() {
+            Some(refaults) => Some(self.shadow_of_evicted(refaults, frame)),
+            None if self.frames[frame].is_anon() => None,
+            None => self.waiting.as_ref().map(|_| self.workingset.shadow(Left::Evicted)),
+        }
+    }
+
     /// Returns the shadow of a page that reclaim is about to take.
     #[doc(alias = "workingset_eviction")]
-    pub(super) fn shadow_of_evicted(&self, refaults: &Refaults, frame: FrameNumber) -> Shadow {
+    fn shadow_of_evicted(&self, refaults: &Refaults, frame: FrameNumber) -> Shadow {
         let zone = self.zone_of(frame);
         refaults.packing.pack(Token {
             lruvec: zone.lruvec.0.into(),
@@ -184,8 +180,8 @@ impl<M: Machine> Lru<M> {
 
     /// A page has come back that left `shadow`: does it join the active list? Counts it.
     #[doc(alias = "workingset_refault")]
-    pub(super) fn is_refault_activated(&self, frame: FrameNumber, shadow: Shadow) -> bool {
-        let Some(refaults) = &self.refaults else { return false };
+    pub(in crate::lru) fn is_refault_activated(&self, frame: FrameNumber, shadow: Shadow) -> bool {
+        let Some(refaults) = self.refaults() else { return false };
         let descriptor = &self.frames[frame];
         let family = if descriptor.is_anon() { Family::Anon } else { Family::File };
         let zone = self.zone_of(frame);
@@ -235,7 +231,7 @@ impl<M: Machine> Lru<M> {
 
     /// Have pages of a family been missed, and activated, since a reclaim last ended?
     pub(super) fn has_refaulted(&self, zone: &Zone<M>, family: Family) -> bool {
-        let Some(refaults) = &self.refaults else { return false };
+        let Some(refaults) = self.refaults() else { return false };
         let before = refaults.of(zone).activations[family as usize].load(Relaxed);
         self.activated_refaults(refaults, zone, family) != before
     }
@@ -243,7 +239,7 @@ impl<M: Machine> Lru<M> {
     /// A reclaim has ended with the zones of an lruvec.
     #[doc(alias = "snapshot_refaults")]
     pub(crate) fn note_refaults_seen(&self, zone: &Zone<M>) {
-        let Some(refaults) = &self.refaults else { return };
+        let Some(refaults) = self.refaults() else { return };
         for family in Family::ALL {
             let activations = self.activated_refaults(refaults, zone, family);
             refaults.of(zone).activations[family as usize].store(activations, Relaxed);
@@ -261,7 +257,7 @@ impl<M: Machine> Lru<M> {
     /// Pages of a list of an lruvec when they were last added up, of all its zones, since a cgroup's counters know none; nothing where
     /// reclaim knows all at once.
     pub(super) fn summed_list_pages(&self, zone: &Zone<M>, kind: ListKind) -> Option<u64> {
-        let sums = self.sums(self.refaults.as_ref()?, zone)?;
+        let sums = self.sums(self.refaults()?, zone)?;
         Some(sums.list_pages[kind as usize].load(Relaxed))
     }
 
@@ -299,28 +295,21 @@ impl<M: Machine> Lru<M> {
 
     /// Taking pages of a family has cost so many reads or writes, and so many were looked at in vain (`lru.family_balance`).
     #[doc(alias = "lru_note_cost")]
-    pub(super) fn note_io_cost(&self, zone: &Zone<M>, family: Family, io: u64, in_vain: u64) {
+    pub(in crate::lru) fn note_io_cost(&self, zone: &Zone<M>, family: Family, io: u64, in_vain: u64) {
         let balance = self.choices.family_balance;
         if !balance.counts_io() {
             return;
         }
         let cost = match balance.counts_rotation() {
-            true => super::CLUSTER * io + in_vain,
+            true => CLUSTER * io + in_vain,
             false => io,
         };
         let listed = self.zones_of_lruvec(zone).iter().map(|zone| {
-            let lists = super::ListKind::ALL.into_iter();
+            let lists = ListKind::ALL.into_iter();
             lists.map(|kind| zone.gauges.get(kind.gauge())).sum::<u64>()
         });
         let listed = listed.sum();
-        self.lruvec(zone).lock().note_cost(family, cost, listed);
-    }
-
-    /// A cluster of a pool was looked at: `written` of its pages are being written for it, `kept` stay.
-    pub(crate) fn note_scan_cost(&self, zone: &Zone<M>, pool: Pool, written: u64, kept: u64) {
-        if self.own.is_none() {
-            self.note_io_cost(zone, pool.family(), written, kept);
-        }
+        self.classic_lists(zone).lock().note_cost(family, cost, listed);
     }
 }
 

@@ -1,21 +1,23 @@
-//! Classic without an engine: one family of lists, no batches, one rule for ageing.
+//! A model of classic for use without an engine: one family of lists, no batches, one rule for ageing.
 //!
-//! The lists, the test whether few pages are inactive, and the judgement are those that the engine uses.
+//! The lists, the test whether few pages are inactive, and the judgement are the engine's. Scans are not: the engine's have
+//! priorities and targets, the model hands out pages as they are asked for.
 
+use super::Lists;
 use super::age::is_file_inactive_low;
 use super::judge::check_references;
-use super::{ListKind, Lruvec};
+use crate::lru::ListKind;
 use crate::lru::policy::{CLUSTER, Insert, Pages, Policy, Seen, Verdict, Victims};
 use crate::memory::Flags;
 use machine::FrameNumber;
 
-/// An active and an inactive list of file pages; a page that is used twice becomes active when it is looked at.
+/// A model of classic: an active and an inactive list of file pages. A page that is used twice becomes active when it is looked at.
 #[derive(Debug, Default)]
-pub struct Classic {
-    lruvec: Lruvec,
+pub struct ClassicModel {
+    lists: Lists,
 }
 
-impl Classic {
+impl ClassicModel {
     fn kind_of<P: Pages>(pages: &P, page: FrameNumber) -> ListKind {
         if pages.is(page, Flags::ACTIVE) { ListKind::ActiveFile } else { ListKind::InactiveFile }
     }
@@ -24,32 +26,32 @@ impl Classic {
     fn age<P: Pages>(&mut self, pages: &P) {
         for _ in 0..CLUSTER {
             let [inactive, active] =
-                [ListKind::InactiveFile, ListKind::ActiveFile].map(|kind| self.lruvec.list(kind).len());
-            let Some(page) = self.lruvec.list(ListKind::ActiveFile).last() else { return };
+                [ListKind::InactiveFile, ListKind::ActiveFile].map(|kind| self.lists.list(kind).len());
+            let Some(page) = self.lists.list(ListKind::ActiveFile).last() else { return };
             if !is_file_inactive_low(inactive, active) {
                 return;
             }
-            self.lruvec.list_mut(ListKind::ActiveFile).remove(pages, page);
+            self.lists.list_mut(ListKind::ActiveFile).remove(pages, page);
             pages.clear(page, Flags::ACTIVE);
-            self.lruvec.list_mut(ListKind::InactiveFile).push_front(pages, page);
+            self.lists.list_mut(ListKind::InactiveFile).push_front(pages, page);
         }
     }
 }
 
-impl<P: Pages> Policy<P> for Classic {
+impl<P: Pages> Policy<P> for ClassicModel {
     fn insert(&mut self, pages: &P, page: FrameNumber, _: Insert) {
-        self.lruvec.list_mut(Self::kind_of(pages, page)).push_front(pages, page);
+        self.lists.list_mut(Self::kind_of(pages, page)).push_front(pages, page);
     }
 
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims) {
         self.age(pages);
         while (out.len() as u64) < want && !out.is_full() {
             let next = [ListKind::InactiveFile, ListKind::ActiveFile].into_iter().find_map(|kind| {
-                let page = self.lruvec.list(kind).last()?;
+                let page = self.lists.list(kind).last()?;
                 Some((kind, page))
             });
             let Some((kind, page)) = next else { return };
-            self.lruvec.list_mut(kind).remove(pages, page);
+            self.lists.list_mut(kind).remove(pages, page);
             pages.clear(page, Flags::ACTIVE);
             out.push(page);
         }
@@ -63,16 +65,16 @@ impl<P: Pages> Policy<P> for Classic {
         if verdict == Verdict::Activate {
             pages.set(page, Flags::ACTIVE);
         }
-        self.lruvec.list_mut(Self::kind_of(pages, page)).push_front(pages, page);
+        self.lists.list_mut(Self::kind_of(pages, page)).push_front(pages, page);
     }
 
     fn remove(&mut self, pages: &P, page: FrameNumber) {
-        self.lruvec.list_mut(Self::kind_of(pages, page)).remove(pages, page);
+        self.lists.list_mut(Self::kind_of(pages, page)).remove(pages, page);
     }
 
     fn for_each(&self, pages: &P, visit: &mut dyn FnMut(FrameNumber)) {
         for kind in [ListKind::InactiveFile, ListKind::ActiveFile] {
-            self.lruvec.list(kind).iter(pages).for_each(&mut *visit);
+            self.lists.list(kind).iter(pages).for_each(&mut *visit);
         }
     }
 }

@@ -1,0 +1,42 @@
+//! Invariants of the lists, for the whole-machine check ([`crate::check`]).
+
+use super::{Family, ListKind, Lru};
+use crate::memory::Zone;
+use machine::{FrameNumber, Machine};
+
+/// A list, for messages and comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListName(pub(super) ListKind);
+
+impl<M: Machine> Lru<M> {
+    /// Shows each page of each list of a zone.
+    ///
+    /// # Errors
+    /// When a list has other pages than its gauge says, or pages are isolated: what was found.
+    pub(crate) fn check_lists_of(
+        &self,
+        zone: &Zone<M>,
+        mut visit: impl FnMut(ListName, FrameNumber),
+    ) -> Result<(), String> {
+        self.check_policy(zone)?;
+        let mut pages = [0u64; ListKind::ALL.len()];
+        self.for_each_listed(zone, |kind, frame| {
+            pages[kind as usize] += self.frames[frame].pages();
+            visit(ListName(kind), frame);
+        });
+        for kind in ListKind::ALL {
+            let (found, counted) = (pages[kind as usize], zone.gauges.get(kind.gauge()));
+            if found != counted {
+                let gauge = kind.gauge().name();
+                return Err(format!("{zone}: {found} pages on {kind:?}, {gauge} {counted}"));
+            }
+        }
+        for family in Family::ALL {
+            let isolated = zone.gauges.get(family.isolated());
+            if isolated > 0 {
+                return Err(format!("{zone}: {isolated} {family:?} pages isolated"));
+            }
+        }
+        Ok(())
+    }
+}

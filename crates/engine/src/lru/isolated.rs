@@ -1,0 +1,102 @@
+//! Pages that are off their lists in the hands of reclaimers: how many, and whether they are too many.
+
+use super::choices::IsolatedLimit;
+use super::{Demand, Family, ListKind, Lru};
+use crate::memory::{Flags, Zone, ZoneKind};
+use crate::stat::Event;
+use machine::{FrameNumber, Machine};
+
+/// Pages taken off lists with the blocks that they lie in.
+#[derive(Debug, Default)]
+pub struct BlockVictims {
+    /// The pages.
+    pub pages: Vec<FrameNumber>,
+    /// How many pages there are of each family, a huge page with all of its own.
+    by_family: [u64; Family::ALL.len()],
+}
+
+impl BlockVictims {
+    /// These pages, so many of each family.
+    pub(in crate::lru) const fn new(pages: Vec<FrameNumber>, by_family: [u64; Family::ALL.len()]) -> Self {
+        Self { pages, by_family }
+    }
+
+    /// How many pages there are of each family.
+    pub(in crate::lru) const fn by_family(&self) -> &[u64; Family::ALL.len()] {
+        &self.by_family
+    }
+
+    /// The same, to be counted up.
+    pub(in crate::lru) const fn by_family_mut(&mut self) -> &mut [u64; Family::ALL.len()] {
+        &mut self.by_family
+    }
+
+    /// Pages in all.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.by_family.iter().sum()
+    }
+}
+
+impl<M: Machine> Lru<M> {
+    /// Isolated pages are active no longer; counts those that were.
+    pub(crate) fn deactivate_isolated(&self, pages: &[FrameNumber]) {
+        let active = pages.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE)).count();
+        self.stat.count(Event::Pgdeactivate, active as u64);
+    }
+
+    /// Those of some pages that belong to a family.
+    pub(in crate::lru) fn of_family<'a>(
+        &'a self,
+        pages: &'a [FrameNumber],
+        family: Family,
+    ) -> impl Iterator<Item = FrameNumber> + 'a {
+        pages.iter().copied().filter(move |frame| self.kind_of(self.frames[*frame].flags()).family() == family)
+    }
+
+    /// Would so many pages in the hands of reclaimers make a list look empty to others?
+    #[doc(alias = "too_many_isolated")]
+    fn are_too_many_isolated(&self, zone: &Zone<M>, family: Family, demand: &Demand) -> bool {
+        let inactive = || self.list_pages(zone, family.inactive());
+        let limit = match self.choices.isolated_limit {
+            IsolatedLimit::None => return false,
+            // Callers that may not enter the file system get more room, or they would wait for those that wait for them.
+            IsolatedLimit::Eighth if demand.may_do_all => inactive() / 8,
+            IsolatedLimit::Eighth | IsolatedLimit::Whole => inactive(),
+        };
+        self.isolated_pages(zone, family) > limit
+    }
+
+    /// Waits while too many pages of some of these families are isolated; returns whether the task was killed meanwhile. Kswapd does
+    /// not wait. *May sleep.*
+    pub(super) fn waits_for_isolated(&self, zone: &Zone<M>, families: &[Family], demand: &Demand) -> bool {
+        let are_too_many = || families.iter().any(|family| self.are_too_many_isolated(zone, *family, demand));
+        while !demand.is_kswapd && are_too_many() {
+            self.wait_for_putback(are_too_many);
+            if self.machine.is_killed() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Pages of a family that are off their lists in the hands of reclaimers.
+    #[must_use]
+    pub fn isolated_pages(&self, zone: &Zone<M>, family: Family) -> u64 {
+        self.zones_of_lruvec(zone).iter().map(|zone| zone.gauges.get(family.isolated())).sum()
+    }
+
+    /// So many pages of each kind of zone have left a list; returns all.
+    pub(in crate::lru) fn uncount(&self, zone: &Zone<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
+        for zone in self.zones_of_lruvec(zone) {
+            zone.gauges.add(kind.gauge(), -(pages[zone.kind as usize] as i64));
+        }
+        pages.iter().sum()
+    }
+
+    /// The zone of a page that is on the lists of `zone`'s lruvec.
+    #[inline]
+    pub(in crate::lru) fn list_zone<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> &'a Zone<M> {
+        if self.shares_lruvecs() { self.zone_of(frame) } else { zone }
+    }
+}

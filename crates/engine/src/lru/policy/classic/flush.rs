@@ -1,0 +1,91 @@
+//! Full batches go on lists, and pages of batches move between them.
+
+use crate::lru::batch::Apply;
+use crate::lru::{ListKind, Lru};
+use crate::memory::{Flags, Zone};
+use crate::stat::Event;
+use machine::{FrameNumber, Lock, Machine, Step};
+
+impl<M: Machine> Lru<M> {
+    /// Applies a batch to pages of a zone; `is_same` says whether the page with a number is still the one that was parked.
+    pub(in crate::lru) fn flush_classic(
+        &self,
+        zone: &Zone<M>,
+        pages: &[FrameNumber],
+        apply: Apply,
+        is_same: impl Fn(usize) -> bool,
+    ) {
+        let mut lists = self.classic_lists(zone).lock();
+        let step = if let Apply::Rotate = apply {
+            self.stat.count(Event::PgrotateLocked, 1);
+            Step::RotatePage
+        } else {
+            Step::LruMove
+        };
+        self.machine.spend(step, pages.len() as u32);
+        for (n, &frame) in pages.iter().enumerate() {
+            let descriptor = &self.frames[frame];
+            let flags = descriptor.flags();
+            let family = self.kind_of(flags).family() as usize;
+            // A huge page counts with all its pages on lists, and once in what scanning learns.
+            let weight = descriptor.pages() as i64;
+            match apply {
+                Apply::Add(chosen) => {
+                    debug_assert!(!flags.has(Flags::LRU), "{frame} is on a list already: {descriptor:?}");
+                    if chosen.is_some_and(ListKind::is_active) {
+                        descriptor.set(Flags::ACTIVE);
+                    }
+                    let kind = self.kind_of(descriptor.flags());
+                    descriptor.set(Flags::LRU);
+                    lists.list_mut(kind).push_front(&self.frames, frame);
+                    zone.gauges.add(kind.gauge(), weight);
+                    lists.recent_scanned[family] += 1;
+                    lists.recent_rotated[family] += u64::from(kind.is_active());
+                }
+                Apply::Activate if flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE) => {
+                    let from = self.kind_of(flags);
+                    lists.list_mut(from).remove(&self.frames, frame);
+                    descriptor.set(Flags::ACTIVE);
+                    let to = from.family().active();
+                    lists.list_mut(to).push_front(&self.frames, frame);
+                    zone.gauges.add(from.gauge(), -weight);
+                    zone.gauges.add(to.gauge(), weight);
+                    lists.recent_scanned[family] += 1;
+                    lists.recent_rotated[family] += 1;
+                    self.stat.count(Event::Pgactivate, 1);
+                }
+                Apply::Rotate if flags.has(Flags::LRU) && self.may_rotate(flags) && is_same(n) => {
+                    let from = self.kind_of(flags);
+                    let to = from.family().inactive();
+                    lists.list_mut(from).remove(&self.frames, frame);
+                    if from.is_active() {
+                        descriptor.clear(Flags::ACTIVE);
+                        zone.gauges.add(from.gauge(), -weight);
+                        zone.gauges.add(to.gauge(), weight);
+                    }
+                    lists.list_mut(to).push_back(&self.frames, frame);
+                    self.stat.count(Event::Pgrotated, 1);
+                }
+                // Isolated, activated or freed since it was parked, or another page by now.
+                Apply::Activate | Apply::Rotate => {}
+            }
+        }
+    }
+
+    /// Unlinks those of some pages of a zone that are on lists.
+    pub(in crate::lru) fn unlink_classic(&self, zone: &Zone<M>, pages: &[FrameNumber]) {
+        let mut lists = self.classic_lists(zone).lock();
+        let mut moved = 0;
+        for &frame in pages {
+            let descriptor = &self.frames[frame];
+            if descriptor.is(Flags::LRU) {
+                let kind = self.kind_of(descriptor.flags());
+                lists.list_mut(kind).remove(&self.frames, frame);
+                descriptor.clear(Flags::LRU);
+                zone.gauges.add(kind.gauge(), -(descriptor.pages() as i64));
+                moved += 1;
+            }
+        }
+        self.machine.spend(Step::LruMove, moved);
+    }
+}

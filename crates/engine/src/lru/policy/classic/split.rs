@@ -1,0 +1,24 @@
+//! A huge page becomes small ones on lists.
+
+use crate::anonymous::Region;
+use crate::lru::Lru;
+use crate::lru::huge::INHERITED;
+use crate::memory::{Flags, Zone};
+use machine::{FrameNumber, Lock, Machine};
+
+impl<M: Machine> Lru<M> {
+    /// Makes small pages of a huge one; they come behind it on its list, or to the tail of theirs if it is on none.
+    pub(in crate::lru) fn split_in_classic(&self, zone: &Zone<M>, region: &Region<M>, head: FrameNumber) {
+        let mut lists = self.classic_lists(zone).lock();
+        let is_listed = self.frames[head].is(Flags::LRU);
+        self.split_frames(zone, region, head, INHERITED, |tail| {
+            self.frames[tail].set(Flags::LRU);
+            let list = lists.list_mut(self.kind_of(self.frames[tail].flags()));
+            match is_listed {
+                true => list.insert_behind(&self.frames, head, tail),
+                false => list.push_back(&self.frames, tail),
+            }
+            is_listed
+        });
+    }
+}

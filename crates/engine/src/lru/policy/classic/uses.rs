@@ -1,0 +1,40 @@
+//! Uses of a page through its file: inactive and unreferenced, then referenced, then active, then active and referenced.
+
+use crate::lru::Lru;
+use crate::memory::Flags;
+use machine::{FrameNumber, Machine};
+
+impl<M: Machine> Lru<M> {
+    /// A page was used, whose flags were `flags` before.
+    pub(in crate::lru) fn note_classic_use(&self, frame: FrameNumber, flags: Flags) {
+        let descriptor = &self.frames[frame];
+        if !flags.has(Flags::REFERENCED) {
+            descriptor.set(Flags::REFERENCED);
+        } else if self.choices.activation.is_at_scan() {
+            descriptor.set(Flags::USED_AGAIN);
+        } else if !flags.has(Flags::ACTIVE) {
+            if flags.has(Flags::LRU) {
+                self.activate(frame);
+                descriptor.clear(Flags::REFERENCED);
+                self.age_by_activation(frame);
+            } else if self.is_waiting(frame) {
+                descriptor.set(Flags::ACTIVE);
+                descriptor.clear(Flags::REFERENCED);
+            } else if self.choices.accessed_in_batch.is_obeyed() {
+                if self.is_in_local_batch(frame) {
+                    descriptor.set(Flags::ACTIVE);
+                }
+                descriptor.clear(Flags::REFERENCED);
+                self.age_by_activation(frame);
+            }
+        }
+    }
+
+    /// An inactive page was used for the second time.
+    #[doc(alias = "workingset_activation")]
+    fn age_by_activation(&self, frame: FrameNumber) {
+        if self.has_refaults() {
+            self.age_nonresident(self.zone_of(frame), self.frames[frame].pages());
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Pages that a scan hands to reclaim, one batch after the other.
+
+use super::CLUSTER;
+use crate::lru::Family;
+use arrayvec::ArrayVec;
+use machine::{FrameNumber, Order};
+use std::ops::Deref;
+
+/// Pages of a batch that need no memory of their own.
+const FEW: usize = 2 * CLUSTER as usize;
+
+/// Pages of a batch, a huge page by its head. More than a few there are only with the blocks that pages lie in.
+#[derive(Debug)]
+pub(crate) enum Entries {
+    /// In place.
+    Few(ArrayVec<FrameNumber, FEW>),
+    /// In memory of their own.
+    Many(Vec<FrameNumber>),
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Self::Few(ArrayVec::new())
+    }
+}
+
+impl Deref for Entries {
+    type Target = [FrameNumber];
+    #[inline]
+    fn deref(&self) -> &[FrameNumber] {
+        match self {
+            Self::Few(pages) => pages,
+            Self::Many(pages) => pages,
+        }
+    }
+}
+
+impl Entries {
+    /// Adds a page.
+    pub(crate) fn push(&mut self, page: FrameNumber) {
+        self.add(&[page]);
+    }
+
+    /// Adds pages.
+    pub(crate) fn add(&mut self, more: &[FrameNumber]) {
+        match self {
+            Self::Few(pages) => {
+                if pages.try_extend_from_slice(more).is_err() {
+                    *self = Self::Many([pages.as_slice(), more].concat());
+                }
+            }
+            Self::Many(pages) => pages.extend_from_slice(more),
+        }
+    }
+
+    /// Keeps those for which `stays` is true.
+    pub(crate) fn retain(&mut self, mut stays: impl FnMut(FrameNumber) -> bool) {
+        match self {
+            Self::Few(pages) => pages.retain(|page| stays(*page)),
+            Self::Many(pages) => pages.retain(|page| stays(*page)),
+        }
+    }
+}
+
+/// Aligned blocks of pages that are taken off lists as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// The order of a block.
+    pub order: Order,
+    /// Are pages of a block taken off any list, and not only off that of the first?
+    pub any_list: bool,
+    /// Does a page of a block that cannot be had end the search in it?
+    pub ends_at_gap: bool,
+}
+
+/// Pages that were taken off lists for reclaim, each with one more reference.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The pages.
+    pub(crate) entries: Entries,
+    /// How many pages there are of each family, a huge page with all of its own.
+    pub(in crate::lru) by_family: [u64; Family::ALL.len()],
+    /// Pages that were looked at.
+    pub(in crate::lru) scanned: u64,
+    /// Pages that `pgscan` counts.
+    pub(crate) counted: u64,
+    /// Pages that were looked at and must be written first.
+    pub(crate) to_write: u64,
+    /// Were they taken with the blocks that they lie in?
+    pub(crate) has_blocks: bool,
+    /// Are flushers told when all pages of the batch are dirty, since nobody else writes them?
+    pub(crate) tells_flushers: bool,
+    /// Was the task killed while it waited for others to put pages back? Its own are about to be free.
+    pub(crate) is_dying: bool,
+}
+
+impl Batch {
+    /// Some entries of one family, `pages` pages in all, of so many that were looked at.
+    pub(in crate::lru) fn new(family: Family, entries: Entries, pages: u64, scanned: u64) -> Self {
+        let by_family = Family::ALL.map(|other| if other == family { pages } else { 0 });
+        Self {
+            entries,
+            by_family,
+            scanned,
+            counted: scanned,
+            to_write: 0,
+            has_blocks: false,
+            tells_flushers: false,
+            is_dying: false,
+        }
+    }
+
+    /// None, for a task that was killed.
+    pub(in crate::lru) fn of_dying(family: Family) -> Self {
+        Self { is_dying: true, ..Self::new(family, Entries::default(), 0, 0) }
+    }
+
+    /// The families of which there are pages, and how many.
+    pub(in crate::lru) fn families(&self) -> impl Iterator<Item = (Family, u64)> + use<> {
+        let by_family = self.by_family;
+        Family::ALL.into_iter().map(move |family| (family, by_family[family as usize])).filter(|(_, pages)| *pages > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_pages_and_many_keep_their_order() {
+        let mut entries = Entries::default();
+        let pages: Vec<FrameNumber> = (0..FEW as u32).map(FrameNumber).collect();
+        entries.add(&pages);
+        assert!(matches!(entries, Entries::Few(_)));
+        entries.push(FrameNumber(99));
+        entries.add(&[FrameNumber(100), FrameNumber(101)]);
+        assert!(matches!(entries, Entries::Many(_)));
+        entries.retain(|page| page.0 >= 62 && page.0 != 100);
+        assert_eq!(entries[..], [62, 63, 99, 101].map(FrameNumber));
+    }
+}

@@ -1,0 +1,441 @@
+//! The policy that rules an engine: the one place where the lists and reclaim ask for it.
+//!
+//! [`Ruling`] has an arm for each kind of policy. The functions here say what `lru`, `reclaim` and the floors above ask of it; each is
+//! one `match`, whose arms are in the folder of the policy. So that folder knows no other policy, and nobody else knows which rules.
+
+use super::classic::{self, Classic, Refaults};
+use super::in_engine::{InEngine, OwnPolicy, OwnScan};
+use super::multigen::placement::Coming;
+use super::multigen::{self, GenerationScan, Multigen};
+use super::{Batch, Entries, Insert, Verdict, simple};
+use crate::Task;
+use crate::anonymous::{Owners, Region};
+use crate::lru::batch::Apply;
+use crate::lru::choices::{self, Admission, ListChoice, Lists, PolicyKind};
+use crate::lru::{Demand, Family, ListKind, ListName, Lru, Recent};
+use crate::memory::{Flags, Zone};
+use crate::page_cache::Shadow;
+use crate::stat::ZoneEvent;
+use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
+
+/// The policy of an engine, and what it keeps of each lruvec.
+pub(in crate::lru) enum Ruling<M: Machine> {
+    /// Linux's active and inactive lists.
+    Classic(Classic<M>),
+    /// Linux's generations.
+    Multigen(Multigen<M>),
+    /// One behind the trait [`Policy`](super::Policy): a simple one, or the program's own.
+    Own(InEngine<M>),
+}
+
+/// The lists of a zone's pages, locked.
+pub(crate) enum LockedLists<'a, M: Machine> {
+    /// Classic ones.
+    Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
+    /// Of generations.
+    Multigen(<M::Lock<multigen::Lists> as Lock<multigen::Lists>>::Guard<'a>),
+    /// Of a policy behind the trait.
+    Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
+}
+
+/// A scan under way of a zone's lists, as its policy goes about it.
+pub(crate) enum Scan {
+    /// Clusters of each list in turn.
+    Classic(classic::Scan),
+    /// Batches of the oldest generation.
+    Multigen(GenerationScan),
+    /// Clusters of the one list.
+    Own(OwnScan),
+}
+
+impl<M: Machine> Ruling<M> {
+    /// The policy that the choices name, with empty lists for so many lruvecs.
+    ///
+    /// # Panics
+    /// When a kernel asks for a policy of the program's own and the program has brought none;
+    /// [`crate::kernel::Choices::check`] refuses that before.
+    pub(in crate::lru) fn new(
+        machine: &M,
+        choices: &choices::Choices,
+        generations: multigen::Choices,
+        lruvecs: usize,
+        frames: u32,
+    ) -> Self {
+        let own = |make: &dyn Fn() -> OwnPolicy| Self::Own(InEngine::new(machine, make, lruvecs));
+        match choices.policy {
+            PolicyKind::Classic => {
+                // Pages that wait before they reach a list leave shadows of another kind.
+                let refault = match choices.admission {
+                    Admission::ByRefault => choices::Refault::Ignored,
+                    Admission::Always => choices.refault,
+                };
+                Self::Classic(Classic::new(machine, refault, lruvecs, frames))
+            }
+            PolicyKind::Multigen => Self::Multigen(Multigen::new(machine, generations, lruvecs)),
+            PolicyKind::Lru => own(&|| Box::new(simple::Lru::default())),
+            PolicyKind::Clock => own(&|| Box::new(simple::Clock::default())),
+            PolicyKind::Own => own(&super::in_engine::make_own),
+        }
+    }
+
+    /// Returns the lists on which pages are counted, if the kernel says `said`.
+    pub(in crate::lru) const fn counted_lists(&self, said: Lists) -> Lists {
+        match self {
+            Self::Classic(_) => said,
+            Self::Multigen(_) => Lists::Four,
+            Self::Own(_) => Lists::Two,
+        }
+    }
+
+    /// Do pages that are read wait before they reach a list, where a kernel says so (`lru.admission`)?
+    pub(in crate::lru) const fn admits_by_refault(&self) -> bool {
+        match self {
+            Self::Classic(_) => true,
+            Self::Multigen(_) | Self::Own(_) => false,
+        }
+    }
+}
+
+/// The state of one policy, for its own code.
+impl<M: Machine> Lru<M> {
+    /// The classic lists that a zone's pages are on.
+    ///
+    /// # Panics
+    /// Where another policy rules.
+    #[inline]
+    pub fn classic_lists(&self, zone: &Zone<M>) -> &M::Lock<classic::Lists> {
+        match &self.ruling {
+            Ruling::Classic(classic) => classic.lists_of(zone),
+            Ruling::Multigen(_) | Ruling::Own(_) => unreachable!("classic code runs where classic rules"),
+        }
+    }
+
+    /// The state of classic about pages that left; none where another policy rules, or a choice leaves it out.
+    #[inline]
+    pub(in crate::lru) const fn refaults(&self) -> Option<&Refaults> {
+        match &self.ruling {
+            Ruling::Classic(classic) => classic.refaults(),
+            Ruling::Multigen(_) | Ruling::Own(_) => None,
+        }
+    }
+
+    /// The multi-generational LRU, where that rules.
+    #[inline]
+    pub(in crate::lru) const fn multigen(&self) -> Option<&Multigen<M>> {
+        match &self.ruling {
+            Ruling::Multigen(multigen) => Some(multigen),
+            Ruling::Classic(_) | Ruling::Own(_) => None,
+        }
+    }
+}
+
+/// Pages come, are used, and leave.
+impl<M: Machine> Lru<M> {
+    /// A page comes that is on no list. Returns whether it joins as an active one, if it goes into a batch; nothing where the policy
+    /// has it already.
+    pub(in crate::lru) fn note_coming(&self, frame: FrameNumber, how: Insert, active: bool) -> Option<bool> {
+        match &self.ruling {
+            Ruling::Classic(_) => {
+                let is_missed = how.shadow().is_some_and(|shadow| self.is_refault_activated(frame, shadow));
+                Some(is_missed || active)
+            }
+            Ruling::Multigen(multigen) => {
+                self.note_coming_to_generations(multigen, frame, how, active);
+                Some(active)
+            }
+            Ruling::Own(own) => {
+                self.insert_own(own, frame, how);
+                None
+            }
+        }
+    }
+
+    /// A page was used, whose flags were `flags` before.
+    pub(in crate::lru) fn note_use(&self, frame: FrameNumber, flags: Flags) {
+        match &self.ruling {
+            Ruling::Classic(_) => self.note_classic_use(frame, flags),
+            Ruling::Multigen(multigen) => self.note_file_use(multigen, frame, flags),
+            Ruling::Own(own) => self.note_own_use(own, frame, flags),
+        }
+    }
+
+    /// A fresh page of a file is about to be read by a task.
+    pub(crate) fn note_reader(&self, frame: FrameNumber, reader: &Task) {
+        match &self.ruling {
+            Ruling::Multigen(_) => self.note_reader_in_fault(frame, reader),
+            Ruling::Classic(_) | Ruling::Own(_) => {}
+        }
+    }
+
+    /// Is a page to go to the tail whose writeback has ended?
+    pub(in crate::lru) const fn may_rotate(&self, flags: Flags) -> bool {
+        match &self.ruling {
+            // An active one, if reclaim made it active to have it out of the way.
+            Ruling::Classic(_) | Ruling::Multigen(_) => {
+                !flags.has(Flags::ACTIVE) || self.choices.unwritten_pages.become_active()
+            }
+            Ruling::Own(_) => false,
+        }
+    }
+
+    /// When the list of a page is decided: generations are told by its state when it is flushed.
+    pub(in crate::lru) const fn list_choice(&self) -> ListChoice {
+        match &self.ruling {
+            Ruling::Classic(_) | Ruling::Own(_) => self.choices.list_choice,
+            Ruling::Multigen(_) => ListChoice::AtFlush,
+        }
+    }
+
+    /// Applies a batch to pages of a zone; `is_same` says whether the page with a number is still the one that was parked.
+    pub(in crate::lru) fn flush_run(
+        &self,
+        zone: &Zone<M>,
+        pages: &[FrameNumber],
+        apply: Apply,
+        is_same: impl Fn(usize) -> bool,
+    ) {
+        match &self.ruling {
+            Ruling::Classic(_) => self.flush_classic(zone, pages, apply, is_same),
+            Ruling::Multigen(multigen) => self.flush_generations(multigen, zone, pages, apply, is_same),
+            Ruling::Own(_) => unreachable!("a policy behind the trait has no batches"),
+        }
+    }
+
+    /// Takes those of some pages of a zone off their lists that are on one.
+    pub(in crate::lru) fn unlink(&self, zone: &Zone<M>, pages: &[FrameNumber]) {
+        if !pages.iter().any(|frame| self.frames[*frame].is(Flags::LRU)) {
+            return;
+        }
+        match &self.ruling {
+            Ruling::Classic(_) => self.unlink_classic(zone, pages),
+            Ruling::Multigen(multigen) => self.unlink_generations(multigen, zone, pages),
+            Ruling::Own(own) => self.unlink_own(own, zone, pages),
+        }
+    }
+
+    /// Makes small pages of a huge one of a zone, under the lock of the lists, and puts them on lists.
+    pub(in crate::lru) fn split_listed(&self, zone: &Zone<M>, region: &Region<M>, head: FrameNumber) {
+        match &self.ruling {
+            Ruling::Classic(_) => self.split_in_classic(zone, region, head),
+            Ruling::Multigen(multigen) => self.split_in_generations(multigen, zone, region, head),
+            Ruling::Own(own) => self.split_in_own(own, zone, region, head),
+        }
+    }
+}
+
+/// Given pages leave their lists, and come back ([`crate::lru::given`]).
+impl<M: Machine> Lru<M> {
+    /// Locks the lists of a zone's pages.
+    pub(crate) fn lock_lists(&self, zone: &Zone<M>) -> LockedLists<'_, M> {
+        match &self.ruling {
+            Ruling::Classic(classic) => LockedLists::Classic(classic.lists_of(zone).lock()),
+            Ruling::Multigen(multigen) => LockedLists::Multigen(multigen.lists_of(zone).lock()),
+            Ruling::Own(own) => LockedLists::Own(own.of(zone).lock()),
+        }
+    }
+
+    /// Does somebody wait for the lock of a zone's lists?
+    pub(crate) fn are_lists_contended(&self, zone: &Zone<M>) -> bool {
+        match &self.ruling {
+            Ruling::Classic(classic) => classic.lists_of(zone).is_contended(),
+            Ruling::Multigen(multigen) => multigen.lists_of(zone).is_contended(),
+            Ruling::Own(own) => own.of(zone).is_contended(),
+        }
+    }
+
+    /// Takes a given listed page off its list, with one more reference, unless its last reference is falling.
+    pub(in crate::lru) fn take_given(
+        &self,
+        zone: &Zone<M>,
+        lists: &mut LockedLists<'_, M>,
+        frame: FrameNumber,
+        by_family: &mut [u64; Family::ALL.len()],
+    ) -> bool {
+        match lists {
+            LockedLists::Classic(lists) => self.isolate_one(zone, lists, frame, by_family),
+            LockedLists::Multigen(lists) => {
+                let multigen = self.multigen().expect("their lists are locked");
+                self.isolate_given_generation(multigen, zone, lists, frame, by_family)
+            }
+            LockedLists::Own(policy) => self.isolate_given_own(&mut ***policy, zone, frame, by_family),
+        }
+    }
+
+    /// Puts isolated pages of a zone and family back that were not taken to be reclaimed, and drops the references of isolation.
+    pub(in crate::lru) fn put_back_unjudged(&self, zone: &Zone<M>, family: Family, pages: &[FrameNumber]) {
+        match &self.ruling {
+            Ruling::Classic(_) => self.putback(zone, family, pages, Recent::default()),
+            Ruling::Multigen(multigen) => self.put_back_generations(multigen, zone, pages, Coming::New),
+            Ruling::Own(own) => pages.iter().for_each(|frame| {
+                // The policy has forgotten it: it comes anew.
+                self.insert_own(own, *frame, Insert::Fault);
+                self.put(*frame);
+            }),
+        }
+    }
+}
+
+/// Reclaim asks.
+impl<M: Machine> Lru<M> {
+    /// Ages pages before a pass of kswapd over a zone, so that there are candidates when they are wanted.
+    pub(crate) fn age_before_pass(&self, zone: &Zone<M>, demand: &Demand) {
+        match &self.ruling {
+            Ruling::Classic(_) => self.age_active_anon(zone, demand),
+            Ruling::Multigen(multigen) => self.age_before_round(multigen, zone, demand),
+            Ruling::Own(_) => {}
+        }
+    }
+
+    /// Charges what it costs to count how much a scan looks at, where that is counted once for all.
+    pub(crate) fn charge_scan_count(&self) {
+        match &self.ruling {
+            Ruling::Classic(_) | Ruling::Own(_) => self.machine.spend(Step::ScanCount, 1),
+            // It counts anew for each batch.
+            Ruling::Multigen(_) => {}
+        }
+    }
+
+    /// Begins a scan of a zone for a request of `order`.
+    pub(crate) fn begin_scan(&self, zone: &Zone<M>, demand: Demand, order: Order) -> Scan {
+        match &self.ruling {
+            Ruling::Classic(_) => Scan::Classic(self.begin_classic_scan(zone, demand)),
+            Ruling::Multigen(_) => Scan::Multigen(GenerationScan::new(demand, order)),
+            Ruling::Own(_) => Scan::Own(self.begin_own_scan(zone, demand)),
+        }
+    }
+
+    /// The next batch of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
+    pub(crate) fn next_batch(&self, zone: &Zone<M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
+        match (&self.ruling, scan) {
+            (Ruling::Classic(_), Scan::Classic(scan)) => self.next_cluster(zone, scan, freed),
+            (Ruling::Multigen(multigen), Scan::Multigen(scan)) => self.next_of_generations(multigen, zone, scan, freed),
+            (Ruling::Own(own), Scan::Own(scan)) => self.next_of_own(own, zone, scan, freed),
+            (Ruling::Classic(_) | Ruling::Multigen(_) | Ruling::Own(_), _) => {
+                unreachable!("another policy began the scan")
+            }
+        }
+    }
+
+    /// A scan is over. Returns whether active pages were left alone that had a share of it.
+    pub(crate) fn end_scan(&self, zone: &Zone<M>, scan: &Scan) -> bool {
+        match scan {
+            Scan::Classic(scan) => {
+                self.age_active_anon(zone, scan.demand());
+                scan.left_active()
+            }
+            Scan::Multigen(_) | Scan::Own(_) => false,
+        }
+    }
+
+    /// Of pages of a batch that stay, takes out those that are worth another look: they may have become free to go meanwhile. The
+    /// others are made ready to go back.
+    pub(crate) fn take_out_retried(&self, pages: &mut Entries, may_retry: bool) -> Entries {
+        match &self.ruling {
+            Ruling::Multigen(multigen) => self.take_out_of_rejected(multigen, pages, may_retry),
+            Ruling::Classic(_) | Ruling::Own(_) => Entries::default(),
+        }
+    }
+
+    /// Puts back those pages of a batch that stay; `written` of it are being written for reclaim.
+    pub(crate) fn put_back_batch(&self, zone: &Zone<M>, batch: &Batch, stay: &[FrameNumber], written: u64) {
+        for (family, taken) in batch.families() {
+            self.put_back_victims(zone, family, stay, taken);
+            if let Ruling::Classic(_) = &self.ruling {
+                let freed = (batch.entries.len() - stay.len()) as u64;
+                self.note_io_cost(zone, family, written, batch.scanned.saturating_sub(freed));
+            }
+        }
+    }
+
+    /// Puts back those pages of a batch that stay, of blocks: there may be some of both families.
+    pub(crate) fn put_back_blocks(&self, zone: &Zone<M>, batch: &Batch, stay: &[FrameNumber]) {
+        // Told apart before any is put back: then they are others' again, to be freed and changed.
+        let stay = Family::ALL.map(|family| self.of_family(stay, family).collect::<Vec<_>>());
+        for (family, taken) in batch.families() {
+            self.put_back_victims(zone, family, &stay[family as usize], taken);
+        }
+    }
+
+    fn put_back_victims(&self, zone: &Zone<M>, family: Family, stay: &[FrameNumber], taken: u64) {
+        match &self.ruling {
+            Ruling::Classic(_) => self.put_back_classic(zone, family, stay, taken),
+            Ruling::Multigen(multigen) => self.put_back_generations(multigen, zone, stay, Coming::Rejected),
+            Ruling::Own(own) => self.put_back_own(own, zone, stay),
+        }
+        self.end_isolation(zone, family, taken);
+    }
+
+    /// Asks whether an isolated page was used since it was last asked, and forgets it. A page that is `wanted`, used or not, for
+    /// the block that it lies in, is always to be reclaimed.
+    pub(crate) fn judge_page(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
+        let _span = self.machine.span(Func::PageReferenced);
+        let verdict = match &self.ruling {
+            Ruling::Classic(_) => self.judge_classic(frame, is_wanted, owners),
+            Ruling::Multigen(multigen) => self.judge_in_generations(multigen, frame, owners),
+            Ruling::Own(own) => self.judge_own(own, frame, owners),
+        };
+        if is_wanted { Verdict::Reclaim } else { verdict }
+    }
+
+    /// Returns the shadow of an isolated page that reclaim is about to take.
+    pub(crate) fn eviction_shadow(&self, frame: FrameNumber) -> Option<Shadow> {
+        match &self.ruling {
+            Ruling::Classic(_) => self.shadow_of_classic(frame),
+            Ruling::Multigen(multigen) => Some(self.shadow_of_generation(multigen, frame)),
+            Ruling::Own(own) => self.shadow_of_own(own, frame),
+        }
+    }
+
+    /// Reclaim has taken these pages, and those of files have left such shadows.
+    pub(crate) fn note_evicted(&self, pages: &[FrameNumber]) {
+        match &self.ruling {
+            Ruling::Classic(_) => self.note_evicted_to_admission(pages),
+            Ruling::Multigen(multigen) => self.note_generations_evicted(multigen, pages),
+            Ruling::Own(_) => {}
+        }
+    }
+}
+
+/// What is seen from outside.
+impl<M: Machine> Lru<M> {
+    /// Counters of pages that came back which stay at 0, since pages of their family leave no shadows: kernels without those have no
+    /// such counter either.
+    pub fn uncounted_refaults(&self) -> impl Iterator<Item = ZoneEvent> {
+        let by_policy = match self.choices.policy {
+            // Programs' own policies may return shadows; those of this engine do not.
+            PolicyKind::Multigen | PolicyKind::Own => true,
+            PolicyKind::Classic | PolicyKind::Lru | PolicyKind::Clock => self.has_refaults(),
+        };
+        let of = |events: [ZoneEvent; 3], is_counted: bool| events.into_iter().filter(move |_| !is_counted);
+        of(ZoneEvent::WORKINGSET_ANON, by_policy)
+            .chain(of(ZoneEvent::WORKINGSET_FILE, by_policy || self.waiting.is_some()))
+    }
+
+    /// The list that a page belongs on by its flags, or that counts it.
+    pub(crate) fn list_of(&self, frame: FrameNumber) -> ListName {
+        ListName(match &self.ruling {
+            Ruling::Classic(_) | Ruling::Own(_) => self.kind_of(self.frames[frame].flags()),
+            Ruling::Multigen(multigen) => self.kind_in_generations(multigen, frame),
+        })
+    }
+
+    /// Do a policy's numbers of a zone agree with its pages?
+    ///
+    /// # Errors
+    /// What was found.
+    pub(in crate::lru) fn check_policy(&self, zone: &Zone<M>) -> Result<(), String> {
+        match &self.ruling {
+            Ruling::Classic(_) | Ruling::Own(_) => Ok(()),
+            Ruling::Multigen(multigen) => self.check_generations(multigen, zone),
+        }
+    }
+
+    /// Shows all pages of a zone that are on lists, with the list that counts them.
+    pub fn for_each_listed(&self, zone: &Zone<M>, visit: impl FnMut(ListKind, FrameNumber)) {
+        match &self.ruling {
+            Ruling::Classic(_) => self.for_each_in_classic(zone, visit),
+            Ruling::Multigen(multigen) => self.for_each_in_generations(multigen, zone, visit),
+            Ruling::Own(own) => self.for_each_own(own, zone, visit),
+        }
+    }
+}

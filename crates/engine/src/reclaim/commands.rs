@@ -1,0 +1,25 @@
+//! Reclaim that somebody asks for from outside, by commands of the policy (`lru_gen` of debugfs; mechanisms/multigen, 11).
+
+use super::{Reclaim, ScanControl};
+use crate::lru::{CommandError, Commands};
+use crate::memory::Gfp;
+use crate::task::Task;
+use machine::{Machine, Order};
+
+impl<M: Machine> Reclaim<M> {
+    /// Carries out the commands of a text as debugfs takes them in `lru_gen`, one after the other; returns how many pages those
+    /// freed that evict. Where zones have lruvecs of their own, a command means the highest zone of its node. *May sleep.*
+    ///
+    /// # Errors
+    /// When something in the text is no command: then nothing was done. When a command is refused: those before it were carried out.
+    pub fn lru_gen_command(&self, task: &mut Task, text: &str) -> Result<u64, CommandError> {
+        let mut commands = Commands::parse(text)?;
+        let mut control = ScanControl::direct(Gfp::KERNEL, Order::ZERO);
+        let (mut freed, mut freed_last) = (0, 0);
+        while let Some((zone, batch)) = self.next_commanded(&mut commands, freed_last)? {
+            freed_last = self.shrink_batch(task, zone, &batch, &mut control);
+            freed += freed_last;
+        }
+        Ok(freed)
+    }
+}
