@@ -2,7 +2,7 @@
 //!
 //! *Flow*: kswapd ([`kswapd`], [`balance`]) works in the background, an allocating task ([`direct`]) when
 //! that is not enough. Both shrink a zone ([`shrink_lruvec`]): a policy ([`crate::lru::policy`]) hands out one batch of pages after the
-//! other, and reclaim decides the fate of each page ([`shrink_pages`]). Object caches are
+//! other, and reclaim decides the fate of each page ([`fate`]) and carries it out ([`shrink_pages`]). Object caches are
 //! shrunk in proportion ([`shrink_slab`]). *Called by* `allocate`, and as kswapd's task. *Locks*: the page lock
 //! by try only; `lru` for each cluster, never while a page is looked at. *Description*:
 //! mechanisms/reclaim, 10 to 14, 17 to 19, 22, 24.
@@ -14,6 +14,7 @@ pub mod choices;
 pub mod commands;
 pub mod control;
 pub mod direct;
+pub mod fate;
 pub mod kswapd;
 pub mod lumpy;
 mod removals;

@@ -1,14 +1,15 @@
-//! The fate of isolated pages: freed, written, kept, or made active (`shrink_page_list`).
+//! Carrying out the fate of isolated pages: freed, written, kept, or made active (`shrink_page_list`).
 //!
-//! Each step first decides ([`Verdict`] of the policy, [`check_writeback`], [`check_dirty`]: pure functions)
-//! and then acts. The page lock is only tried. Description: mechanisms/reclaim, 13 (≥36).
+//! [`decide_fate`](super::fate::decide_fate) decides, and one match acts. The page lock is only tried. Description:
+//! mechanisms/reclaim, 13 (≥36).
 
-use super::choices::{LumpyReclaim, PageoutTrigger, WritebackMet};
+use super::choices::{LumpyReclaim, PageoutTrigger};
 use super::control::COSTLY_ORDER;
+use super::fate::{Fate, ScanRights, SeenPage, Why, Writeback, decide_fate};
 use super::removals::Removals;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::anonymous::Owners;
-use crate::lru::{Isolated, Lru, Verdict};
+use crate::lru::{Isolated, Lru};
 use crate::memory::{Flags, List, Warmth, Zone, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
@@ -35,80 +36,9 @@ pub struct ListCounts {
     pub written: u64,
 }
 
-/// The decision on a page under writeback.
+/// The outcome for one page: what is left to do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writeback {
-    /// Mark it, so that it is the next to go when its write ends, and keep it.
-    Mark,
-    /// Keep it.
-    Keep,
-    /// Keep it. It was marked before: whoever reclaims is faster than the disk.
-    MetAgain,
-    /// Wait until it is written, and look at it again.
-    Wait,
-}
-
-/// The scanner that meets a page under writeback.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetBy {
-    /// Kswapd.
-    Kswapd,
-    /// A task that reclaims.
-    Task,
-    /// A task whose memory cgroup is at its limit, and which may wait for what writes the page.
-    TaskAtLimit,
-}
-
-/// Judges a page under writeback.
-#[must_use]
-pub fn check_writeback(met: WritebackMet, by: MetBy, is_marked: bool, zone_is_full: bool) -> Writeback {
-    match (met, by) {
-        (WritebackMet::Keep, _) => Writeback::Keep,
-        (WritebackMet::Mark | WritebackMet::CountImmediate, MetBy::TaskAtLimit) if is_marked => Writeback::Wait,
-        (WritebackMet::CountImmediate, MetBy::Kswapd) if is_marked && zone_is_full => Writeback::MetAgain,
-        (WritebackMet::Mark | WritebackMet::CountImmediate, _) => Writeback::Mark,
-    }
-}
-
-/// The decision on a dirty page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dirty {
-    /// Leave it to the flusher, and free it as soon as that has written it.
-    MarkForReclaim,
-    /// Keep it.
-    Keep,
-    /// Write it now.
-    Pageout,
-}
-
-/// The facts about a dirty page and about who looks at it.
-#[derive(Clone, Copy, Debug)]
-pub struct DirtyPage {
-    /// Does it belong to a file (and not to swap)?
-    pub is_file: bool,
-    /// May the reclaimer write file pages at all: is it kswapd, and is its trigger met?
-    pub may_write_file: bool,
-    /// Its recent use.
-    pub verdict: Verdict,
-    /// May the caller enter what writes it?
-    pub may_enter_fs: bool,
-}
-
-/// Judges a dirty page.
-#[must_use]
-pub fn check_dirty(page: DirtyPage) -> Dirty {
-    if page.is_file && !page.may_write_file {
-        Dirty::MarkForReclaim
-    } else if page.verdict == Verdict::ReclaimClean || !page.may_enter_fs {
-        Dirty::Keep
-    } else {
-        Dirty::Pageout
-    }
-}
-
-/// The fate of one page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Outcome {
     /// Its owner gave it up: free it.
     Free,
     /// Back to its list.
@@ -125,6 +55,30 @@ enum Fate {
     FreeUnlessHeld,
 }
 
+/// A list of pages whose fate is being decided.
+struct PageList<M: Machine> {
+    owners: Owners<M>,
+    removals: Removals<M>,
+    /// Pages that stay.
+    survivors: Isolated,
+    /// Pages that are free to go.
+    free: Isolated,
+    /// Pages that are free to go, if no reader turns out to hold them by a hazard pointer.
+    may_be_held: Isolated,
+}
+
+impl<M: Machine> Default for PageList<M> {
+    fn default() -> Self {
+        Self {
+            owners: Owners::default(),
+            removals: Removals::default(),
+            survivors: Isolated::new(),
+            free: Isolated::new(),
+            may_be_held: Isolated::new(),
+        }
+    }
+}
+
 impl<M: Machine> Reclaim<M> {
     /// Decides the fate of isolated pages, oldest first; returns those that stay.
     #[doc(alias = "shrink_page_list")]
@@ -137,11 +91,7 @@ impl<M: Machine> Reclaim<M> {
         counts: &mut ListCounts,
     ) -> Isolated {
         let _span = self.machine.span(Func::ShrinkPageList);
-        let mut owners = Owners::default();
-        let mut removals = Removals::default();
-        let mut survivors = Isolated::new();
-        let mut free = Isolated::new();
-        let mut may_be_held = Isolated::new();
+        let mut list = PageList::default();
         let mut activated = 0;
         // Descriptors of the next list, which nobody touched of late: where that begins, the last page's link still says after
         // `isolate`. Half of them while pages are judged, half while they are freed: each link waits for memory.
@@ -154,39 +104,38 @@ impl<M: Machine> Reclaim<M> {
         'pages: for (n, &frame) in taken.iter().enumerate() {
             // Nor did anybody touch the slots of this one's pages.
             if let Some(soon) = taken.get(n + SLOTS_AHEAD) {
-                owners.prefetch_slot(self, *soon);
+                list.owners.prefetch_slot(self, *soon);
             }
             look_ahead(n);
             let descriptor = &self.frames[frame];
             self.machine.spend_on(Step::ScanPage, frame, 1);
-            let fate = loop {
+            let outcome = loop {
                 if !descriptor.try_lock() {
                     control.met.locked += 1;
-                    survivors.push(frame);
-                    self.note_kept(control, false);
+                    self.keep(&mut list, frame, control, false);
                     continue 'pages;
                 }
                 control.scanned += 1;
-                match self.shrink_page(task, zone, frame, control, counts, (&mut owners, &mut removals)) {
-                    Fate::LookAgain => {}
-                    fate => break fate,
+                match self.shrink_page(task, zone, frame, control, counts, &mut list) {
+                    Outcome::LookAgain => {}
+                    outcome => break outcome,
                 }
             };
-            match fate {
-                Fate::Free => {
+            match outcome {
+                Outcome::Free => {
                     self.age_by_eviction(frame);
                     descriptor.clear(Flags::LOCKED);
-                    free.push(frame);
+                    list.free.push(frame);
                     continue;
                 }
-                Fate::FreeWithOthers => continue,
-                Fate::FreeUnlessHeld => {
-                    may_be_held.push(frame);
+                Outcome::FreeWithOthers => continue,
+                Outcome::FreeUnlessHeld => {
+                    list.may_be_held.push(frame);
                     continue;
                 }
-                Fate::KeepUnlocked | Fate::LookAgain => {}
-                Fate::Keep => self.unlock_page(frame),
-                Fate::Activate => {
+                Outcome::KeepUnlocked | Outcome::LookAgain => {}
+                Outcome::Keep => self.unlock_page(frame),
+                Outcome::Activate => {
                     if descriptor.is(Flags::SWAPCACHE) && self.swap.is_nearly_full() {
                         self.try_to_free_swap(frame);
                     }
@@ -195,49 +144,61 @@ impl<M: Machine> Reclaim<M> {
                     self.unlock_page(frame);
                 }
             }
-            survivors.push(frame);
-            self.note_kept(control, descriptor.is(Flags::WRITEBACK));
+            self.keep(&mut list, frame, control, descriptor.is(Flags::WRITEBACK));
         }
         self.stat.count(Event::Pgactivate, activated);
-        self.remove_waiting(&mut removals);
-        removals.removed.iter().for_each(|frame| self.age_by_eviction(*frame));
-        free.extend(removals.removed);
-        control.met.held += removals.stayed.len() as u64;
-        for frame in removals.stayed {
-            survivors.push(frame);
-            self.note_kept(control, false);
-        }
+        self.free_list(zone, list, control, look_ahead)
+    }
+
+    /// Removes from their owners the pages of a list that were left for the end, and frees those that are free to go; returns those
+    /// that stay.
+    fn free_list(
+        &self,
+        zone: &Zone<M>,
+        mut list: PageList<M>,
+        control: &mut ScanControl,
+        mut look_ahead: impl FnMut(usize),
+    ) -> Isolated {
+        self.remove_waiting(&mut list.removals);
+        list.removals.removed.iter().for_each(|frame| self.age_by_eviction(*frame));
+        list.free.extend(std::mem::take(&mut list.removals.removed));
+        let stayed = std::mem::take(&mut list.removals.stayed);
+        control.met.held += stayed.len() as u64;
+        stayed.into_iter().for_each(|frame| self.keep(&mut list, frame, control, false));
+        let may_be_held = std::mem::take(&mut list.may_be_held);
+        let mut owners = std::mem::take(&mut list.owners);
         let shadow = |frame| self.eviction_shadow(frame);
         self.remove_mappings(&may_be_held, &mut owners, shadow, |frame, is_removed| {
             if is_removed {
                 self.age_by_eviction(frame);
-                free.push(frame);
+                list.free.push(frame);
             } else {
                 control.met.held += 1;
-                survivors.push(frame);
-                self.note_kept(control, false);
+                self.keep(&mut list, frame, control, false);
             }
         });
-        control.met.freed += free.len() as u64;
+        control.met.freed += list.free.len() as u64;
         let _span = self.machine.span(Func::FreePageList);
-        self.machine.spend_on(Step::FreePage, zone.start, free.len() as u32);
-        self.note_evicted(&free);
-        for (n, frame) in free.into_iter().enumerate() {
+        self.machine.spend_on(Step::FreePage, zone.start, list.free.len() as u32);
+        self.note_evicted(&list.free);
+        for (n, frame) in list.free.into_iter().enumerate() {
             look_ahead(n);
             self.free(frame, Order::ZERO, Warmth::Cold);
         }
-        survivors
+        list.survivors
     }
 
-    /// A page that stays spoils its block; one that is being written will be free soon. With `LumpyReclaim::ByOrder`
-    /// blocks are taken for what was asked for, whatever becomes of them.
-    fn note_kept(&self, control: &mut ScanControl, is_written: bool) {
+    /// Keeps a page. That spoils its block; but one that is being written will be free soon. With `LumpyReclaim::ByOrder` blocks are
+    /// taken for what was asked for, whatever becomes of them.
+    fn keep(&self, list: &mut PageList<M>, frame: FrameNumber, control: &mut ScanControl, is_written: bool) {
+        list.survivors.push(frame);
         control.takes_blocks &= match self.choices.lumpy_reclaim {
             LumpyReclaim::ByOrder => true,
             LumpyReclaim::AlignedBlocks | LumpyReclaim::SameList | LumpyReclaim::Never => is_written,
         };
     }
 
+    /// Carries out the fate of one locked page, step by step.
     fn shrink_page(
         &self,
         task: &mut Task,
@@ -245,160 +206,168 @@ impl<M: Machine> Reclaim<M> {
         frame: FrameNumber,
         control: &mut ScanControl,
         counts: &mut ListCounts,
-        (owners, removals): (&mut Owners<M>, &mut Removals<M>),
-    ) -> Fate {
+        list: &mut PageList<M>,
+    ) -> Outcome {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
-        let is_file = !flags.has(Flags::SWAPBACKED);
-        if flags.has(Flags::WRITE_FAILED) && !flags.has(Flags::WRITEBACK) {
-            // Nobody knows when it can be written: out of the way, and of the counts by which reclaimers wait for writes.
-            control.met.write_failed += 1;
-            return Fate::Activate;
-        }
-        if descriptor.mappings() > 0 && !control.may_unmap {
-            control.met.mapped += 1;
-            return Fate::Keep;
-        }
-        if descriptor.mappings() > 0 || flags.has(Flags::SWAPCACHE) {
-            control.scanned += 1;
-        }
-        let mut may_enter_fs = control.gfp.fs || flags.has(Flags::SWAPCACHE) && control.gfp.io;
-        let on_sight = self.choices.dirty_accounting.is_on_sight();
-        if on_sight {
-            self.count_on_sight(is_file, flags, frame, counts, owners);
-        }
-        if flags.has(Flags::WRITEBACK) && control.waits_for_writeback && control.takes_blocks && may_enter_fs {
-            self.remove_waiting(removals);
-            self.wait_for_clear(frame, WaitReason::PageWriteback);
-            if descriptor.is(Flags::WRITE_FAILED) {
-                control.met.write_failed += 1;
-                return Fate::Activate;
-            }
-        } else if flags.has(Flags::WRITEBACK) {
-            let (is_marked, zone_is_full) = (flags.has(Flags::RECLAIM), zone.is(ZoneFlag::WRITEBACK));
-            let by = match control.is_kswapd {
-                true => MetBy::Kswapd,
-                false if control.is_cgroup && may_enter_fs => MetBy::TaskAtLimit,
-                false => MetBy::Task,
-            };
-            match check_writeback(self.choices.writeback_met, by, is_marked, zone_is_full) {
-                Writeback::Wait => {
-                    // It has gone round its list while it was being written: the rest of the list is no nearer to its end.
-                    self.remove_waiting(removals);
-                    self.unlock_page(frame);
+        let mut seen = self.see(zone, frame, flags);
+        let scan = ScanRights::of(control, self.choices.writeback_met);
+        loop {
+            match decide_fate(&seen, &scan) {
+                Fate::Count => {
+                    seen.is_counted = true;
+                    control.scanned += u64::from(seen.is_mapped || seen.in_swap_cache);
+                    self.count_on_sight(seen.is_file, flags, frame, counts, &mut list.owners);
+                }
+                Fate::WaitForWrite => {
+                    self.remove_waiting(&mut list.removals);
                     self.wait_for_clear(frame, WaitReason::PageWriteback);
-                    return Fate::LookAgain;
+                    seen.under_writeback = false;
+                    seen.write_failed = descriptor.is(Flags::WRITE_FAILED);
                 }
-                Writeback::MetAgain => counts.immediate += 1,
-                Writeback::Keep => {}
-                Writeback::Mark => {
-                    descriptor.set(Flags::RECLAIM);
-                    counts.writeback += 1;
+                Fate::Judge => {
+                    seen.verdict = Some(self.judge_page(frame, self.is_taken_with_block(control), &mut list.owners));
+                    self.see_again(&mut seen, zone, frame, control);
                 }
-            }
-            control.met.under_writeback += 1;
-            return self.unwritten();
-        }
-
-        let is_taken_with_block = control.takes_blocks
-            && match self.choices.lumpy_reclaim {
-                LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => true,
-                LumpyReclaim::SameList => false,
-            };
-        let verdict = self.judge_page(frame, is_taken_with_block, owners);
-        match verdict {
-            Verdict::Activate | Verdict::Keep => {
-                control.met.used += 1;
-                return if verdict == Verdict::Keep { Fate::Keep } else { Fate::Activate };
-            }
-            Verdict::Reclaim | Verdict::ReclaimClean => {}
-        }
-
-        if !is_file && !flags.has(Flags::SWAPCACHE) {
-            if !control.gfp.io || !control.may_swap {
-                control.met.not_swappable += 1;
-                return Fate::Keep;
-            }
-            if descriptor.is(Flags::COMPOUND) {
-                if self.swap.free_slots() == 0 {
-                    control.met.not_swappable += 1;
-                    return Fate::Activate;
+                Fate::Split => {
+                    if !self.split_for_swap(frame, &mut list.owners) {
+                        // Its owner went away.
+                        return stay(Why::Held, Outcome::Keep, control);
+                    }
+                    seen.is_compound = false;
                 }
-                if !self.split_for_swap(frame, owners) {
-                    // Its owner went away: whoever holds the last reference frees it.
-                    control.met.held += 1;
-                    return Fate::Keep;
+                Fate::AddToSwap => {
+                    if !self.add_to_swap(frame) {
+                        return stay(Why::NotSwappable, Outcome::Activate, control);
+                    }
+                    seen.in_swap_cache = true;
+                    self.see_again(&mut seen, zone, frame, control);
                 }
-            }
-            if !self.add_to_swap(frame) {
-                control.met.not_swappable += 1;
-                return Fate::Activate;
-            }
-            may_enter_fs = true;
-        }
-        if descriptor.mappings() > 0 {
-            self.try_to_unmap(frame, owners);
-            if descriptor.mappings() > 0 {
-                control.met.mapped += 1;
-                return Fate::Keep;
-            }
-        }
-        if descriptor.is(Flags::DIRTY) {
-            if !on_sight {
-                counts.dirty += 1;
-            }
-            let page = DirtyPage {
-                is_file,
-                may_write_file: self.is_pageout_triggered(zone, frame, control),
-                verdict,
-                may_enter_fs,
-            };
-            match check_dirty(page) {
-                Dirty::MarkForReclaim => {
+                Fate::Unmap => {
+                    self.try_to_unmap(frame, &mut list.owners);
+                    seen.was_unmapped = true;
+                    self.see_again(&mut seen, zone, frame, control);
+                }
+                Fate::Pageout => {
+                    self.count_at_write(counts);
+                    self.remove_waiting(&mut list.removals);
+                    let before = counts.written;
+                    if let Some(outcome) = self.pageout(task, frame, control, counts, &mut list.owners) {
+                        let is_written = counts.written > before;
+                        control.met.written += u64::from(is_written);
+                        control.met.dirty += u64::from(!is_written);
+                        return outcome;
+                    }
+                    seen.is_dirty = false;
+                }
+                Fate::Unwritten(state) => return self.leave_unwritten(frame, state, control, counts, list),
+                Fate::LeaveToFlusher => {
+                    self.count_at_write(counts);
                     self.stat.count(Event::NrVmscanImmediateReclaim, 1);
                     descriptor.set(Flags::RECLAIM);
                     control.met.dirty += 1;
                     return self.unwritten();
                 }
-                Dirty::Pageout if !control.may_write => {
-                    control.met.dirty += 1;
-                    return Fate::Keep;
-                }
-                Dirty::Keep => {
-                    control.met.dirty += 1;
-                    return Fate::Keep;
-                }
-                Dirty::Pageout => {
-                    self.remove_waiting(removals);
-                    let before = counts.written;
-                    if let Some(fate) = self.pageout(task, frame, control, counts, owners) {
-                        let is_written = counts.written > before;
-                        control.met.written += u64::from(is_written);
-                        control.met.dirty += u64::from(!is_written);
-                        return fate;
+                Fate::Keep(why) => {
+                    if why == Why::Dirty {
+                        self.count_at_write(counts);
                     }
+                    return stay(why, Outcome::Keep, control);
                 }
+                Fate::Activate(why) => return stay(why, Outcome::Activate, control),
+                Fate::Remove => return self.remove_from_owner(frame, seen.is_file, control, list),
             }
         }
-        let file = if is_file { owners.file_of(self, frame) } else { None };
-        if is_file && file.is_none() || !is_file && !descriptor.is(Flags::SWAPCACHE) {
-            // Its owner went away: whoever holds the last reference frees it.
-            control.met.held += 1;
-            return Fate::Keep;
+    }
+
+    /// Returns what is seen of a page at first.
+    fn see(&self, zone: &Zone<M>, frame: FrameNumber, flags: Flags) -> SeenPage {
+        let under_writeback = flags.has(Flags::WRITEBACK);
+        SeenPage {
+            is_file: !flags.has(Flags::SWAPBACKED),
+            write_failed: flags.has(Flags::WRITE_FAILED),
+            under_writeback,
+            is_marked: flags.has(Flags::RECLAIM),
+            zone_is_full: under_writeback && zone.is(ZoneFlag::WRITEBACK),
+            is_mapped: self.frames[frame].mappings() > 0,
+            in_swap_cache: flags.has(Flags::SWAPCACHE),
+            ..SeenPage::default()
+        }
+    }
+
+    /// Looks again at what a step, or others meanwhile, may have changed.
+    fn see_again(&self, seen: &mut SeenPage, zone: &Zone<M>, frame: FrameNumber, control: &ScanControl) {
+        let descriptor = &self.frames[frame];
+        let flags = descriptor.flags();
+        seen.is_mapped = descriptor.mappings() > 0;
+        seen.is_compound = flags.has(Flags::COMPOUND);
+        seen.has_swap_room = seen.is_compound && self.swap.free_slots() > 0;
+        seen.is_dirty = flags.has(Flags::DIRTY);
+        seen.may_write_file = seen.is_dirty && self.is_pageout_triggered(zone, flags, control);
+    }
+
+    /// Is a page taken for the block in which it lies, used or not?
+    fn is_taken_with_block(&self, control: &ScanControl) -> bool {
+        control.takes_blocks
+            && match self.choices.lumpy_reclaim {
+                LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => true,
+                LumpyReclaim::SameList => false,
+            }
+    }
+
+    /// A page is under writeback.
+    fn leave_unwritten(
+        &self,
+        frame: FrameNumber,
+        state: Writeback,
+        control: &mut ScanControl,
+        counts: &mut ListCounts,
+        list: &mut PageList<M>,
+    ) -> Outcome {
+        match state {
+            Writeback::Wait => {
+                // It has gone round its list while it was being written: the rest of the list is no nearer to its end.
+                self.remove_waiting(&mut list.removals);
+                self.unlock_page(frame);
+                self.wait_for_clear(frame, WaitReason::PageWriteback);
+                return Outcome::LookAgain;
+            }
+            Writeback::MetAgain => counts.immediate += 1,
+            Writeback::Keep => {}
+            Writeback::Mark => {
+                self.frames[frame].set(Flags::RECLAIM);
+                counts.writeback += 1;
+            }
+        }
+        control.met.under_writeback += 1;
+        self.unwritten()
+    }
+
+    /// Takes a clean page from its owner.
+    fn remove_from_owner(
+        &self,
+        frame: FrameNumber,
+        is_file: bool,
+        control: &mut ScanControl,
+        list: &mut PageList<M>,
+    ) -> Outcome {
+        let file = if is_file { list.owners.file_of(self, frame) } else { None };
+        if is_file && file.is_none() || !is_file && !self.frames[frame].is(Flags::SWAPCACHE) {
+            // Its owner went away.
+            return stay(Why::Held, Outcome::Keep, control);
         }
         if let Some(file) = file.filter(|_| self.removes_by_file() && !self.may_be_held(frame)) {
-            self.remove_with_others(removals, file, frame, self.eviction_shadow(frame));
-            return Fate::FreeWithOthers;
+            self.remove_with_others(&mut list.removals, file, frame, self.eviction_shadow(frame));
+            return Outcome::FreeWithOthers;
         }
         if self.remove_mapping(frame, file.map(AsRef::as_ref), None, self.eviction_shadow(frame)) {
-            return Fate::Free;
+            return Outcome::Free;
         }
         if !self.may_be_held(frame) {
-            control.met.held += 1;
-            return Fate::Keep;
+            return stay(Why::Held, Outcome::Keep, control);
         }
         self.unlock_page(frame);
-        Fate::FreeUnlessHeld
+        Outcome::FreeUnlessHeld
     }
 
     /// Makes small pages of a huge page, which has one place in swap for each; they go on the lists, to be looked at next. False
@@ -410,6 +379,7 @@ impl<M: Machine> Reclaim<M> {
         !self.frames[head].is(Flags::COMPOUND)
     }
 
+    /// Counts the state of a page before any other step, if `dirty_accounting` says so.
     fn count_on_sight(
         &self,
         is_file: bool,
@@ -418,6 +388,9 @@ impl<M: Machine> Reclaim<M> {
         counts: &mut ListCounts,
         owners: &mut Owners<M>,
     ) {
+        if !self.choices.dirty_accounting.is_on_sight() {
+            return;
+        }
         // Flushers never clean anonymous pages: they say nothing of how writers keep up.
         let dirty = is_file && flags.has(Flags::DIRTY);
         let writeback = is_file && flags.has(Flags::WRITEBACK);
@@ -430,19 +403,24 @@ impl<M: Machine> Reclaim<M> {
         counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
     }
 
-    /// Returns the fate of a page that was met under writeback, or left to the flusher.
-    fn unwritten(&self) -> Fate {
-        let lru: &Lru<M> = self;
-        if lru.choices.unwritten_pages.become_active() { Fate::Activate } else { Fate::Keep }
+    /// Counts a dirty page that has come to the decision whether it is written, if `dirty_accounting` says so.
+    fn count_at_write(&self, counts: &mut ListCounts) {
+        counts.dirty += u64::from(!self.choices.dirty_accounting.is_on_sight());
     }
 
-    fn is_pageout_triggered(&self, zone: &Zone<M>, frame: FrameNumber, control: &ScanControl) -> bool {
+    /// Returns the outcome for a page that was met under writeback, or left to the flusher.
+    fn unwritten(&self) -> Outcome {
+        let lru: &Lru<M> = self;
+        if lru.choices.unwritten_pages.become_active() { Outcome::Activate } else { Outcome::Keep }
+    }
+
+    fn is_pageout_triggered(&self, zone: &Zone<M>, flags: Flags, control: &ScanControl) -> bool {
         match self.choices.pageout_trigger {
             PageoutTrigger::Always => true,
             PageoutTrigger::Priority => control.is_kswapd && control.priority < DEF_PRIORITY - 2,
             PageoutTrigger::DirtySeen => control.is_kswapd && zone.is(ZoneFlag::TAIL_LRU_DIRTY),
             PageoutTrigger::DirtySeenTwice => {
-                control.is_kswapd && zone.is(ZoneFlag::TAIL_LRU_DIRTY) && self.frames[frame].is(Flags::RECLAIM)
+                control.is_kswapd && zone.is(ZoneFlag::TAIL_LRU_DIRTY) && flags.has(Flags::RECLAIM)
             }
             PageoutTrigger::Never => false,
         }
@@ -456,13 +434,13 @@ impl<M: Machine> Reclaim<M> {
         control: &ScanControl,
         counts: &mut ListCounts,
         owners: &mut Owners<M>,
-    ) -> Option<Fate> {
+    ) -> Option<Outcome> {
         let _span = self.machine.span(Func::Pageout);
         let descriptor = &self.frames[frame];
         let at_write = !self.choices.dirty_accounting.is_on_sight();
         let mut keep = || {
             counts.congested += u64::from(at_write);
-            Some(Fate::Keep)
+            Some(Outcome::Keep)
         };
         // Somebody else refers to it: it could not be freed after the write; and whoever found it mapped may
         // still write to it, which must not be taken for written.
@@ -508,51 +486,20 @@ impl<M: Machine> Reclaim<M> {
             descriptor.clear(Flags::RECLAIM);
         }
         if written == WritePage::Submitted && descriptor.flags().0 & (Flags::WRITEBACK.0 | Flags::DIRTY.0) != 0 {
-            return Some(Fate::KeepUnlocked);
+            return Some(Outcome::KeepUnlocked);
         }
         if written != WritePage::Submitted || !descriptor.try_lock() {
-            return Some(Fate::KeepUnlocked);
+            return Some(Outcome::KeepUnlocked);
         }
         if descriptor.flags().0 & (Flags::WRITEBACK.0 | Flags::DIRTY.0) != 0 {
-            return Some(Fate::Keep);
+            return Some(Outcome::Keep);
         }
         None
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kswapd_counts_a_page_met_twice_only_in_a_zone_full_of_writeback() {
-        let again = |by, is_marked, full| {
-            check_writeback(WritebackMet::CountImmediate, by, is_marked, full) == Writeback::MetAgain
-        };
-        assert!(again(MetBy::Kswapd, true, true));
-        assert!(!again(MetBy::Task, true, true));
-        assert!(!again(MetBy::Kswapd, false, true) && !again(MetBy::Kswapd, true, false));
-        assert_eq!(check_writeback(WritebackMet::Mark, MetBy::Kswapd, true, true), Writeback::Mark);
-    }
-
-    #[test]
-    fn only_a_task_at_its_limit_waits_and_only_for_a_page_that_it_meets_again() {
-        for met in [WritebackMet::Mark, WritebackMet::CountImmediate] {
-            assert_eq!(check_writeback(met, MetBy::TaskAtLimit, true, false), Writeback::Wait);
-            assert_eq!(check_writeback(met, MetBy::TaskAtLimit, false, true), Writeback::Mark);
-            assert_eq!(check_writeback(met, MetBy::Task, true, true), Writeback::Mark);
-        }
-        assert_eq!(check_writeback(WritebackMet::Keep, MetBy::TaskAtLimit, true, true), Writeback::Keep);
-    }
-
-    #[test]
-    fn file_pages_are_left_to_the_flusher_until_kswapd_is_triggered() {
-        let page = DirtyPage { is_file: true, may_write_file: false, verdict: Verdict::Reclaim, may_enter_fs: true };
-        assert_eq!(check_dirty(page), Dirty::MarkForReclaim);
-        assert_eq!(check_dirty(DirtyPage { may_write_file: true, ..page }), Dirty::Pageout);
-        assert_eq!(check_dirty(DirtyPage { is_file: false, ..page }), Dirty::Pageout);
-        assert_eq!(check_dirty(DirtyPage { is_file: false, may_enter_fs: false, ..page }), Dirty::Keep);
-        let once = DirtyPage { may_write_file: true, verdict: Verdict::ReclaimClean, ..page };
-        assert_eq!(check_dirty(once), Dirty::Keep);
-    }
+/// Counts a page that stays, and returns the outcome.
+const fn stay(why: Why, outcome: Outcome, control: &mut ScanControl) -> Outcome {
+    why.count(&mut control.met);
+    outcome
 }

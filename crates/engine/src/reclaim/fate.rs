@@ -1,0 +1,411 @@
+//! The fate of a page: what is to be done with it, from what was seen of it. Pure functions.
+//!
+//! [`decide_fate`] is asked again after each step that it names, with what is seen then, until it names an end.
+//! [`super::shrink_pages`] carries out both. Description: mechanisms/reclaim, 13 (≥36).
+
+use super::ScanControl;
+use super::choices::WritebackMet;
+use crate::lru::Verdict;
+use machine::note::Met;
+
+/// The facts about a page that reclaim looks at, and what reclaim has made of it so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SeenPage {
+    /// Does it belong to a file (and not to swap)?
+    pub is_file: bool,
+    /// Has a write of it failed?
+    pub write_failed: bool,
+    /// Is it being written?
+    pub under_writeback: bool,
+    /// If it is being written: is it marked to be reclaimed when that ends?
+    pub is_marked: bool,
+    /// If it is being written: is its zone marked as full of such pages?
+    pub zone_is_full: bool,
+    /// Does a page table map it?
+    pub is_mapped: bool,
+    /// Has it a place in swap?
+    pub in_swap_cache: bool,
+    /// Is it a huge page?
+    pub is_compound: bool,
+    /// Has swap room for one more page?
+    pub has_swap_room: bool,
+    /// Is it dirty?
+    pub is_dirty: bool,
+    /// If it is dirty: may the reclaimer write pages of files at all, and is its trigger met?
+    pub may_write_file: bool,
+    /// Was it counted as looked at?
+    pub is_counted: bool,
+    /// The policy's verdict, once it was asked.
+    pub verdict: Option<Verdict>,
+    /// Was it unmapped, as far as that was possible?
+    pub was_unmapped: bool,
+}
+
+/// The rights and rules of a scan.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanRights {
+    /// May pages be taken that page tables map?
+    pub may_unmap: bool,
+    /// May anonymous pages go to swap?
+    pub may_swap: bool,
+    /// May dirty pages be written?
+    pub may_write: bool,
+    /// May the caller do I/O?
+    pub io: bool,
+    /// May the caller enter the file system?
+    pub fs: bool,
+    /// Is it kswapd's?
+    pub is_kswapd: bool,
+    /// Is it for a memory cgroup that is at its limit?
+    pub is_cgroup: bool,
+    /// Does it wait for pages under writeback, which belong to a block that is wanted as a whole?
+    pub waits_in_block: bool,
+    /// The choice `writeback_met`.
+    pub writeback_met: WritebackMet,
+}
+
+impl ScanRights {
+    /// The rights of a reclaim, under the choice `writeback_met`.
+    pub(super) const fn of(control: &ScanControl, writeback_met: WritebackMet) -> Self {
+        Self {
+            may_unmap: control.may_unmap,
+            may_swap: control.may_swap,
+            may_write: control.may_write,
+            io: control.gfp.io,
+            fs: control.gfp.fs,
+            is_kswapd: control.is_kswapd,
+            is_cgroup: control.is_cgroup,
+            waits_in_block: control.waits_for_writeback && control.takes_blocks,
+            writeback_met,
+        }
+    }
+}
+
+/// The fate of a page: a step, after which it is decided again, or an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Step: it counts as looked at.
+    Count,
+    /// Step: wait until it is written.
+    WaitForWrite,
+    /// Step: ask the policy for a verdict.
+    Judge,
+    /// Step: make small pages of the huge one.
+    Split,
+    /// Step: give it a place in swap.
+    AddToSwap,
+    /// Step: unmap it.
+    Unmap,
+    /// Step: write it. The end, unless it is clean and locked afterwards.
+    Pageout,
+    /// End: leave it to whoever writes it, as its state under writeback says.
+    Unwritten(Writeback),
+    /// End: mark it, so that it is freed as soon as the flusher has written it.
+    LeaveToFlusher,
+    /// End: back to its list.
+    Keep(Why),
+    /// End: to the active list.
+    Activate(Why),
+    /// End: take it from its owner and free it.
+    Remove,
+}
+
+/// Why a page stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A write of it has failed: nobody knows when it can be written.
+    WriteFailed,
+    /// A page table maps it.
+    Mapped,
+    /// It was used.
+    Used,
+    /// It cannot go to swap.
+    NotSwappable,
+    /// It is dirty.
+    Dirty,
+    /// Somebody has a reference, or its owner went away: whoever holds the last reference frees it.
+    Held,
+}
+
+impl Why {
+    /// Counts a page that stays for this.
+    pub(super) const fn count(self, met: &mut Met) {
+        let count = match self {
+            Self::WriteFailed => &mut met.write_failed,
+            Self::Mapped => &mut met.mapped,
+            Self::Used => &mut met.used,
+            Self::NotSwappable => &mut met.not_swappable,
+            Self::Dirty => &mut met.dirty,
+            Self::Held => &mut met.held,
+        };
+        *count += 1;
+    }
+}
+
+/// Decides the fate of a locked page.
+#[must_use]
+pub fn decide_fate(page: &SeenPage, scan: &ScanRights) -> Fate {
+    if page.write_failed && !page.under_writeback {
+        // Out of the way, and of the counts by which reclaimers wait for writes.
+        return Fate::Activate(Why::WriteFailed);
+    }
+    if !page.is_counted {
+        return if page.is_mapped && !scan.may_unmap { Fate::Keep(Why::Mapped) } else { Fate::Count };
+    }
+    let may_enter_fs = scan.fs || page.in_swap_cache && scan.io;
+    if page.under_writeback {
+        if scan.waits_in_block && may_enter_fs {
+            return Fate::WaitForWrite;
+        }
+        let by = match scan.is_kswapd {
+            true => MetBy::Kswapd,
+            false if scan.is_cgroup && may_enter_fs => MetBy::TaskAtLimit,
+            false => MetBy::Task,
+        };
+        return Fate::Unwritten(check_writeback(scan.writeback_met, by, page.is_marked, page.zone_is_full));
+    }
+    let verdict = match page.verdict {
+        None => return Fate::Judge,
+        Some(Verdict::Activate) => return Fate::Activate(Why::Used),
+        Some(Verdict::Keep) => return Fate::Keep(Why::Used),
+        Some(verdict @ (Verdict::Reclaim | Verdict::ReclaimClean)) => verdict,
+    };
+    if !page.is_file && !page.in_swap_cache {
+        return match (scan.io && scan.may_swap, page.is_compound) {
+            (false, _) => Fate::Keep(Why::NotSwappable),
+            (true, true) if !page.has_swap_room => Fate::Activate(Why::NotSwappable),
+            (true, true) => Fate::Split,
+            (true, false) => Fate::AddToSwap,
+        };
+    }
+    if page.is_mapped {
+        return if page.was_unmapped { Fate::Keep(Why::Mapped) } else { Fate::Unmap };
+    }
+    if !page.is_dirty {
+        return Fate::Remove;
+    }
+    match check_dirty(DirtyPage { is_file: page.is_file, may_write_file: page.may_write_file, verdict, may_enter_fs }) {
+        Dirty::MarkForReclaim => Fate::LeaveToFlusher,
+        Dirty::Pageout if scan.may_write => Fate::Pageout,
+        Dirty::Pageout | Dirty::Keep => Fate::Keep(Why::Dirty),
+    }
+}
+
+/// The decision on a page under writeback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writeback {
+    /// Mark it, so that it is the next to go when its write ends, and keep it.
+    Mark,
+    /// Keep it.
+    Keep,
+    /// Keep it. It was marked before: whoever reclaims is faster than the disk.
+    MetAgain,
+    /// Wait until it is written, and look at it again.
+    Wait,
+}
+
+/// The scanner that meets a page under writeback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetBy {
+    /// Kswapd.
+    Kswapd,
+    /// A task that reclaims.
+    Task,
+    /// A task whose memory cgroup is at its limit, and which may wait for what writes the page.
+    TaskAtLimit,
+}
+
+/// Judges a page under writeback.
+#[must_use]
+pub fn check_writeback(met: WritebackMet, by: MetBy, is_marked: bool, zone_is_full: bool) -> Writeback {
+    match (met, by) {
+        (WritebackMet::Keep, _) => Writeback::Keep,
+        (WritebackMet::Mark | WritebackMet::CountImmediate, MetBy::TaskAtLimit) if is_marked => Writeback::Wait,
+        (WritebackMet::CountImmediate, MetBy::Kswapd) if is_marked && zone_is_full => Writeback::MetAgain,
+        (WritebackMet::Mark | WritebackMet::CountImmediate, _) => Writeback::Mark,
+    }
+}
+
+/// The decision on a dirty page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dirty {
+    /// Leave it to the flusher, and free it as soon as that has written it.
+    MarkForReclaim,
+    /// Keep it.
+    Keep,
+    /// Write it now.
+    Pageout,
+}
+
+/// The facts about a dirty page and about who looks at it.
+#[derive(Clone, Copy, Debug)]
+pub struct DirtyPage {
+    /// Does it belong to a file (and not to swap)?
+    pub is_file: bool,
+    /// May the reclaimer write file pages at all: is it kswapd, and is its trigger met?
+    pub may_write_file: bool,
+    /// Its recent use.
+    pub verdict: Verdict,
+    /// May the caller enter what writes it?
+    pub may_enter_fs: bool,
+}
+
+/// Judges a dirty page.
+#[must_use]
+pub fn check_dirty(page: DirtyPage) -> Dirty {
+    if page.is_file && !page.may_write_file {
+        Dirty::MarkForReclaim
+    } else if page.verdict == Verdict::ReclaimClean || !page.may_enter_fs {
+        Dirty::Keep
+    } else {
+        Dirty::Pageout
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIRECT: ScanRights = ScanRights {
+        may_unmap: true,
+        may_swap: true,
+        may_write: true,
+        io: true,
+        fs: true,
+        is_kswapd: false,
+        is_cgroup: false,
+        waits_in_block: false,
+        writeback_met: WritebackMet::Mark,
+    };
+
+    const NO_IO: ScanRights = ScanRights { io: false, fs: false, ..DIRECT };
+
+    /// A page that nobody has looked at yet.
+    const FILE: SeenPage = SeenPage {
+        is_file: true,
+        write_failed: false,
+        under_writeback: false,
+        is_marked: false,
+        zone_is_full: false,
+        is_mapped: false,
+        in_swap_cache: false,
+        is_compound: false,
+        has_swap_room: true,
+        is_dirty: false,
+        may_write_file: false,
+        is_counted: false,
+        verdict: None,
+        was_unmapped: false,
+    };
+
+    /// Pages that may go.
+    const OLD: SeenPage = SeenPage { is_counted: true, verdict: Some(Verdict::Reclaim), ..FILE };
+    const OLD_ANON: SeenPage = SeenPage { is_file: false, ..OLD };
+    const WRITTEN: SeenPage = SeenPage { under_writeback: true, is_counted: true, ..FILE };
+    const DIRTY: SeenPage = SeenPage { is_dirty: true, may_write_file: true, ..OLD };
+
+    #[test]
+    fn every_fate_follows_from_what_was_seen() {
+        let table = [
+            ("fresh", FILE, DIRECT, Fate::Count),
+            ("fresh, mapped", SeenPage { is_mapped: true, ..FILE }, DIRECT, Fate::Count),
+            (
+                "mapped, and may not be unmapped",
+                SeenPage { is_mapped: true, ..FILE },
+                ScanRights { may_unmap: false, ..DIRECT },
+                Fate::Keep(Why::Mapped),
+            ),
+            ("failed to be written", SeenPage { write_failed: true, ..FILE }, DIRECT, Fate::Activate(Why::WriteFailed)),
+            ("failed, and is written again", SeenPage { write_failed: true, ..WRITTEN }, DIRECT, {
+                Fate::Unwritten(Writeback::Mark)
+            }),
+            ("under writeback, in a block", WRITTEN, ScanRights { waits_in_block: true, ..DIRECT }, Fate::WaitForWrite),
+            (
+                "the same, whose caller must not wait",
+                WRITTEN,
+                ScanRights { waits_in_block: true, ..NO_IO },
+                Fate::Unwritten(Writeback::Mark),
+            ),
+            (
+                "in swap under writeback, without the file system",
+                SeenPage { is_file: false, in_swap_cache: true, ..WRITTEN },
+                ScanRights { waits_in_block: true, fs: false, ..DIRECT },
+                Fate::WaitForWrite,
+            ),
+            (
+                "met again at a limit",
+                SeenPage { is_marked: true, ..WRITTEN },
+                ScanRights { is_cgroup: true, ..DIRECT },
+                Fate::Unwritten(Writeback::Wait),
+            ),
+            ("counted", SeenPage { verdict: None, ..OLD }, DIRECT, Fate::Judge),
+            ("in use", SeenPage { verdict: Some(Verdict::Activate), ..OLD }, DIRECT, Fate::Activate(Why::Used)),
+            ("used once", SeenPage { verdict: Some(Verdict::Keep), ..OLD }, DIRECT, Fate::Keep(Why::Used)),
+            ("old, without swap", OLD_ANON, ScanRights { may_swap: false, ..DIRECT }, Fate::Keep(Why::NotSwappable)),
+            ("old, without I/O", OLD_ANON, NO_IO, Fate::Keep(Why::NotSwappable)),
+            ("old and huge", SeenPage { is_compound: true, ..OLD_ANON }, DIRECT, Fate::Split),
+            (
+                "old and huge, with swap full",
+                SeenPage { is_compound: true, has_swap_room: false, ..OLD_ANON },
+                DIRECT,
+                Fate::Activate(Why::NotSwappable),
+            ),
+            ("old and anonymous", SeenPage { is_mapped: true, ..OLD_ANON }, DIRECT, Fate::AddToSwap),
+            ("old and mapped", SeenPage { is_mapped: true, is_dirty: true, ..OLD }, DIRECT, Fate::Unmap),
+            ("mapped again", SeenPage { is_mapped: true, was_unmapped: true, ..OLD }, DIRECT, Fate::Keep(Why::Mapped)),
+            ("dirty", DIRTY, DIRECT, Fate::Pageout),
+            ("dirty, without a trigger", SeenPage { may_write_file: false, ..DIRTY }, DIRECT, Fate::LeaveToFlusher),
+            ("dirty and used", SeenPage { verdict: Some(Verdict::ReclaimClean), ..DIRTY }, DIRECT, {
+                Fate::Keep(Why::Dirty)
+            }),
+            ("dirty, without I/O", DIRTY, NO_IO, Fate::Keep(Why::Dirty)),
+            ("dirty, nothing is written", DIRTY, ScanRights { may_write: false, ..DIRECT }, Fate::Keep(Why::Dirty)),
+            ("old and clean", OLD, NO_IO, Fate::Remove),
+            ("old, clean and in swap", SeenPage { in_swap_cache: true, ..OLD_ANON }, NO_IO, Fate::Remove),
+        ];
+        for (name, page, scan, expected) in table {
+            assert_eq!(decide_fate(&page, &scan), expected, "a page that is {name}");
+        }
+    }
+
+    #[test]
+    fn who_stays_is_counted_by_the_reason() {
+        let mut met = Met::default();
+        let all = [Why::WriteFailed, Why::Mapped, Why::Used, Why::NotSwappable, Why::Dirty, Why::Held];
+        all.into_iter().chain([Why::Held]).for_each(|why| why.count(&mut met));
+        let counts = [met.write_failed, met.mapped, met.used, met.not_swappable, met.dirty, met.held];
+        assert_eq!(counts, [1, 1, 1, 1, 1, 2]);
+    }
+
+    #[test]
+    fn kswapd_counts_a_page_met_twice_only_in_a_zone_full_of_writeback() {
+        let again = |by, is_marked, full| {
+            check_writeback(WritebackMet::CountImmediate, by, is_marked, full) == Writeback::MetAgain
+        };
+        assert!(again(MetBy::Kswapd, true, true));
+        assert!(!again(MetBy::Task, true, true));
+        assert!(!again(MetBy::Kswapd, false, true) && !again(MetBy::Kswapd, true, false));
+        assert_eq!(check_writeback(WritebackMet::Mark, MetBy::Kswapd, true, true), Writeback::Mark);
+    }
+
+    #[test]
+    fn only_a_task_at_its_limit_waits_and_only_for_a_page_that_it_meets_again() {
+        for met in [WritebackMet::Mark, WritebackMet::CountImmediate] {
+            assert_eq!(check_writeback(met, MetBy::TaskAtLimit, true, false), Writeback::Wait);
+            assert_eq!(check_writeback(met, MetBy::TaskAtLimit, false, true), Writeback::Mark);
+            assert_eq!(check_writeback(met, MetBy::Task, true, true), Writeback::Mark);
+        }
+        assert_eq!(check_writeback(WritebackMet::Keep, MetBy::TaskAtLimit, true, true), Writeback::Keep);
+    }
+
+    #[test]
+    fn file_pages_are_left_to_the_flusher_until_kswapd_is_triggered() {
+        let page = DirtyPage { is_file: true, may_write_file: false, verdict: Verdict::Reclaim, may_enter_fs: true };
+        assert_eq!(check_dirty(page), Dirty::MarkForReclaim);
+        assert_eq!(check_dirty(DirtyPage { may_write_file: true, ..page }), Dirty::Pageout);
+        assert_eq!(check_dirty(DirtyPage { is_file: false, ..page }), Dirty::Pageout);
+        assert_eq!(check_dirty(DirtyPage { is_file: false, may_enter_fs: false, ..page }), Dirty::Keep);
+        let once = DirtyPage { may_write_file: true, verdict: Verdict::ReclaimClean, ..page };
+        assert_eq!(check_dirty(once), Dirty::Keep);
+    }
+}
