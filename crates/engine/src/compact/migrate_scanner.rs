@@ -170,8 +170,9 @@ impl<M: Machine> Compact<M> {
 
     /// Returns whether so many pages are isolated that the lists look empty to others.
     fn are_too_many_isolated_to_move(&self, zone: &Zone<M>) -> bool {
-        let isolated: u64 = Family::ALL.into_iter().map(|family| self.isolated_pages(zone, family)).sum();
-        let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages(zone, kind)).sum();
+        let isolated: u64 =
+            Family::ALL.into_iter().map(|family| self.isolated_pages(self.lruvec_of(zone), family)).sum();
+        let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages(self.reach(zone), kind)).sum();
         isolated > listed / 2
     }
 }

@@ -100,7 +100,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Does a page wait in a batch of this CPU to be inserted?
+    /// Returns whether a page waits in a batch of this CPU to be inserted.
     pub(super) fn is_in_local_batch(&self, frame: FrameNumber) -> bool {
         self.batches.local().add.iter().any(|batch| batch.contains(&frame))
     }
@@ -227,7 +227,7 @@ impl<M: Machine> Lru<M> {
             let (pages, others) = rest.split_at(run);
             rest = others;
             let is_same = |n: usize| places.get(n).is_none_or(|place| *place == place_of(&self.frames[pages[n]]));
-            self.flush_run(zone, pages, apply, is_same);
+            self.flush_run(self.reach(zone), pages, apply, is_same);
         }
         match (apply, self.choices.rotation) {
             (Apply::Rotate, Rotation::OneByOne | Rotation::BatchedWithoutReference) => {}

@@ -18,7 +18,10 @@ impl<M: Machine> Lru<M> {
         zone: &Zone<M>,
         mut visit: impl FnMut(ListName, FrameNumber),
     ) -> Result<(), String> {
-        self.check_policy(zone)?;
+        let lruvec = self.lruvec_of(zone);
+        if zone.id == self.highest_zone(lruvec).id {
+            self.check_policy(lruvec)?;
+        }
         let mut pages = [0u64; ListKind::ALL.len()];
         self.for_each_listed(zone, |kind, frame| {
             pages[kind as usize] += self.frames[frame].pages();

@@ -15,7 +15,8 @@ impl<M: Machine> Lru<M> {
         frame: FrameNumber,
         taken: &mut BlockVictims,
     ) -> bool {
-        let is_taken = self.frames[frame].is(Flags::LRU) && self.take_given(zone, lists, frame, taken.by_family_mut());
+        let is_taken = self.frames[frame].is(Flags::LRU)
+            && self.take_given(self.lruvec_of(zone), lists, frame, taken.by_family_mut());
         if is_taken {
             taken.pages.push(frame);
         }
@@ -26,13 +27,14 @@ impl<M: Machine> Lru<M> {
     /// the references of isolation are dropped.
     #[doc(alias = "putback_lru_pages")]
     pub(crate) fn put_back_given(&self, zone: &Zone<M>, taken: &BlockVictims, stay: &[FrameNumber]) {
+        let lruvec = self.lruvec_of(zone);
         // Told apart before any is put back: then they are others' again, to be freed and changed.
         let stay = Family::ALL.map(|family| self.of_family(stay, family).collect::<Vec<_>>());
         for family in Family::ALL {
-            self.put_back_unjudged(zone, family, &stay[family as usize]);
+            self.put_back_unjudged(lruvec, family, &stay[family as usize]);
             let taken = taken.by_family()[family as usize];
             if taken > 0 {
-                self.end_isolation(zone, family, taken);
+                self.end_isolation(lruvec, family, taken);
             }
         }
     }

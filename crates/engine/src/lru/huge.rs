@@ -7,7 +7,7 @@
 
 use super::Lru;
 use crate::anonymous::Region;
-use crate::memory::{Flags, Owner, Zone};
+use crate::memory::{Flags, Owner};
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Lock, Machine, Step};
 
@@ -27,10 +27,9 @@ impl<M: Machine> Lru<M> {
     pub fn split_huge_page(&self, region: &Region<M>, page: u32) {
         let _guard = region.page_table(page).lock();
         let Some(head) = region.huge_page(page) else { return };
-        let zone = self.zone_of(head);
         let pages = self.frames[head].pages() as u32;
         self.machine.spend(Step::PteSet, pages);
-        self.split_listed(zone, region, head);
+        self.split_listed(region, head);
         self.machine.spend(Step::LruMove, pages);
         self.stat.count(Event::ThpSplit, 1);
         region.split_huge(page);
@@ -40,13 +39,12 @@ impl<M: Machine> Lru<M> {
     /// there with its head.
     pub(super) fn split_frames(
         &self,
-        zone: &Zone<M>,
         region: &Region<M>,
         head: FrameNumber,
         inherited: Flags,
         mut list: impl FnMut(FrameNumber) -> bool,
     ) {
-        let descriptor = &self.frames[head];
+        let (zone, descriptor) = (self.zone_of(head), &self.frames[head]);
         let (pages, start) = (descriptor.pages() as u32, descriptor.index());
         let inherited = Flags(descriptor.flags().0 & inherited.0);
         self.frames.unmake_compound(head);

@@ -1,7 +1,7 @@
 //! Pages that are off their lists in the hands of reclaimers: how many, and whether they are too many.
 
 use super::choices::IsolatedLimit;
-use super::{Demand, Family, ListKind, Lru};
+use super::{Demand, Family, ListKind, Lru, Lruvec, Reach};
 use crate::memory::{Flags, Zone, ZoneKind};
 use crate::stat::Event;
 use machine::{FrameNumber, Machine};
@@ -11,7 +11,7 @@ use machine::{FrameNumber, Machine};
 pub struct BlockVictims {
     /// The pages.
     pub pages: Vec<FrameNumber>,
-    /// How many pages there are of each family, a huge page with all of its own.
+    /// Pages of each family, a huge page with all of its own.
     by_family: [u64; Family::ALL.len()],
 }
 
@@ -21,7 +21,7 @@ impl BlockVictims {
         Self { pages, by_family }
     }
 
-    /// How many pages there are of each family.
+    /// Returns the pages of each family.
     pub(in crate::lru) const fn by_family(&self) -> &[u64; Family::ALL.len()] {
         &self.by_family
     }
@@ -45,7 +45,7 @@ impl<M: Machine> Lru<M> {
         self.stat.count(Event::Pgdeactivate, active as u64);
     }
 
-    /// Those of some pages that belong to a family.
+    /// Selects the pages that belong to a family.
     pub(in crate::lru) fn of_family<'a>(
         &'a self,
         pages: &'a [FrameNumber],
@@ -54,23 +54,23 @@ impl<M: Machine> Lru<M> {
         pages.iter().copied().filter(move |frame| self.kind_of(self.frames[*frame].flags()).family() == family)
     }
 
-    /// Would so many pages in the hands of reclaimers make a list look empty to others?
+    /// Returns whether so many pages are in the hands of reclaimers that a list looks empty to others.
     #[doc(alias = "too_many_isolated")]
-    fn are_too_many_isolated(&self, zone: &Zone<M>, family: Family, demand: &Demand) -> bool {
-        let inactive = || self.list_pages(zone, family.inactive());
+    fn are_too_many_isolated(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
+        let inactive = || self.list_pages(reach, family.inactive());
         let limit = match self.choices.isolated_limit {
             IsolatedLimit::None => return false,
             // Callers that may not enter the file system get more room, or they would wait for those that wait for them.
             IsolatedLimit::Eighth if demand.may_do_all => inactive() / 8,
             IsolatedLimit::Eighth | IsolatedLimit::Whole => inactive(),
         };
-        self.isolated_pages(zone, family) > limit
+        self.isolated_pages(reach.lruvec, family) > limit
     }
 
     /// Waits while too many pages of some of these families are isolated; returns whether the task was killed meanwhile. Kswapd does
     /// not wait. *May sleep.*
-    pub(super) fn waits_for_isolated(&self, zone: &Zone<M>, families: &[Family], demand: &Demand) -> bool {
-        let are_too_many = || families.iter().any(|family| self.are_too_many_isolated(zone, *family, demand));
+    pub(super) fn waits_for_isolated(&self, reach: Reach<'_, M>, families: &[Family], demand: &Demand) -> bool {
+        let are_too_many = || families.iter().any(|family| self.are_too_many_isolated(reach, *family, demand));
         while !demand.is_kswapd && are_too_many() {
             self.wait_for_putback(are_too_many);
             if self.machine.is_killed() {
@@ -82,19 +82,19 @@ impl<M: Machine> Lru<M> {
 
     /// Pages of a family that are off their lists in the hands of reclaimers.
     #[must_use]
-    pub fn isolated_pages(&self, zone: &Zone<M>, family: Family) -> u64 {
-        self.zones_of_lruvec(zone).iter().map(|zone| zone.gauges.get(family.isolated())).sum()
+    pub fn isolated_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
+        self.zones_of(lruvec).iter().map(|zone| zone.gauges.get(family.isolated())).sum()
     }
 
     /// So many pages of each kind of zone have left a list; returns all.
-    pub(in crate::lru) fn uncount(&self, zone: &Zone<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
-        for zone in self.zones_of_lruvec(zone) {
+    pub(in crate::lru) fn uncount(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
+        for zone in self.zones_of(lruvec) {
             zone.gauges.add(kind.gauge(), -(pages[zone.kind as usize] as i64));
         }
         pages.iter().sum()
     }
 
-    /// The zone of a page that is on the lists of `zone`'s lruvec.
+    /// The zone of a page that is on the lruvec of `zone`.
     #[inline]
     pub(in crate::lru) fn list_zone<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> &'a Zone<M> {
         if self.shares_lruvecs() { self.zone_of(frame) } else { zone }

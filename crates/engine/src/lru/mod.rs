@@ -1,7 +1,7 @@
 //! LRU: the order in which pages are reclaimed.
 //!
-//! *Holds* the policy with the lists of each lruvec, a zone's or a node's ([`policy`]), and the per-CPU batches in front of their lock,
-//! and drops the last reference of a page (off its list, then free). *Flow*: pages enter through [`Lru::add`], or through
+//! *Holds* the lruvecs, a zone's or a node's ([`lruvec`]), with the lists that the policy keeps of each ([`policy`]), and the per-CPU
+//! batches in front of their lock, and drops the last reference of a page (off its list, then free). *Flow*: pages enter through [`Lru::add`], or through
 //! [`Lru::add_read`] where not all pages that are read reach a list. They move by [`Lru::mark_accessed`] and
 //! [`Lru::rotate`], and leave by [`Lru::isolate`] or [`Lru::put`]. *Called by* `access`, `reclaim`, `interrupt`.
 //! *Locks*: the slot of a batch (interrupts off); `lru`, one lruvec at a time; `zone` when a page is freed, never
@@ -20,6 +20,7 @@ pub(crate) mod given;
 pub mod huge;
 pub mod isolated;
 pub mod kinds;
+pub mod lruvec;
 pub mod policy;
 pub mod targets;
 pub mod wait;
@@ -30,6 +31,7 @@ pub use choices::Choices;
 use choices::{Admission, Lists};
 pub use isolated::BlockVictims;
 pub use kinds::{Family, ListKind};
+pub use lruvec::{Lruvec, Reach};
 pub use policy::classic::Recent;
 use policy::multigen;
 use policy::ruling::Ruling;
@@ -38,13 +40,13 @@ pub use policy::{Blocks, CLUSTER, CommandError, Demand, Insert, Taken, Verdict, 
 pub use workingset::{Left, Workingset};
 
 use crate::anonymous::Anonymous;
-use crate::memory::{Flags, Memory, Warmth, Zone};
+use crate::memory::{Flags, Memory, Warmth};
 use crate::page_cache::PageCache;
 use crate::slab::Slab;
 use crate::swap::{Swap, SwapLayout};
 use crate::writeback::Writeback;
 use batch::Batches;
-use machine::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
+use machine::atomic::Ordering::AcqRel;
 use machine::{FrameNumber, Func, Lock, Machine, Order};
 use std::ops::Deref;
 
@@ -56,17 +58,15 @@ pub struct Lru<M: Machine> {
     writeback: Writeback<M>,
     /// The section `[lru]` of the kernel file.
     pub choices: Choices,
-    /// The policy, with the lists of each lruvec.
-    ruling: Ruling<M>,
+    /// The rules of the policy.
+    ruling: Ruling,
+    /// The lruvecs, with what the policy keeps of each.
+    lruvecs: Vec<Lruvec<M>>,
     batches: M::PerCpu<Batches>,
     /// Pages that were read and wait for a list, or to be free again ([`admission`]); none with `Admission::Always`.
     waiting: Option<M::PerCpu<admission::Waiting>>,
     /// Pages of files that left memory (`lru.admission`).
     workingset: Workingset,
-    /// By lruvec and list: pages of targets that were smaller than a cluster (`SmallTargets::Saved`).
-    saved_targets: Vec<[AtomicU64; ListKind::ALL.len()]>,
-    /// By lruvec: the lowest priority of the reclaim under way, or the last one of that before (`zone.prev_priority`).
-    priorities: Vec<AtomicU32>,
     /// Where one waits for others to put back what they isolated (`IsolatedWait::ForPutback`).
     put_back: M::WaitQueue,
 }
@@ -87,8 +87,9 @@ impl<M: Machine> Lru<M> {
 
     /// Empty lists.
     pub fn new(writeback: Writeback<M>, mut choices: Choices, generations: multigen::Choices) -> Self {
-        let (machine, lruvecs) = (&writeback.machine, writeback.lruvecs());
-        let ruling = Ruling::new(machine, &choices, generations, lruvecs, writeback.frames.len());
+        let machine = &writeback.machine;
+        let ruling = Ruling::new(&choices, generations, writeback.lruvecs(), writeback.frames.len());
+        let lruvecs = Lruvec::all_of(&writeback.zones, || ruling.state(machine));
         choices.lists = ruling.counted_lists(choices.lists);
         let batches = machine.per_cpu(|_| Batches::default());
         let has_waiting = match choices.admission {
@@ -96,11 +97,9 @@ impl<M: Machine> Lru<M> {
             Admission::Always => false,
         };
         let waiting = has_waiting.then(|| machine.per_cpu(|_| admission::Waiting::new()));
-        let saved_targets = (0..lruvecs).map(|_| Default::default()).collect();
-        let priorities = (0..lruvecs).map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
         let workingset = Workingset::default();
         let put_back = machine.wait_queue();
-        Self { writeback, choices, ruling, batches, waiting, workingset, saved_targets, priorities, put_back }
+        Self { writeback, choices, ruling, lruvecs, batches, waiting, workingset, put_back }
     }
 
     /// Empty lists over memory alone: the floors between have no files, no regions, no devices and no swap, and the choices of a
@@ -120,26 +119,10 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Pages on one list that can serve what a zone can ([`crate::memory::Memory::zones_served`]).
+    /// Pages on one list that are in reach.
     #[inline]
-    pub fn list_pages(&self, zone: &Zone<M>, kind: ListKind) -> u64 {
-        self.zones_served(zone).iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
-    }
-
-    /// The priority at which the last reclaim ended with a zone; a lower one, if a scan under way has come to that
-    /// (`prev_priority` of `/proc/zoneinfo`).
-    pub fn previous_priority(&self, zone: &Zone<M>) -> u32 {
-        self.priorities[usize::from(zone.lruvec.0)].load(Relaxed)
-    }
-
-    /// A scan of a zone begins.
-    pub(crate) fn note_priority(&self, zone: &Zone<M>, priority: u32) {
-        self.priorities[usize::from(zone.lruvec.0)].fetch_min(priority, Relaxed);
-    }
-
-    /// A reclaim has ended with a zone: the next begins with how hard this one was.
-    pub(crate) fn end_at_priority(&self, zone: &Zone<M>, priority: u32) {
-        self.priorities[usize::from(zone.lruvec.0)].store(priority, Relaxed);
+    pub fn list_pages(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
+        reach.zones.iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
     }
 
     /// An isolated page goes back as one in use.
@@ -228,9 +211,9 @@ mod tests {
             lru.add(frame, Insert::Read { shadow: None }, false);
             frame
         });
-        assert_eq!(lru.list_pages(zone, ListKind::InactiveFile), 0);
+        assert_eq!(lru.list_pages(lru.reach(zone), ListKind::InactiveFile), 0);
         lru.drain_all();
-        assert_eq!(lru.list_pages(zone, ListKind::InactiveFile), 3);
-        assert_eq!(lru.isolate(zone, ListKind::InactiveFile, 2).entries[..], pages[..2]);
+        assert_eq!(lru.list_pages(lru.reach(zone), ListKind::InactiveFile), 3);
+        assert_eq!(lru.isolate(lru.reach(zone), ListKind::InactiveFile, 2).entries[..], pages[..2]);
     }
 }

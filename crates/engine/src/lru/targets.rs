@@ -1,20 +1,20 @@
 //! How many pages of a list a scan looks at, whatever policy keeps the list.
 
 use super::choices::{HopelessScan, SmallTargets};
-use super::{CLUSTER, Demand, ListKind, Lru};
-use crate::memory::{Zone, ZoneFlag};
+use super::{CLUSTER, Demand, ListKind, Lru, Lruvec, Reach};
+use crate::memory::ZoneFlag;
 use machine::Machine;
 use machine::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Lru<M> {
     /// The share of a list of so many pages at the demand's priority.
-    pub(super) fn share(&self, zone: &Zone<M>, pages: u64, demand: &Demand) -> u64 {
+    pub(super) fn share(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
         let share = pages >> demand.priority;
         if share > 0 {
             return share;
         }
         let force = match self.choices.hopeless_scan {
-            HopelessScan::ACluster => demand.is_kswapd && zone.is(ZoneFlag::ALL_UNRECLAIMABLE),
+            HopelessScan::ACluster => demand.is_kswapd && reach.zone.is(ZoneFlag::ALL_UNRECLAIMABLE),
             HopelessScan::LikeOthers => false,
         };
         // A last page is half a page at priority 1. Where nobody goes down to 0 it would never be looked at,
@@ -23,18 +23,18 @@ impl<M: Machine> Lru<M> {
     }
 
     /// The target of a scan whose share of a list is `share`: small ones are saved up, as `small_targets` says.
-    pub(super) fn target(&self, zone: &Zone<M>, kind: ListKind, share: u64) -> u64 {
+    pub(super) fn target(&self, lruvec: &Lruvec<M>, kind: ListKind, share: u64) -> u64 {
         match self.choices.small_targets {
             SmallTargets::AsTheyAre => share,
-            SmallTargets::Saved => self.save_up(zone, kind, share),
-            SmallTargets::SavedAndOne => self.save_up(zone, kind, share + 1),
+            SmallTargets::Saved => self.save_up(lruvec, kind, share),
+            SmallTargets::SavedAndOne => self.save_up(lruvec, kind, share + 1),
         }
     }
 
     /// Adds a target to what is saved for a list; returns all of that once it makes a cluster.
     #[doc(alias = "nr_scan_try_batch")]
-    fn save_up(&self, zone: &Zone<M>, kind: ListKind, pages: u64) -> u64 {
-        let saved = &self.saved_targets[usize::from(zone.lruvec.0)][kind as usize];
+    fn save_up(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: u64) -> u64 {
+        let saved = &lruvec.saved_targets[kind as usize];
         let sum = saved.fetch_add(pages, Relaxed) + pages;
         if sum < CLUSTER {
             return 0;
@@ -43,15 +43,15 @@ impl<M: Machine> Lru<M> {
         sum
     }
 
-    /// Pages on all lists of a zone.
-    pub(crate) fn listed_pages(&self, zone: &Zone<M>) -> u64 {
-        ListKind::ALL.into_iter().map(|kind| self.list_pages(zone, kind)).sum()
+    /// Pages on all lists of an lruvec that are in reach.
+    pub(crate) fn listed_pages(&self, reach: Reach<'_, M>) -> u64 {
+        ListKind::ALL.into_iter().map(|kind| self.list_pages(reach, kind)).sum()
     }
 
-    /// Pages of a zone that scans hand out: inactive ones, anonymous pages only while swap has room.
-    pub(crate) fn victim_pages(&self, zone: &Zone<M>) -> u64 {
-        let file = self.list_pages(zone, ListKind::InactiveFile);
+    /// Pages in reach that scans hand out: inactive ones, anonymous pages only while swap has room.
+    pub(crate) fn victim_pages(&self, reach: Reach<'_, M>) -> u64 {
+        let file = self.list_pages(reach, ListKind::InactiveFile);
         let may_swap_out = self.swap.free_slots() > 0;
-        file + if may_swap_out { self.list_pages(zone, ListKind::InactiveAnon) } else { 0 }
+        file + if may_swap_out { self.list_pages(reach, ListKind::InactiveAnon) } else { 0 }
     }
 }

@@ -1,8 +1,7 @@
 //! Waits of those who scan lists (mechanisms/reclaim, 17.3 and 22).
 
 use super::choices::IsolatedWait;
-use super::{Family, Lru};
-use crate::memory::Zone;
+use super::{Family, Lru, Lruvec};
 use machine::{Func, Machine, Nanos, WaitReason, Waiting};
 
 /// How long reclaim sleeps when it has to.
@@ -30,8 +29,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Ends the isolation of pages that were put back or freed: who waits for that looks again.
-    pub fn end_isolation(&self, zone: &Zone<M>, family: Family, pages: u64) {
-        zone.gauges.add(family.isolated(), -(pages as i64));
+    pub fn end_isolation(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
+        self.highest_zone(lruvec).gauges.add(family.isolated(), -(pages as i64));
         match self.choices.isolated_wait {
             IsolatedWait::ForPutback | IsolatedWait::ReclaimThrottle => self.machine.wake(&self.put_back),
             IsolatedWait::CongestionWait => {}

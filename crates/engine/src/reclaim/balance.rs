@@ -10,6 +10,7 @@ use super::choices::{CongestionEnds, KswapdFloor, KswapdPriority, KswapdRequest,
 use super::kswapd::Request;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::CompactRequest;
+use crate::lru::Reach;
 use crate::memory::{MarkRights, MigrateType, NodeId, Zone, ZoneFlag};
 use crate::task::Task;
 use machine::{Func, Machine, Order, Step};
@@ -41,7 +42,7 @@ impl<M: Machine> Reclaim<M> {
             },
         };
         self.reclaim_boost(task, node, request.classzone);
-        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| self.note_refaults_seen(zone));
+        self.lruvecs_of_node(node, usize::MAX).for_each(|reach| self.note_refaults_seen(reach.lruvec));
         self.node_state(node).calls.end(self.machine.now());
         achieved
     }
@@ -146,6 +147,11 @@ impl<M: Machine> Reclaim<M> {
             .filter(move |(kind, _)| *kind <= classzone)
     }
 
+    /// The lruvecs of a node for requests of a class zone, that of the highest zone first.
+    fn lruvecs_of_node(&self, node: NodeId, classzone: usize) -> impl Iterator<Item = Reach<'_, M>> {
+        self.lruvecs(self.zones_up_to(node, classzone).rev().map(|(_, zone)| zone))
+    }
+
     fn floor(&self) -> u32 {
         match self.choices.kswapd_floor {
             KswapdFloor::Zero => 0,
@@ -159,7 +165,7 @@ impl<M: Machine> Reclaim<M> {
             if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
                 continue;
             }
-            self.age_before_pass(zone, &self.demand(control));
+            self.age_before_pass(self.reach(zone), &self.demand(control));
             // Class zone 0: the reserve is not looked at.
             if !self.is_zone_balanced(zone, control.order, 0, 0) {
                 return Some(kind);
@@ -179,7 +185,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// A pass has ended for all of a node, zones that had nothing to do included.
     fn end_node_at_priority(&self, node: NodeId, priority: u32) {
-        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| self.end_at_priority(zone, priority));
+        self.lruvecs_of_node(node, usize::MAX).for_each(|reach| reach.lruvec.end_at_priority(priority));
     }
 
     /// Does some zone have a block of the order above its low mark?

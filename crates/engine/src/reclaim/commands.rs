@@ -16,8 +16,8 @@ impl<M: Machine> Reclaim<M> {
         let mut commands = Commands::parse(text)?;
         let mut control = ScanControl::direct(Gfp::KERNEL, Order::ZERO);
         let (mut freed, mut freed_last) = (0, 0);
-        while let Some((zone, batch)) = self.next_commanded(&mut commands, freed_last)? {
-            freed_last = self.shrink_batch(task, zone, &batch, &mut control);
+        while let Some((reach, batch)) = self.next_commanded(&mut commands, freed_last)? {
+            freed_last = self.shrink_batch(task, reach, &batch, &mut control);
             freed += freed_last;
         }
         Ok(freed)

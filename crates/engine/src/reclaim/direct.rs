@@ -69,9 +69,9 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::DirectReclaim);
         let had_reserve = std::mem::replace(&mut task.may_use_reserve, true);
         let freed = self.do_try_to_free_pages(task, zonelist, &mut control);
-        for zone in zonelist.iter().map(|id| self.zone(*id)) {
-            self.end_at_priority(zone, control.priority);
-            self.note_refaults_seen(zone);
+        for reach in self.lruvecs(zonelist.iter().map(|id| self.zone(*id))) {
+            reach.lruvec.end_at_priority(control.priority);
+            self.note_refaults_seen(reach.lruvec);
         }
         task.may_use_reserve = had_reserve;
         self.release_orphans();
@@ -155,15 +155,15 @@ impl<M: Machine> Reclaim<M> {
             DirectNap::CongestionWait if is_due => self.congestion_wait(STALL, WaitReason::ReclaimPass),
             DirectNap::WaitIffCongested if is_due => self.wait_iff_congested(first, STALL, WaitReason::ReclaimPass),
             DirectNap::CongestionWait | DirectNap::WaitIffCongested | DirectNap::None => {}
-            DirectNap::ReclaimThrottle => self.throttle_without_progress(first, control),
+            DirectNap::ReclaimThrottle => self.throttle_without_progress(first.node, control),
         }
     }
 
     /// Nothing could be freed: waits where more than half of what could be is being written, as Linux 4.7 to 5.15 do before they
     /// count the reclaim as one in vain.
     fn wait_if_mostly_written(&self, zonelist: &[ZoneId]) {
-        let is_mostly_written = |zone: &Zone<M>| 2 * zone.gauges.get(Gauge::NrWriteback) > self.reclaimable_pages(zone);
-        if zonelist.iter().any(|id| is_mostly_written(self.zone(*id))) {
+        let mut zones = zonelist.iter().map(|id| self.zone(*id));
+        if zones.any(|zone| 2 * zone.gauges.get(Gauge::NrWriteback) > self.reclaimable_pages(zone)) {
             self.congestion_wait(STALL, WaitReason::UnwrittenPages);
         }
     }
@@ -186,13 +186,8 @@ impl<M: Machine> Reclaim<M> {
     /// One pass over the zones.
     fn shrink_zones(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> ZonesPass {
         let mut pass = ZonesPass::default();
-        let mut last = None;
-        for id in zonelist {
-            let zone = self.zone(*id);
-            // The lower zones of a node have been served with the first, if they share its lruvec.
-            if last.replace(zone.lruvec) == Some(zone.lruvec) {
-                continue;
-            }
+        for reach in self.lruvecs(zonelist.iter().map(|id| self.zone(*id))) {
+            let zone = reach.zone;
             if Self::is_marked_hopeless(zone) && !control.doubts_marks && control.priority != DEF_PRIORITY {
                 continue;
             }
@@ -202,7 +197,7 @@ impl<M: Machine> Reclaim<M> {
                 continue;
             }
             let before = control.scanned;
-            self.shrink_zone(task, zone, control);
+            self.shrink_zone(task, reach, control);
             if !self.looks_hopeless(zone) {
                 pass.scanned_in_hope += control.scanned - before;
             }

@@ -11,54 +11,54 @@ use machine::note::Met;
 /// The facts about a page that reclaim looks at, and what reclaim has made of it so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SeenPage {
-    /// Does it belong to a file (and not to swap)?
+    /// It belongs to a file, not to swap.
     pub is_file: bool,
-    /// Has a write of it failed?
+    /// A write of it has failed.
     pub write_failed: bool,
-    /// Is it being written?
+    /// It is being written.
     pub under_writeback: bool,
-    /// If it is being written: is it marked to be reclaimed when that ends?
+    /// It is marked to be reclaimed when its writeback ends.
     pub is_marked: bool,
-    /// If it is being written: is its zone marked as full of such pages?
+    /// It is being written, and its zone is marked as full of such pages.
     pub zone_is_full: bool,
-    /// Does a page table map it?
+    /// A page table maps it.
     pub is_mapped: bool,
-    /// Has it a place in swap?
+    /// It has a place in swap.
     pub in_swap_cache: bool,
-    /// Is it a huge page?
+    /// It is a huge page.
     pub is_compound: bool,
-    /// Has swap room for one more page?
+    /// It is a huge page, and swap has room for one more page.
     pub has_swap_room: bool,
-    /// Is it dirty?
+    /// It is dirty.
     pub is_dirty: bool,
-    /// If it is dirty: may the reclaimer write pages of files at all, and is its trigger met?
+    /// It is dirty, and the reclaimer may write such pages of files: its trigger is met.
     pub may_write_file: bool,
-    /// Was it counted as looked at?
+    /// It was counted as looked at.
     pub is_counted: bool,
     /// The policy's verdict, once it was asked.
     pub verdict: Option<Verdict>,
-    /// Was it unmapped, as far as that was possible?
+    /// It was unmapped, as far as that was possible.
     pub was_unmapped: bool,
 }
 
 /// The rights and rules of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanRights {
-    /// May pages be taken that page tables map?
+    /// Pages may be taken that page tables map.
     pub may_unmap: bool,
-    /// May anonymous pages go to swap?
+    /// Anonymous pages may go to swap.
     pub may_swap: bool,
-    /// May dirty pages be written?
+    /// Dirty pages may be written.
     pub may_write: bool,
-    /// May the caller do I/O?
+    /// The caller may do I/O.
     pub io: bool,
-    /// May the caller enter the file system?
+    /// The caller may enter the file system.
     pub fs: bool,
-    /// Is it kswapd's?
+    /// The scan is kswapd's.
     pub is_kswapd: bool,
-    /// Is it for a memory cgroup that is at its limit?
+    /// The scan is for a memory cgroup that is at its limit.
     pub is_cgroup: bool,
-    /// Does it wait for pages under writeback, which belong to a block that is wanted as a whole?
+    /// The scan waits for pages under writeback, because it wants their block as a whole.
     pub waits_in_block: bool,
     /// The choice `writeback_met`.
     pub writeback_met: WritebackMet,

@@ -7,8 +7,7 @@ use super::shrink_lruvec::reclaim_events;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::lru::wait::STALL;
-use crate::lru::{Batch, Blocks};
-use crate::memory::Zone;
+use crate::lru::{Batch, Blocks, Reach};
 use crate::task::Task;
 use machine::{Machine, Order, WaitReason};
 
@@ -34,13 +33,13 @@ impl<M: Machine> Reclaim<M> {
 
     /// Decides the fate of a batch that was taken with its blocks; returns the pages freed.
     ///
-    /// Whether its pages are in use counts for nothing below priority 9, and for a costly order; with `LumpyReclaim::ByOrder`, only for
-    /// that. A task waits for those that are being written once little else is left (priority 4); with `LumpyReclaim::ByOrder`, for a
-    /// costly order alone and at every priority, after a nap.
+    /// Pages in use are taken, too, at priorities below 10 and for a costly order; with `LumpyReclaim::ByOrder`, only for that. A task
+    /// waits for those that are being written once little else is left (priority 4); with `LumpyReclaim::ByOrder`, for a costly order
+    /// alone and at every priority, after a nap.
     pub(super) fn shrink_blocks(
         &self,
         task: &mut Task,
-        zone: &Zone<M>,
+        reach: Reach<'_, M>,
         batch: &Batch,
         control: &mut ScanControl,
     ) -> u64 {
@@ -53,7 +52,7 @@ impl<M: Machine> Reclaim<M> {
         self.deactivate_isolated(taken);
         let mut counts = ListCounts::default();
         control.takes_blocks = takes_blocks;
-        let mut survivors = self.shrink_clusters(task, zone, taken, control, &mut counts);
+        let mut survivors = self.shrink_clusters(task, reach, taken, control, &mut counts);
         let waits_from = if is_costly { Some(DEF_PRIORITY) } else { (!by_order).then_some(4) };
         let waits = !control.is_kswapd && waits_from.is_some_and(|priority| control.priority <= priority);
         if control.takes_blocks && waits && !survivors.is_empty() {
@@ -62,21 +61,21 @@ impl<M: Machine> Reclaim<M> {
                 self.deactivate_isolated(&survivors);
             }
             control.waits_for_writeback = true;
-            survivors = self.shrink_clusters(task, zone, &survivors, control, &mut counts);
+            survivors = self.shrink_clusters(task, reach, &survivors, control, &mut counts);
             control.waits_for_writeback = false;
         }
         control.blocks_last = control.takes_blocks;
         control.takes_blocks = false;
         let freed = (taken.len() - survivors.len()) as u64;
         let (_, steal_event) = reclaim_events(control);
-        zone.stat.count(steal_event, freed);
-        self.put_back_blocks(zone, batch, &survivors);
-        self.stall_after_list(zone, control, &counts, taken.len() as u64);
+        reach.zone.stat.count(steal_event, freed);
+        self.put_back_blocks(reach, batch, &survivors);
+        self.stall_after_list(reach, control, &counts, taken.len() as u64);
         freed
     }
 }
 
-/// Is a block worth more to a reclaim than pages that are in use?
+/// Returns whether a block is worth more to a reclaim than pages that are in use.
 fn is_urgent(control: &ScanControl) -> bool {
     control.order > COSTLY_ORDER || control.priority < DEF_PRIORITY - 2
 }

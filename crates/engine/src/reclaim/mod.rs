@@ -16,6 +16,7 @@ pub mod control;
 pub mod direct;
 pub mod fate;
 pub mod kswapd;
+mod lruvecs;
 pub mod lumpy;
 mod removals;
 pub mod shrink_lruvec;
@@ -29,6 +30,7 @@ pub use control::ScanControl;
 
 use crate::compact::{Compact, Suitability};
 pub use crate::lru::DEF_PRIORITY;
+use crate::lru::{Lruvec, Reach};
 use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag, ZoneId};
 use crate::stat::Gauge;
 use choices::{HighOrder, Hopeless};
@@ -119,7 +121,8 @@ impl<M: Machine> Reclaim<M> {
         self.node_state(node).calls.take(self.machine.now())
     }
 
-    fn note_priority_zero(&self, zone: &Zone<M>, control: &ScanControl) {
+    fn note_priority_zero(&self, reach: Reach<'_, M>, control: &ScanControl) {
+        let zone = reach.zone;
         self.first_priority_zero.lock().get_or_insert_with(|| PriorityZero {
             at: self.machine.now(),
             zone: zone.id,
@@ -172,11 +175,13 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Has the zone's lruvec been scanned six times over without a page going back to its free lists?
-    fn is_hopeless(&self, zone: &Zone<M>) -> bool {
-        let reclaimable: u64 = self.zones_of_lruvec(zone).iter().map(|zone| self.reclaimable_pages(zone)).sum();
+    /// Returns whether an lruvec was scanned six times over without a page going back to the free lists of its zones.
+    fn is_hopeless(&self, lruvec: &Lruvec<M>) -> bool {
+        let zones = self.zones_of(lruvec);
+        let reclaimable: u64 = zones.iter().map(|zone| self.reclaimable_pages(zone)).sum();
         match self.choices.hopeless {
-            Hopeless::ByScan => zone.pages_scanned() >= 6 * reclaimable,
+            // All zones of an lruvec know alike.
+            Hopeless::ByScan => zones[0].pages_scanned() >= 6 * reclaimable,
             Hopeless::ByFailures => false,
         }
     }
@@ -186,7 +191,7 @@ impl<M: Machine> Reclaim<M> {
     /// balanced: nobody sets the mark then, and every allocating task would try for ever.
     fn looks_hopeless(&self, zone: &Zone<M>) -> bool {
         match self.choices.hopeless {
-            Hopeless::ByScan => Self::is_marked_hopeless(zone) || self.is_hopeless(zone),
+            Hopeless::ByScan => Self::is_marked_hopeless(zone) || self.is_hopeless(self.lruvec_of(zone)),
             Hopeless::ByFailures => self.has_kswapd_failed(zone.node) || self.reclaimable_pages(zone) == 0,
         }
     }

@@ -1,4 +1,4 @@
-//! Shrinking one zone: batches of pages that its policy hands out, until that ends the scan (mechanisms/reclaim, 12, 14, 24;
+//! Shrinking one lruvec: batches of pages that its policy hands out, until that ends the scan (mechanisms/reclaim, 12, 14, 24;
 //! mechanisms/multigen, 6.1 and 6.2).
 
 use super::choices::{ForCompaction, ListStall, LumpyReclaim, ZoneWriteback};
@@ -7,13 +7,13 @@ use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
 use crate::lru::wait::STALL;
-use crate::lru::{Batch, CLUSTER, Demand, Entries, Scan};
-use crate::memory::{Zone, ZoneFlag};
+use crate::lru::{Batch, CLUSTER, Demand, Entries, Reach, Scan};
+use crate::memory::ZoneFlag;
 use crate::stat::ZoneEvent;
 use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Order, WaitReason};
 
-/// The result of a scan of a zone's lists, and of those before it in the same reclaim.
+/// The result of a scan of an lruvec's lists, and of those before it in the same reclaim.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     /// Pages looked at.
@@ -32,44 +32,44 @@ impl Round {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from one zone; again while compaction needs more (`shrink_zone`).
-    pub(super) fn shrink_zone(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl) {
+    /// Reclaims from one lruvec; again while compaction needs more (`shrink_zone`).
+    pub(super) fn shrink_zone(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
-        self.note_priority(zone, control.priority);
+        reach.lruvec.note_priority(control.priority);
         let mut round = Round::default();
         loop {
             let (scanned, reclaimed) = (control.scanned, control.reclaimed);
-            self.shrink_lruvec(task, zone, control);
-            self.stall_after_pass(zone, control);
+            self.shrink_lruvec(task, reach, control);
+            self.stall_after_pass(reach, control);
             round = round.followed_by(control.scanned - scanned, control.reclaimed - reclaimed);
             if round.reclaimed > 0 {
-                self.note_node_progress(zone.node);
+                self.note_node_progress(reach.zone.node);
             }
-            if self.machine.is_killed() || !self.should_continue(zone, control, round) {
+            if self.machine.is_killed() || !self.should_continue(reach, control, round) {
                 return;
             }
         }
     }
 
-    fn shrink_lruvec(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl) {
+    fn shrink_lruvec(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkLruvec);
-        let mut scan = self.begin_counted_scan(zone, control);
+        let mut scan = self.begin_counted_scan(reach, control);
         let mut freed = 0;
-        while let Some(batch) = self.next_batch(zone, &mut scan, freed) {
-            freed += self.shrink_batch(task, zone, &batch, control);
+        while let Some(batch) = self.next_batch(reach, &mut scan, freed) {
+            freed += self.shrink_batch(task, reach, &batch, control);
         }
         control.reclaimed += freed;
-        control.left_active |= self.end_scan(zone, &scan);
+        control.left_active |= self.end_scan(reach, &scan);
         self.throttle_vm_writeout(control.gfp);
     }
 
-    fn begin_counted_scan(&self, zone: &Zone<M>, control: &ScanControl) -> Scan {
+    fn begin_counted_scan(&self, reach: Reach<'_, M>, control: &ScanControl) -> Scan {
         let _span = self.machine.span(Func::GetScanCount);
         self.charge_scan_count();
         if control.priority == 0 {
-            self.note_priority_zero(zone, control);
+            self.note_priority_zero(reach, control);
         }
-        self.begin_scan(zone, self.demand(control), control.order)
+        self.begin_scan(reach, self.demand(control), control.order)
     }
 
     /// Returns the demand of a reclaim for a policy.
@@ -87,7 +87,7 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn shrink_batch(
         &self,
         task: &mut Task,
-        zone: &Zone<M>,
+        reach: Reach<'_, M>,
         batch: &Batch,
         control: &mut ScanControl,
     ) -> u64 {
@@ -96,7 +96,7 @@ impl<M: Machine> Reclaim<M> {
             return CLUSTER;
         }
         let (scan_event, steal_event) = reclaim_events(control);
-        zone.stat.count(scan_event, batch.counted);
+        reach.zone.stat.count(scan_event, batch.counted);
         if batch.entries.is_empty() {
             // All that can be taken waits to be written, and nobody may be about to.
             if batch.to_write > 0 {
@@ -105,13 +105,13 @@ impl<M: Machine> Reclaim<M> {
             return 0;
         }
         if batch.has_blocks {
-            return self.shrink_blocks(task, zone, batch, control);
+            return self.shrink_blocks(task, reach, batch, control);
         }
         let mut counts = ListCounts::default();
-        let mut stay = self.shrink_clusters(task, zone, &batch.entries, control, &mut counts);
+        let mut stay = self.shrink_clusters(task, reach, &batch.entries, control, &mut counts);
         let again = self.take_out_retried(&mut stay, true);
         if !again.is_empty() {
-            let mut stay_again = self.shrink_clusters(task, zone, &again, control, &mut counts);
+            let mut stay_again = self.shrink_clusters(task, reach, &again, control, &mut counts);
             self.take_out_retried(&mut stay_again, false);
             stay.add(&stay_again);
         }
@@ -121,10 +121,10 @@ impl<M: Machine> Reclaim<M> {
         }
         // A huge page has become small ones before its first is freed: each entry that does not survive is one page.
         let freed = taken - stay.len() as u64;
-        zone.stat.count(steal_event, freed);
-        self.put_back_batch(zone, batch, &stay, counts.written);
+        reach.zone.stat.count(steal_event, freed);
+        self.put_back_batch(reach, batch, &stay, counts.written);
         self.wake_direct_waiters(freed);
-        self.stall_after_list(zone, control, &counts, taken);
+        self.stall_after_list(reach, control, &counts, taken);
         freed
     }
 
@@ -132,20 +132,26 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn shrink_clusters(
         &self,
         task: &mut Task,
-        zone: &Zone<M>,
+        reach: Reach<'_, M>,
         pages: &[FrameNumber],
         control: &mut ScanControl,
         counts: &mut ListCounts,
     ) -> Entries {
         let mut stay = Entries::default();
         for cluster in pages.chunks(CLUSTER as usize) {
-            stay.add(&self.shrink_pages(task, zone, cluster, control, counts));
+            stay.add(&self.shrink_pages(task, reach, cluster, control, counts));
         }
         stay
     }
 
-    /// Marks the zone by what the list was like, and waits accordingly (mechanisms/reclaim, 12.3).
-    pub(super) fn stall_after_list(&self, zone: &Zone<M>, control: &mut ScanControl, counts: &ListCounts, taken: u64) {
+    /// Marks the lruvec by what the list was like, and waits accordingly (mechanisms/reclaim, 12.3).
+    pub(super) fn stall_after_list(
+        &self,
+        reach: Reach<'_, M>,
+        control: &mut ScanControl,
+        counts: &ListCounts,
+        taken: u64,
+    ) {
         let scaled = taken >> (DEF_PRIORITY - control.priority.min(DEF_PRIORITY));
         if self.choices.dirty_accounting.is_on_sight() {
             let is_full = match self.choices.zone_writeback {
@@ -153,19 +159,19 @@ impl<M: Machine> Reclaim<M> {
                 ZoneWriteback::All => counts.writeback == taken,
             };
             if counts.writeback > 0 && is_full {
-                zone.set(ZoneFlag::WRITEBACK);
+                reach.zone.set(ZoneFlag::WRITEBACK);
             }
             if counts.unqueued_dirty == taken {
-                zone.set(ZoneFlag::TAIL_LRU_DIRTY);
+                reach.zone.set(ZoneFlag::TAIL_LRU_DIRTY);
             }
         }
         if counts.dirty > 0 && counts.dirty == counts.congested {
-            zone.set(ZoneFlag::CONGESTED);
+            reach.zone.set(ZoneFlag::CONGESTED);
         }
         match self.choices.list_stall {
             ListStall::WhenWriteback => {
                 if counts.writeback > 0 && counts.writeback >= scaled {
-                    self.wait_iff_congested(zone, STALL, WaitReason::UnwrittenPages);
+                    self.wait_iff_congested(reach.zone, STALL, WaitReason::UnwrittenPages);
                 }
             }
             ListStall::WhenDirtyUnqueued => {
@@ -173,7 +179,7 @@ impl<M: Machine> Reclaim<M> {
                     self.congestion_wait(STALL, WaitReason::UnwrittenPages);
                 }
                 if !control.is_kswapd {
-                    self.wait_iff_congested(zone, STALL, WaitReason::UnwrittenPages);
+                    self.wait_iff_congested(reach.zone, STALL, WaitReason::UnwrittenPages);
                 }
             }
             ListStall::ForWriteback => {
@@ -189,21 +195,21 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits after a pass over a zone's lists, if waits are for passes and not for lists.
-    fn stall_after_pass(&self, zone: &Zone<M>, control: &mut ScanControl) {
+    /// Waits after a pass over an lruvec's lists, if waits are for passes and not for lists.
+    fn stall_after_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         match self.choices.list_stall {
-            ListStall::ReclaimThrottle => self.throttle_after_pass(zone, control),
+            ListStall::ReclaimThrottle => self.throttle_after_pass(reach, control),
             ListStall::WhenWriteback | ListStall::WhenDirtyUnqueued | ListStall::ForWriteback | ListStall::Never => {}
         }
     }
 
-    /// Does compaction need more free pages from this zone (mechanisms/reclaim, 24)?
+    /// Does compaction need more free pages from this lruvec (mechanisms/reclaim, 24)?
     ///
     /// mechanisms/reclaim, 24 has a request that repeats go on while a round looks at any page. But the lists may hold pages that
     /// cannot go: dirty ones that nobody writes, and anonymous ones without a swap slot where both families share a list.
     /// Each round looks at those again. So it goes on until as many pages as the zone has listed were looked at in vain.
     #[doc(alias = "should_continue_reclaim")]
-    fn should_continue(&self, zone: &Zone<M>, control: &ScanControl, round: Round) -> bool {
+    fn should_continue(&self, reach: Reach<'_, M>, control: &ScanControl, round: Round) -> bool {
         let order = control.order;
         let is_active = self.choices.for_compaction.is_obeyed()
             && order > Order::ZERO
@@ -211,7 +217,8 @@ impl<M: Machine> Reclaim<M> {
         if !is_active {
             return false;
         }
-        let may_look_on = || control.gfp.repeat && round.scanned > 0 && round.scanned_in_vain < self.listed_pages(zone);
+        let may_look_on =
+            || control.gfp.repeat && round.scanned > 0 && round.scanned_in_vain < self.listed_pages(reach);
         if round.reclaimed == 0 && !may_look_on() {
             return false;
         }
@@ -220,15 +227,15 @@ impl<M: Machine> Reclaim<M> {
             LumpyReclaim::SameList | LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => {}
         }
         let needed = match self.choices.for_compaction {
-            ForCompaction::ScaledByFailures if self.has_failed(zone, order) => {
-                (2 * order.pages()) << self.defer_shift(zone)
+            ForCompaction::ScaledByFailures if self.has_failed(reach.zone, order) => {
+                (2 * order.pages()) << self.defer_shift(reach.zone)
             }
             ForCompaction::ScaledByFailures | ForCompaction::Obeyed | ForCompaction::Ignored => 2 * order.pages(),
         };
-        if control.reclaimed < needed && self.victim_pages(zone) > needed {
+        if control.reclaimed < needed && self.victim_pages(reach) > needed {
             return true;
         }
-        self.suitable(zone, order) == Suitability::Skipped
+        self.suitable(reach.zone, order) == Suitability::Skipped
     }
 }
 

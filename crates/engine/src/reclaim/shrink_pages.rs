@@ -9,8 +9,8 @@ use super::fate::{Fate, ScanRights, SeenPage, Why, Writeback, decide_fate};
 use super::removals::Removals;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::anonymous::Owners;
-use crate::lru::{Isolated, Lru};
-use crate::memory::{Flags, List, Warmth, Zone, ZoneFlag};
+use crate::lru::{Isolated, Lru, Reach};
+use crate::memory::{Flags, List, Warmth, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
 use crate::writeback::WritePage;
@@ -85,7 +85,7 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn shrink_pages(
         &self,
         task: &mut Task,
-        zone: &Zone<M>,
+        reach: Reach<'_, M>,
         taken: &[FrameNumber],
         control: &mut ScanControl,
         counts: &mut ListCounts,
@@ -112,11 +112,11 @@ impl<M: Machine> Reclaim<M> {
             let outcome = loop {
                 if !descriptor.try_lock() {
                     control.met.locked += 1;
-                    self.keep(&mut list, frame, control, false);
+                    self.keep(&mut list.survivors, frame, control, false);
                     continue 'pages;
                 }
                 control.scanned += 1;
-                match self.shrink_page(task, zone, frame, control, counts, &mut list) {
+                match self.shrink_page(task, reach, frame, control, counts, &mut list) {
                     Outcome::LookAgain => {}
                     outcome => break outcome,
                 }
@@ -144,54 +144,51 @@ impl<M: Machine> Reclaim<M> {
                     self.unlock_page(frame);
                 }
             }
-            self.keep(&mut list, frame, control, descriptor.is(Flags::WRITEBACK));
+            self.keep(&mut list.survivors, frame, control, descriptor.is(Flags::WRITEBACK));
         }
         self.stat.count(Event::Pgactivate, activated);
-        self.free_list(zone, list, control, look_ahead)
+        self.free_list(reach, &mut list, control, look_ahead);
+        list.survivors
     }
 
-    /// Removes from their owners the pages of a list that were left for the end, and frees those that are free to go; returns those
-    /// that stay.
+    /// Removes from their owners the pages of a list that were left for the end, and frees those that are free to go.
     fn free_list(
         &self,
-        zone: &Zone<M>,
-        mut list: PageList<M>,
+        reach: Reach<'_, M>,
+        list: &mut PageList<M>,
         control: &mut ScanControl,
         mut look_ahead: impl FnMut(usize),
-    ) -> Isolated {
-        self.remove_waiting(&mut list.removals);
-        list.removals.removed.iter().for_each(|frame| self.age_by_eviction(*frame));
-        list.free.extend(std::mem::take(&mut list.removals.removed));
-        let stayed = std::mem::take(&mut list.removals.stayed);
-        control.met.held += stayed.len() as u64;
-        stayed.into_iter().for_each(|frame| self.keep(&mut list, frame, control, false));
-        let may_be_held = std::mem::take(&mut list.may_be_held);
-        let mut owners = std::mem::take(&mut list.owners);
+    ) {
+        let PageList { owners, removals, survivors, free, may_be_held } = list;
+        self.remove_waiting(removals);
+        removals.removed.iter().for_each(|frame| self.age_by_eviction(*frame));
+        free.extend(removals.removed.iter().copied());
+        control.met.held += removals.stayed.len() as u64;
+        removals.stayed.iter().for_each(|frame| self.keep(survivors, *frame, control, false));
         let shadow = |frame| self.eviction_shadow(frame);
-        self.remove_mappings(&may_be_held, &mut owners, shadow, |frame, is_removed| {
+        self.remove_mappings(may_be_held, owners, shadow, |frame, is_removed| {
             if is_removed {
                 self.age_by_eviction(frame);
-                list.free.push(frame);
+                free.push(frame);
             } else {
                 control.met.held += 1;
-                self.keep(&mut list, frame, control, false);
+                self.keep(survivors, frame, control, false);
             }
         });
-        control.met.freed += list.free.len() as u64;
+        control.met.freed += free.len() as u64;
         let _span = self.machine.span(Func::FreePageList);
-        self.machine.spend_on(Step::FreePage, zone.start, list.free.len() as u32);
-        self.note_evicted(&list.free);
-        for (n, frame) in list.free.into_iter().enumerate() {
+        self.machine.spend_on(Step::FreePage, reach.zone.start, free.len() as u32);
+        self.note_evicted(free);
+        for (n, frame) in free.iter().enumerate() {
             look_ahead(n);
-            self.free(frame, Order::ZERO, Warmth::Cold);
+            self.free(*frame, Order::ZERO, Warmth::Cold);
         }
-        list.survivors
     }
 
     /// Keeps a page. That spoils its block; but one that is being written will be free soon. With `LumpyReclaim::ByOrder` blocks are
     /// taken for what was asked for, whatever becomes of them.
-    fn keep(&self, list: &mut PageList<M>, frame: FrameNumber, control: &mut ScanControl, is_written: bool) {
-        list.survivors.push(frame);
+    fn keep(&self, survivors: &mut Isolated, frame: FrameNumber, control: &mut ScanControl, is_written: bool) {
+        survivors.push(frame);
         control.takes_blocks &= match self.choices.lumpy_reclaim {
             LumpyReclaim::ByOrder => true,
             LumpyReclaim::AlignedBlocks | LumpyReclaim::SameList | LumpyReclaim::Never => is_written,
@@ -202,7 +199,7 @@ impl<M: Machine> Reclaim<M> {
     fn shrink_page(
         &self,
         task: &mut Task,
-        zone: &Zone<M>,
+        reach: Reach<'_, M>,
         frame: FrameNumber,
         control: &mut ScanControl,
         counts: &mut ListCounts,
@@ -210,7 +207,7 @@ impl<M: Machine> Reclaim<M> {
     ) -> Outcome {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
-        let mut seen = self.see(zone, frame, flags);
+        let mut seen = self.see(reach, frame, flags);
         let scan = ScanRights::of(control, self.choices.writeback_met);
         loop {
             match decide_fate(&seen, &scan) {
@@ -227,7 +224,7 @@ impl<M: Machine> Reclaim<M> {
                 }
                 Fate::Judge => {
                     seen.verdict = Some(self.judge_page(frame, self.is_taken_with_block(control), &mut list.owners));
-                    self.see_again(&mut seen, zone, frame, control);
+                    self.see_again(&mut seen, reach, frame, control);
                 }
                 Fate::Split => {
                     if !self.split_for_swap(frame, &mut list.owners) {
@@ -241,12 +238,12 @@ impl<M: Machine> Reclaim<M> {
                         return stay(Why::NotSwappable, Outcome::Activate, control);
                     }
                     seen.in_swap_cache = true;
-                    self.see_again(&mut seen, zone, frame, control);
+                    self.see_again(&mut seen, reach, frame, control);
                 }
                 Fate::Unmap => {
                     self.try_to_unmap(frame, &mut list.owners);
                     seen.was_unmapped = true;
-                    self.see_again(&mut seen, zone, frame, control);
+                    self.see_again(&mut seen, reach, frame, control);
                 }
                 Fate::Pageout => {
                     self.count_at_write(counts);
@@ -281,14 +278,14 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns what is seen of a page at first.
-    fn see(&self, zone: &Zone<M>, frame: FrameNumber, flags: Flags) -> SeenPage {
+    fn see(&self, reach: Reach<'_, M>, frame: FrameNumber, flags: Flags) -> SeenPage {
         let under_writeback = flags.has(Flags::WRITEBACK);
         SeenPage {
             is_file: !flags.has(Flags::SWAPBACKED),
             write_failed: flags.has(Flags::WRITE_FAILED),
             under_writeback,
             is_marked: flags.has(Flags::RECLAIM),
-            zone_is_full: under_writeback && zone.is(ZoneFlag::WRITEBACK),
+            zone_is_full: under_writeback && reach.zone.is(ZoneFlag::WRITEBACK),
             is_mapped: self.frames[frame].mappings() > 0,
             in_swap_cache: flags.has(Flags::SWAPCACHE),
             ..SeenPage::default()
@@ -296,17 +293,17 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Looks again at what a step, or others meanwhile, may have changed.
-    fn see_again(&self, seen: &mut SeenPage, zone: &Zone<M>, frame: FrameNumber, control: &ScanControl) {
+    fn see_again(&self, seen: &mut SeenPage, reach: Reach<'_, M>, frame: FrameNumber, control: &ScanControl) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         seen.is_mapped = descriptor.mappings() > 0;
         seen.is_compound = flags.has(Flags::COMPOUND);
         seen.has_swap_room = seen.is_compound && self.swap.free_slots() > 0;
         seen.is_dirty = flags.has(Flags::DIRTY);
-        seen.may_write_file = seen.is_dirty && self.is_pageout_triggered(zone, flags, control);
+        seen.may_write_file = seen.is_dirty && self.is_pageout_triggered(reach, flags, control);
     }
 
-    /// Is a page taken for the block in which it lies, used or not?
+    /// Returns whether a page is taken for the block in which it lies, used or not.
     fn is_taken_with_block(&self, control: &ScanControl) -> bool {
         control.takes_blocks
             && match self.choices.lumpy_reclaim {
@@ -414,13 +411,13 @@ impl<M: Machine> Reclaim<M> {
         if lru.choices.unwritten_pages.become_active() { Outcome::Activate } else { Outcome::Keep }
     }
 
-    fn is_pageout_triggered(&self, zone: &Zone<M>, flags: Flags, control: &ScanControl) -> bool {
+    fn is_pageout_triggered(&self, reach: Reach<'_, M>, flags: Flags, control: &ScanControl) -> bool {
         match self.choices.pageout_trigger {
             PageoutTrigger::Always => true,
             PageoutTrigger::Priority => control.is_kswapd && control.priority < DEF_PRIORITY - 2,
-            PageoutTrigger::DirtySeen => control.is_kswapd && zone.is(ZoneFlag::TAIL_LRU_DIRTY),
+            PageoutTrigger::DirtySeen => control.is_kswapd && reach.zone.is(ZoneFlag::TAIL_LRU_DIRTY),
             PageoutTrigger::DirtySeenTwice => {
-                control.is_kswapd && zone.is(ZoneFlag::TAIL_LRU_DIRTY) && flags.has(Flags::RECLAIM)
+                control.is_kswapd && reach.zone.is(ZoneFlag::TAIL_LRU_DIRTY) && flags.has(Flags::RECLAIM)
             }
             PageoutTrigger::Never => false,
         }

@@ -63,12 +63,12 @@ impl<M: Machine> Reclaim<M> {
         if takes_pages {
             for priority in (0..=FIRST_PRIORITY).rev() {
                 control.priority = priority;
-                self.shrink_zone(task, zone, &mut control);
+                self.shrink_zone(task, self.reach(zone), &mut control);
                 if is_done(&control) || self.machine.is_killed() {
                     break;
                 }
             }
-            self.end_at_priority(zone, control.priority);
+            self.lruvec_of(zone).end_at_priority(control.priority);
         }
         if takes_slab && !is_done(&control) {
             control.reclaimed += self.shrink_slab(task, control.scanned, self.reclaimable_pages(zone)).pages;

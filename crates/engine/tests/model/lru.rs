@@ -118,7 +118,7 @@ proptest! {
                 }
                 Step::Isolate(list, n) => {
                     let kind = ListKind::ALL[list];
-                    let Taken { entries: taken, pages, scanned } = lru.isolate(zone, kind, n);
+                    let Taken { entries: taken, pages, scanned } = lru.isolate(lru.reach(zone), kind, n);
                     let expected: Vec<_> = naive.lists[list].iter().rev().take(n.min(32) as usize).copied().collect();
                     prop_assert_eq!(&taken[..], &expected[..]);
                     prop_assert_eq!(scanned, expected.len() as u64);
@@ -129,9 +129,9 @@ proptest! {
                         }
                         naive.push(ListKind::of(lru.frames[frame].flags()), frame);
                     }
-                    lru.putback(zone, kind.family(), &taken, Recent::default());
+                    lru.putback(lru.lruvec_of(zone), kind.family(), &taken, Recent::default());
                     prop_assert_eq!(pages, taken.len() as u64);
-                    lru.end_isolation(zone, kind.family(), pages);
+                    lru.end_isolation(lru.lruvec_of(zone), kind.family(), pages);
                 }
                 Step::Free(n) => {
                     let Some(frame) = choose(n) else { continue };
@@ -145,7 +145,7 @@ proptest! {
             lru.for_each_listed(zone, |kind, frame| found[kind as usize].push(frame));
             prop_assert_eq!(&found, &naive.lists);
             for kind in ListKind::ALL {
-                prop_assert_eq!(lru.list_pages(zone, kind), naive.lists[kind as usize].len() as u64);
+                prop_assert_eq!(lru.list_pages(lru.reach(zone), kind), naive.lists[kind as usize].len() as u64);
             }
         }
     }
@@ -185,7 +185,7 @@ fn a_batch_is_applied_before_uses_and_scans() {
     for (drain, before) in drains.into_iter().zip(0..) {
         let frame = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
         lru.add(frame, Insert::Read { shadow: None }, false);
-        let listed = || ListKind::ALL.map(|kind| lru.list_pages(zone, kind)).iter().sum::<u64>();
+        let listed = || ListKind::ALL.map(|kind| lru.list_pages(lru.reach(zone), kind)).iter().sum::<u64>();
         assert_eq!(listed(), before);
         drain(&lru);
         assert_eq!(listed(), before + 1);

@@ -121,7 +121,7 @@ fn kswapd_waits_after_the_pass_that_suffices() {
             ground.pause_ms(1000);
             assert!(ground.free() > 192 && ground.count("allocstall") == 0);
             let calls = ground.engine.reclaim().take_kswapd_calls(NodeId(0));
-            let priority = ground.engine.lru().previous_priority(&ground.engine.memory().zones[0]);
+            let priority = ground.engine.lru().lruvec_of(&ground.engine.memory().zones[0]).previous_priority();
             result.set((calls.calls, calls.longest.0 / 1_000_000, priority));
             ground.give_back(kernel);
         });

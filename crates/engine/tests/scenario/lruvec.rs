@@ -16,7 +16,7 @@ fn plan(lruvec_of: LruvecOf) -> Plan {
 /// Pages of each zone in the order in which reclaim comes to them.
 fn oldest_first(ground: &Ground) -> Vec<ZoneKind> {
     let normal = &ground.engine.memory().zones[1];
-    let lists = machine::Lock::lock(ground.engine.lru().classic_lists(normal));
+    let lists = machine::Lock::lock(ground.engine.lru().lruvec_of(normal).classic_lists());
     let frames = lists.list(ListKind::InactiveFile).iter(&ground.engine.memory().frames);
     let mut kinds: Vec<ZoneKind> = frames.map(|frame| ground.engine.memory().zone_of(frame).kind).collect();
     kinds.reverse();

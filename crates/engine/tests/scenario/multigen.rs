@@ -31,7 +31,11 @@ impl Numbers {
 
 fn file_tier_limit(ground: &Ground) -> usize {
     let zone = ground.engine.memory().zones.last().unwrap();
-    ground.engine.lru().tier_limit(zone, Family::File).expect("the kernel has generations")
+    ground
+        .engine
+        .lru()
+        .tier_limit(ground.engine.lru().lruvec_of(zone), Family::File)
+        .expect("the kernel has generations")
 }
 
 /// Dirty files, streams, anonymous memory, a disk that stalls, large blocks: contents and counts are verified at the end.
@@ -261,8 +265,8 @@ fn the_full_view_counts_tiers() {
     plan("7.2-mglru").run(|ground| {
         read_at_random(ground, 2 * PAGES as u32, 8 * PAGES as u32, |_| {});
         let (lru, zone) = (ground.engine.lru(), ground.engine.memory().zones.last().unwrap());
-        let (text, seqs) = (lru.lru_gen_full(), lru.generation_numbers(zone).unwrap());
-        let counts = lru.tier_counts(zone, Family::File).unwrap();
+        let (text, seqs) = (lru.lru_gen_full(), lru.generation_numbers(lru.lruvec_of(zone)).unwrap());
+        let counts = lru.tier_counts(lru.lruvec_of(zone), Family::File).unwrap();
         let under = |seq: u64| {
             let row =
                 |line: &&str| line.split_whitespace().next() == Some(&seq.to_string()) && !line.ends_with(['x', 'p']);

@@ -11,6 +11,7 @@ const FEW: usize = 2 * CLUSTER as usize;
 
 /// Pages of a batch, a huge page by its head. More than a few there are only with the blocks that pages lie in.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a batch of a few pages takes no memory of its own")]
 pub(crate) enum Entries {
     /// In place.
     Few(ArrayVec<FrameNumber, FEW>),
@@ -67,9 +68,9 @@ impl Entries {
 pub struct Blocks {
     /// The order of a block.
     pub order: Order,
-    /// Are pages of a block taken off any list, and not only off that of the first?
+    /// Pages of a block are taken off any list, not only off that of the first.
     pub any_list: bool,
-    /// Does a page of a block that cannot be had end the search in it?
+    /// A page that cannot be had ends the search in its block.
     pub ends_at_gap: bool,
 }
 
@@ -78,7 +79,7 @@ pub struct Blocks {
 pub(crate) struct Batch {
     /// The pages.
     pub(crate) entries: Entries,
-    /// How many pages there are of each family, a huge page with all of its own.
+    /// Pages of each family, a huge page with all of its own.
     pub(in crate::lru) by_family: [u64; Family::ALL.len()],
     /// Pages that were looked at.
     pub(in crate::lru) scanned: u64,
@@ -86,11 +87,11 @@ pub(crate) struct Batch {
     pub(crate) counted: u64,
     /// Pages that were looked at and must be written first.
     pub(crate) to_write: u64,
-    /// Were they taken with the blocks that they lie in?
+    /// They were taken with the blocks that they lie in.
     pub(crate) has_blocks: bool,
-    /// Are flushers told when all pages of the batch are dirty, since nobody else writes them?
+    /// Flushers are told when all pages of the batch are dirty, since nobody else writes them.
     pub(crate) tells_flushers: bool,
-    /// Was the task killed while it waited for others to put pages back? Its own are about to be free.
+    /// The task was killed while it waited for others to put pages back: its own are about to be free.
     pub(crate) is_dying: bool,
 }
 

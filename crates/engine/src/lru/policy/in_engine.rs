@@ -8,8 +8,8 @@ use super::{Batch, CLUSTER, Demand, Entries, Insert, Pages, Policy, Seen, Taken,
 use crate::anonymous::{Owners, Region};
 use crate::lru::choices::EarlyExit;
 use crate::lru::huge::INHERITED;
-use crate::lru::{DEF_PRIORITY, Family, ListKind, Lru};
-use crate::memory::{Flags, FrameTable, Warmth, Zone, ZoneKind};
+use crate::lru::{DEF_PRIORITY, Family, ListKind, Lru, Lruvec, Reach};
+use crate::memory::{Flags, FrameTable, Warmth, ZoneKind};
 use crate::page_cache::Shadow;
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
@@ -54,25 +54,21 @@ pub(super) fn make_own() -> OwnPolicy {
     OWN.get().expect("the choices were checked")()
 }
 
-/// The policies of all lruvecs, by lruvec.
-pub(in crate::lru) struct InEngine<M: Machine> {
-    by_lruvec: Vec<M::Lock<OwnPolicy>>,
+/// The rules of a policy behind the trait, where one is the policy.
+pub(in crate::lru) struct InEngine {
+    make: fn() -> OwnPolicy,
     moves_on_use: bool,
 }
 
-impl<M: Machine> InEngine<M> {
-    /// One for each lruvec, of which there is at least one.
-    pub(in crate::lru) fn new(machine: &M, make: &dyn Fn() -> OwnPolicy, lruvecs: usize) -> Self {
-        let policies: Vec<OwnPolicy> = (0..lruvecs).map(|_| make()).collect();
-        let moves_on_use = policies.first().is_some_and(|policy| policy.moves_on_use());
-        let by_lruvec = policies.into_iter().map(|policy| machine.lock(LockClass::Lru, policy)).collect();
-        Self { by_lruvec, moves_on_use }
+impl InEngine {
+    /// One that `make` makes for each lruvec.
+    pub(in crate::lru) fn new(make: fn() -> OwnPolicy) -> Self {
+        Self { make, moves_on_use: make().moves_on_use() }
     }
 
-    /// The policy that orders a zone's pages.
-    #[inline]
-    pub(in crate::lru) fn of(&self, zone: &Zone<M>) -> &M::Lock<OwnPolicy> {
-        &self.by_lruvec[usize::from(zone.lruvec.0)]
+    /// The policy of an lruvec without pages.
+    pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> M::Lock<OwnPolicy> {
+        machine.lock(LockClass::Lru, (self.make)())
     }
 }
 
@@ -104,10 +100,10 @@ impl OwnScan {
     }
 }
 
-/// Calls of [`Lru`] where a policy other than classic rules; `own` is that.
+/// Calls of [`Lru`] where a policy behind the trait rules.
 impl<M: Machine> Lru<M> {
     /// Puts a page that comes on the list.
-    pub(in crate::lru) fn insert_own(&self, own: &InEngine<M>, frame: FrameNumber, how: Insert) {
+    pub(in crate::lru) fn insert_own(&self, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
         let refault = match how {
@@ -117,7 +113,7 @@ impl<M: Machine> Lru<M> {
             }
         };
         zone.stat.count(refault, how.shadow().is_some().into());
-        let mut policy = own.of(zone).lock();
+        let mut policy = self.lruvec_of(zone).own().lock();
         self.machine.spend(Step::LruMove, 1);
         self.frames[frame].set(Flags::LRU);
         zone.gauges.add(COUNTED.gauge(), self.frames.weight(frame) as i64);
@@ -125,13 +121,12 @@ impl<M: Machine> Lru<M> {
     }
 
     /// A page was used, whose flags were `flags` before.
-    pub(in crate::lru) fn note_own_use(&self, own: &InEngine<M>, frame: FrameNumber, flags: Flags) {
+    pub(in crate::lru) fn note_own_use(&self, own: &InEngine, frame: FrameNumber, flags: Flags) {
         if !flags.has(Flags::REFERENCED) {
             self.frames[frame].set(Flags::REFERENCED);
         }
         if own.moves_on_use {
-            let zone = self.zone_of(frame);
-            let mut policy = own.of(zone).lock();
+            let mut policy = self.lruvec_of_page(frame).own().lock();
             self.machine.spend(Step::LruMove, 1);
             // Under the lock: nobody takes it off meanwhile.
             if self.frames[frame].is(Flags::LRU) {
@@ -142,20 +137,14 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a scan of a zone.
-    pub(in crate::lru) fn begin_own_scan(&self, zone: &Zone<M>, demand: Demand) -> OwnScan {
-        let share = self.share(zone, self.list_pages(zone, COUNTED), &demand);
-        OwnScan { demand, left: self.target(zone, COUNTED, share), has_begun: false, is_over: false }
+    /// Begins a scan.
+    pub(in crate::lru) fn begin_own_scan(&self, reach: Reach<'_, M>, demand: Demand) -> OwnScan {
+        let share = self.share(reach, self.list_pages(reach, COUNTED), &demand);
+        OwnScan { demand, left: self.target(reach.lruvec, COUNTED, share), has_begun: false, is_over: false }
     }
 
     /// The next cluster of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
-    pub(in crate::lru) fn next_of_own(
-        &self,
-        own: &InEngine<M>,
-        zone: &Zone<M>,
-        scan: &mut OwnScan,
-        freed: u64,
-    ) -> Option<Batch> {
+    pub(in crate::lru) fn next_of_own(&self, reach: Reach<'_, M>, scan: &mut OwnScan, freed: u64) -> Option<Batch> {
         if std::mem::replace(&mut scan.has_begun, true) {
             self.machine.cond_resched();
             scan.end_cluster(freed, self.choices.early_exit);
@@ -166,11 +155,11 @@ impl<M: Machine> Lru<M> {
         let pages = scan.left.min(CLUSTER);
         scan.left -= pages;
         let _span = self.machine.span(Func::ShrinkInactiveList);
-        if self.waits_for_isolated(zone, &[COUNTED.family()], &scan.demand) {
+        if self.waits_for_isolated(reach, &[COUNTED.family()], &scan.demand) {
             return Some(Batch::of_dying(COUNTED.family()));
         }
         self.drain_before_scan();
-        let taken = self.isolate_own(own, zone, pages);
+        let taken = self.isolate_own(reach, pages);
         let mut entries = Entries::default();
         entries.add(&taken.entries);
         // It knows no blocks: what it gives up stands for those.
@@ -179,29 +168,29 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Takes up to `pages` victims that still have a reference.
-    fn isolate_own(&self, own: &InEngine<M>, zone: &Zone<M>, pages: u64) -> Taken {
+    fn isolate_own(&self, reach: Reach<'_, M>, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut victims = Victims::new();
-        let mut policy = own.of(zone).lock();
+        let mut policy = reach.lruvec.own().lock();
         policy.victims(&self.frames, pages.min(CLUSTER), &mut victims);
         let scanned = victims.len() as u64;
-        self.machine.spend_on(Step::IsolatePage, zone.start, scanned as u32);
+        self.machine.spend_on(Step::IsolatePage, reach.zone.start, scanned as u32);
         let mut by_zone = [0; ZoneKind::ALL.len()];
         victims.retain(|frame| {
             let is_taken = self.frames[*frame].get_unless_zero();
             match is_taken {
                 true => {
                     self.frames[*frame].clear(Flags::LRU);
-                    by_zone[self.list_zone(zone, *frame).kind as usize] += self.frames.weight(*frame);
+                    by_zone[self.list_zone(reach.zone, *frame).kind as usize] += self.frames.weight(*frame);
                 }
                 // Its last reference is falling: whoever drops it takes it off.
                 false => policy.put_back(&self.frames, *frame, Verdict::Keep),
             }
             is_taken
         });
-        let weight = self.uncount(zone, COUNTED, by_zone);
-        zone.gauges.add(Family::File.isolated(), weight as i64);
-        zone.note_scanned(scanned);
+        let weight = self.uncount(reach.lruvec, COUNTED, by_zone);
+        self.count_isolated(reach.lruvec, Family::File, weight);
+        reach.zone.note_scanned(scanned);
         Taken { entries: victims, pages: weight, scanned }
     }
 
@@ -210,7 +199,7 @@ impl<M: Machine> Lru<M> {
     pub(in crate::lru) fn isolate_given_own(
         &self,
         policy: &mut dyn Policy<FrameTable>,
-        zone: &Zone<M>,
+        lruvec: &Lruvec<M>,
         frame: FrameNumber,
         by_family: &mut [u64; Family::ALL.len()],
     ) -> bool {
@@ -221,25 +210,19 @@ impl<M: Machine> Lru<M> {
         policy.remove(&self.frames, frame);
         descriptor.clear(Flags::LRU);
         let weight = self.frames.weight(frame);
-        self.list_zone(zone, frame).gauges.add(COUNTED.gauge(), -(weight as i64));
-        zone.gauges.add(Family::File.isolated(), weight as i64);
+        self.list_zone(self.highest_zone(lruvec), frame).gauges.add(COUNTED.gauge(), -(weight as i64));
+        self.count_isolated(lruvec, Family::File, weight);
         by_family[Family::File as usize] += weight;
         true
     }
 
     /// Makes small pages of a huge one, and puts them on the list.
-    pub(in crate::lru) fn split_in_own(
-        &self,
-        own: &InEngine<M>,
-        zone: &Zone<M>,
-        region: &Region<M>,
-        head: FrameNumber,
-    ) {
-        let mut policy = own.of(zone).lock();
+    pub(in crate::lru) fn split_in_own(&self, region: &Region<M>, head: FrameNumber) {
+        let mut policy = self.lruvec_of_page(head).own().lock();
         let is_listed = self.frames[head].is(Flags::LRU);
         // A mark of reclaim on a page that it isolated: in a policy of its own, all pages are counted as inactive.
         let inherited = INHERITED.without(Flags::ACTIVE);
-        self.split_frames(zone, region, head, inherited, |tail| {
+        self.split_frames(region, head, inherited, |tail| {
             self.frames[tail].set(Flags::LRU);
             policy.insert(&self.frames, tail, Insert::Fault);
             is_listed
@@ -247,11 +230,12 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Puts isolated pages back, and drops the references of isolation.
-    pub(in crate::lru) fn put_back_own(&self, own: &InEngine<M>, zone: &Zone<M>, pages: &[FrameNumber]) {
+    pub(in crate::lru) fn put_back_own(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::PutbackInactivePages);
+        let zone = self.highest_zone(lruvec);
         let mut gone = Victims::new();
         {
-            let mut policy = own.of(zone).lock();
+            let mut policy = lruvec.own().lock();
             for &frame in pages {
                 let descriptor = &self.frames[frame];
                 // What reclaim made of it; the policy has marks of its own.
@@ -276,45 +260,36 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Takes those of some pages off the list that are on it.
-    pub(in crate::lru) fn unlink_own(&self, own: &InEngine<M>, zone: &Zone<M>, pages: &[FrameNumber]) {
-        let mut policy = own.of(zone).lock();
+    pub(in crate::lru) fn unlink_own(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
+        let mut policy = reach.lruvec.own().lock();
         let mut moved = 0;
         for frame in pages.iter().filter(|frame| self.frames[**frame].is(Flags::LRU)) {
             policy.remove(&self.frames, *frame);
             self.frames[*frame].clear(Flags::LRU);
-            zone.gauges.add(COUNTED.gauge(), -(self.frames.weight(*frame) as i64));
+            reach.zone.gauges.add(COUNTED.gauge(), -(self.frames.weight(*frame) as i64));
             moved += 1;
         }
         self.machine.spend(Step::LruMove, moved);
     }
 
     /// Asks the policy what follows from the use of a page since it was last asked.
-    pub(in crate::lru) fn judge_own(&self, own: &InEngine<M>, frame: FrameNumber, owners: &mut Owners<M>) -> Verdict {
+    pub(in crate::lru) fn judge_own(&self, frame: FrameNumber, owners: &mut Owners<M>) -> Verdict {
         let descriptor = &self.frames[frame];
         let mapped = self.page_referenced(frame, owners);
         let touched = mapped.touched + u32::from(descriptor.test_clear(Flags::USED_AGAIN));
         let is_referenced = descriptor.is(Flags::REFERENCED);
         self.close_page(frame, owners);
         let seen = Seen { touched, is_referenced, is_anon: descriptor.is_anon() };
-        own.of(self.zone_of(frame)).lock().judge(&self.frames, frame, seen)
+        self.lruvec_of_page(frame).own().lock().judge(&self.frames, frame, seen)
     }
 
     /// Returns what a page leaves that is about to go.
-    pub(in crate::lru) fn shadow_of_own(&self, own: &InEngine<M>, frame: FrameNumber) -> Option<Shadow> {
-        own.of(self.zone_of(frame)).lock().evicted(&self.frames, frame)
+    pub(in crate::lru) fn shadow_of_own(&self, frame: FrameNumber) -> Option<Shadow> {
+        self.lruvec_of_page(frame).own().lock().evicted(&self.frames, frame)
     }
 
-    /// Shows all pages of a zone that are on the list.
-    pub(in crate::lru) fn for_each_own(
-        &self,
-        own: &InEngine<M>,
-        zone: &Zone<M>,
-        mut visit: impl FnMut(ListKind, FrameNumber),
-    ) {
-        own.of(zone).lock().for_each(&self.frames, &mut |frame| {
-            if zone.holds(frame) {
-                visit(COUNTED, frame);
-            }
-        });
+    /// Shows all pages of an lruvec, which are on one list.
+    pub(in crate::lru) fn for_each_own(&self, lruvec: &Lruvec<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
+        lruvec.own().lock().for_each(&self.frames, &mut |frame| visit(COUNTED, frame));
     }
 }

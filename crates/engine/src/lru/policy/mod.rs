@@ -1,6 +1,6 @@
 //! Policies: which page next.
 //!
-//! *Holds* the trait [`Policy`] and what a policy and its caller say to each other: [`Demand`], what a scan of a zone is for;
+//! *Holds* the trait [`Policy`] and what a policy and its caller say to each other: [`Demand`], what a scan of an lruvec is for;
 //! [`Insert`], how a page came; [`Seen`] and [`Verdict`], how a page was used and what follows from it. *Flow*: reclaim
 //! begins a [`Scan`] with a demand and asks for one [`Batch`] after the other; it decides the fate of each page, for which it asks for a
 //! verdict, and puts back those that stay. *Called by* `reclaim`, which knows no list: priorities and writes are its own, lists are
@@ -99,7 +99,7 @@ pub struct Seen {
     pub is_anon: bool,
 }
 
-/// Which page next. One value orders the pages of one zone; every call but [`Policy::moves_on_use`] is under its lock.
+/// Which page next. One value orders the pages of one lruvec; every call but [`Policy::moves_on_use`] is under its lock.
 ///
 /// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
 /// [`Policy::remove`] takes it away. Listed pages have their links for the policy, and so has the caller between. Of a
@@ -140,7 +140,7 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     fn for_each(&self, pages: &P, visit: &mut dyn FnMut(FrameNumber));
 }
 
-/// The purpose of one scan of a zone, as far as a policy may take it into account.
+/// The purpose of one scan of an lruvec, as far as a policy may take it into account.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// How much of each list: `size >> priority`.

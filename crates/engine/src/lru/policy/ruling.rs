@@ -3,32 +3,46 @@
 //! [`Ruling`] has an arm for each kind of policy. The functions here say what `lru`, `reclaim` and the floors above ask of it; each is
 //! one `match`, whose arms are in the folder of the policy. So that folder knows no other policy, and nobody else knows which rules.
 
-use super::classic::{self, Classic, Refaults};
+use super::classic::{self, Classic, Packing};
 use super::in_engine::{InEngine, OwnPolicy, OwnScan};
 use super::multigen::placement::Coming;
-use super::multigen::{self, GenerationScan, Multigen};
+use super::multigen::{self, GenerationScan, Generational, Multigen};
 use super::{Batch, Entries, Insert, Verdict, simple};
 use crate::Task;
 use crate::anonymous::{Owners, Region};
 use crate::lru::batch::Apply;
 use crate::lru::choices::{self, Admission, ListChoice, Lists, PolicyKind};
-use crate::lru::{Demand, Family, ListKind, ListName, Lru, Recent};
+use crate::lru::{Demand, Family, ListKind, ListName, Lru, Lruvec, Reach, Recent};
 use crate::memory::{Flags, Zone};
 use crate::page_cache::Shadow;
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
-/// The policy of an engine, and what it keeps of each lruvec.
-pub(in crate::lru) enum Ruling<M: Machine> {
+/// The policy of an engine, with its rules.
+pub(in crate::lru) enum Ruling {
     /// Linux's active and inactive lists.
-    Classic(Classic<M>),
+    Classic(Classic),
     /// Linux's generations.
-    Multigen(Multigen<M>),
+    Multigen(Multigen),
     /// One behind the trait [`Policy`](super::Policy): a simple one, or the program's own.
-    Own(InEngine<M>),
+    Own(InEngine),
 }
 
-/// The lists of a zone's pages, locked.
+/// The state that the policy keeps of an lruvec.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few lruvecs, and each use of one would follow another pointer"
+)]
+pub(in crate::lru) enum State<M: Machine> {
+    /// Classic lists.
+    Classic(classic::State<M>),
+    /// Generations.
+    Multigen(Generational<M>),
+    /// The policy behind the trait itself.
+    Own(M::Lock<OwnPolicy>),
+}
+
+/// The lists of an lruvec, locked.
 pub(crate) enum LockedLists<'a, M: Machine> {
     /// Classic ones.
     Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
@@ -38,7 +52,7 @@ pub(crate) enum LockedLists<'a, M: Machine> {
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
 }
 
-/// A scan under way of a zone's lists, as its policy goes about it.
+/// A scan under way, as its policy goes about it.
 pub(crate) enum Scan {
     /// Clusters of each list in turn.
     Classic(classic::Scan),
@@ -48,20 +62,18 @@ pub(crate) enum Scan {
     Own(OwnScan),
 }
 
-impl<M: Machine> Ruling<M> {
-    /// The policy that the choices name, with empty lists for so many lruvecs.
+impl Ruling {
+    /// The policy that the choices name, for so many lruvecs.
     ///
     /// # Panics
     /// When a kernel asks for a policy of the program's own and the program has brought none;
     /// [`crate::kernel::Choices::check`] refuses that before.
     pub(in crate::lru) fn new(
-        machine: &M,
         choices: &choices::Choices,
         generations: multigen::Choices,
         lruvecs: usize,
         frames: u32,
     ) -> Self {
-        let own = |make: &dyn Fn() -> OwnPolicy| Self::Own(InEngine::new(machine, make, lruvecs));
         match choices.policy {
             PolicyKind::Classic => {
                 // Pages that wait before they reach a list leave shadows of another kind.
@@ -69,12 +81,21 @@ impl<M: Machine> Ruling<M> {
                     Admission::ByRefault => choices::Refault::Ignored,
                     Admission::Always => choices.refault,
                 };
-                Self::Classic(Classic::new(machine, refault, lruvecs, frames))
+                Self::Classic(Classic::new(refault, lruvecs, frames))
             }
-            PolicyKind::Multigen => Self::Multigen(Multigen::new(machine, generations, lruvecs)),
-            PolicyKind::Lru => own(&|| Box::new(simple::Lru::default())),
-            PolicyKind::Clock => own(&|| Box::new(simple::Clock::default())),
-            PolicyKind::Own => own(&super::in_engine::make_own),
+            PolicyKind::Multigen => Self::Multigen(Multigen::new(generations)),
+            PolicyKind::Lru => Self::Own(InEngine::new(|| Box::new(simple::Lru::default()))),
+            PolicyKind::Clock => Self::Own(InEngine::new(|| Box::new(simple::Clock::default()))),
+            PolicyKind::Own => Self::Own(InEngine::new(super::in_engine::make_own)),
+        }
+    }
+
+    /// Returns the state of an lruvec without pages.
+    pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> State<M> {
+        match self {
+            Self::Classic(_) => State::Classic(Classic::state(machine)),
+            Self::Multigen(multigen) => State::Multigen(multigen.state(machine)),
+            Self::Own(own) => State::Own(own.state(machine)),
         }
     }
 
@@ -87,7 +108,7 @@ impl<M: Machine> Ruling<M> {
         }
     }
 
-    /// Do pages that are read wait before they reach a list, where a kernel says so (`lru.admission`)?
+    /// Returns whether pages that are read wait before they reach a list, where a kernel says so (`lru.admission`).
     pub(in crate::lru) const fn admits_by_refault(&self) -> bool {
         match self {
             Self::Classic(_) => true,
@@ -96,32 +117,58 @@ impl<M: Machine> Ruling<M> {
     }
 }
 
-/// The state of one policy, for its own code.
-impl<M: Machine> Lru<M> {
-    /// The classic lists that a zone's pages are on.
-    ///
-    /// # Panics
-    /// Where another policy rules.
+/// The state of one policy, for its own code. Each panics where another rules.
+impl<M: Machine> Lruvec<M> {
+    /// The state of classic.
     #[inline]
-    pub fn classic_lists(&self, zone: &Zone<M>) -> &M::Lock<classic::Lists> {
-        match &self.ruling {
-            Ruling::Classic(classic) => classic.lists_of(zone),
-            Ruling::Multigen(_) | Ruling::Own(_) => unreachable!("classic code runs where classic rules"),
+    pub(in crate::lru) fn classic(&self) -> &classic::State<M> {
+        match &self.state {
+            State::Classic(state) => state,
+            State::Multigen(_) | State::Own(_) => unreachable!("classic code runs where classic rules"),
         }
     }
 
-    /// The state of classic about pages that left; none where another policy rules, or a choice leaves it out.
+    /// The generations.
     #[inline]
-    pub(in crate::lru) const fn refaults(&self) -> Option<&Refaults> {
+    pub(in crate::lru) fn generational(&self) -> &Generational<M> {
+        match &self.state {
+            State::Multigen(state) => state,
+            State::Classic(_) | State::Own(_) => unreachable!("code of generations runs where they rule"),
+        }
+    }
+
+    /// The policy behind the trait.
+    #[inline]
+    pub(in crate::lru) fn own(&self) -> &M::Lock<OwnPolicy> {
+        match &self.state {
+            State::Own(policy) => policy,
+            State::Classic(_) | State::Multigen(_) => unreachable!("such a policy is asked where it rules"),
+        }
+    }
+
+    /// The classic lists.
+    ///
+    /// # Panics
+    /// Where another policy rules.
+    pub fn classic_lists(&self) -> &M::Lock<classic::Lists> {
+        &self.classic().lists
+    }
+}
+
+/// The rules of one policy, for its own code.
+impl<M: Machine> Lru<M> {
+    /// Returns how classic packs shadows; none where another policy rules, or pages leave none.
+    #[inline]
+    pub(in crate::lru) const fn packing(&self) -> Option<Packing> {
         match &self.ruling {
-            Ruling::Classic(classic) => classic.refaults(),
+            Ruling::Classic(classic) => classic.packing(),
             Ruling::Multigen(_) | Ruling::Own(_) => None,
         }
     }
 
     /// The multi-generational LRU, where that rules.
     #[inline]
-    pub(in crate::lru) const fn multigen(&self) -> Option<&Multigen<M>> {
+    pub(in crate::lru) const fn multigen(&self) -> Option<&Multigen> {
         match &self.ruling {
             Ruling::Multigen(multigen) => Some(multigen),
             Ruling::Classic(_) | Ruling::Own(_) => None,
@@ -143,8 +190,8 @@ impl<M: Machine> Lru<M> {
                 self.note_coming_to_generations(multigen, frame, how, active);
                 Some(active)
             }
-            Ruling::Own(own) => {
-                self.insert_own(own, frame, how);
+            Ruling::Own(_) => {
+                self.insert_own(frame, how);
                 None
             }
         }
@@ -167,7 +214,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Is a page to go to the tail whose writeback has ended?
+    /// Returns whether a page whose writeback has ended goes to the tail.
     pub(in crate::lru) const fn may_rotate(&self, flags: Flags) -> bool {
         match &self.ruling {
             // An active one, if reclaim made it active to have it out of the way.
@@ -178,7 +225,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// When the list of a page is decided: generations are told by its state when it is flushed.
+    /// Returns when the list of a page is decided: generations are told by its state when it is flushed.
     pub(in crate::lru) const fn list_choice(&self) -> ListChoice {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.choices.list_choice,
@@ -189,14 +236,14 @@ impl<M: Machine> Lru<M> {
     /// Applies a batch to pages of a zone; `is_same` says whether the page with a number is still the one that was parked.
     pub(in crate::lru) fn flush_run(
         &self,
-        zone: &Zone<M>,
+        reach: Reach<'_, M>,
         pages: &[FrameNumber],
         apply: Apply,
         is_same: impl Fn(usize) -> bool,
     ) {
         match &self.ruling {
-            Ruling::Classic(_) => self.flush_classic(zone, pages, apply, is_same),
-            Ruling::Multigen(multigen) => self.flush_generations(multigen, zone, pages, apply, is_same),
+            Ruling::Classic(_) => self.flush_classic(reach, pages, apply, is_same),
+            Ruling::Multigen(multigen) => self.flush_generations(multigen, reach, pages, apply, is_same),
             Ruling::Own(_) => unreachable!("a policy behind the trait has no batches"),
         }
     }
@@ -206,19 +253,20 @@ impl<M: Machine> Lru<M> {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::LRU)) {
             return;
         }
+        let reach = self.reach(zone);
         match &self.ruling {
-            Ruling::Classic(_) => self.unlink_classic(zone, pages),
-            Ruling::Multigen(multigen) => self.unlink_generations(multigen, zone, pages),
-            Ruling::Own(own) => self.unlink_own(own, zone, pages),
+            Ruling::Classic(_) => self.unlink_classic(reach, pages),
+            Ruling::Multigen(_) => self.unlink_generations(reach, pages),
+            Ruling::Own(_) => self.unlink_own(reach, pages),
         }
     }
 
-    /// Makes small pages of a huge one of a zone, under the lock of the lists, and puts them on lists.
-    pub(in crate::lru) fn split_listed(&self, zone: &Zone<M>, region: &Region<M>, head: FrameNumber) {
+    /// Makes small pages of a huge one, under the lock of the lists, and puts them on lists.
+    pub(in crate::lru) fn split_listed(&self, region: &Region<M>, head: FrameNumber) {
         match &self.ruling {
-            Ruling::Classic(_) => self.split_in_classic(zone, region, head),
-            Ruling::Multigen(multigen) => self.split_in_generations(multigen, zone, region, head),
-            Ruling::Own(own) => self.split_in_own(own, zone, region, head),
+            Ruling::Classic(_) => self.split_in_classic(region, head),
+            Ruling::Multigen(multigen) => self.split_in_generations(multigen, region, head),
+            Ruling::Own(_) => self.split_in_own(region, head),
         }
     }
 }
@@ -227,48 +275,45 @@ impl<M: Machine> Lru<M> {
 impl<M: Machine> Lru<M> {
     /// Locks the lists of a zone's pages.
     pub(crate) fn lock_lists(&self, zone: &Zone<M>) -> LockedLists<'_, M> {
-        match &self.ruling {
-            Ruling::Classic(classic) => LockedLists::Classic(classic.lists_of(zone).lock()),
-            Ruling::Multigen(multigen) => LockedLists::Multigen(multigen.lists_of(zone).lock()),
-            Ruling::Own(own) => LockedLists::Own(own.of(zone).lock()),
+        match &self.lruvec_of(zone).state {
+            State::Classic(state) => LockedLists::Classic(state.lists.lock()),
+            State::Multigen(state) => LockedLists::Multigen(state.lists.lock()),
+            State::Own(policy) => LockedLists::Own(policy.lock()),
         }
     }
 
-    /// Does somebody wait for the lock of a zone's lists?
+    /// Returns whether somebody waits for the lock of a zone's lists.
     pub(crate) fn are_lists_contended(&self, zone: &Zone<M>) -> bool {
-        match &self.ruling {
-            Ruling::Classic(classic) => classic.lists_of(zone).is_contended(),
-            Ruling::Multigen(multigen) => multigen.lists_of(zone).is_contended(),
-            Ruling::Own(own) => own.of(zone).is_contended(),
+        match &self.lruvec_of(zone).state {
+            State::Classic(state) => state.lists.is_contended(),
+            State::Multigen(state) => state.lists.is_contended(),
+            State::Own(policy) => policy.is_contended(),
         }
     }
 
     /// Takes a given listed page off its list, with one more reference, unless its last reference is falling.
     pub(in crate::lru) fn take_given(
         &self,
-        zone: &Zone<M>,
+        lruvec: &Lruvec<M>,
         lists: &mut LockedLists<'_, M>,
         frame: FrameNumber,
         by_family: &mut [u64; Family::ALL.len()],
     ) -> bool {
         match lists {
-            LockedLists::Classic(lists) => self.isolate_one(zone, lists, frame, by_family),
-            LockedLists::Multigen(lists) => {
-                let multigen = self.multigen().expect("their lists are locked");
-                self.isolate_given_generation(multigen, zone, lists, frame, by_family)
-            }
-            LockedLists::Own(policy) => self.isolate_given_own(&mut ***policy, zone, frame, by_family),
+            LockedLists::Classic(lists) => self.isolate_one(lruvec, lists, frame, by_family),
+            LockedLists::Multigen(lists) => self.isolate_given_generation(lruvec, lists, frame, by_family),
+            LockedLists::Own(policy) => self.isolate_given_own(&mut ***policy, lruvec, frame, by_family),
         }
     }
 
-    /// Puts isolated pages of a zone and family back that were not taken to be reclaimed, and drops the references of isolation.
-    pub(in crate::lru) fn put_back_unjudged(&self, zone: &Zone<M>, family: Family, pages: &[FrameNumber]) {
+    /// Puts isolated pages of an lruvec and family back that were not taken to be reclaimed, and drops the references of isolation.
+    pub(in crate::lru) fn put_back_unjudged(&self, lruvec: &Lruvec<M>, family: Family, pages: &[FrameNumber]) {
         match &self.ruling {
-            Ruling::Classic(_) => self.putback(zone, family, pages, Recent::default()),
-            Ruling::Multigen(multigen) => self.put_back_generations(multigen, zone, pages, Coming::New),
-            Ruling::Own(own) => pages.iter().for_each(|frame| {
+            Ruling::Classic(_) => self.putback(lruvec, family, pages, Recent::default()),
+            Ruling::Multigen(multigen) => self.put_back_generations(multigen, lruvec, pages, Coming::New),
+            Ruling::Own(_) => pages.iter().for_each(|frame| {
                 // The policy has forgotten it: it comes anew.
-                self.insert_own(own, *frame, Insert::Fault);
+                self.insert_own(*frame, Insert::Fault);
                 self.put(*frame);
             }),
         }
@@ -277,11 +322,11 @@ impl<M: Machine> Lru<M> {
 
 /// Reclaim asks.
 impl<M: Machine> Lru<M> {
-    /// Ages pages before a pass of kswapd over a zone, so that there are candidates when they are wanted.
-    pub(crate) fn age_before_pass(&self, zone: &Zone<M>, demand: &Demand) {
+    /// Ages pages before a pass of kswapd, so that there are candidates when they are wanted.
+    pub(crate) fn age_before_pass(&self, reach: Reach<'_, M>, demand: &Demand) {
         match &self.ruling {
-            Ruling::Classic(_) => self.age_active_anon(zone, demand),
-            Ruling::Multigen(multigen) => self.age_before_round(multigen, zone, demand),
+            Ruling::Classic(_) => self.age_active_anon(reach, demand),
+            Ruling::Multigen(multigen) => self.age_before_round(multigen, reach.lruvec, demand),
             Ruling::Own(_) => {}
         }
     }
@@ -295,21 +340,23 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a scan of a zone for a request of `order`.
-    pub(crate) fn begin_scan(&self, zone: &Zone<M>, demand: Demand, order: Order) -> Scan {
+    /// Begins a scan for a request of `order`.
+    pub(crate) fn begin_scan(&self, reach: Reach<'_, M>, demand: Demand, order: Order) -> Scan {
         match &self.ruling {
-            Ruling::Classic(_) => Scan::Classic(self.begin_classic_scan(zone, demand)),
+            Ruling::Classic(_) => Scan::Classic(self.begin_classic_scan(reach, demand)),
             Ruling::Multigen(_) => Scan::Multigen(GenerationScan::new(demand, order)),
-            Ruling::Own(_) => Scan::Own(self.begin_own_scan(zone, demand)),
+            Ruling::Own(_) => Scan::Own(self.begin_own_scan(reach, demand)),
         }
     }
 
     /// The next batch of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
-    pub(crate) fn next_batch(&self, zone: &Zone<M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
+    pub(crate) fn next_batch(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         match (&self.ruling, scan) {
-            (Ruling::Classic(_), Scan::Classic(scan)) => self.next_cluster(zone, scan, freed),
-            (Ruling::Multigen(multigen), Scan::Multigen(scan)) => self.next_of_generations(multigen, zone, scan, freed),
-            (Ruling::Own(own), Scan::Own(scan)) => self.next_of_own(own, zone, scan, freed),
+            (Ruling::Classic(_), Scan::Classic(scan)) => self.next_cluster(reach, scan, freed),
+            (Ruling::Multigen(multigen), Scan::Multigen(scan)) => {
+                self.next_of_generations(multigen, reach, scan, freed)
+            }
+            (Ruling::Own(_), Scan::Own(scan)) => self.next_of_own(reach, scan, freed),
             (Ruling::Classic(_) | Ruling::Multigen(_) | Ruling::Own(_), _) => {
                 unreachable!("another policy began the scan")
             }
@@ -317,10 +364,10 @@ impl<M: Machine> Lru<M> {
     }
 
     /// A scan is over. Returns whether active pages were left alone that had a share of it.
-    pub(crate) fn end_scan(&self, zone: &Zone<M>, scan: &Scan) -> bool {
+    pub(crate) fn end_scan(&self, reach: Reach<'_, M>, scan: &Scan) -> bool {
         match scan {
             Scan::Classic(scan) => {
-                self.age_active_anon(zone, scan.demand());
+                self.age_active_anon(reach, scan.demand());
                 scan.left_active()
             }
             Scan::Multigen(_) | Scan::Own(_) => false,
@@ -337,32 +384,32 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Puts back those pages of a batch that stay; `written` of it are being written for reclaim.
-    pub(crate) fn put_back_batch(&self, zone: &Zone<M>, batch: &Batch, stay: &[FrameNumber], written: u64) {
+    pub(crate) fn put_back_batch(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber], written: u64) {
         for (family, taken) in batch.families() {
-            self.put_back_victims(zone, family, stay, taken);
+            self.put_back_victims(reach.lruvec, family, stay, taken);
             if let Ruling::Classic(_) = &self.ruling {
                 let freed = (batch.entries.len() - stay.len()) as u64;
-                self.note_io_cost(zone, family, written, batch.scanned.saturating_sub(freed));
+                self.note_io_cost(reach.lruvec, family, written, batch.scanned.saturating_sub(freed));
             }
         }
     }
 
     /// Puts back those pages of a batch that stay, of blocks: there may be some of both families.
-    pub(crate) fn put_back_blocks(&self, zone: &Zone<M>, batch: &Batch, stay: &[FrameNumber]) {
+    pub(crate) fn put_back_blocks(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber]) {
         // Told apart before any is put back: then they are others' again, to be freed and changed.
         let stay = Family::ALL.map(|family| self.of_family(stay, family).collect::<Vec<_>>());
         for (family, taken) in batch.families() {
-            self.put_back_victims(zone, family, &stay[family as usize], taken);
+            self.put_back_victims(reach.lruvec, family, &stay[family as usize], taken);
         }
     }
 
-    fn put_back_victims(&self, zone: &Zone<M>, family: Family, stay: &[FrameNumber], taken: u64) {
+    fn put_back_victims(&self, lruvec: &Lruvec<M>, family: Family, stay: &[FrameNumber], taken: u64) {
         match &self.ruling {
-            Ruling::Classic(_) => self.put_back_classic(zone, family, stay, taken),
-            Ruling::Multigen(multigen) => self.put_back_generations(multigen, zone, stay, Coming::Rejected),
-            Ruling::Own(own) => self.put_back_own(own, zone, stay),
+            Ruling::Classic(_) => self.put_back_classic(lruvec, family, stay, taken),
+            Ruling::Multigen(multigen) => self.put_back_generations(multigen, lruvec, stay, Coming::Rejected),
+            Ruling::Own(_) => self.put_back_own(lruvec, stay),
         }
-        self.end_isolation(zone, family, taken);
+        self.end_isolation(lruvec, family, taken);
     }
 
     /// Asks whether an isolated page was used since it was last asked, and forgets it. A page that is `wanted`, used or not, for
@@ -372,7 +419,7 @@ impl<M: Machine> Lru<M> {
         let verdict = match &self.ruling {
             Ruling::Classic(_) => self.judge_classic(frame, is_wanted, owners),
             Ruling::Multigen(multigen) => self.judge_in_generations(multigen, frame, owners),
-            Ruling::Own(own) => self.judge_own(own, frame, owners),
+            Ruling::Own(_) => self.judge_own(frame, owners),
         };
         if is_wanted { Verdict::Reclaim } else { verdict }
     }
@@ -381,8 +428,8 @@ impl<M: Machine> Lru<M> {
     pub(crate) fn eviction_shadow(&self, frame: FrameNumber) -> Option<Shadow> {
         match &self.ruling {
             Ruling::Classic(_) => self.shadow_of_classic(frame),
-            Ruling::Multigen(multigen) => Some(self.shadow_of_generation(multigen, frame)),
-            Ruling::Own(own) => self.shadow_of_own(own, frame),
+            Ruling::Multigen(_) => Some(self.shadow_of_generation(frame)),
+            Ruling::Own(_) => self.shadow_of_own(frame),
         }
     }
 
@@ -396,7 +443,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// What is seen from outside.
+/// The view from outside.
 impl<M: Machine> Lru<M> {
     /// Counters of pages that came back which stay at 0, since pages of their family leave no shadows: kernels without those have no
     /// such counter either.
@@ -415,27 +462,33 @@ impl<M: Machine> Lru<M> {
     pub(crate) fn list_of(&self, frame: FrameNumber) -> ListName {
         ListName(match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.kind_of(self.frames[frame].flags()),
-            Ruling::Multigen(multigen) => self.kind_in_generations(multigen, frame),
+            Ruling::Multigen(_) => self.kind_in_generations(frame),
         })
     }
 
-    /// Do a policy's numbers of a zone agree with its pages?
+    /// Checks that a policy's numbers of an lruvec agree with its pages.
     ///
     /// # Errors
     /// What was found.
-    pub(in crate::lru) fn check_policy(&self, zone: &Zone<M>) -> Result<(), String> {
+    pub(in crate::lru) fn check_policy(&self, lruvec: &Lruvec<M>) -> Result<(), String> {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => Ok(()),
-            Ruling::Multigen(multigen) => self.check_generations(multigen, zone),
+            Ruling::Multigen(multigen) => self.check_generations(multigen, lruvec),
         }
     }
 
     /// Shows all pages of a zone that are on lists, with the list that counts them.
-    pub fn for_each_listed(&self, zone: &Zone<M>, visit: impl FnMut(ListKind, FrameNumber)) {
+    pub fn for_each_listed(&self, zone: &Zone<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
+        let lruvec = self.lruvec_of(zone);
+        let visit = |kind, frame| {
+            if zone.holds(frame) {
+                visit(kind, frame);
+            }
+        };
         match &self.ruling {
-            Ruling::Classic(_) => self.for_each_in_classic(zone, visit),
-            Ruling::Multigen(multigen) => self.for_each_in_generations(multigen, zone, visit),
-            Ruling::Own(own) => self.for_each_own(own, zone, visit),
+            Ruling::Classic(_) => self.for_each_in_classic(lruvec, visit),
+            Ruling::Multigen(_) => self.for_each_in_generations(lruvec, visit),
+            Ruling::Own(_) => self.for_each_own(lruvec, visit),
         }
     }
 }

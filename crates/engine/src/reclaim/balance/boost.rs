@@ -2,7 +2,7 @@
 //!
 //! The next requests that would mix them find more free pages of their own type then, and compaction has less to do.
 
-use crate::memory::{MarkRights, NodeId, PAGEBLOCK_ORDER, Zone};
+use crate::memory::{MarkRights, NodeId, PAGEBLOCK_ORDER};
 use crate::reclaim::choices::KswapdCompact;
 use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::task::Task;
@@ -50,9 +50,9 @@ impl<M: Machine> Reclaim<M> {
 
     /// Does some zone whose mark is raised lack pages up to that?
     fn is_below_boost(&self, node: NodeId) -> bool {
-        let is_below = |zone: &Zone<M>| {
-            zone.boost() > 0 && !zone.is_above(zone.high() + zone.boost(), Order::ZERO, 0, MarkRights::default())
-        };
-        self.zones_up_to(node, usize::MAX).any(|(_, zone)| is_below(zone))
+        self.zones_up_to(node, usize::MAX).any(|(_, zone)| {
+            let high = zone.high() + zone.boost();
+            zone.boost() > 0 && !zone.is_above(high, Order::ZERO, 0, MarkRights::default())
+        })
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Request;
 use crate::lru::CLUSTER;
-use crate::memory::{NodeId, Zone, ZoneFlag};
+use crate::memory::{NodeId, ZoneFlag};
 use crate::reclaim::choices::KswapdCompact;
 use crate::reclaim::{Reclaim, ScanControl};
 use crate::stat::Event;
@@ -68,24 +68,18 @@ impl<M: Machine> Reclaim<M> {
         classzone: usize,
     ) {
         control.scanned = 0;
-        let mut last = None;
-        // The highest of the zones that share lists stands for them all.
-        for (_, zone) in self.zones_up_to(node, classzone).rev() {
-            if last.replace(zone.lruvec) != Some(zone.lruvec) {
-                self.age_before_pass(zone, &self.demand(control));
-                self.shrink_zone(task, zone, control);
-            }
+        for reach in self.lruvecs_of_node(node, classzone) {
+            self.age_before_pass(reach, &self.demand(control));
+            self.shrink_zone(task, reach, control);
         }
     }
 
     /// A node is balanced: what reclaim noted of its lists holds no longer.
     #[doc(alias = "clear_pgdat_congested")]
     fn end_congestion(&self, node: NodeId) {
-        let end = |zone: &Zone<M>| {
-            [ZoneFlag::CONGESTED, ZoneFlag::TAIL_LRU_DIRTY, ZoneFlag::WRITEBACK]
-                .into_iter()
-                .for_each(|flag| zone.clear(flag));
-        };
-        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| end(zone));
+        for (_, zone) in self.zones_up_to(node, usize::MAX) {
+            let flags = [ZoneFlag::CONGESTED, ZoneFlag::TAIL_LRU_DIRTY, ZoneFlag::WRITEBACK];
+            flags.into_iter().for_each(|flag| zone.clear(flag));
+        }
     }
 }

@@ -27,8 +27,9 @@ pub(super) struct ZonePass {
 }
 
 /// The demand on a zone.
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct Wanted<'a, M: Machine> {
+    /// The zone.
+    zone: &'a Zone<M>,
     /// Blocks of this order.
     order: Order,
     /// Judged for requests of this class zone.
@@ -58,52 +59,47 @@ impl<M: Machine> Reclaim<M> {
             HighOrder::ByCompaction | HighOrder::ByReclaim => control.order,
         };
         control.scanned = 0;
-        let wanted = Wanted { order, classzone, lru_pages };
+        let wanted = Wanted { zone, order, classzone, lru_pages };
         match self.choices.kswapd_gap {
-            KswapdGap::NeverLeft => self.shrink_in_any_case(task, zone, control, wanted),
-            KswapdGap::EightTimesHigh => self.shrink_below_gap(task, zone, control, wanted, 7 * zone.high()),
-            KswapdGap::Balance => self.shrink_below_gap(task, zone, control, wanted, self.balance_gap(zone)),
+            KswapdGap::NeverLeft => self.shrink_in_any_case(task, control, &wanted),
+            KswapdGap::EightTimesHigh => self.shrink_below_gap(task, control, &wanted, 7 * zone.high()),
+            KswapdGap::Balance => self.shrink_below_gap(task, control, &wanted, self.balance_gap(zone)),
         }
     }
 
     /// Shrinks a zone, whatever it has. What it had before counts.
-    fn shrink_in_any_case(
-        &self,
-        task: &mut Task,
-        zone: &Zone<M>,
-        control: &mut ScanControl,
-        wanted: Wanted,
-    ) -> ZonePass {
+    fn shrink_in_any_case(&self, task: &mut Task, control: &mut ScanControl, wanted: &Wanted<'_, M>) -> ZonePass {
+        let zone = wanted.zone;
         let was_balanced = self.is_zone_balanced(zone, wanted.order, 0, wanted.classzone);
         if was_balanced && !self.shrinks_slab_of_every_zone() {
             return ZonePass::left(true);
         }
-        self.shrink_zone(task, zone, control);
-        self.end_lists(task, zone, control, wanted);
-        self.end_zone(zone, was_balanced);
-        ZonePass { counts: true, ..ZonePass::shrunk(zone, control, was_balanced, was_balanced) }
+        self.shrink_zone(task, self.reach(zone), control);
+        self.end_lists(task, control, wanted);
+        Self::end_zone(wanted, was_balanced);
+        ZonePass { counts: true, ..ZonePass::shrunk(zone.high(), control, was_balanced, was_balanced) }
     }
 
     /// Shrinks a zone that is not `gap` pages above its high mark.
     fn shrink_below_gap(
         &self,
         task: &mut Task,
-        zone: &Zone<M>,
         control: &mut ScanControl,
-        wanted: Wanted,
+        wanted: &Wanted<'_, M>,
         gap: u64,
     ) -> ZonePass {
+        let zone = wanted.zone;
         let needs_none = self.is_zone_balanced(zone, wanted.order, gap, wanted.classzone);
         if needs_none && !self.shrinks_slab_of_every_zone() {
             return ZonePass::left(!Self::is_marked_hopeless(zone));
         }
         if !needs_none {
-            self.shrink_zone(task, zone, control);
+            self.shrink_zone(task, self.reach(zone), control);
         }
-        let was_hopeless = self.end_lists(task, zone, control, wanted);
+        let was_hopeless = self.end_lists(task, control, wanted);
         let is_balanced = self.is_zone_balanced(zone, wanted.order, 0, wanted.classzone);
-        self.end_zone(zone, is_balanced);
-        ZonePass { counts: !was_hopeless, ..ZonePass::shrunk(zone, control, needs_none, is_balanced) }
+        Self::end_zone(wanted, is_balanced);
+        ZonePass { counts: !was_hopeless, ..ZonePass::shrunk(zone.high(), control, needs_none, is_balanced) }
     }
 
     const fn shrinks_slab_of_every_zone(&self) -> bool {
@@ -114,18 +110,20 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// The lists of a zone were looked at: object caches follow, and the zone may be hopeless. Was it before?
-    fn end_lists(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl, wanted: Wanted) -> bool {
+    fn end_lists(&self, task: &mut Task, control: &mut ScanControl, wanted: &Wanted<'_, M>) -> bool {
+        let zone = wanted.zone;
         let dropped = self.shrink_slab(task, control.scanned, wanted.lru_pages);
         control.reclaimed += dropped.pages;
         let was_hopeless = Self::is_marked_hopeless(zone);
-        if dropped.objects == 0 && self.is_hopeless(zone) {
+        if dropped.objects == 0 && self.is_hopeless(self.lruvec_of(zone)) {
             zone.set(ZoneFlag::ALL_UNRECLAIMABLE);
         }
         zone.clear(ZoneFlag::WRITEBACK);
         was_hopeless
     }
 
-    fn end_zone(&self, zone: &Zone<M>, is_balanced: bool) {
+    fn end_zone(wanted: &Wanted<'_, M>, is_balanced: bool) {
+        let zone = wanted.zone;
         if is_balanced && !Self::is_marked_hopeless(zone) {
             zone.clear(ZoneFlag::CONGESTED);
             zone.clear(ZoneFlag::TAIL_LRU_DIRTY);
@@ -140,8 +138,8 @@ impl ZonePass {
     }
 
     /// Of a zone that was looked at, though perhaps it needed nothing.
-    fn shrunk<M: Machine>(zone: &Zone<M>, control: &ScanControl, needs_none: bool, is_balanced: bool) -> Self {
-        let high = zone.high().max(CLUSTER);
+    fn shrunk(high: u64, control: &ScanControl, needs_none: bool, is_balanced: bool) -> Self {
+        let high = high.max(CLUSTER);
         Self {
             scanned_enough: needs_none || control.scanned >= high,
             attempted: if needs_none { 0 } else { high },

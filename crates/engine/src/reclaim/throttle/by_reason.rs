@@ -4,9 +4,9 @@
 //! each reason has a wait of its own: pages under writeback that are met again, pages that others hold
 //! ([`crate::lru::Lru::wait_for_putback`]), a congested zone, and no progress.
 
-use crate::lru::CLUSTER;
 use crate::lru::wait::{STALL, TICK};
-use crate::memory::{NodeId, Zone, ZoneFlag};
+use crate::lru::{CLUSTER, Reach};
+use crate::memory::{NodeId, ZoneFlag};
 use crate::reclaim::{Reclaim, ScanControl};
 use crate::stat::{Event, Gauge};
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -35,21 +35,21 @@ impl<M: Machine> WriteWaiters<M> {
 impl<M: Machine> Reclaim<M> {
     /// A pass over a zone's lists has ended. Kswapd waits if it met pages under writeback again: it came round faster than the disk
     /// writes. A task waits a moment where the zone is congested.
-    pub(in crate::reclaim) fn throttle_after_pass(&self, zone: &Zone<M>, control: &mut ScanControl) {
+    pub(in crate::reclaim) fn throttle_after_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         let met_again = std::mem::take(&mut control.met_again);
         if met_again > 0 {
-            self.throttle_for_writeback(zone.node);
+            self.throttle_for_writeback(reach.lruvec.node);
         }
-        if !control.is_kswapd && zone.is(ZoneFlag::CONGESTED) {
-            self.throttle_for_a_tick(zone.node);
+        if !control.is_kswapd && reach.zone.is(ZoneFlag::CONGESTED) {
+            self.throttle_for_a_tick(reach.lruvec.node);
         }
     }
 
-    /// A direct reclaim has ended a pass, `zone` is its first. It waits a moment if nothing was freed at a low priority; not for a
+    /// A direct reclaim has ended a pass, and `node` has its first zone. It waits a moment if nothing was freed at a low priority; not for a
     /// cgroup, which has no kswapd.
-    pub(in crate::reclaim) fn throttle_without_progress(&self, zone: &Zone<M>, control: &ScanControl) {
+    pub(in crate::reclaim) fn throttle_without_progress(&self, node: NodeId, control: &ScanControl) {
         if control.reclaimed == 0 && control.priority <= LOW_PRIORITY && !control.is_cgroup {
-            self.throttle_for_a_tick(zone.node);
+            self.throttle_for_a_tick(node);
         }
     }
 
@@ -97,7 +97,7 @@ impl<M: Machine> Reclaim<M> {
     /// Is more than half of what could be freed dirty, or being written?
     fn is_mostly_unwritten(&self, node: NodeId) -> bool {
         let zones = || self.node(node).zones.iter().map(|id| self.zone(*id));
-        let unwritten = |zone: &Zone<M>| zone.gauges.get(Gauge::NrDirty) + zone.gauges.get(Gauge::NrWriteback);
-        2 * zones().map(unwritten).sum::<u64>() > zones().map(|zone| self.reclaimable_pages(zone)).sum()
+        let sum = |gauge| zones().map(|zone| zone.gauges.get(gauge)).sum::<u64>();
+        2 * (sum(Gauge::NrDirty) + sum(Gauge::NrWriteback)) > zones().map(|zone| self.reclaimable_pages(zone)).sum()
     }
 }

@@ -5,8 +5,8 @@ use super::Recent;
 use crate::anonymous::{MappedUse, Owners};
 use crate::lru::choices::{InactiveRatio, MappedPages};
 use crate::lru::policy::{Blocks, Demand};
-use crate::lru::{CLUSTER, Family, ListKind, Lru};
-use crate::memory::{Flags, Zone};
+use crate::lru::{CLUSTER, Family, ListKind, Lru, Reach};
+use crate::memory::Flags;
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Func, Machine, Order};
 
@@ -31,22 +31,22 @@ impl<M: Machine> Lru<M> {
     /// with `Activation::AtScan`, any file page that was; used pages count once as rotated. With
     /// `LumpyReclaim::ByOrder` the active pages of their blocks go with them.
     #[doc(alias = "shrink_active_list")]
-    pub(super) fn shrink_active(&self, zone: &Zone<M>, kind: ListKind, pages: u64, demand: &Demand) {
+    pub(super) fn shrink_active(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64, demand: &Demand) {
         let _span = self.machine.span(Func::ShrinkActiveList);
-        let rule = self.mapped_rule(zone, demand);
+        let rule = self.mapped_rule(reach, demand);
         self.drain_before_scan();
         if demand.aged_order > Order::ZERO {
             let blocks = Blocks { order: demand.aged_order, any_list: false, ends_at_gap: false };
-            let (taken, _) = self.isolate_blocks(zone, kind, pages, blocks);
-            self.age(zone, kind, &taken.pages, taken.count(), rule);
+            let (taken, _) = self.isolate_blocks(reach, kind, pages, blocks);
+            self.age(reach, kind, &taken.pages, taken.count(), rule);
         } else {
-            let taken = self.isolate(zone, kind, pages);
-            self.age(zone, kind, &taken.entries, taken.pages, rule);
+            let taken = self.isolate(reach, kind, pages);
+            self.age(reach, kind, &taken.entries, taken.pages, rule);
         }
     }
 
     /// Puts isolated active pages, `pages` in all, on the lists where they belong now.
-    fn age(&self, zone: &Zone<M>, kind: ListKind, taken: &[FrameNumber], pages: u64, rule: MappedRule) {
+    fn age(&self, reach: Reach<'_, M>, kind: ListKind, taken: &[FrameNumber], pages: u64, rule: MappedRule) {
         if taken.is_empty() {
             return;
         }
@@ -64,24 +64,24 @@ impl<M: Machine> Lru<M> {
         }
         self.stat.count(Event::Pgdeactivate, deactivated);
         let recent = Recent { rotated, ..Recent::default() };
-        self.age_by_putback(zone, taken);
-        self.putback(zone, kind.family(), taken, recent);
-        self.end_isolation(zone, kind.family(), pages);
+        self.age_by_putback(reach.lruvec, taken);
+        self.putback(reach.lruvec, kind.family(), taken, recent);
+        self.end_isolation(reach.lruvec, kind.family(), pages);
         if rotated > 0 && self.choices.family_balance.counts_rotation() {
-            self.note_io_cost(zone, kind.family(), 0, rotated);
+            self.note_io_cost(reach.lruvec, kind.family(), 0, rotated);
         }
     }
 
     /// Returns the fate of mapped pages at this priority.
-    fn mapped_rule(&self, zone: &Zone<M>, demand: &Demand) -> MappedRule {
+    fn mapped_rule(&self, reach: Reach<'_, M>, demand: &Demand) -> MappedRule {
         match self.choices.mapped_pages {
             MappedPages::LikeOthers => return MappedRule::LikeOthers,
             MappedPages::ByDistress => {}
         }
-        let is_near_end = zone.pages_scanned() >= 3 * self.listed_pages(zone);
+        let is_near_end = reach.zone.pages_scanned() >= 3 * self.listed_pages(reach);
         let mapped = self.gauge(Gauge::NrMapped) + self.gauge(Gauge::NrAnonPages);
         let mapped_percent = 100 * mapped / self.zones.iter().map(|zone| zone.managed()).sum::<u64>().max(1);
-        let distress = 100 >> self.previous_priority(zone).min(demand.priority);
+        let distress = 100 >> reach.lruvec.previous_priority().min(demand.priority);
         if demand.may_swap && (is_near_end || mapped_percent / 2 + distress + self.choices.swappiness >= 100) {
             MappedRule::UnlessUsed
         } else {
@@ -135,9 +135,9 @@ impl<M: Machine> Lru<M> {
 
     /// Ages one cluster of anonymous pages if too few are inactive, so that there are candidates when
     /// they are wanted.
-    pub(in crate::lru) fn age_active_anon(&self, zone: &Zone<M>, demand: &Demand) {
-        if self.is_inactive_low(zone, Family::Anon, demand) {
-            self.shrink_active(zone, ListKind::ActiveAnon, CLUSTER, demand);
+    pub(in crate::lru) fn age_active_anon(&self, reach: Reach<'_, M>, demand: &Demand) {
+        if self.is_inactive_low(reach, Family::Anon, demand) {
+            self.shrink_active(reach, ListKind::ActiveAnon, CLUSTER, demand);
         }
     }
 
@@ -146,10 +146,10 @@ impl<M: Machine> Lru<M> {
     /// By `lru.inactive_ratio`; anonymous ones are never too few without swap. A reclaim that has found nothing so far does not believe
     /// sums that may be old (`lru.cgroup_counters`), and counts anew, before memory counts as exhausted. At a cgroup's limit it
     /// believes them: the task waits there until they are added up, and Linux was seen to fail by them.
-    pub fn is_inactive_low(&self, zone: &Zone<M>, family: Family, demand: &Demand) -> bool {
+    pub fn is_inactive_low(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let counts_anew = demand.doubts_marks && !demand.is_cgroup;
-        let sum = |kind| if counts_anew { None } else { self.summed_list_pages(zone, kind) };
-        let pages = |kind| sum(kind).unwrap_or_else(|| self.list_pages(zone, kind));
+        let sum = |kind| if counts_anew { None } else { self.summed_list_pages(reach.lruvec, kind) };
+        let pages = |kind| sum(kind).unwrap_or_else(|| self.list_pages(reach, kind));
         let (inactive, active) = (pages(family.inactive()), pages(family.active()));
         if family == Family::Anon && self.swap.total_slots() == 0 {
             return false;
@@ -157,7 +157,7 @@ impl<M: Machine> Lru<M> {
         match (self.choices.inactive_ratio, family) {
             (InactiveRatio::OfZone, Family::File) => is_file_inactive_low(inactive, active),
             (InactiveRatio::OfZone, Family::Anon) => {
-                let managed = self.zones_served(zone).iter().map(|zone| zone.managed()).sum::<u64>();
+                let managed = reach.zones.iter().map(|zone| zone.managed()).sum::<u64>();
                 is_below_ratio(inactive, active, managed)
             }
             (InactiveRatio::OfFamily, Family::File | Family::Anon) => {

@@ -1,16 +1,14 @@
 //! Shows the lists, for the whole-machine check ([`crate::check`]).
 
-use crate::lru::{ListKind, Lru};
-use crate::memory::Zone;
+use crate::lru::{ListKind, Lru, Lruvec};
 use machine::{FrameNumber, Lock, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Shows all pages of a zone that are on lists.
-    pub(in crate::lru) fn for_each_in_classic(&self, zone: &Zone<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
-        let lists = self.classic_lists(zone).lock();
+    /// Shows all pages of an lruvec that are on lists.
+    pub(in crate::lru) fn for_each_in_classic(&self, lruvec: &Lruvec<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
+        let lists = lruvec.classic().lists.lock();
         for kind in ListKind::ALL {
-            let pages = lists.list(kind).iter(&self.frames).filter(|frame| zone.holds(*frame));
-            pages.for_each(|frame| visit(kind, frame));
+            lists.list(kind).iter(&self.frames).for_each(|frame| visit(kind, frame));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Full batches go on lists, and pages of batches move between them.
 
 use crate::lru::batch::Apply;
-use crate::lru::{ListKind, Lru};
-use crate::memory::{Flags, Zone};
+use crate::lru::{ListKind, Lru, Reach};
+use crate::memory::Flags;
 use crate::stat::Event;
 use machine::{FrameNumber, Lock, Machine, Step};
 
@@ -10,12 +10,12 @@ impl<M: Machine> Lru<M> {
     /// Applies a batch to pages of a zone; `is_same` says whether the page with a number is still the one that was parked.
     pub(in crate::lru) fn flush_classic(
         &self,
-        zone: &Zone<M>,
+        reach: Reach<'_, M>,
         pages: &[FrameNumber],
         apply: Apply,
         is_same: impl Fn(usize) -> bool,
     ) {
-        let mut lists = self.classic_lists(zone).lock();
+        let mut lists = reach.lruvec.classic().lists.lock();
         let step = if let Apply::Rotate = apply {
             self.stat.count(Event::PgrotateLocked, 1);
             Step::RotatePage
@@ -38,7 +38,7 @@ impl<M: Machine> Lru<M> {
                     let kind = self.kind_of(descriptor.flags());
                     descriptor.set(Flags::LRU);
                     lists.list_mut(kind).push_front(&self.frames, frame);
-                    zone.gauges.add(kind.gauge(), weight);
+                    reach.zone.gauges.add(kind.gauge(), weight);
                     lists.recent_scanned[family] += 1;
                     lists.recent_rotated[family] += u64::from(kind.is_active());
                 }
@@ -48,8 +48,8 @@ impl<M: Machine> Lru<M> {
                     descriptor.set(Flags::ACTIVE);
                     let to = from.family().active();
                     lists.list_mut(to).push_front(&self.frames, frame);
-                    zone.gauges.add(from.gauge(), -weight);
-                    zone.gauges.add(to.gauge(), weight);
+                    reach.zone.gauges.add(from.gauge(), -weight);
+                    reach.zone.gauges.add(to.gauge(), weight);
                     lists.recent_scanned[family] += 1;
                     lists.recent_rotated[family] += 1;
                     self.stat.count(Event::Pgactivate, 1);
@@ -60,8 +60,8 @@ impl<M: Machine> Lru<M> {
                     lists.list_mut(from).remove(&self.frames, frame);
                     if from.is_active() {
                         descriptor.clear(Flags::ACTIVE);
-                        zone.gauges.add(from.gauge(), -weight);
-                        zone.gauges.add(to.gauge(), weight);
+                        reach.zone.gauges.add(from.gauge(), -weight);
+                        reach.zone.gauges.add(to.gauge(), weight);
                     }
                     lists.list_mut(to).push_back(&self.frames, frame);
                     self.stat.count(Event::Pgrotated, 1);
@@ -73,8 +73,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Unlinks those of some pages of a zone that are on lists.
-    pub(in crate::lru) fn unlink_classic(&self, zone: &Zone<M>, pages: &[FrameNumber]) {
-        let mut lists = self.classic_lists(zone).lock();
+    pub(in crate::lru) fn unlink_classic(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
+        let mut lists = reach.lruvec.classic().lists.lock();
         let mut moved = 0;
         for &frame in pages {
             let descriptor = &self.frames[frame];
@@ -82,7 +82,7 @@ impl<M: Machine> Lru<M> {
                 let kind = self.kind_of(descriptor.flags());
                 lists.list_mut(kind).remove(&self.frames, frame);
                 descriptor.clear(Flags::LRU);
-                zone.gauges.add(kind.gauge(), -(descriptor.pages() as i64));
+                reach.zone.gauges.add(kind.gauge(), -(descriptor.pages() as i64));
                 moved += 1;
             }
         }

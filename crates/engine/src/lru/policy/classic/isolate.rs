@@ -4,8 +4,8 @@
 use super::Lists;
 use crate::lru::choices::Putback;
 use crate::lru::policy::{Blocks, CLUSTER, Pages, Taken};
-use crate::lru::{BlockVictims, Family, Isolated, ListKind, Lru};
-use crate::memory::{Flags, Warmth, Zone, ZoneKind};
+use crate::lru::{BlockVictims, Family, Isolated, ListKind, Lru, Lruvec, Reach};
+use crate::memory::{Flags, Warmth, ZoneKind};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
@@ -31,28 +31,28 @@ impl<M: Machine> Lru<M> {
     /// Puts back those of `taken` isolated pages of a family that stay.
     pub(in crate::lru) fn put_back_classic(
         &self,
-        zone: &Zone<M>,
+        lruvec: &Lruvec<M>,
         family: Family,
         survivors: &[FrameNumber],
         taken: u64,
     ) {
-        self.age_by_putback(zone, survivors);
-        self.putback(zone, family, survivors, Recent::of_victims(taken));
+        self.age_by_putback(lruvec, survivors);
+        self.putback(lruvec, family, survivors, Recent::of_victims(taken));
     }
 
     /// Takes up to `pages` entries off the tail of a list: pages, each with one more reference and no longer on any list. A huge
     /// page is one entry, and counts once as looked at.
     #[doc(alias = "isolate_lru_pages")]
-    pub fn isolate(&self, zone: &Zone<M>, kind: ListKind, pages: u64) -> Taken {
+    pub fn isolate(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut taken = Isolated::new();
         let (mut scanned, mut by_zone) = (0, [0; ZoneKind::ALL.len()]);
-        let mut lists = self.classic_lists(zone).lock();
+        let mut lists = reach.lruvec.classic().lists.lock();
         let mut skips = self.skips(&lists, kind);
         let frames = &self.frames;
         while scanned < pages.min(CLUSTER) {
             let Some(frame) = lists.list(kind).last() else { break };
-            if self.is_of_higher_zone(zone, frame) {
+            if self.is_of_higher_zone(reach, frame) {
                 if self.skip(&mut lists, kind, frame, &mut skips) { continue } else { break }
             }
             scanned += 1;
@@ -60,24 +60,24 @@ impl<M: Machine> Lru<M> {
             lists.list_mut(kind).remove(frames, frame);
             if frames[frame].get_unless_zero() {
                 frames[frame].clear(Flags::LRU);
-                by_zone[self.list_zone(zone, frame).kind as usize] += frames.weight(frame);
+                by_zone[self.list_zone(reach.zone, frame).kind as usize] += frames.weight(frame);
                 taken.push(frame);
             } else {
                 // Its last reference is falling: whoever drops it takes it off.
                 lists.list_mut(kind).push_front(frames, frame);
             }
         }
-        self.machine.spend_on(Step::IsolatePage, zone.start, scanned as u32);
-        let weight = self.uncount(zone, kind, by_zone);
-        zone.gauges.add(kind.family().isolated(), weight as i64);
-        self.note_isolated(zone, &mut lists, kind, weight, scanned);
+        self.machine.spend_on(Step::IsolatePage, reach.zone.start, scanned as u32);
+        let weight = self.uncount(reach.lruvec, kind, by_zone);
+        self.count_isolated(reach.lruvec, kind.family(), weight);
+        self.note_isolated(reach, &mut lists, kind, weight, scanned);
         Taken { entries: taken, pages: weight, scanned }
     }
 
-    /// Is a page of `zone`'s lruvec of a zone that cannot serve what `zone` can?
+    /// Returns whether a page of an lruvec lies in a zone that is out of reach.
     #[inline]
-    fn is_of_higher_zone(&self, zone: &Zone<M>, frame: FrameNumber) -> bool {
-        self.shares_lruvecs() && self.zone_of(frame).kind > zone.kind
+    fn is_of_higher_zone(&self, reach: Reach<'_, M>, frame: FrameNumber) -> bool {
+        self.shares_lruvecs() && self.zone_of(frame).kind > reach.zone.kind
     }
 
     /// How many pages a scan of a list may skip: each once.
@@ -97,37 +97,43 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    fn note_isolated(&self, zone: &Zone<M>, lists: &mut Lists, kind: ListKind, taken: u64, scanned: u64) {
-        zone.note_scanned(scanned);
+    fn note_isolated(&self, reach: Reach<'_, M>, lists: &mut Lists, kind: ListKind, taken: u64, scanned: u64) {
+        reach.zone.note_scanned(scanned);
         if kind.is_active() {
             lists.recent_scanned[kind.family() as usize] += taken;
-            zone.stat.count(ZoneEvent::Pgrefill, scanned);
+            reach.zone.stat.count(ZoneEvent::Pgrefill, scanned);
         }
     }
 
     /// The same with the pages that lie in the same aligned block, as far as `blocks` says. All count as looked at.
-    pub fn isolate_blocks(&self, zone: &Zone<M>, kind: ListKind, pages: u64, blocks: Blocks) -> (BlockVictims, u64) {
+    pub fn isolate_blocks(
+        &self,
+        reach: Reach<'_, M>,
+        kind: ListKind,
+        pages: u64,
+        blocks: Blocks,
+    ) -> (BlockVictims, u64) {
         let Blocks { order, any_list, ends_at_gap } = blocks;
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut taken = Vec::new();
         let mut by_family = [0; Family::ALL.len()];
         let mut scanned = 0;
-        let mut lists = self.classic_lists(zone).lock();
+        let mut lists = reach.lruvec.classic().lists.lock();
         let mut skips = self.skips(&lists, kind);
         while scanned < pages.min(CLUSTER) {
             let Some(frame) = lists.list(kind).last() else { break };
-            if self.is_of_higher_zone(zone, frame) {
+            if self.is_of_higher_zone(reach, frame) {
                 if self.skip(&mut lists, kind, frame, &mut skips) { continue } else { break }
             }
             scanned += 1;
-            if !self.isolate_one(zone, &mut lists, frame, &mut by_family) {
+            if !self.isolate_one(reach.lruvec, &mut lists, frame, &mut by_family) {
                 let list = lists.list_mut(kind);
                 list.remove(&self.frames, frame);
                 list.push_front(&self.frames, frame);
                 continue;
             }
             taken.push(frame);
-            let its_zone = self.list_zone(zone, frame);
+            let its_zone = self.list_zone(reach.zone, frame);
             let offset = frame.0 - its_zone.start.0;
             let block = offset & !(order.pages() as u32 - 1);
             let neighbours = (block..block + order.pages() as u32).filter(|at| *at != offset);
@@ -135,7 +141,7 @@ impl<M: Machine> Lru<M> {
                 let is_wanted = |flags: Flags| flags.has(Flags::LRU) && (any_list || self.kind_of(flags) == kind);
                 let is_taken = its_zone.holds(neighbour)
                     && is_wanted(self.frames[neighbour].flags())
-                    && self.isolate_one(zone, &mut lists, neighbour, &mut by_family);
+                    && self.isolate_one(reach.lruvec, &mut lists, neighbour, &mut by_family);
                 if !is_taken {
                     if ends_at_gap {
                         break;
@@ -146,15 +152,15 @@ impl<M: Machine> Lru<M> {
                 scanned += 1;
             }
         }
-        self.machine.spend_on(Step::IsolatePage, zone.start, scanned as u32);
-        self.note_isolated(zone, &mut lists, kind, by_family.iter().sum(), scanned);
+        self.machine.spend_on(Step::IsolatePage, reach.zone.start, scanned as u32);
+        self.note_isolated(reach, &mut lists, kind, by_family.iter().sum(), scanned);
         (BlockVictims::new(taken, by_family), scanned)
     }
 
     /// Takes a listed page off its list, unless its last reference is falling.
     pub(in crate::lru) fn isolate_one(
         &self,
-        zone: &Zone<M>,
+        lruvec: &Lruvec<M>,
         lists: &mut Lists,
         frame: FrameNumber,
         by_family: &mut [u64; Family::ALL.len()],
@@ -167,15 +173,15 @@ impl<M: Machine> Lru<M> {
         lists.list_mut(kind).remove(&self.frames, frame);
         descriptor.clear(Flags::LRU);
         let weight = self.frames.weight(frame);
-        self.list_zone(zone, frame).gauges.add(kind.gauge(), -(weight as i64));
-        zone.gauges.add(kind.family().isolated(), weight as i64);
+        self.list_zone(self.highest_zone(lruvec), frame).gauges.add(kind.gauge(), -(weight as i64));
+        self.count_isolated(lruvec, kind.family(), weight);
         by_family[kind.family() as usize] += weight;
         true
     }
 
-    /// Returns isolated pages of one zone and family to the heads of the lists that their flags name,
+    /// Returns isolated pages of one lruvec and family to the heads of the lists that their flags name,
     /// and drops the references of isolation.
-    pub fn putback(&self, zone: &Zone<M>, family: Family, pages: &[FrameNumber], recent: Recent) {
+    pub fn putback(&self, lruvec: &Lruvec<M>, family: Family, pages: &[FrameNumber], recent: Recent) {
         let _span = self.machine.span(Func::PutbackInactivePages);
         let cluster = match self.choices.putback {
             Putback::AtOnce => pages.len(),
@@ -186,7 +192,7 @@ impl<M: Machine> Lru<M> {
         let mut rest = pages;
         loop {
             let (pages, others) = rest.split_at(cluster.min(rest.len()));
-            self.putback_cluster(zone, family, pages, recent, &mut gone);
+            self.putback_cluster(lruvec, family, pages, recent, &mut gone);
             for frame in gone.drain(..) {
                 self.free(frame, Order::ZERO, Warmth::Cold);
             }
@@ -202,13 +208,14 @@ impl<M: Machine> Lru<M> {
     /// Puts a cluster back under one hold of the lock; `gone` gets those that everybody else let go.
     fn putback_cluster(
         &self,
-        zone: &Zone<M>,
+        lruvec: &Lruvec<M>,
         family: Family,
         pages: &[FrameNumber],
         recent: Recent,
         gone: &mut Vec<FrameNumber>,
     ) {
-        let mut lists = self.classic_lists(zone).lock();
+        let zone = self.highest_zone(lruvec);
+        let mut lists = lruvec.classic().lists.lock();
         lists.recent_scanned[family as usize] += recent.scanned;
         lists.recent_rotated[family as usize] += recent.rotated;
         for &frame in pages {

@@ -1,9 +1,9 @@
-//! The lists of one zone: active and inactive, anonymous and file.
+//! The lists of one lruvec: active and inactive, anonymous and file.
 
 use crate::lru::{Family, ListKind};
 use crate::memory::List;
 
-/// The lists of one zone, and how scanning them went lately.
+/// The lists of one lruvec, and how scanning them went lately.
 #[derive(Debug, Default)]
 pub struct Lists {
     lists: [List; ListKind::ALL.len()],

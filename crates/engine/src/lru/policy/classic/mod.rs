@@ -21,38 +21,46 @@ pub mod uses;
 pub use isolate::Recent;
 pub use lists::Lists;
 pub use model::ClassicModel;
-pub(in crate::lru) use refault::Refaults;
+pub(in crate::lru) use refault::Packing;
 pub use scan::Scan;
 
 use crate::lru::choices::Refault;
-use crate::memory::Zone;
 use machine::{LockClass, Machine};
+use refault::Nonresident;
 
-/// The state of an engine's lruvecs, where classic rules.
-pub(in crate::lru) struct Classic<M: Machine> {
-    lruvecs: Vec<M::Lock<Lists>>,
-    /// Pages that left memory (`lru.refault`).
-    refaults: Option<Refaults>,
+/// The rules of classic, where that is the policy.
+pub(in crate::lru) struct Classic {
+    /// How shadows are packed; none where pages leave none (`lru.refault`).
+    packing: Option<Packing>,
 }
 
-impl<M: Machine> Classic<M> {
-    /// Empty lists for so many lruvecs.
-    pub(in crate::lru) fn new(machine: &M, refault: Refault, lruvecs: usize, frames: u32) -> Self {
+impl Classic {
+    /// As `lru.refault` says, for so many lruvecs and frames.
+    pub(in crate::lru) const fn new(refault: Refault, lruvecs: usize, frames: u32) -> Self {
         Self {
-            lruvecs: (0..lruvecs).map(|_| machine.lock(LockClass::Lru, Lists::default())).collect(),
-            refaults: Refaults::new(refault, lruvecs, frames),
+            packing: match refault {
+                Refault::Ignored => None,
+                Refault::ByWorkingset => Some(Packing::new(lruvecs as u32, frames)),
+            },
         }
     }
 
-    /// The lock of the lists of a zone's pages.
-    #[inline]
-    pub(in crate::lru) fn lists_of(&self, zone: &Zone<M>) -> &M::Lock<Lists> {
-        &self.lruvecs[usize::from(zone.lruvec.0)]
+    /// The state of an lruvec without pages.
+    pub(in crate::lru) fn state<M: Machine>(machine: &M) -> State<M> {
+        State { lists: machine.lock(LockClass::Lru, Lists::default()), nonresident: Nonresident::default() }
     }
 
-    /// The state about pages that left; none where a choice leaves it out.
+    /// Returns how shadows are packed; none where pages leave none.
     #[inline]
-    pub(in crate::lru) const fn refaults(&self) -> Option<&Refaults> {
-        self.refaults.as_ref()
+    pub(in crate::lru) const fn packing(&self) -> Option<Packing> {
+        self.packing
     }
+}
+
+/// The state of an lruvec.
+pub(in crate::lru) struct State<M: Machine> {
+    /// The lists.
+    pub(in crate::lru) lists: M::Lock<Lists>,
+    /// Pages that left.
+    nonresident: Nonresident,
 }

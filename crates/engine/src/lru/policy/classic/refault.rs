@@ -7,10 +7,10 @@
 //! `lru` for the cost of a page that was active before. *Description*: mechanisms/multigen, 8.5. Nodes of an index that only hold
 //! shadows take no memory here, and stay: Linux frees them when they are more than an eighth of memory has pages.
 
-use crate::lru::choices::{CgroupCounters, Refault};
+use crate::lru::choices::CgroupCounters;
 use crate::lru::workingset::Left;
-use crate::lru::{CLUSTER, Family, ListKind, Lru};
-use crate::memory::{Flags, Zone};
+use crate::lru::{CLUSTER, Family, ListKind, Lru, Lruvec};
+use crate::memory::Flags;
 use crate::page_cache::Shadow;
 use crate::stat::ZoneEvent;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
@@ -33,7 +33,7 @@ struct Token {
 
 /// How a [`Token`] lies in the bits of a [`Shadow`]: whether it had been active, its lruvec, and its age in buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Packing {
+pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
     age_bits: u32,
     /// Pages of a bucket, as a power of two: as few as make room for the ages of as many pages as memory has.
@@ -41,7 +41,7 @@ struct Packing {
 }
 
 impl Packing {
-    const fn new(lruvecs: u32, frames: u32) -> Self {
+    pub(super) const fn new(lruvecs: u32, frames: u32) -> Self {
         let lruvec_bits = u32::BITS - lruvecs.saturating_sub(1).leading_zeros();
         let age_bits = Shadow::BITS - 1 - lruvec_bits;
         let bucket_order = (u32::BITS - frames.leading_zeros()).saturating_sub(age_bits);
@@ -76,7 +76,7 @@ impl Packing {
 /// The state of an lruvec about pages that left it. In lines of its own: all CPUs change it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Nonresident {
+pub(super) struct Nonresident {
     /// The clock (`nonresident_age`).
     age: AtomicU64,
     /// By family: activated refaults when a reclaim last ended (`lruvec->refaults`).
@@ -96,51 +96,25 @@ struct Sums {
     at: AtomicU64,
 }
 
-/// The state of classic about pages that left, by lruvec.
-#[derive(Debug)]
-pub(in crate::lru) struct Refaults {
-    packing: Packing,
-    by_lruvec: Vec<Nonresident>,
-}
-
-impl Refaults {
-    /// None where a choice leaves it out.
-    pub(super) fn new(choice: Refault, lruvecs: usize, frames: u32) -> Option<Self> {
-        match choice {
-            Refault::Ignored => None,
-            Refault::ByWorkingset => Some(Self {
-                packing: Packing::new(lruvecs as u32, frames),
-                by_lruvec: (0..lruvecs).map(|_| Nonresident::default()).collect(),
-            }),
-        }
-    }
-
-    fn of<M: Machine>(&self, zone: &Zone<M>) -> &Nonresident {
-        &self.by_lruvec[usize::from(zone.lruvec.0)]
-    }
-}
-
 impl<M: Machine> Lru<M> {
     /// Do pages that leave, leave shadows of [`Refault::ByWorkingset`]?
     pub(in crate::lru) fn has_refaults(&self) -> bool {
-        self.refaults().is_some()
+        self.packing().is_some()
     }
 
     /// Pages of an lruvec were evicted, activated, or put back as active.
     #[doc(alias = "workingset_age_nonresident")]
-    pub(super) fn age_nonresident(&self, zone: &Zone<M>, pages: u64) {
-        if let Some(refaults) = self.refaults()
-            && pages > 0
-        {
-            refaults.of(zone).age.fetch_add(pages, Relaxed);
+    pub(super) fn age_nonresident(&self, lruvec: &Lruvec<M>, pages: u64) {
+        if pages > 0 && self.has_refaults() {
+            lruvec.classic().nonresident.age.fetch_add(pages, Relaxed);
         }
     }
 
     /// Isolated pages are about to go back to their lists: those that are active age the clock.
-    pub(super) fn age_by_putback(&self, zone: &Zone<M>, pages: &[FrameNumber]) {
+    pub(super) fn age_by_putback(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         if self.has_refaults() {
             let active = pages.iter().filter(|frame| self.frames[**frame].is(Flags::ACTIVE));
-            self.age_nonresident(zone, active.map(|frame| self.frames[*frame].pages()).sum());
+            self.age_nonresident(lruvec, active.map(|frame| self.frames[*frame].pages()).sum());
         }
     }
 
@@ -153,8 +127,8 @@ impl<M: Machine> Lru<M> {
 
     /// Returns the shadow of an isolated page that reclaim is about to take, if one is kept of it.
     pub(in crate::lru) fn shadow_of_classic(&self, frame: FrameNumber) -> Option<Shadow> {
-        match self.refaults() {
-            Some(refaults) => Some(self.shadow_of_evicted(refaults, frame)),
+        match self.packing() {
+            Some(packing) => Some(self.shadow_of_evicted(packing, frame)),
             None if self.frames[frame].is_anon() => None,
             None => self.waiting.as_ref().map(|_| self.workingset.shadow(Left::Evicted)),
         }
@@ -162,11 +136,11 @@ impl<M: Machine> Lru<M> {
 
     /// Returns the shadow of a page that reclaim is about to take.
     #[doc(alias = "workingset_eviction")]
-    fn shadow_of_evicted(&self, refaults: &Refaults, frame: FrameNumber) -> Shadow {
-        let zone = self.zone_of(frame);
-        refaults.packing.pack(Token {
-            lruvec: zone.lruvec.0.into(),
-            age: refaults.of(zone).age.load(Relaxed),
+    fn shadow_of_evicted(&self, packing: Packing, frame: FrameNumber) -> Shadow {
+        let lruvec = self.lruvec_of_page(frame);
+        packing.pack(Token {
+            lruvec: lruvec.id.0.into(),
+            age: lruvec.classic().nonresident.age.load(Relaxed),
             is_of_workingset: self.frames[frame].is(Flags::WORKINGSET),
         })
     }
@@ -174,21 +148,22 @@ impl<M: Machine> Lru<M> {
     /// Reclaim has taken a page, which left its shadow.
     pub(crate) fn age_by_eviction(&self, frame: FrameNumber) {
         if self.has_refaults() {
-            self.age_nonresident(self.zone_of(frame), 1);
+            self.age_nonresident(self.lruvec_of_page(frame), 1);
         }
     }
 
     /// A page has come back that left `shadow`: does it join the active list? Counts it.
     #[doc(alias = "workingset_refault")]
     pub(in crate::lru) fn is_refault_activated(&self, frame: FrameNumber, shadow: Shadow) -> bool {
-        let Some(refaults) = self.refaults() else { return false };
+        let Some(packing) = self.packing() else { return false };
         let descriptor = &self.frames[frame];
         let family = if descriptor.is_anon() { Family::Anon } else { Family::File };
         let zone = self.zone_of(frame);
-        let token = refaults.packing.unpack(shadow);
-        // A zone whose pages were on that lruvec: it has left there, and may have come elsewhere.
-        let left = self.zones.iter().find(|zone| u32::from(zone.lruvec.0) == token.lruvec).unwrap_or(zone);
-        let distance = refaults.packing.distance(token, refaults.of(left).age.load(Relaxed));
+        let lruvec = self.lruvec_of(zone);
+        let token = packing.unpack(shadow);
+        // It has left that lruvec, and may have come to another.
+        let left = self.lruvecs.get(token.lruvec as usize).unwrap_or(lruvec);
+        let distance = packing.distance(token, left.classic().nonresident.age.load(Relaxed));
         let [refault, activate, restore] = match family {
             Family::Anon => {
                 [ZoneEvent::WorkingsetRefaultAnon, ZoneEvent::WorkingsetActivateAnon, ZoneEvent::WorkingsetRestoreAnon]
@@ -201,20 +176,20 @@ impl<M: Machine> Lru<M> {
         if distance > self.workingset_pages(left, family) {
             return false;
         }
-        self.age_nonresident(zone, 1);
+        self.age_nonresident(lruvec, 1);
         zone.stat.count(activate, 1);
         if token.is_of_workingset {
             descriptor.set(Flags::WORKINGSET);
             zone.stat.count(restore, 1);
-            self.note_io_cost(zone, family, 1, 0);
+            self.note_io_cost(lruvec, family, 1, 0);
         }
         true
     }
 
     /// Pages that one of a family competes with that comes back: those that are active, and those of the other family, as far as
     /// swap lets anonymous ones go.
-    fn workingset_pages(&self, zone: &Zone<M>, family: Family) -> u64 {
-        let pages = |kind| self.summed_list_pages(zone, kind).unwrap_or_else(|| self.sum_list_pages(zone, kind));
+    fn workingset_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
+        let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| self.sum_list_pages(lruvec, kind));
         let may_swap_out = self.swap.free_slots() > 0;
         let mut sum = pages(ListKind::ActiveFile);
         if family == Family::Anon {
@@ -230,72 +205,77 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Have pages of a family been missed, and activated, since a reclaim last ended?
-    pub(super) fn has_refaulted(&self, zone: &Zone<M>, family: Family) -> bool {
-        let Some(refaults) = self.refaults() else { return false };
-        let before = refaults.of(zone).activations[family as usize].load(Relaxed);
-        self.activated_refaults(refaults, zone, family) != before
+    pub(super) fn has_refaulted(&self, lruvec: &Lruvec<M>, family: Family) -> bool {
+        if !self.has_refaults() {
+            return false;
+        }
+        let before = lruvec.classic().nonresident.activations[family as usize].load(Relaxed);
+        self.activated_refaults(lruvec, family) != before
     }
 
     /// A reclaim has ended with the zones of an lruvec.
     #[doc(alias = "snapshot_refaults")]
-    pub(crate) fn note_refaults_seen(&self, zone: &Zone<M>) {
-        let Some(refaults) = self.refaults() else { return };
+    pub(crate) fn note_refaults_seen(&self, lruvec: &Lruvec<M>) {
+        if !self.has_refaults() {
+            return;
+        }
         for family in Family::ALL {
-            let activations = self.activated_refaults(refaults, zone, family);
-            refaults.of(zone).activations[family as usize].store(activations, Relaxed);
+            let activations = self.activated_refaults(lruvec, family);
+            lruvec.classic().nonresident.activations[family as usize].store(activations, Relaxed);
         }
     }
 
     /// Activated refaults of an lruvec, as far as reclaim knows of them.
-    fn activated_refaults(&self, refaults: &Refaults, zone: &Zone<M>, family: Family) -> u64 {
-        match self.sums(refaults, zone) {
+    fn activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
+        match self.sums(lruvec) {
             Some(sums) => sums.activations[family as usize].load(Relaxed),
-            None => self.sum_activated_refaults(zone, family),
+            None => self.sum_activated_refaults(lruvec, family),
         }
     }
 
     /// Pages of a list of an lruvec when they were last added up, of all its zones, since a cgroup's counters know none; nothing where
     /// reclaim knows all at once.
-    pub(super) fn summed_list_pages(&self, zone: &Zone<M>, kind: ListKind) -> Option<u64> {
-        let sums = self.sums(self.refaults()?, zone)?;
+    pub(super) fn summed_list_pages(&self, lruvec: &Lruvec<M>, kind: ListKind) -> Option<u64> {
+        self.packing()?;
+        let sums = self.sums(lruvec)?;
         Some(sums.list_pages[kind as usize].load(Relaxed))
     }
 
-    fn sum_list_pages(&self, zone: &Zone<M>, kind: ListKind) -> u64 {
-        self.zones_of_lruvec(zone).iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
+    fn sum_list_pages(&self, lruvec: &Lruvec<M>, kind: ListKind) -> u64 {
+        self.zones_of(lruvec).iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
     }
 
     /// Returns the sums of an lruvec for reclaim, added up anew if it is time; nothing where reclaim knows all at once.
-    fn sums<'r>(&self, refaults: &'r Refaults, zone: &Zone<M>) -> Option<&'r Sums> {
+    fn sums<'l>(&self, lruvec: &'l Lruvec<M>) -> Option<&'l Sums> {
         match self.choices.cgroup_counters {
             CgroupCounters::AtOnce => return None,
             CgroupCounters::EveryTwoSeconds => {}
         }
-        let sums = &refaults.of(zone).sums;
+        let sums = &lruvec.classic().nonresident.sums;
         let (now, last) = (self.machine.now(), sums.at.load(Relaxed));
         let is_due = now.since(Nanos(last)) >= SUMMED_EVERY;
         if is_due && sums.at.compare_exchange(last, now.0, Relaxed, Relaxed).is_ok() {
             for family in Family::ALL {
-                sums.activations[family as usize].store(self.sum_activated_refaults(zone, family), Relaxed);
+                sums.activations[family as usize].store(self.sum_activated_refaults(lruvec, family), Relaxed);
             }
             for kind in ListKind::ALL {
-                sums.list_pages[kind as usize].store(self.sum_list_pages(zone, kind), Relaxed);
+                sums.list_pages[kind as usize].store(self.sum_list_pages(lruvec, kind), Relaxed);
             }
         }
         Some(sums)
     }
 
-    fn sum_activated_refaults(&self, zone: &Zone<M>, family: Family) -> u64 {
+    fn sum_activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let event = match family {
             Family::Anon => ZoneEvent::WorkingsetActivateAnon,
             Family::File => ZoneEvent::WorkingsetActivateFile,
         };
-        self.zones_of_lruvec(zone).iter().map(|zone| zone.stat.get(event)).sum()
+        self.zones_of(lruvec).iter().map(|zone| zone.stat.get(event)).sum()
     }
 
     /// Taking pages of a family has cost so many reads or writes, and so many were looked at in vain (`lru.family_balance`).
     #[doc(alias = "lru_note_cost")]
-    pub(in crate::lru) fn note_io_cost(&self, zone: &Zone<M>, family: Family, io: u64, in_vain: u64) {
+    pub(in crate::lru) fn note_io_cost(&self, lruvec: &Lruvec<M>, family: Family, io: u64, in_vain: u64) {
         let balance = self.choices.family_balance;
         if !balance.counts_io() {
             return;
@@ -304,12 +284,12 @@ impl<M: Machine> Lru<M> {
             true => CLUSTER * io + in_vain,
             false => io,
         };
-        let listed = self.zones_of_lruvec(zone).iter().map(|zone| {
+        let listed = self.zones_of(lruvec).iter().map(|zone| {
             let lists = ListKind::ALL.into_iter();
             lists.map(|kind| zone.gauges.get(kind.gauge())).sum::<u64>()
         });
         let listed = listed.sum();
-        self.classic_lists(zone).lock().note_cost(family, cost, listed);
+        lruvec.classic().lists.lock().note_cost(family, cost, listed);
     }
 }
 
@@ -319,7 +299,8 @@ mod tests {
 
     #[test]
     fn a_shadow_has_room_for_the_lruvecs_and_the_ages_of_any_memory() {
-        for (lruvecs, frames) in [(1, 1 << 10), (1, 1 << 30), (2, 1 << 20), (3, 1 << 30), (192, 1 << 30), (64, 1 << 24)]
+        for (lruvecs, frames) in
+            [(1, 1 << 10), (1, 1 << 30), (2, 1 << 20), (3, 1 << 30), (192, 1 << 30), (64, 1 << 24), (1 << 16, 1 << 30)]
         {
             let packing = Packing::new(lruvecs, frames);
             assert!(packing.age_mask() << packing.bucket_order >= u64::from(frames) / 2, "{packing:?}");

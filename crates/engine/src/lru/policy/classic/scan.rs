@@ -1,11 +1,10 @@
-//! One scan of a zone: clusters of each list in turn, until the targets or enough pages are reached (`shrink_lruvec`;
+//! One scan of an lruvec: clusters of each list in turn, until the targets or enough pages are reached (`shrink_lruvec`;
 //! mechanisms/reclaim, 10, 14).
 
 use super::scan_count::Targets;
 use crate::lru::choices::{ActiveScan, EarlyExit};
 use crate::lru::policy::{Batch, Demand, Entries};
-use crate::lru::{CLUSTER, DEF_PRIORITY, Family, ListKind, Lru};
-use crate::memory::Zone;
+use crate::lru::{CLUSTER, DEF_PRIORITY, Family, ListKind, Lru, Reach};
 use machine::{Func, Machine};
 
 /// A scan under way.
@@ -70,10 +69,10 @@ impl Scan {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Begins a scan of a zone.
-    pub(in crate::lru) fn begin_classic_scan(&self, zone: &Zone<M>, demand: Demand) -> Scan {
-        let may_age = Family::ALL.map(|family| self.may_age(zone, family, &demand));
-        let original = self.scan_count(zone, &demand, may_age);
+    /// Begins a scan.
+    pub(in crate::lru) fn begin_classic_scan(&self, reach: Reach<'_, M>, demand: Demand) -> Scan {
+        let may_age = Family::ALL.map(|family| self.may_age(reach, family, &demand));
+        let original = self.scan_count(reach, &demand, may_age);
         let turns = match self.choices.active_scan {
             ActiveScan::Always => {
                 [ListKind::ActiveAnon, ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile]
@@ -94,7 +93,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// The next cluster of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
-    pub(in crate::lru) fn next_cluster(&self, zone: &Zone<M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
+    pub(in crate::lru) fn next_cluster(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         loop {
             if scan.turn == 0 && (!scan.goes_on() || self.machine.is_killed()) {
                 return None;
@@ -102,8 +101,8 @@ impl<M: Machine> Lru<M> {
             while scan.turn < Scan::TURNS {
                 let turn = scan.turn;
                 scan.turn += 1;
-                if let Some((family, pages)) = self.take_turn(zone, scan, turn) {
-                    return Some(self.take_cluster(zone, family, pages, &scan.demand));
+                if let Some((family, pages)) = self.take_turn(reach, scan, turn) {
+                    return Some(self.take_cluster(reach, family, pages, &scan.demand));
                 }
             }
             self.machine.cond_resched();
@@ -113,21 +112,21 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Takes a cluster of the inactive pages of a family, or such pages with the blocks that they lie in.
-    fn take_cluster(&self, zone: &Zone<M>, family: Family, pages: u64, demand: &Demand) -> Batch {
+    fn take_cluster(&self, reach: Reach<'_, M>, family: Family, pages: u64, demand: &Demand) -> Batch {
         let _span = self.machine.span(Func::ShrinkInactiveList);
-        if self.waits_for_isolated(zone, &[family], demand) {
+        if self.waits_for_isolated(reach, &[family], demand) {
             return Batch::of_dying(family);
         }
         self.drain_before_scan();
         match demand.blocks {
             Some(blocks) => {
-                let (taken, scanned) = self.isolate_blocks(zone, family.inactive(), pages, blocks);
+                let (taken, scanned) = self.isolate_blocks(reach, family.inactive(), pages, blocks);
                 let by_family = *taken.by_family();
                 let batch = Batch::new(family, Entries::Many(taken.pages), 0, scanned);
                 Batch { by_family, has_blocks: true, ..batch }
             }
             None => {
-                let taken = self.isolate(zone, family.inactive(), pages);
+                let taken = self.isolate(reach, family.inactive(), pages);
                 let mut entries = Entries::default();
                 entries.add(&taken.entries);
                 Batch::new(family, entries, taken.pages, taken.scanned)
@@ -136,23 +135,23 @@ impl<M: Machine> Lru<M> {
     }
 
     /// May active pages of a family become inactive in a scan that begins (`may_deactivate`)?
-    fn may_age(&self, zone: &Zone<M>, family: Family, demand: &Demand) -> bool {
+    fn may_age(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         match self.choices.active_scan {
             ActiveScan::Always => true,
             // Asked again at each of its turns.
-            ActiveScan::WhenInactiveLow => self.is_inactive_low(zone, family, demand),
+            ActiveScan::WhenInactiveLow => self.is_inactive_low(reach, family, demand),
             ActiveScan::WhenLowOrRefaulted => {
                 demand.forces_aging
                     || demand.doubts_marks
-                    || self.is_inactive_low(zone, family, demand)
-                    || self.has_refaulted(zone, family)
+                    || self.is_inactive_low(reach, family, demand)
+                    || self.has_refaulted(reach.lruvec, family)
             }
         }
     }
 
     /// Takes turn `turn` of a round: ages a cluster of an active list, or returns a family and how many of its inactive pages are to be
     /// looked at; nothing where the list's target is reached.
-    fn take_turn(&self, zone: &Zone<M>, scan: &mut Scan, turn: usize) -> Option<(Family, u64)> {
+    fn take_turn(&self, reach: Reach<'_, M>, scan: &mut Scan, turn: usize) -> Option<(Family, u64)> {
         let kind = scan.turns[turn];
         let pages = scan.left[kind as usize].min(CLUSTER);
         if pages == 0 {
@@ -166,12 +165,12 @@ impl<M: Machine> Lru<M> {
         let is_wanted = match self.choices.active_scan {
             ActiveScan::Always => true,
             ActiveScan::WhenInactiveLow => {
-                scan.demand.doubts_marks || self.is_inactive_low(zone, kind.family(), &scan.demand)
+                scan.demand.doubts_marks || self.is_inactive_low(reach, kind.family(), &scan.demand)
             }
             ActiveScan::WhenLowOrRefaulted => scan.may_age[kind.family() as usize],
         };
         if is_wanted {
-            self.shrink_active(zone, kind, pages, &scan.demand);
+            self.shrink_active(reach, kind, pages, &scan.demand);
         } else {
             scan.left_active = true;
         }

@@ -1,9 +1,8 @@
-//! How much of each list of a zone to scan (`get_scan_count`; mechanisms/reclaim, 10.2).
+//! How much of each list of an lruvec to scan (`get_scan_count`; mechanisms/reclaim, 10.2).
 
 use crate::lru::choices::{AtPriorityZero, FamilyBalance, FamilyWeights, FewFiles, FileOnly};
 use crate::lru::policy::Demand;
-use crate::lru::{Family, ListKind, Lru};
-use crate::memory::Zone;
+use crate::lru::{Family, ListKind, Lru, Lruvec, Reach};
 use machine::{Lock, Machine};
 
 /// Pages to scan, by [`ListKind`].
@@ -26,13 +25,13 @@ enum Balance {
 impl<M: Machine> Lru<M> {
     /// Pages of each list to scan at the demand's priority.
     #[doc(alias = "get_scan_count")]
-    pub(super) fn scan_count(&self, zone: &Zone<M>, demand: &Demand, may_age: MayAge) -> Targets {
-        let balance = self.scan_balance(zone, demand, may_age);
+    pub(super) fn scan_count(&self, reach: Reach<'_, M>, demand: &Demand, may_age: MayAge) -> Targets {
+        let balance = self.scan_balance(reach, demand, may_age);
         ListKind::ALL.map(|kind| {
             if !self.choices.lists.have_families() && kind.family() == Family::Anon {
                 return 0;
             }
-            let share = self.share(zone, self.list_pages(zone, kind), demand);
+            let share = self.share(reach, self.list_pages(reach, kind), demand);
             let share = match balance {
                 Balance::Equal => share,
                 Balance::Only(family) if family == kind.family() => share,
@@ -42,11 +41,11 @@ impl<M: Machine> Lru<M> {
                     (u128::from(share) * u128::from(part) / u128::from(denominator)) as u64
                 }
             };
-            self.target(zone, kind, share)
+            self.target(reach.lruvec, kind, share)
         })
     }
 
-    fn scan_balance(&self, zone: &Zone<M>, demand: &Demand, may_age: MayAge) -> Balance {
+    fn scan_balance(&self, reach: Reach<'_, M>, demand: &Demand, may_age: MayAge) -> Balance {
         let swappiness = self.choices.swappiness;
         if !self.choices.lists.have_families() {
             return Balance::Equal;
@@ -61,12 +60,12 @@ impl<M: Machine> Lru<M> {
             AtPriorityZero::Equal | AtPriorityZero::Fraction => {}
         }
         let family_pages =
-            |family: Family| self.list_pages(zone, family.inactive()) + self.list_pages(zone, family.active());
+            |family: Family| self.list_pages(reach, family.inactive()) + self.list_pages(reach, family.active());
         let file = family_pages(Family::File);
         // Without file pages the zone thrashes on the few that are left.
-        let zones = self.zones_served(zone);
-        let (free, high) = zones.iter().fold((0, 0), |(free, high), it| (free + it.free_pages(), high + it.high()));
-        let has_share = |family: Family| self.list_pages(zone, family.inactive()) >> demand.priority > 0;
+        let (free, high) =
+            reach.zones.iter().fold((0, 0), |(free, high), it| (free + it.free_pages(), high + it.high()));
+        let has_share = |family: Family| self.list_pages(reach, family.inactive()) >> demand.priority > 0;
         let may_be_anon_only = match self.choices.few_files {
             FewFiles::ScansAnon => true,
             // Who has found nothing so far takes what there is: the others wait until active pages have become inactive, and where
@@ -82,7 +81,7 @@ impl<M: Machine> Lru<M> {
         let is_file_enough = match self.choices.file_only {
             // In a cgroup no mark has said above that files are few: an empty list is not enough.
             FileOnly::WhileInactiveSuffices => {
-                !self.is_inactive_low(zone, Family::File, demand) && (!demand.is_cgroup || has_share(Family::File))
+                !self.is_inactive_low(reach, Family::File, demand) && (!demand.is_cgroup || has_share(Family::File))
             }
             FileOnly::WhileInactiveIsScanned => !may_age[Family::File as usize] && has_share(Family::File),
             FileOnly::Never => false,
@@ -92,9 +91,9 @@ impl<M: Machine> Lru<M> {
         }
         match self.choices.family_balance {
             FamilyBalance::ByRotation => {}
-            FamilyBalance::ByIo | FamilyBalance::ByIoAndRotation => return self.balance_by_cost(zone),
+            FamilyBalance::ByIo | FamilyBalance::ByIoAndRotation => return self.balance_by_cost(reach.lruvec),
         }
-        let mut lists = self.classic_lists(zone).lock();
+        let mut lists = reach.lruvec.classic().lists.lock();
         for (family, pages) in [(Family::Anon, family_pages(Family::Anon)), (Family::File, file)] {
             let family = family as usize;
             if lists.recent_scanned[family] > pages / 4 {
@@ -117,8 +116,8 @@ impl<M: Machine> Lru<M> {
 
     /// By `swappiness`, and inversely by what taking pages of each family has cost lately. Each family's cost counts for less than
     /// all of both: however dear one is, it is scanned half as hard as the other at least.
-    fn balance_by_cost(&self, zone: &Zone<M>) -> Balance {
-        let costs = self.classic_lists(zone).lock().costs();
+    fn balance_by_cost(&self, lruvec: &Lruvec<M>) -> Balance {
+        let costs = lruvec.classic().lists.lock().costs();
         let (anon, file) = parts_by_cost(self.choices.swappiness, costs);
         Balance::Fraction { anon, file, denominator: anon + file }
     }

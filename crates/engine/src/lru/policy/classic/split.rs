@@ -3,15 +3,15 @@
 use crate::anonymous::Region;
 use crate::lru::Lru;
 use crate::lru::huge::INHERITED;
-use crate::memory::{Flags, Zone};
+use crate::memory::Flags;
 use machine::{FrameNumber, Lock, Machine};
 
 impl<M: Machine> Lru<M> {
     /// Makes small pages of a huge one; they come behind it on its list, or to the tail of theirs if it is on none.
-    pub(in crate::lru) fn split_in_classic(&self, zone: &Zone<M>, region: &Region<M>, head: FrameNumber) {
-        let mut lists = self.classic_lists(zone).lock();
+    pub(in crate::lru) fn split_in_classic(&self, region: &Region<M>, head: FrameNumber) {
+        let mut lists = self.lruvec_of_page(head).classic().lists.lock();
         let is_listed = self.frames[head].is(Flags::LRU);
-        self.split_frames(zone, region, head, INHERITED, |tail| {
+        self.split_frames(region, head, INHERITED, |tail| {
             self.frames[tail].set(Flags::LRU);
             let list = lists.list_mut(self.kind_of(self.frames[tail].flags()));
             match is_listed {

@@ -9,8 +9,8 @@ use super::lists::{ListId, Lists};
 use super::uses;
 use crate::lru::policy::Demand;
 use crate::lru::wait::STALL;
-use crate::lru::{CLUSTER, DEF_PRIORITY, Family, Lru};
-use crate::memory::{Flags, Zone};
+use crate::lru::{CLUSTER, DEF_PRIORITY, Family, Lru, Lruvec};
+use crate::memory::Flags;
 use crate::stat::Gauge;
 use machine::atomic::Ordering::{AcqRel, Release};
 use machine::{Lock, Machine, Nanos, Step};
@@ -101,11 +101,11 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Begins a generation before a round of kswapd, where one is wanted.
-    pub(in crate::lru) fn age_before_round(&self, multigen: &Multigen<M>, zone: &Zone<M>, demand: &Demand) {
+    pub(in crate::lru) fn age_before_round(&self, multigen: &Multigen, lruvec: &Lruvec<M>, demand: &Demand) {
         if !demand.is_kswapd {
             return;
         }
-        let of = multigen.of(zone);
+        let of = lruvec.generational();
         let rule = multigen.choices.ageing;
         match rule {
             Ageing::KeepsThree if of.got_on.swap(false, AcqRel) => return,
@@ -114,27 +114,27 @@ impl<M: Machine> Lru<M> {
         }
         let evictable = self.evictable(demand);
         if is_wanted_before_round(rule, &Ages::of(&of.generations, evictable)) {
-            self.age_generations(multigen, zone, evictable, false);
+            self.age_generations(multigen, lruvec, evictable, false);
         }
     }
 
     /// Begins a generation in a scan, where one is wanted; was one begun?
     pub(super) fn age_in_scan(
         &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
+        multigen: &Multigen,
+        lruvec: &Lruvec<M>,
         demand: &Demand,
         evictable: Evictable,
     ) -> Aged {
-        let ages = Ages::of(&multigen.of(zone).generations, evictable);
+        let ages = Ages::of(&lruvec.generational().generations, evictable);
         if !is_wanted_in_scan(multigen.choices.ageing, &ages, demand) {
             return Aged::NotWanted;
         }
-        let of = multigen.of(zone);
+        let of = lruvec.generational();
         let seen = of.generations.seqs().max;
         // The round before may just be ending; then the next begins here.
         for _ in 0..2 {
-            if self.age_generations(multigen, zone, evictable, false) {
+            if self.age_generations(multigen, lruvec, evictable, false) {
                 return Aged::Begun;
             }
             if demand.is_kswapd || demand.priority >= WAITS_BELOW {
@@ -150,9 +150,9 @@ impl<M: Machine> Lru<M> {
     }
 
     /// A scan has ended that freed so many pages.
-    pub(super) fn note_progress(&self, multigen: &Multigen<M>, zone: &Zone<M>, demand: &Demand, freed: u64) {
+    pub(super) fn note_progress(&self, lruvec: &Lruvec<M>, demand: &Demand, freed: u64) {
         if demand.is_kswapd && freed >= GOT_ON {
-            multigen.of(zone).got_on.store(true, Release);
+            lruvec.generational().got_on.store(true, Release);
         }
     }
 
@@ -160,12 +160,12 @@ impl<M: Machine> Lru<M> {
     /// over a part. `is_forced` walks tables, too, that are not known to be worth it, and shares no walk.
     pub(super) fn age_generations(
         &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
+        multigen: &Multigen,
+        lruvec: &Lruvec<M>,
         evictable: Evictable,
         is_forced: bool,
     ) -> bool {
-        let of = multigen.of(zone);
+        let of = lruvec.generational();
         let seen = of.generations.seqs().max;
         let is_over = || of.generations.seqs().max != seen;
         let regions = || match multigen.choices.walk {
@@ -179,11 +179,11 @@ impl<M: Machine> Lru<M> {
         if !of.rounds.join(seen, !is_forced, regions, begin, is_over) {
             return false;
         }
-        self.walk_regions(multigen, zone, evictable, is_forced);
+        self.walk_regions(multigen, lruvec, evictable, is_forced);
         if !of.rounds.leave() {
             return false;
         }
-        let is_begun = self.begin_generation(multigen, zone, seen, evictable);
+        let is_begun = self.begin_generation(multigen, lruvec, seen, evictable);
         if let Ageing::BeforeRounds = multigen.choices.ageing {
             let dirty = self.gauge(Gauge::NrDirty);
             if dirty > 0 {
@@ -195,8 +195,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Begins the generation after `seen`, unless somebody has.
-    fn begin_generation(&self, multigen: &Multigen<M>, zone: &Zone<M>, seen: u64, evictable: Evictable) -> bool {
-        let of = multigen.of(zone);
+    fn begin_generation(&self, multigen: &Multigen, lruvec: &Lruvec<M>, seen: u64, evictable: Evictable) -> bool {
+        let of = lruvec.generational();
         loop {
             let mut lists = of.lists.lock();
             if of.generations.seqs().max != seen {
@@ -204,10 +204,10 @@ impl<M: Machine> Lru<M> {
             }
             let is_room = Family::ALL.into_iter().all(|family| {
                 of.generations.seqs().generations(family) < u64::from(multigen.choices.generations)
-                    || self.give_up_oldest(multigen, &mut lists, zone, family, evictable)
+                    || self.give_up_oldest(multigen, &mut lists, lruvec, family, evictable)
             });
             if is_room {
-                self.swap_sides(of, zone);
+                self.swap_sides(lruvec);
                 of.generations.advance_max(self.machine.now());
                 return true;
             }
@@ -221,19 +221,19 @@ impl<M: Machine> Lru<M> {
     #[doc(alias = "inc_min_seq")]
     fn give_up_oldest(
         &self,
-        multigen: &Multigen<M>,
+        multigen: &Multigen,
         lists: &mut Lists,
-        zone: &Zone<M>,
+        lruvec: &Lruvec<M>,
         family: Family,
         evictable: Evictable,
     ) -> bool {
-        let of = multigen.of(zone);
+        let of = lruvec.generational();
         let choices = &multigen.choices;
         let oldest = of.generations.seqs().min[family as usize];
         let (from, to) = (slot_of(oldest), slot_of(oldest + 1));
         let takes_slot_over = multigen.choices.generations as usize == GENERATIONS && !evictable[family as usize];
         let mut moved = 0;
-        for zone in self.zones_of_lruvec(zone).iter().filter(|_| !takes_slot_over) {
+        for zone in self.zones_of(lruvec).iter().filter(|_| !takes_slot_over) {
             let list = ListId::new(from, family, zone.kind);
             let mut counted = 0;
             while moved < LOOKED_AT_MAX
@@ -256,7 +256,7 @@ impl<M: Machine> Lru<M> {
                         };
                         if is_counted {
                             let tier = uses::tier(choices.use_marks, choices.tiers, before);
-                            self.note_protected(multigen, zone, family, tier, weight);
+                            self.note_protected(lruvec, family, tier, weight);
                         }
                         lists.push_back(&self.frames, ListId::new(to, family, zone.kind), frame);
                     }
@@ -280,10 +280,10 @@ impl<M: Machine> Lru<M> {
 
     /// Oldest generations whose lists are empty are gone.
     #[doc(alias = "try_to_inc_min_seq")]
-    pub(super) fn advance_oldest(&self, multigen: &Multigen<M>, lists: &Lists, zone: &Zone<M>, evictable: Evictable) {
-        let of = multigen.of(zone);
+    pub(super) fn advance_oldest(&self, multigen: &Multigen, lists: &Lists, lruvec: &Lruvec<M>, evictable: Evictable) {
+        let of = lruvec.generational();
         let seqs = of.generations.seqs();
-        let zones = self.zones_of_lruvec(zone);
+        let zones = self.zones_of(lruvec);
         let first_with_pages = |family: Family| {
             let mut seq = seqs.min[family as usize];
             let is_empty = |seq| zones.iter().all(|zone| lists.is_empty(ListId::new(slot_of(seq), family, zone.kind)));
@@ -306,12 +306,12 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Is a type's oldest generation too young to be reclaimed (`min_ttl_ms`)?
-    pub(super) fn is_too_young(&self, multigen: &Multigen<M>, zone: &Zone<M>, evictable: Evictable) -> bool {
+    pub(super) fn is_too_young(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable) -> bool {
         let ttl = Nanos::from_millis(multigen.choices.min_ttl_ms);
         if ttl == Nanos(0) {
             return false;
         }
-        let generations = &multigen.of(zone).generations;
+        let generations = &lruvec.generational().generations;
         let seqs = generations.seqs();
         let oldest = Family::ALL.into_iter().filter(|family| evictable[*family as usize]);
         let oldest = oldest.map(|family| seqs.min[family as usize]).min().unwrap_or(seqs.max);

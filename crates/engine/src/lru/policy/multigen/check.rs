@@ -3,22 +3,21 @@
 use super::generations::{GENERATIONS, GENERATIONS_MIN, is_of, slot_in, slot_of};
 use super::lists::ListId;
 use super::{Multigen, uses};
-use crate::lru::{Family, ListKind, Lru};
-use crate::memory::{Flags, Zone};
+use crate::lru::{Family, ListKind, Lru, Lruvec};
+use crate::memory::Flags;
 use machine::{FrameNumber, Lock, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// All pages of a zone that are on lists, with the list that counts them.
+    /// Shows all pages of an lruvec that are on lists, with the list that counts them.
     pub(in crate::lru) fn for_each_in_generations(
         &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
+        lruvec: &Lruvec<M>,
         mut visit: impl FnMut(ListKind, FrameNumber),
     ) {
-        let lists = multigen.of(zone).lists.lock();
+        let lists = lruvec.generational().lists.lock();
         for list in ListId::all() {
-            for frame in lists.iter(&self.frames, list).filter(|frame| zone.holds(*frame)) {
-                visit(self.kind_in_generations(multigen, frame), frame);
+            for frame in lists.iter(&self.frames, list) {
+                visit(self.kind_in_generations(frame), frame);
             }
         }
     }
@@ -27,49 +26,56 @@ impl<M: Machine> Lru<M> {
     ///
     /// # Errors
     /// What was found.
-    pub(in crate::lru) fn check_generations(&self, multigen: &Multigen<M>, zone: &Zone<M>) -> Result<(), String> {
-        let of = multigen.of(zone);
-        let seqs = of.generations.seqs();
-        for family in Family::ALL {
-            let most = u64::from(multigen.choices.generations);
-            let found = seqs.generations(family);
-            if !(GENERATIONS_MIN..=most).contains(&found) {
-                return Err(format!("{zone}: {family:?} has {found} generations: {seqs:?}"));
-            }
-        }
-        let mut pages = [[0i64; 2]; GENERATIONS];
-        let lists = of.lists.lock();
-        for list in ListId::all() {
-            for frame in lists.iter(&self.frames, list).filter(|frame| zone.holds(*frame)) {
-                let flags = self.frames[frame].flags();
-                let (family, slot) = (is_of(flags), slot_in(flags));
-                let is_sound = flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE);
-                let is_here = list == ListId::new(list.slot(), family, zone.kind);
-                // Where a walk put it elsewhere, that was the youngest generation then.
-                if !is_sound || !is_here {
-                    return Err(format!("{frame} is on {list:?} and says {:?}", self.frames[frame]));
-                }
-                if flags.has(Flags::USED_AGAIN) && !uses::is_saturated(flags) {
-                    return Err(format!("{frame} has a full count of uses, and no first: {:?}", self.frames[frame]));
-                }
-                pages[slot][family as usize] += self.frames[frame].pages().cast_signed();
-            }
-        }
-        for (slot, found) in pages.into_iter().enumerate() {
+    pub(in crate::lru) fn check_generations(&self, multigen: &Multigen, lruvec: &Lruvec<M>) -> Result<(), String> {
+        self.zones_of(lruvec).iter().try_for_each(|zone| {
+            let of = lruvec.generational();
+            let seqs = of.generations.seqs();
             for family in Family::ALL {
-                let counted = of.generations.counted(slot, family, zone.kind);
-                let found = found[family as usize];
-                if counted != found {
-                    return Err(format!(
-                        "{zone}: {found} {family:?} pages of generation slot {slot}, counted {counted}"
-                    ));
-                }
-                let is_live = (seqs.min[family as usize]..=seqs.max).any(|seq| slot_of(seq) == slot);
-                if found > 0 && !is_live {
-                    return Err(format!("{zone}: {found} {family:?} pages of slot {slot}, which is of no generation"));
+                let most = u64::from(multigen.choices.generations);
+                let found = seqs.generations(family);
+                if !(GENERATIONS_MIN..=most).contains(&found) {
+                    return Err(format!("{zone}: {family:?} has {found} generations: {seqs:?}"));
                 }
             }
-        }
-        Ok(())
+            let mut pages = [[0i64; 2]; GENERATIONS];
+            let lists = of.lists.lock();
+            for list in ListId::all() {
+                for frame in lists.iter(&self.frames, list).filter(|frame| zone.holds(*frame)) {
+                    let flags = self.frames[frame].flags();
+                    let (family, slot) = (is_of(flags), slot_in(flags));
+                    let is_sound = flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE);
+                    let is_here = list == ListId::new(list.slot(), family, zone.kind);
+                    // Where a walk put it elsewhere, that was the youngest generation then.
+                    if !is_sound || !is_here {
+                        return Err(format!("{frame} is on {list:?} and says {:?}", self.frames[frame]));
+                    }
+                    if flags.has(Flags::USED_AGAIN) && !uses::is_saturated(flags) {
+                        return Err(format!(
+                            "{frame} has a full count of uses, and no first: {:?}",
+                            self.frames[frame]
+                        ));
+                    }
+                    pages[slot][family as usize] += self.frames[frame].pages().cast_signed();
+                }
+            }
+            for (slot, found) in pages.into_iter().enumerate() {
+                for family in Family::ALL {
+                    let counted = of.generations.counted(slot, family, zone.kind);
+                    let found = found[family as usize];
+                    if counted != found {
+                        return Err(format!(
+                            "{zone}: {found} {family:?} pages of generation slot {slot}, counted {counted}"
+                        ));
+                    }
+                    let is_live = (seqs.min[family as usize]..=seqs.max).any(|seq| slot_of(seq) == slot);
+                    if found > 0 && !is_live {
+                        return Err(format!(
+                            "{zone}: {found} {family:?} pages of slot {slot}, which is of no generation"
+                        ));
+                    }
+                }
+            }
+            Ok(())
+        })
     }
 }

@@ -3,9 +3,9 @@
 use super::Multigen;
 use super::evict::Evictable;
 use super::generations::GENERATIONS_MIN;
-use crate::lru::Lru;
 use crate::lru::policy::{Batch, Demand};
-use crate::memory::{NodeId, Zone, ZoneId};
+use crate::lru::{Lru, Lruvec, Reach};
+use crate::memory::{NodeId, ZoneId};
 use machine::Machine;
 use std::{fmt, vec};
 
@@ -308,13 +308,13 @@ impl<M: Machine> Lru<M> {
     /// # Errors
     /// When the kernel has no generations, there is no such cgroup or node, or the youngest generation is another by now.
     fn begin_generation_now(&self, age: &Age) -> Result<(), Refused> {
-        let (multigen, zone) = self.generations_of_node(age.cgroup, age.node)?;
-        let youngest = || multigen.of(zone).generations.seqs().max;
+        let (multigen, lruvec) = self.generations_of_node(age.cgroup, age.node)?;
+        let youngest = || lruvec.generational().generations.seqs().max;
         let evictable = match age.swappiness {
             Some(swappiness) => [swappiness > 0, swappiness < ONLY_ANON],
             None => self.evictable(&Demand::ANY),
         };
-        if youngest() == age.youngest && self.age_generations(multigen, zone, evictable, age.force_scan) {
+        if youngest() == age.youngest && self.age_generations(multigen, lruvec, evictable, age.force_scan) {
             return Ok(());
         }
         match youngest() {
@@ -323,18 +323,20 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// The zone whose generations a command evicts.
+    /// The lruvec whose generations a command evicts, with all its zones.
     ///
     /// # Errors
     /// When the kernel has no generations, there is no such cgroup or node, or fewer than two generations would stay.
-    fn check_eviction(&self, evict: &Evict) -> Result<&Zone<M>, Refused> {
-        let (multigen, zone) = self.generations_of_node(evict.cgroup, evict.node)?;
-        let youngest = multigen.of(zone).generations.seqs().max;
+    fn check_eviction(&self, evict: &Evict) -> Result<Reach<'_, M>, Refused> {
+        let (_, lruvec) = self.generations_of_node(evict.cgroup, evict.node)?;
+        let youngest = lruvec.generational().generations.seqs().max;
         let stay = youngest.saturating_sub(evict.oldest);
-        (stay >= GENERATIONS_MIN).then_some(zone).ok_or(Refused::TooYoung { named: evict.oldest, youngest })
+        (stay >= GENERATIONS_MIN)
+            .then(|| self.reach(self.highest_zone(lruvec)))
+            .ok_or(Refused::TooYoung { named: evict.oldest, youngest })
     }
 
-    /// The next batch of pages that commands evict, and their zone, after `freed` pages of the one before were freed. Generations that
+    /// The next batch of pages that commands evict, and the lruvec, after `freed` pages of the one before were freed. Generations that
     /// are to begin do so on the way. None when all commands were carried out. *May take locks of page tables.*
     ///
     /// # Errors
@@ -343,7 +345,7 @@ impl<M: Machine> Lru<M> {
         &self,
         commands: &mut Commands,
         freed: u64,
-    ) -> Result<Option<(&Zone<M>, Batch)>, CommandError> {
+    ) -> Result<Option<(Reach<'_, M>, Batch)>, CommandError> {
         if let Some(eviction) = &mut commands.eviction {
             eviction.freed += freed;
             self.machine.cond_resched();
@@ -352,7 +354,7 @@ impl<M: Machine> Lru<M> {
             if let Some(eviction) = &mut commands.eviction
                 && let Some(batch) = self.next_of_eviction(eviction)
             {
-                return Ok(Some((self.zone(eviction.zone), batch)));
+                return Ok(Some((self.reach(self.zone(eviction.zone)), batch)));
             }
             commands.eviction = None;
             let Some(command) = commands.rest.next() else { return Ok(None) };
@@ -367,10 +369,10 @@ impl<M: Machine> Lru<M> {
     }
 
     fn begin_eviction(&self, evict: Evict) -> Result<Eviction, Refused> {
-        let zone = self.check_eviction(&evict)?;
+        let reach = self.check_eviction(&evict)?;
         self.drain_before_scan();
         // Pages that cannot go are met again.
-        Ok(Eviction { evict, zone: zone.id, left: 2 * self.listed_pages(zone), freed: 0 })
+        Ok(Eviction { evict, zone: reach.zone.id, left: 2 * self.listed_pages(reach), freed: 0 })
     }
 
     /// A batch of pages of a command's generations; none when there are no such pages left, or enough were freed or looked at.
@@ -379,24 +381,24 @@ impl<M: Machine> Lru<M> {
         if *freed >= evict.pages || *left == 0 || self.machine.is_killed() {
             return None;
         }
-        let (multigen, zone) = (self.multigen()?, self.zone(*zone));
+        let (multigen, reach) = (self.multigen()?, self.reach(self.zone(*zone)));
         let budget = (*left).min(evict.pages - *freed);
-        let seqs = multigen.of(zone).generations.seqs();
+        let seqs = reach.lruvec.generational().generations.seqs();
         let demand = demand(evict);
         let may_go = self.evictable(&demand);
         let evictable: Evictable = [0, 1].map(|family| may_go[family] && seqs.min[family] <= evict.oldest);
-        let batch = evictable.contains(&true).then(|| self.evict_batch(multigen, zone, &demand, evictable, budget))?;
+        let batch = evictable.contains(&true).then(|| self.evict_batch(multigen, reach, &demand, evictable, budget))?;
         *left = left.saturating_sub(batch.scanned);
         (batch.scanned > 0).then_some(batch)
     }
 
-    fn generations_of_node(&self, cgroup: u64, node: NodeId) -> Result<(&Multigen<M>, &Zone<M>), Refused> {
+    fn generations_of_node(&self, cgroup: u64, node: NodeId) -> Result<(&Multigen, &Lruvec<M>), Refused> {
         let multigen = self.multigen().ok_or(Refused::NoGenerations)?;
         if cgroup != 0 {
             return Err(Refused::NoCgroup { cgroup });
         }
-        let zone = self.lruvec_zones().filter(|zone| zone.node == node).last();
-        Ok((multigen, zone.ok_or(Refused::NoNode { node })?))
+        let lruvec = self.lruvecs.iter().rfind(|lruvec| lruvec.node == node);
+        Ok((multigen, lruvec.ok_or(Refused::NoNode { node })?))
     }
 }
 

@@ -8,7 +8,7 @@ use super::placement::{Coming, place};
 use super::{Multigen, uses};
 use crate::anonymous::Owners;
 use crate::lru::policy::{Batch, Demand, Entries};
-use crate::lru::{Family, Lru};
+use crate::lru::{Family, Lru, Reach};
 use crate::memory::{Flags, Zone};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
@@ -64,23 +64,23 @@ impl<M: Machine> Lru<M> {
     /// Isolates pages of one type's oldest generation, of up to `budget` that are looked at.
     pub(super) fn evict_batch(
         &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
+        multigen: &Multigen,
+        reach: Reach<'_, M>,
         demand: &Demand,
         evictable: Evictable,
         budget: u64,
     ) -> Batch {
         let batch = {
             let _span = self.machine.span(Func::IsolateLruPages);
-            let mut lists = multigen.of(zone).lists.lock();
-            let batch = self.isolate_oldest(multigen, &mut lists, zone, demand, evictable, budget);
-            self.machine.spend_on(Step::IsolatePage, zone.start, batch.scanned as u32);
-            self.advance_oldest(multigen, &lists, zone, evictable);
+            let mut lists = reach.lruvec.generational().lists.lock();
+            let batch = self.isolate_oldest(multigen, &mut lists, reach, demand, evictable, budget);
+            self.machine.spend_on(Step::IsolatePage, reach.zone.start, batch.scanned as u32);
+            self.advance_oldest(multigen, &lists, reach.lruvec, evictable);
             batch
         };
-        zone.note_scanned(batch.scanned);
-        zone.stat.count(ZoneEvent::Pgrefill, batch.moved);
-        zone.gauges.add(batch.family.isolated(), batch.taken.cast_signed());
+        reach.zone.note_scanned(batch.scanned);
+        reach.zone.stat.count(ZoneEvent::Pgrefill, batch.moved);
+        self.count_isolated(reach.lruvec, batch.family, batch.taken);
         let mut owners = Owners::default();
         for &frame in &batch.opened {
             self.close_page(frame, &mut owners);
@@ -96,14 +96,14 @@ impl<M: Machine> Lru<M> {
 
     fn isolate_oldest(
         &self,
-        multigen: &Multigen<M>,
+        multigen: &Multigen,
         lists: &mut Lists,
-        zone: &Zone<M>,
+        reach: Reach<'_, M>,
         demand: &Demand,
         evictable: Evictable,
         budget: u64,
     ) -> Gathered {
-        let of = multigen.of(zone);
+        let of = reach.lruvec.generational();
         let choices = &multigen.choices;
         let alone = |family| Choice { family, tier_limit: of.controller.tier_limit(choices, family) };
         let first = match evictable {
@@ -112,7 +112,7 @@ impl<M: Machine> Lru<M> {
             [false, _] => alone(Family::File),
         };
         let mut batch = Gathered::of(first.family);
-        self.isolate_of_type(multigen, lists, zone, demand, first, budget, &mut batch);
+        self.isolate_of_type(multigen, lists, reach, demand, first, budget, &mut batch);
         let other = Family::ALL[1 - first.family as usize];
         let is_in_vain = match choices.type_rule {
             TypeRule::AllTiersStrictly => batch.scanned == 0,
@@ -123,7 +123,7 @@ impl<M: Machine> Lru<M> {
         if is_in_vain && evictable[other as usize] {
             batch.family = other;
             let left = budget - batch.scanned;
-            self.isolate_of_type(multigen, lists, zone, demand, alone(other), left, &mut batch);
+            self.isolate_of_type(multigen, lists, reach, demand, alone(other), left, &mut batch);
         }
         batch
     }
@@ -131,15 +131,16 @@ impl<M: Machine> Lru<M> {
     #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
     fn isolate_of_type(
         &self,
-        multigen: &Multigen<M>,
+        multigen: &Multigen,
         lists: &mut Lists,
-        zone: &Zone<M>,
+        reach: Reach<'_, M>,
         demand: &Demand,
         choice: Choice,
         budget: u64,
         batch: &mut Gathered,
     ) {
-        let seqs = multigen.of(zone).generations.seqs();
+        let of = reach.lruvec.generational();
+        let seqs = of.generations.seqs();
         if !seqs.is_evictable(choice.family) {
             return;
         }
@@ -147,7 +148,7 @@ impl<M: Machine> Lru<M> {
         let next = next_slot(slot);
         let most = multigen.choices.isolate_batch as usize;
         let mut left = budget.min(LOOKED_AT_MAX);
-        for zone in self.zones_served(zone).iter().rev() {
+        for zone in reach.zones.iter().rev() {
             let list = ListId::new(slot, choice.family, zone.kind);
             let mut skipped = Vec::new();
             let mut moved_to_next = 0;
@@ -160,7 +161,7 @@ impl<M: Machine> Lru<M> {
                     batch.moved += weight;
                     moved_to_next += to_next;
                 } else if self.may_isolate(frame, demand) && self.frames[frame].get_unless_zero() {
-                    self.unlink_listed(multigen.of(zone), lists, frame);
+                    self.unlink_listed(of, lists, frame);
                     batch.taken += weight;
                     batch.entries.push(frame);
                 } else {
@@ -168,7 +169,7 @@ impl<M: Machine> Lru<M> {
                     skipped.push(frame);
                 }
             }
-            self.count_moved(multigen.of(zone), zone, choice.family, (slot, next), moved_to_next);
+            self.count_moved(of, zone, choice.family, (slot, next), moved_to_next);
             zone.stat.count(ZoneEvent::Pgskip, skipped.len() as u64);
             skipped.into_iter().rev().for_each(|frame| lists.push_front(&self.frames, list, frame));
         }
@@ -186,7 +187,7 @@ impl<M: Machine> Lru<M> {
     #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
     fn sort(
         &self,
-        multigen: &Multigen<M>,
+        multigen: &Multigen,
         lists: &mut Lists,
         zone: &Zone<M>,
         frame: FrameNumber,
@@ -207,7 +208,7 @@ impl<M: Machine> Lru<M> {
                 return Some(0);
             }
             Sorted::Protected => {
-                self.note_protected(multigen, zone, family, tier, 1);
+                self.note_protected(self.lruvec_of(zone), family, tier, 1);
                 if let Saturated::Protected = choices.saturated {
                     let activate = match family {
                         Family::Anon => ZoneEvent::WorkingsetActivateAnon,
@@ -231,7 +232,7 @@ impl<M: Machine> Lru<M> {
     /// goes where that put it. Returns how many pages changed their generation here.
     fn move_to_slot(
         &self,
-        multigen: &Multigen<M>,
+        multigen: &Multigen,
         lists: &mut Lists,
         zone: &Zone<M>,
         frame: FrameNumber,
@@ -256,7 +257,7 @@ impl<M: Machine> Lru<M> {
     /// meanwhile. The others are made ready to go back.
     pub(in crate::lru) fn take_out_of_rejected(
         &self,
-        multigen: &Multigen<M>,
+        multigen: &Multigen,
         pages: &mut Entries,
         may_retry: bool,
     ) -> Entries {
@@ -286,10 +287,10 @@ impl<M: Machine> Lru<M> {
     }
 
     /// An isolated page that would go back to the oldest generation becomes active instead.
-    fn keep_from_oldest(&self, multigen: &Multigen<M>, frame: FrameNumber, owners: &mut Owners<M>) {
+    fn keep_from_oldest(&self, multigen: &Multigen, frame: FrameNumber, owners: &mut Owners<M>) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
-        let seqs = multigen.of(self.zone_of(frame)).generations.seqs();
+        let seqs = self.lruvec_of_page(frame).generational().generations.seqs();
         let choices = &multigen.choices;
         let place = place(choices.placement, choices.rejected, flags, Coming::Rejected, &seqs);
         if place.seq == seqs.min[is_of(flags) as usize] {

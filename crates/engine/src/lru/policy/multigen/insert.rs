@@ -8,7 +8,7 @@ use super::{Generational, Multigen, uses};
 use crate::anonymous::Region;
 use crate::lru::batch::Apply;
 use crate::lru::huge::INHERITED;
-use crate::lru::{Family, ListKind, Lru};
+use crate::lru::{Family, ListKind, Lru, Lruvec, Reach};
 use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
@@ -43,9 +43,10 @@ impl<M: Machine> Lru<M> {
     }
 
     /// The generation before the youngest is about to be inactive, and the one after it active: their pages change sides.
-    pub(super) fn swap_sides(&self, of: &Generational<M>, zone: &Zone<M>) {
+    pub(super) fn swap_sides(&self, lruvec: &Lruvec<M>) {
+        let of = lruvec.generational();
         let Seqs { max, .. } = of.generations.seqs();
-        for zone in self.zones_of_lruvec(zone) {
+        for zone in self.zones_of(lruvec) {
             for family in Family::ALL {
                 for (slot, is_active) in [(slot_of(max - 1), false), (slot_of(max + 1), true)] {
                     let pages = of.generations.counted(slot, family, zone.kind);
@@ -57,8 +58,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Puts a page that is on no list on one.
-    pub(super) fn link(&self, multigen: &Multigen<M>, lists: &mut Lists, frame: FrameNumber, coming: Coming) {
-        let of = multigen.of(self.zone_of(frame));
+    pub(super) fn link(&self, multigen: &Multigen, lists: &mut Lists, frame: FrameNumber, coming: Coming) {
+        let of = self.lruvec_of_page(frame).generational();
         let choices = &multigen.choices;
         let seqs = of.generations.seqs();
         let place = place(choices.placement, choices.rejected, self.frames[frame].flags(), coming, &seqs);
@@ -92,11 +93,12 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Unlinks those of some pages of a zone that are on lists.
-    pub(in crate::lru) fn unlink_generations(&self, multigen: &Multigen<M>, zone: &Zone<M>, pages: &[FrameNumber]) {
-        let mut lists = multigen.lists_of(zone).lock();
+    pub(in crate::lru) fn unlink_generations(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
+        let of = reach.lruvec.generational();
+        let mut lists = of.lists.lock();
         let mut moved = 0;
         for &frame in pages.iter().filter(|frame| self.frames[**frame].is(Flags::LRU)) {
-            self.unlink_listed(multigen.of(zone), &mut lists, frame);
+            self.unlink_listed(of, &mut lists, frame);
             moved += 1;
         }
         self.machine.spend(Step::LruMove, moved);
@@ -105,13 +107,13 @@ impl<M: Machine> Lru<M> {
     /// Applies a batch to pages of a zone; `is_same` says whether the page with a number is still the one that was parked.
     pub(in crate::lru) fn flush_generations(
         &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
+        multigen: &Multigen,
+        reach: Reach<'_, M>,
         pages: &[FrameNumber],
         apply: Apply,
         is_same: impl Fn(usize) -> bool,
     ) {
-        let of = multigen.of(zone);
+        let of = reach.lruvec.generational();
         let mut lists = of.lists.lock();
         let step = if let Apply::Rotate = apply {
             self.stat.count(Event::PgrotateLocked, 1);
@@ -142,7 +144,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// A page was used through its file, whose word was `flags` before.
-    pub(in crate::lru) fn note_file_use(&self, multigen: &Multigen<M>, frame: FrameNumber, flags: Flags) {
+    pub(in crate::lru) fn note_file_use(&self, multigen: &Multigen, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::SWAPBACKED) || flags.has(Flags::COMPOUND) {
             // Its page table knows.
             return;
@@ -164,16 +166,16 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts isolated pages of a zone back that stay, and drops the references of isolation.
+    /// Puts isolated pages of an lruvec back that stay, and drops the references of isolation.
     pub(in crate::lru) fn put_back_generations(
         &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
+        multigen: &Multigen,
+        lruvec: &Lruvec<M>,
         pages: &[FrameNumber],
         coming: Coming,
     ) {
         let _span = self.machine.span(Func::PutbackInactivePages);
-        let of = multigen.of(zone);
+        let of = lruvec.generational();
         let mut gone = Vec::new();
         {
             let mut lists = of.lists.lock();
@@ -194,8 +196,7 @@ impl<M: Machine> Lru<M> {
     /// falling. It remembers that it was young.
     pub(in crate::lru) fn isolate_given_generation(
         &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
+        lruvec: &Lruvec<M>,
         lists: &mut Lists,
         frame: FrameNumber,
         by_family: &mut [u64; Family::ALL.len()],
@@ -203,28 +204,22 @@ impl<M: Machine> Lru<M> {
         if !self.frames[frame].get_unless_zero() {
             return false;
         }
-        let of = multigen.of(zone);
+        let of = lruvec.generational();
         let before = self.unlink_listed(of, lists, frame);
         if of.generations.seqs().is_active(slot_in(before)) {
             self.frames[frame].set(Flags::ACTIVE);
         }
-        let (family, weight) = (is_of(before), self.frames[frame].pages().cast_signed());
-        zone.gauges.add(family.isolated(), weight);
-        by_family[family as usize] += weight.cast_unsigned();
+        let (family, weight) = (is_of(before), self.frames[frame].pages());
+        self.count_isolated(lruvec, family, weight);
+        by_family[family as usize] += weight;
         true
     }
 
     /// Makes small pages of a huge one, and puts them on lists.
-    pub(in crate::lru) fn split_in_generations(
-        &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
-        region: &Region<M>,
-        head: FrameNumber,
-    ) {
-        let mut lists = multigen.lists_of(zone).lock();
+    pub(in crate::lru) fn split_in_generations(&self, multigen: &Multigen, region: &Region<M>, head: FrameNumber) {
+        let mut lists = self.lruvec_of_page(head).generational().lists.lock();
         let head_flags = self.frames[head].flags();
-        self.split_frames(zone, region, head, INHERITED.without(Flags::ACTIVE), |tail| {
+        self.split_frames(region, head, INHERITED.without(Flags::ACTIVE), |tail| {
             self.link_split(multigen, &mut lists, head, head_flags, tail);
             // It is counted, or was with its head.
             true
@@ -233,14 +228,7 @@ impl<M: Machine> Lru<M> {
 
     /// Puts the part `tail` of a huge page, which is about to be split, where its head is, whose word was `flags`; if that is
     /// isolated, where pages are taken from next. Under the lock of the lists.
-    fn link_split(
-        &self,
-        multigen: &Multigen<M>,
-        lists: &mut Lists,
-        head: FrameNumber,
-        flags: Flags,
-        tail: FrameNumber,
-    ) {
+    fn link_split(&self, multigen: &Multigen, lists: &mut Lists, head: FrameNumber, flags: Flags, tail: FrameNumber) {
         if flags.has(Flags::LRU) {
             self.frames[tail].set(with_slot(Flags::LRU, slot_in(flags)));
             lists.insert_behind(&self.frames, head, tail);
@@ -250,10 +238,10 @@ impl<M: Machine> Lru<M> {
     }
 
     /// The list that counts a listed page, by its generation.
-    pub(in crate::lru) fn kind_in_generations(&self, multigen: &Multigen<M>, frame: FrameNumber) -> ListKind {
+    pub(in crate::lru) fn kind_in_generations(&self, frame: FrameNumber) -> ListKind {
         let flags = self.frames[frame].flags();
         let family = is_of(flags);
-        match multigen.of(self.zone_of(frame)).generations.seqs().is_active(slot_in(flags)) {
+        match self.lruvec_of_page(frame).generational().generations.seqs().is_active(slot_in(flags)) {
             true => family.active(),
             false => family.inactive(),
         }

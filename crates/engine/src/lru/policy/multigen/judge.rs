@@ -13,7 +13,7 @@ impl<M: Machine> Lru<M> {
     /// protected by its tier, or not.
     pub(in crate::lru) fn judge_in_generations(
         &self,
-        multigen: &Multigen<M>,
+        multigen: &Multigen,
         frame: FrameNumber,
         owners: &mut Owners<M>,
     ) -> Verdict {

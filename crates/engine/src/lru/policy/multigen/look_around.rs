@@ -5,8 +5,8 @@ use super::choices::LookAround;
 use super::walk::{Marks, Pending, is_walked, table_of};
 use crate::anonymous::region::ENTRIES;
 use crate::anonymous::{Owners, Region};
-use crate::lru::Lru;
-use crate::memory::{Owner, Zone};
+use crate::lru::{Lru, Lruvec};
+use crate::memory::Owner;
 use machine::{FrameNumber, Lock, Machine};
 use std::ops::Range;
 
@@ -30,15 +30,15 @@ fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
 
 impl<M: Machine> Lru<M> {
     /// An entry of an isolated page was found used: looks at those around it, and promotes what they map.
-    pub(super) fn look_around(&self, multigen: &Multigen<M>, frame: FrameNumber, owners: &mut Owners<M>) {
+    pub(super) fn look_around(&self, multigen: &Multigen, frame: FrameNumber, owners: &mut Owners<M>) {
         if let LookAround::Never = multigen.choices.look_around {
             return;
         }
-        let (zone, index) = (self.zone_of(frame), self.frames[frame].index());
+        let (lruvec, index) = (self.lruvec_of_page(frame), self.frames[frame].index());
         match self.frames[frame].owner() {
             Owner::Region(_) => {
                 if let Some(region) = owners.region_of(self, frame) {
-                    self.look_around_in(multigen, zone, region, index);
+                    self.look_around_in(multigen, lruvec, region, index);
                 }
             }
             Owner::File(_) => {
@@ -48,7 +48,7 @@ impl<M: Machine> Lru<M> {
                     if let Some(page) = place.filter(|page| *page < region.pages)
                         && region.entry(page).frame() == Some(frame)
                     {
-                        self.look_around_in(multigen, zone, &region, page);
+                        self.look_around_in(multigen, lruvec, &region, page);
                     }
                 }
             }
@@ -56,7 +56,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    fn look_around_in(&self, multigen: &Multigen<M>, zone: &Zone<M>, region: &Region<M>, page: u32) {
+    fn look_around_in(&self, multigen: &Multigen, lruvec: &Lruvec<M>, region: &Region<M>, page: u32) {
         let rule = multigen.choices.look_around;
         let (evictable, around) = ([true; 2], window(rule, page, region.pages));
         if around.len() < 2 || !is_walked(region, evictable) {
@@ -68,13 +68,13 @@ impl<M: Machine> Lru<M> {
         };
         let mut pending = Pending::default();
         let Some(guard) = region.page_table(page).try_lock() else { return };
-        let seen = self.promote_used(multigen, zone, region, around, marks, &mut pending);
+        let seen = self.promote_used(multigen, lruvec, region, around, marks, &mut pending);
         drop(guard);
         if seen.is_dense() {
-            let of = multigen.of(zone);
+            let of = lruvec.generational();
             of.filters.insert(of.generations.seqs().max, table_of(region, page));
         }
-        self.count_pending(multigen, zone, &mut pending);
+        self.count_pending(lruvec, &mut pending);
     }
 }
 

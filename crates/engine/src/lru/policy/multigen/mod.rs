@@ -36,7 +36,6 @@ pub mod walk;
 pub use choices::Choices;
 pub use scan::GenerationScan;
 
-use crate::memory::Zone;
 use controller::Controller;
 use filter::Filters;
 use generations::Generations;
@@ -45,15 +44,34 @@ use machine::atomic::AtomicBool;
 use machine::{LockClass, Machine};
 use round::Rounds;
 
-/// The state of an engine's lruvecs, where the multi-generational LRU rules.
-pub(in crate::lru) struct Multigen<M: Machine> {
+/// The rules of the multi-generational LRU, where that is the policy.
+pub(in crate::lru) struct Multigen {
     choices: Choices,
-    lruvecs: Vec<Generational<M>>,
 }
 
-/// One lruvec.
-pub(super) struct Generational<M: Machine> {
-    lists: M::Lock<Lists>,
+impl Multigen {
+    /// As the choices say.
+    pub(in crate::lru) const fn new(choices: Choices) -> Self {
+        Self { choices }
+    }
+
+    /// The state of an lruvec without pages.
+    pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> Generational<M> {
+        Generational {
+            lists: machine.lock(LockClass::Lru, Lists::default()),
+            generations: Generations::new(self.choices.generations, machine.now()),
+            controller: Controller::default(),
+            filters: Filters::default(),
+            got_on: AtomicBool::new(false),
+            rounds: Rounds::new(machine),
+        }
+    }
+}
+
+/// The state of an lruvec.
+pub(in crate::lru) struct Generational<M: Machine> {
+    /// The lists, one for each generation, type and kind of zone.
+    pub(in crate::lru) lists: M::Lock<Lists>,
     generations: Generations,
     controller: Controller,
     /// Tables that are worth a walk.
@@ -62,30 +80,4 @@ pub(super) struct Generational<M: Machine> {
     got_on: AtomicBool,
     /// Rounds of tasks that are about to begin a generation.
     rounds: Rounds<M>,
-}
-
-impl<M: Machine> Multigen<M> {
-    /// Empty generations for so many lruvecs.
-    pub(in crate::lru) fn new(machine: &M, choices: Choices, lruvecs: usize) -> Self {
-        let now = machine.now();
-        let lruvecs = (0..lruvecs).map(|_| Generational {
-            lists: machine.lock(LockClass::Lru, Lists::default()),
-            generations: Generations::new(choices.generations, now),
-            controller: Controller::default(),
-            filters: Filters::default(),
-            got_on: AtomicBool::new(false),
-            rounds: Rounds::new(machine),
-        });
-        Self { lruvecs: lruvecs.collect(), choices }
-    }
-
-    /// The lists of a zone's pages.
-    pub(super) fn of(&self, zone: &Zone<M>) -> &Generational<M> {
-        &self.lruvecs[usize::from(zone.lruvec.0)]
-    }
-
-    /// The lock of the lists of a zone's pages.
-    pub(in crate::lru) fn lists_of(&self, zone: &Zone<M>) -> &M::Lock<Lists> {
-        &self.of(zone).lists
-    }
 }

@@ -103,7 +103,7 @@ fn lru(generations: Choices, slots: u32) -> Lru<Sim> {
 }
 
 fn seqs(lru: &Lru<Sim>) -> Seqs {
-    lru.generation_numbers(&lru.zones[0]).unwrap()
+    lru.generation_numbers(lru.lruvec_of(&lru.zones[0])).unwrap()
 }
 
 proptest! {
@@ -117,6 +117,7 @@ proptest! {
     ) {
         let lru = lru(choices, slots);
         let (zone, multigen) = (&lru.zones[0], lru.multigen().unwrap());
+        let (reach, lruvec) = (lru.reach(zone), lru.lruvec_of(zone));
         let mut pages: Vec<FrameNumber> = Vec::new();
         let mut shadows: Vec<Shadow> = Vec::new();
         let mut pending = Pending::default();
@@ -140,12 +141,12 @@ proptest! {
                 Step::Dirty(n) => chosen(n).into_iter().for_each(|frame| lru.frames[frame].set(Flags::DIRTY)),
                 Step::Promote(n) => {
                     if let Some(frame) = chosen(n) {
-                        lru.promote(multigen, zone, frame, &mut pending);
+                        lru.promote(multigen, lruvec, frame, &mut pending);
                     }
                 }
                 Step::Age => {
-                    lru.count_pending(multigen, zone, &mut pending);
-                    lru.age_generations(multigen, zone, [slots > 0, true], false);
+                    lru.count_pending(lruvec, &mut pending);
+                    lru.age_generations(multigen, lruvec, [slots > 0, true], false);
                 }
                 Step::Free(n) => {
                     if let Some(frame) = chosen(n) {
@@ -156,15 +157,15 @@ proptest! {
                     }
                 }
                 Step::Scan { priority, pages: wanted } => {
-                    lru.count_pending(multigen, zone, &mut pending);
+                    lru.count_pending(lruvec, &mut pending);
                     lru.drain_all();
                     let demand = Demand { priority, to_reclaim_pages: wanted, ..Demand::ANY };
                     let mut scan = GenerationScan::new(demand, Order::ZERO);
-                    let protected = || lru.tier_counts(zone, Family::File).unwrap()[0][2];
+                    let protected = || lru.tier_counts(lruvec, Family::File).unwrap()[0][2];
                     let mut freed = 0;
                     for _ in 0..1000 {
                         let (youngest, counted) = (seqs(&lru).max, protected());
-                        let Some(batch) = lru.take_batch(multigen, zone, &mut scan, freed) else { break };
+                        let Some(batch) = lru.take_batch(multigen, reach, &mut scan, freed) else { break };
                         let has_aged = seqs(&lru).max != youngest;
                         // History may have been folded; but none of the first tier was protected by a scan.
                         let is_full = matches!(multigen.choices.saturated, Saturated::Protected) || multigen.choices.tiers == 1;
@@ -175,9 +176,9 @@ proptest! {
                         staying.add(&stay);
                         let again = lru.take_out_retried(&mut staying, false);
                         prop_assert!(again.is_empty());
-                        lru.put_back_batch(zone, &batch, &staying, 0);
+                        lru.put_back_batch(reach, &batch, &staying, 0);
                         for frame in go {
-                            let shadow = lru.shadow_of_generation(multigen, frame);
+                            let shadow = lru.shadow_of_generation(frame);
                             lru.note_generations_evicted(multigen, &[frame]);
                             if !lru.frames[frame].is(Flags::SWAPBACKED) {
                                 shadows.push(shadow);
@@ -190,7 +191,7 @@ proptest! {
                             left += 1;
                         }
                     }
-                    prop_assert!(lru.take_batch(multigen, zone, &mut scan, u64::MAX).is_none());
+                    prop_assert!(lru.take_batch(multigen, reach, &mut scan, u64::MAX).is_none());
                 }
             }
             let now = seqs(&lru);
@@ -201,7 +202,7 @@ proptest! {
             }
             before = now;
         }
-        lru.count_pending(multigen, zone, &mut pending);
+        lru.count_pending(lruvec, &mut pending);
         lru.drain_all();
         let mut listed = 0;
         lru.check_lists_of(zone, |_, _| listed += 1).unwrap();

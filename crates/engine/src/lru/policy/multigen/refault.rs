@@ -6,8 +6,8 @@ use super::generations::{Seqs, is_of};
 use super::{Multigen, uses};
 use crate::Task;
 use crate::lru::policy::Insert;
-use crate::lru::{Family, Lru};
-use crate::memory::{Flags, Zone};
+use crate::lru::{Family, Lru, Lruvec};
+use crate::memory::Flags;
 use crate::page_cache::{ReadPattern, Shadow};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Machine};
@@ -80,10 +80,10 @@ const fn is_in_fault(how: Insert) -> bool {
 
 impl<M: Machine> Lru<M> {
     /// Returns the shadow of an isolated page that is about to go.
-    pub(in crate::lru) fn shadow_of_generation(&self, multigen: &Multigen<M>, frame: FrameNumber) -> Shadow {
+    pub(in crate::lru) fn shadow_of_generation(&self, frame: FrameNumber) -> Shadow {
         let (zone, flags) = (self.zone_of(frame), self.frames[frame].flags());
         let left = Left {
-            seq: multigen.of(zone).generations.seqs().min[is_of(flags) as usize],
+            seq: self.lruvec_of(zone).generational().generations.seqs().min[is_of(flags) as usize],
             lruvec: zone.lruvec.0,
             is_workingset: flags.has(Flags::WORKINGSET),
             counted: uses::counted(flags),
@@ -92,12 +92,12 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Pages are gone for good.
-    pub(in crate::lru) fn note_generations_evicted(&self, multigen: &Multigen<M>, pages: &[FrameNumber]) {
+    pub(in crate::lru) fn note_generations_evicted(&self, multigen: &Multigen, pages: &[FrameNumber]) {
         let Choices { use_marks, tiers, .. } = multigen.choices;
         for &frame in pages {
             let flags = self.frames[frame].flags();
             let tier = uses::tier(use_marks, tiers, flags);
-            multigen.of(self.zone_of(frame)).controller.count(Count::Evicted, is_of(flags), tier, 1);
+            self.lruvec_of_page(frame).generational().controller.count(Count::Evicted, is_of(flags), tier, 1);
         }
     }
 
@@ -112,7 +112,7 @@ impl<M: Machine> Lru<M> {
     /// A page comes to memory that is on no list yet: does it come in a fault, has it been here before, and with what?
     pub(in crate::lru) fn note_coming_to_generations(
         &self,
-        multigen: &Multigen<M>,
+        multigen: &Multigen,
         frame: FrameNumber,
         how: Insert,
         is_active: bool,
@@ -128,7 +128,7 @@ impl<M: Machine> Lru<M> {
         let family = is_of(self.frames[frame].flags());
         let [refault, activate, restore] = events(family);
         zone.stat.count(refault, 1);
-        let of = multigen.of(zone);
+        let of = self.lruvec_of(zone).generational();
         let choices = &multigen.choices;
         if !left.is_recent(choices, &of.generations.seqs(), family) {
             return;
@@ -145,15 +145,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Counts pages that stay by their tier.
-    pub(super) fn note_protected(
-        &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
-        family: Family,
-        tier: usize,
-        pages: u64,
-    ) {
-        multigen.of(zone).controller.count(Count::Protected, family, tier, pages);
+    pub(super) fn note_protected(&self, lruvec: &Lruvec<M>, family: Family, tier: usize, pages: u64) {
+        lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 }
 

@@ -1,11 +1,11 @@
-//! One scan of a zone: batches of pages to reclaim, and generations that begin between (mechanisms/multigen, 6.1).
+//! One scan of an lruvec: batches of pages to reclaim, and generations that begin between (mechanisms/multigen, 6.1).
 
 use super::Multigen;
 use super::ageing::Aged;
 use super::choices::Ageing;
 use crate::lru::policy::{Batch, Demand};
-use crate::lru::{Family, Lru};
-use crate::memory::{MarkRights, Zone};
+use crate::lru::{Family, Lru, Reach};
+use crate::memory::MarkRights;
 use machine::{Machine, Order, Step};
 
 /// With so many pages more than the high mark kswapd has enough.
@@ -34,8 +34,8 @@ impl<M: Machine> Lru<M> {
     /// The next batch of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
     pub(in crate::lru) fn next_of_generations(
         &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
+        multigen: &Multigen,
+        reach: Reach<'_, M>,
         scan: &mut GenerationScan,
         freed: u64,
     ) -> Option<Batch> {
@@ -48,32 +48,32 @@ impl<M: Machine> Lru<M> {
             return None;
         }
         // Of which type it takes pages, it will see only then. Who is killed meanwhile takes one more.
-        self.waits_for_isolated(zone, &Family::ALL, &scan.demand);
-        self.take_batch(multigen, zone, scan, freed)
+        self.waits_for_isolated(reach, &Family::ALL, &scan.demand);
+        self.take_batch(multigen, reach, scan, freed)
     }
 
     /// The next batch, without waiting for anybody who holds pages.
     pub(super) fn take_batch(
         &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
+        multigen: &Multigen,
+        reach: Reach<'_, M>,
         scan: &mut GenerationScan,
         freed: u64,
     ) -> Option<Batch> {
-        if scan.is_over || self.is_enough(zone, scan, freed) {
-            self.note_progress(multigen, zone, &scan.demand, freed);
+        if scan.is_over || self.is_enough(reach, scan, freed) {
+            self.note_progress(reach.lruvec, &scan.demand, freed);
             return None;
         }
         self.machine.spend(Step::ScanCount, 1);
         let evictable = self.evictable(&scan.demand);
-        if self.is_too_young(multigen, zone, evictable) {
+        if self.is_too_young(multigen, reach.lruvec, evictable) {
             return None;
         }
-        match (self.age_in_scan(multigen, zone, &scan.demand, evictable), multigen.choices.ageing) {
+        match (self.age_in_scan(multigen, reach.lruvec, &scan.demand, evictable), multigen.choices.ageing) {
             (Aged::NotWanted, _) | (Aged::Begun, Ageing::WithinScan | Ageing::BeforeRounds | Ageing::KeepsThree) => {}
             (Aged::Begun, Ageing::AtThree) | (Aged::ByOthers, _) => return None,
         }
-        let generations = &multigen.of(zone).generations;
+        let generations = &reach.lruvec.generational().generations;
         let pages = Family::ALL.into_iter().filter(|family| evictable[*family as usize]);
         let share = pages.map(|family| generations.all_pages(family)).sum::<u64>() >> scan.demand.priority;
         let wanted = match multigen.choices.ageing {
@@ -82,10 +82,10 @@ impl<M: Machine> Lru<M> {
         };
         let left = wanted.saturating_sub(scan.scanned);
         if left == 0 {
-            self.note_progress(multigen, zone, &scan.demand, freed);
+            self.note_progress(reach.lruvec, &scan.demand, freed);
             return None;
         }
-        let batch = self.evict_batch(multigen, zone, &scan.demand, evictable, left);
+        let batch = self.evict_batch(multigen, reach, &scan.demand, evictable, left);
         scan.scanned += batch.scanned;
         // Nothing was left to look at.
         scan.is_over = batch.entries.is_empty() && batch.scanned < left;
@@ -93,13 +93,14 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Has a scan freed what was wanted, or has kswapd what it wants?
-    fn is_enough(&self, zone: &Zone<M>, scan: &GenerationScan, freed: u64) -> bool {
+    fn is_enough(&self, reach: Reach<'_, M>, scan: &GenerationScan, freed: u64) -> bool {
         if freed >= scan.demand.to_reclaim_pages.max(2 << scan.order.0) {
             return true;
         }
-        let is_above = |zone: &Zone<M>| {
-            zone.is_above(zone.high() + ENOUGH, Order::ZERO, zone.kind as usize, MarkRights::default())
-        };
-        scan.demand.is_kswapd && scan.order == Order::ZERO && self.zones_served(zone).iter().all(is_above)
+        let is_above = reach
+            .zones
+            .iter()
+            .all(|zone| zone.is_above(zone.high() + ENOUGH, Order::ZERO, zone.kind as usize, MarkRights::default()));
+        scan.demand.is_kswapd && scan.order == Order::ZERO && is_above
     }
 }

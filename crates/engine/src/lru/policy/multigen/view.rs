@@ -1,12 +1,10 @@
 //! The view of generations from outside: the text of `lru_gen` and `lru_gen_full` in debugfs (mechanisms/multigen, 11). Its
 //! commands are in [`super::command`].
 
-use super::Multigen;
 use super::controller::Rate;
 use super::generations::Seqs;
 use super::uses::TIERS;
-use crate::lru::{Family, Lru};
-use crate::memory::Zone;
+use crate::lru::{Family, Lru, Lruvec};
 use machine::Machine;
 use std::fmt::Write;
 
@@ -70,10 +68,10 @@ impl<M: Machine> Lru<M> {
         let Some(multigen) = self.multigen() else { return text };
         let now = self.machine.now();
         text.push_str("memcg     0 /\n");
-        for zone in self.lruvec_zones() {
-            let generations = &multigen.of(zone).generations;
+        for lruvec in &self.lruvecs {
+            let generations = &lruvec.generational().generations;
             let seqs = generations.seqs();
-            let _ = writeln!(text, " node {:5}", zone.node.0);
+            let _ = writeln!(text, " node {:5}", lruvec.node.0);
             for seq in seqs.min[0].min(seqs.min[1])..=seqs.max {
                 let age_ms = now.since(generations.born(seq)).0 / 1_000_000;
                 let pages = Family::ALL.map(|family| match seq >= seqs.min[family as usize] {
@@ -83,24 +81,15 @@ impl<M: Machine> Lru<M> {
                 text += &generation_row(seq, age_ms, pages);
                 if has_tiers && (seq == seqs.max || seqs.min.contains(&seq)) {
                     let tiers = 0..multigen.choices.tiers as usize;
-                    text.extend(
-                        tiers.map(|tier| tier_row(tier, self.counts_of_tier(multigen, zone, &seqs, seq, tier))),
-                    );
+                    text.extend(tiers.map(|tier| tier_row(tier, self.counts_of_tier(lruvec, &seqs, seq, tier))));
                 }
             }
         }
         text
     }
 
-    fn counts_of_tier(
-        &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
-        seqs: &Seqs,
-        seq: u64,
-        tier: usize,
-    ) -> [TierCounts; 2] {
-        let controller = &multigen.of(zone).controller;
+    fn counts_of_tier(&self, lruvec: &Lruvec<M>, seqs: &Seqs, seq: u64, tier: usize) -> [TierCounts; 2] {
+        let controller = &lruvec.generational().controller;
         Family::ALL.map(|family| match seq {
             seq if seq == seqs.max => TierCounts::Youngest(controller.averages(family, tier)),
             seq if seq == seqs.min[family as usize] => TierCounts::Oldest(controller.counted(family, tier)),
@@ -108,33 +97,24 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// One zone of each lruvec, by lruvec: the highest.
-    pub(super) fn lruvec_zones(&self) -> impl Iterator<Item = &Zone<M>> {
-        let zones = &self.zones;
-        zones
-            .iter()
-            .enumerate()
-            .filter(|(n, zone)| zones.get(n + 1).is_none_or(|next| next.lruvec != zone.lruvec))
-            .map(|(_, zone)| zone)
-    }
-
-    /// The last tier whose pages go from a zone's oldest generation of a type; none where the kernel has no generations.
+    /// The last tier whose pages go from an lruvec's oldest generation of a type; none where the kernel has no generations.
     #[must_use]
-    pub fn tier_limit(&self, zone: &Zone<M>, family: Family) -> Option<usize> {
+    pub fn tier_limit(&self, lruvec: &Lruvec<M>, family: Family) -> Option<usize> {
         let multigen = self.multigen()?;
-        Some(multigen.of(zone).controller.tier_limit(&multigen.choices, family))
+        Some(lruvec.generational().controller.tier_limit(&multigen.choices, family))
     }
 
-    /// The numbers of a zone's generations; none where the kernel has none.
+    /// The numbers of an lruvec's generations; none where the kernel has none.
     #[must_use]
-    pub fn generation_numbers(&self, zone: &Zone<M>) -> Option<Seqs> {
-        Some(self.multigen()?.of(zone).generations.seqs())
+    pub fn generation_numbers(&self, lruvec: &Lruvec<M>) -> Option<Seqs> {
+        self.multigen().map(|_| lruvec.generational().generations.seqs())
     }
 
     /// Returns the controller's counts of a type's tiers in the oldest generation: refaulted, evicted, protected.
     #[must_use]
-    pub fn tier_counts(&self, zone: &Zone<M>, family: Family) -> Option<[[u64; 3]; TIERS]> {
-        let controller = &self.multigen()?.of(zone).controller;
+    pub fn tier_counts(&self, lruvec: &Lruvec<M>, family: Family) -> Option<[[u64; 3]; TIERS]> {
+        self.multigen()?;
+        let controller = &lruvec.generational().controller;
         Some([0, 1, 2, 3].map(|tier| controller.counted(family, tier)))
     }
 }

@@ -9,8 +9,8 @@ use super::generations::{GENERATIONS, ZONES, is_of, slot_in, slot_of, with_slot}
 use super::{Multigen, uses};
 use crate::anonymous::Region;
 use crate::anonymous::region::ENTRIES;
-use crate::lru::{Family, Lru};
-use crate::memory::{Flags, Zone};
+use crate::lru::{Family, Lru, Lruvec};
+use crate::memory::{Flags, ZoneKind};
 use crate::page_cache::ReadPattern;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
 use std::ops::Range;
@@ -49,8 +49,8 @@ pub(super) enum Marks {
 impl<M: Machine> Lru<M> {
     /// Walks the regions of a round that nobody else takes, where they were touched since the last walk; with `is_forced` also those
     /// of their tables that the filter does not know.
-    pub(super) fn walk_regions(&self, multigen: &Multigen<M>, zone: &Zone<M>, evictable: Evictable, is_forced: bool) {
-        let of = multigen.of(zone);
+    pub(super) fn walk_regions(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable, is_forced: bool) {
+        let of = lruvec.generational();
         let is_filtered = match multigen.choices.walk {
             Walk::Never | Walk::TouchedTables => false,
             Walk::Filtered => true,
@@ -59,7 +59,7 @@ impl<M: Machine> Lru<M> {
         let seq = of.generations.seqs().max;
         let mut pending = Pending::default();
         while let Some(region) = of.rounds.next() {
-            if !is_walked(&region, evictable) || !region.take_touched(zone.lruvec) {
+            if !is_walked(&region, evictable) || !region.take_touched(lruvec.id) {
                 continue;
             }
             for part in region.parts_with_table(0) {
@@ -77,24 +77,24 @@ impl<M: Machine> Lru<M> {
                     region.note_table_touched(part.start);
                     continue;
                 };
-                let seen = self.promote_used(multigen, zone, &region, part, Marks::Taken, &mut pending);
+                let seen = self.promote_used(multigen, lruvec, &region, part, Marks::Taken, &mut pending);
                 if seen.is_dense() {
                     of.filters.insert(seq + 1, table);
                 }
                 if pending.changes >= LOOKED_AT_MAX {
-                    self.count_pending(multigen, zone, &mut pending);
+                    self.count_pending(lruvec, &mut pending);
                 }
             }
             self.machine.cond_resched();
         }
-        self.count_pending(multigen, zone, &mut pending);
+        self.count_pending(lruvec, &mut pending);
     }
 
     /// Promotes pages of an lruvec whose entries, all of one table, say that they were used. The caller has the table's lock.
     pub(super) fn promote_used(
         &self,
-        multigen: &Multigen<M>,
-        zone: &Zone<M>,
+        multigen: &Multigen,
+        lruvec: &Lruvec<M>,
         region: &Region<M>,
         pages: Range<u32>,
         marks: Marks,
@@ -108,7 +108,7 @@ impl<M: Machine> Lru<M> {
             let step = if entry.is_huge() { ENTRIES } else { 1 };
             if let Some(frame) = entry.frame() {
                 seen.present += 1;
-                let is_ours = self.zone_of(frame).lruvec == zone.lruvec;
+                let is_ours = self.zone_of(frame).lruvec == lruvec.id;
                 let is_young = entry.is_accessed()
                     && is_ours
                     && match marks {
@@ -118,7 +118,7 @@ impl<M: Machine> Lru<M> {
                 if is_young {
                     seen.young += 1;
                     let head = self.frames[frame].head_of().map_or(frame, |(head, _)| head);
-                    self.promote(multigen, zone, head, pending);
+                    self.promote(multigen, lruvec, head, pending);
                 }
             }
             page = (page / step + 1) * step;
@@ -128,9 +128,9 @@ impl<M: Machine> Lru<M> {
     }
 
     /// A page was found used through a page table. An entry maps it, and its table is locked.
-    pub(super) fn promote(&self, multigen: &Multigen<M>, zone: &Zone<M>, frame: FrameNumber, pending: &mut Pending) {
+    pub(super) fn promote(&self, multigen: &Multigen, lruvec: &Lruvec<M>, frame: FrameNumber, pending: &mut Pending) {
         let choices = &multigen.choices;
-        let youngest = slot_of(multigen.of(zone).generations.seqs().max);
+        let youngest = slot_of(lruvec.generational().generations.seqs().max);
         let descriptor = &self.frames[frame];
         let promoted = |flags: Flags| {
             let is_first = match choices.promotion {
@@ -152,19 +152,19 @@ impl<M: Machine> Lru<M> {
             && slot_in(before) != youngest
             && promoted(before).is_some_and(|now| now.has(Flags::LRU) && slot_in(now) == youngest)
         {
-            pending.moved(is_of(before), self.zone_of(frame), (slot_in(before), youngest), descriptor.pages());
+            pending.moved(is_of(before), self.zone_of(frame).kind, (slot_in(before), youngest), descriptor.pages());
         }
     }
 
     /// Counts what is pending.
-    pub(super) fn count_pending(&self, multigen: &Multigen<M>, zone: &Zone<M>, pending: &mut Pending) {
+    pub(super) fn count_pending(&self, lruvec: &Lruvec<M>, pending: &mut Pending) {
         if pending.changes == 0 {
             return;
         }
-        let of = multigen.of(zone);
+        let of = lruvec.generational();
         let _lists = of.lists.lock();
         self.machine.spend(Step::LruMove, 1);
-        for zone in self.zones_of_lruvec(zone) {
+        for zone in self.zones_of(lruvec) {
             for (slot, by_family) in pending.pages.iter().enumerate() {
                 for family in Family::ALL {
                     let pages = by_family[family as usize][zone.kind as usize];
@@ -179,9 +179,9 @@ impl<M: Machine> Lru<M> {
 }
 
 impl Pending {
-    fn moved<M: Machine>(&mut self, family: Family, zone: &Zone<M>, (from, to): (usize, usize), pages: u64) {
-        self.pages[from][family as usize][zone.kind as usize] -= pages.cast_signed();
-        self.pages[to][family as usize][zone.kind as usize] += pages.cast_signed();
+    fn moved(&mut self, family: Family, zone: ZoneKind, (from, to): (usize, usize), pages: u64) {
+        self.pages[from][family as usize][zone as usize] -= pages.cast_signed();
+        self.pages[to][family as usize][zone as usize] += pages.cast_signed();
         self.changes += 1;
     }
 }

@@ -1,0 +1,118 @@
+//! Lruvecs: the units of reclaim.
+//!
+//! An [`Lruvec`] has what reclaim and the policy keep of pages that are reclaimed together: their lists with the lock, targets that are
+//! saved up, the priority that reclaim came down to. It is a zone's or a node's ([`crate::memory::choices::LruvecOf`]). What belongs
+//! to frames stays the zone's: marks, free pages, gauges. A node's lruvec has pages of several zones, of which a request can use those
+//! up to one: a [`Reach`] is an lruvec with these zones, and what reclaim works on.
+
+use super::policy::ruling::State;
+use super::{DEF_PRIORITY, Family, ListKind, Lru};
+use crate::memory::{LruvecId, NodeId, Zone};
+use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use machine::{FrameNumber, Machine};
+use std::ops::Range;
+
+/// Pages that are reclaimed together.
+pub struct Lruvec<M: Machine> {
+    /// Its number.
+    pub id: LruvecId,
+    /// The node of its pages.
+    pub node: NodeId,
+    /// The numbers of the zones whose pages are on it.
+    zones: Range<usize>,
+    /// The state that the policy keeps of it.
+    pub(super) state: State<M>,
+    /// By list: pages of targets that were smaller than a cluster (`SmallTargets::Saved`).
+    pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
+    /// The lowest priority of the reclaim under way, or the last one of that before.
+    priority: AtomicU32,
+}
+
+impl<M: Machine> Lruvec<M> {
+    /// The lruvecs of some zones, with a fresh state of the policy each.
+    pub(super) fn all_of(zones: &[Zone<M>], state: impl Fn() -> State<M>) -> Vec<Self> {
+        let of_run = |run: &[Zone<M>]| {
+            let first = usize::from(run[0].id.0);
+            Self {
+                id: run[0].lruvec,
+                node: run[0].node,
+                zones: first..first + run.len(),
+                state: state(),
+                saved_targets: Default::default(),
+                priority: AtomicU32::new(DEF_PRIORITY),
+            }
+        };
+        zones.chunk_by(|zone, next| zone.lruvec == next.lruvec).map(of_run).collect()
+    }
+
+    /// The priority at which the last reclaim ended; a lower one, if a scan under way has come to that (`prev_priority` of
+    /// `/proc/zoneinfo`).
+    pub fn previous_priority(&self) -> u32 {
+        self.priority.load(Relaxed)
+    }
+
+    /// A scan begins.
+    pub(crate) fn note_priority(&self, priority: u32) {
+        self.priority.fetch_min(priority, Relaxed);
+    }
+
+    /// A reclaim has ended: the next begins with how hard this one was.
+    pub(crate) fn end_at_priority(&self, priority: u32) {
+        self.priority.store(priority, Relaxed);
+    }
+}
+
+/// An lruvec as a request sees it, with those of its zones whose pages can serve the request.
+pub struct Reach<'a, M: Machine> {
+    /// The lruvec.
+    pub lruvec: &'a Lruvec<M>,
+    /// The highest of the zones. What is scanned and freed is counted there.
+    pub zone: &'a Zone<M>,
+    /// The zones, lowest first.
+    pub zones: &'a [Zone<M>],
+}
+
+impl<M: Machine> Clone for Reach<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Reach<'_, M> {}
+
+impl<M: Machine> Lru<M> {
+    /// The lruvec of a zone's pages.
+    #[inline]
+    pub fn lruvec_of(&self, zone: &Zone<M>) -> &Lruvec<M> {
+        &self.lruvecs[usize::from(zone.lruvec.0)]
+    }
+
+    /// The lruvec of a page.
+    #[inline]
+    pub(super) fn lruvec_of_page(&self, frame: FrameNumber) -> &Lruvec<M> {
+        self.lruvec_of(self.zone_of(frame))
+    }
+
+    /// The lruvec of a zone's pages, for requests that the zone can serve.
+    #[inline]
+    pub fn reach<'a>(&'a self, zone: &'a Zone<M>) -> Reach<'a, M> {
+        Reach { lruvec: self.lruvec_of(zone), zone, zones: self.zones_served(zone) }
+    }
+
+    /// The zones whose pages are on an lruvec, lowest first.
+    #[inline]
+    pub(crate) fn zones_of(&self, lruvec: &Lruvec<M>) -> &[Zone<M>] {
+        &self.zones[lruvec.zones.clone()]
+    }
+
+    /// The highest zone of an lruvec.
+    #[inline]
+    pub(super) fn highest_zone(&self, lruvec: &Lruvec<M>) -> &Zone<M> {
+        &self.zones[lruvec.zones.end - 1]
+    }
+
+    /// Counts pages of a family that were taken off an lruvec's lists. Only the sum over its zones has a meaning.
+    pub(super) fn count_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
+        self.highest_zone(lruvec).gauges.add(family.isolated(), pages.cast_signed());
+    }
+}

@@ -1,0 +1,18 @@
+//! Who walks lruvecs: those of a node, or of the zones of a request.
+
+use super::Reclaim;
+use crate::lru::Reach;
+use crate::memory::Zone;
+use machine::Machine;
+
+impl<M: Machine> Reclaim<M> {
+    /// The lruvecs of some zones, each once, in the order of the zones. Of zones that share one, which follow each other, the first
+    /// stands for them all: it is the highest that the request can use.
+    pub(super) fn lruvecs<'a>(
+        &'a self,
+        zones: impl Iterator<Item = &'a Zone<M>>,
+    ) -> impl Iterator<Item = Reach<'a, M>> {
+        let mut last = None;
+        zones.filter(move |zone| last.replace(zone.lruvec) != Some(zone.lruvec)).map(|zone| self.reach(zone))
+    }
+}
