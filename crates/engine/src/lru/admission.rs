@@ -1,4 +1,4 @@
-//! Which pages reach a list (`lru.admission`).
+//! The decision which pages reach a list (`lru.admission`).
 //!
 //! When memory is full, most pages that are read leave unused from the tail of their list. By then the CPU's caches
 //! have lost their descriptors, slots and bytes. With [`Admission::ByRefault`](super::choices::Admission::ByRefault)
@@ -32,16 +32,17 @@ use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 /// tried.
 const WAITING_PART: u64 = 64;
 
-/// While all pages of a kind are put on lists, every so many is not, so that it shows whether such pages are missed.
-/// Of one in 16 and one in 32, tried on a model (docs/studies/admission.md).
+/// While all pages of a kind go on lists, one in this many does not. Such probes show whether pages of the kind are
+/// missed. Of one in 16 and one in 32, tried on a model (docs/studies/admission.md).
 const PROBE_EVERY: u32 = 32;
 
-/// While pages that come back soon wait to be dropped all the same, every so many goes on a list, so that lists are not closed
-/// and it shows whether what leaves them is missed. Of 4, 8, 16 and 32, tried with docs/studies/admission.md's example.
+/// While pages that return soon wait to be dropped nevertheless, one in this many goes on a list. So lists stay open,
+/// and it shows whether pages that leave them are missed. Of 4, 8, 16 and 32, tried with docs/studies/admission.md's
+/// example.
 const LISTED_EVERY: u32 = 8;
 
-/// Pages of files count as no fewer than this part of memory, when it is asked how long ago one left.
-/// Chosen, no other was tried; what happens without it is in docs/studies/admission.md.
+/// Smallest part of memory that pages of files count as, when the age of a shadow is judged. Chosen, no other was
+/// tried; docs/studies/admission.md says what happens without it.
 const LEAST_HELD_PART: u64 = 8;
 
 /// Pages that are judged at once, at most, when a reader's page finds no room to wait.
@@ -57,8 +58,8 @@ const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
 impl<M: Machine> Lru<M> {
-    /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. `shadow` was
-    /// in its slot. A page that is about to be mapped would go on a list in any case, and need not wait.
+    /// Puts a page on a list, or lets it wait, before a task reads it; it was not read ahead. `shadow` was in its slot.
+    /// A page that is about to be mapped would go on a list in any case, and need not wait.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>, maps_page: bool) {
         let how = Insert::Read { shadow };
         let Some(waiting) = &self.waiting else { return self.add(frame, how, false) };
@@ -81,7 +82,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A page that a task reads had left `shadow`, if it ever left. As which will it leave now, if it is used once?
+    /// Returns the kind as which a page will leave if it is used once. `shadow` is what it left before, if it ever
+    /// left.
     fn note_refault(&self, frame: FrameNumber, shadow: Option<Shadow>) -> Left {
         let Some(shadow) = shadow else { return Left::UsedOnce };
         let is_missed = self.workingset.note_refault(shadow);
@@ -96,12 +98,12 @@ impl<M: Machine> Lru<M> {
         (self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
     }
 
-    /// Pages that wait on all CPUs at most: so many may be taken before the first is given back.
+    /// Returns the largest number of pages that wait on all CPUs: as many may be taken before the first is returned.
     pub(crate) fn waiting_max_of_all(&self) -> u64 {
         if self.waiting.is_some() { self.waiting_max() * self.machine.cpus() as u64 } else { 0 }
     }
 
-    /// Counts one more page that has come back soon: does it go on a list at once?
+    /// Counts another page that has come back soon. Returns whether it goes on a list at once.
     fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {
@@ -110,7 +112,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Judges what waits on this CPU.
+    /// Judges the pages that wait on this CPU.
     pub(super) fn judge_waiting(&self) {
         if let Some(waiting) = &self.waiting {
             let pages = std::mem::take(&mut *waiting.local());
@@ -118,7 +120,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts on lists what waits on this CPU of a file: it is to be dropped, by somebody who counts what he drops.
+    /// Puts the pages of a file that wait on this CPU on lists, because a caller is about to drop them and counts what
+    /// it drops.
     pub(super) fn list_waiting(&self, file: u32) {
         if let Some(waiting) = &self.waiting {
             let mut of_file = Batch::new();
@@ -134,12 +137,12 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Does a page wait on this CPU?
+    /// Returns whether a page waits on this CPU.
     pub(super) fn is_waiting(&self, frame: FrameNumber) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| waiting.local().iter().any(|(waits, _)| *waits == frame))
     }
 
-    /// Puts on lists what waits on all CPUs.
+    /// Puts the pages that wait on all CPUs on lists.
     pub(super) fn list_all_waiting(&self) {
         let Some(waiting) = &self.waiting else { return };
         let mut taken = Vec::new();
@@ -182,13 +185,13 @@ impl<M: Machine> Lru<M> {
         self.flush(&pages, Apply::Add(None));
     }
 
-    /// Is there a zone above its high mark, so that pages can be added without reclaim?
+    /// Returns whether a zone is above its high mark, so that pages can be added without reclaim.
     fn has_room(&self) -> bool {
         let class = self.zones.iter().map(|zone| zone.kind as usize).max().unwrap_or_default();
         self.zones.iter().any(|zone| zone.is_above(zone.high(), Order::ZERO, class, MarkRights::default()))
     }
 
-    /// Frees a page that waits, if it was used once and nobody uses it now.
+    /// Frees a page that waits, if it was used once and is not in use now.
     fn drop_used_once(&self, frame: FrameNumber, kind: Left, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.flags() != USED_ONCE || descriptor.mappings() > 0 || !descriptor.try_lock() {
@@ -219,7 +222,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Pages have left, so many of each kind.
+    /// Counts pages that have left, by kind.
     fn note_left(&self, left: [u32; Left::ALL.len()]) {
         if left.iter().all(|pages| *pages == 0) {
             return;

@@ -23,11 +23,11 @@ pub struct Batches {
     add: [Batch; ListKind::ALL.len()],
     activate: Batch,
     rotate: Batch,
-    /// Whose pages those are, where no reference keeps them.
+    /// Owners of those pages, if no reference keeps them.
     rotate_places: Vec<Place>,
 }
 
-/// Whose page it is, and its number there.
+/// The owner of a page, and its number there.
 type Place = (Owner, u32);
 
 fn place_of(descriptor: &Frame) -> Place {
@@ -177,7 +177,7 @@ impl<M: Machine> Lru<M> {
         self.drain_local();
     }
 
-    /// Applies what waits in the local CPU's batches (`lru_add_drain`).
+    /// Applies the pages that wait in the local CPU's batches (`lru_add_drain`).
     #[doc(alias = "lru_add_drain")]
     fn drain_local(&self) {
         let _span = self.machine.span(Func::LruAddDrain);
@@ -185,7 +185,7 @@ impl<M: Machine> Lru<M> {
         self.flush_all(taken);
     }
 
-    /// Applies what waits in all CPUs' batches, and puts on lists what waits for admission.
+    /// Applies the pages that wait in all CPUs' batches, and puts pages that wait for admission on lists.
     pub fn drain_all(&self) {
         let mut taken = Vec::new();
         self.batches.for_each_cpu(|batches| taken.push(std::mem::take(batches)));
@@ -209,7 +209,8 @@ impl<M: Machine> Lru<M> {
         self.flush_parked(pages, &[], apply);
     }
 
-    /// The same; pages without a reference of the batch's own have their `places`, by which strangers are told.
+    /// Flushes pages; those without a reference of the batch have their `places`, by which a frame with another page is
+    /// recognised.
     fn flush_parked(&self, pages: &[FrameNumber], places: &[Place], apply: Apply) {
         if pages.is_empty() {
             return;

@@ -16,7 +16,7 @@ pub struct BlockVictims {
 }
 
 impl BlockVictims {
-    /// These pages, so many of each family.
+    /// Creates the set of these pages, with their number by family.
     pub(in crate::lru) const fn new(pages: Vec<FrameNumber>, by_family: [u64; Family::ALL.len()]) -> Self {
         Self { pages, by_family }
     }
@@ -39,7 +39,7 @@ impl BlockVictims {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Isolated pages are active no longer; counts those that were.
+    /// Deactivates isolated pages, and counts those that were active.
     pub(crate) fn deactivate_isolated(&self, pages: &[FrameNumber]) {
         let active = pages.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE)).count();
         self.stat.count(Event::Pgdeactivate, active as u64);
@@ -54,7 +54,7 @@ impl<M: Machine> Lru<M> {
         pages.iter().copied().filter(move |frame| self.kind_of(self.frames[*frame].flags()).family() == family)
     }
 
-    /// Returns whether so many pages are in the hands of reclaimers that a list looks empty to others.
+    /// Returns whether reclaimers hold so many pages that a list looks empty to others.
     #[doc(alias = "too_many_isolated")]
     fn are_too_many_isolated(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let inactive = || self.list_pages(reach, family.inactive());
@@ -86,7 +86,7 @@ impl<M: Machine> Lru<M> {
         self.zones_of(lruvec).iter().map(|zone| zone.gauges.get(family.isolated())).sum()
     }
 
-    /// So many pages of each kind of zone have left a list; returns all.
+    /// Counts pages of each kind of zone that have left a list; returns their sum.
     pub(in crate::lru) fn uncount(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
         for zone in self.zones_of(lruvec) {
             zone.gauges.add(kind.gauge(), -(pages[zone.kind as usize] as i64));

@@ -58,7 +58,7 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// All lists, in the order in which one round of a scan goes over them.
+    /// All lists, in the order of a round of a scan.
     pub const ALL: [Self; 4] = [Self::InactiveAnon, Self::ActiveAnon, Self::InactiveFile, Self::ActiveFile];
 
     /// The list that a page's flags name.
@@ -72,7 +72,7 @@ impl ListKind {
         }
     }
 
-    /// Its family.
+    /// Returns the family of the list.
     #[must_use]
     pub const fn family(self) -> Family {
         match self {
@@ -81,7 +81,7 @@ impl ListKind {
         }
     }
 
-    /// Is it an active list?
+    /// Returns whether the list is an active one.
     #[must_use]
     pub const fn is_active(self) -> bool {
         matches!(self, Self::ActiveAnon | Self::ActiveFile)

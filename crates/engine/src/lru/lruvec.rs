@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// Pages that are reclaimed together.
 pub struct Lruvec<M: Machine> {
-    /// Its number.
+    /// Number of the lruvec.
     pub id: LruvecId,
     /// The node of its pages.
     pub node: NodeId,

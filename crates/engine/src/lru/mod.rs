@@ -67,7 +67,7 @@ pub struct Lru<M: Machine> {
     waiting: Option<M::PerCpu<admission::Waiting>>,
     /// Pages of files that left memory (`lru.admission`).
     workingset: Workingset,
-    /// Where one waits for others to put back what they isolated (`IsolatedWait::ForPutback`).
+    /// Reclaimers that wait for others to put back isolated pages (`IsolatedWait::ForPutback`).
     put_back: M::WaitQueue,
 }
 
@@ -175,7 +175,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A reader let go of a page that it held by a hazard pointer while somebody waited for that, for this page or another.
+    /// Notes that a reader released a page that it held by a hazard pointer, while a task waited for this page or
+    /// another.
     #[cold]
     pub(crate) fn end_hazard(&self, frame: FrameNumber) {
         self.wake_hazard_waiters(frame);

@@ -1,4 +1,4 @@
-//! How many pages of a list a scan looks at, whatever policy keeps the list.
+//! The number of pages of a list that a scan examines, for every policy.
 
 use super::choices::{HopelessScan, SmallTargets};
 use super::{CLUSTER, Demand, ListKind, Lru, Lruvec, Reach};
@@ -7,7 +7,7 @@ use machine::Machine;
 use machine::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Lru<M> {
-    /// The share of a list of so many pages at the demand's priority.
+    /// Returns the share of a list of `pages` pages at the demand's priority.
     pub(super) fn share(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
         let share = pages >> demand.priority;
         if share > 0 {
@@ -31,7 +31,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds a target to what is saved for a list; returns all of that once it makes a cluster.
+    /// Adds a target to the saved ones of a list; returns their sum once it makes a cluster.
     #[doc(alias = "nr_scan_try_batch")]
     fn save_up(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: u64) -> u64 {
         let saved = &lruvec.saved_targets[kind as usize];

@@ -4,16 +4,16 @@ use super::choices::IsolatedWait;
 use super::{Family, Lru, Lruvec};
 use machine::{Func, Machine, Nanos, WaitReason, Waiting};
 
-/// How long reclaim sleeps when it has to.
+/// Length of a sleep of reclaim.
 pub(crate) const STALL: Nanos = Nanos::from_millis(100);
 
 /// One timer tick, a jiffy.
 pub(crate) const TICK: Nanos = Nanos::from_millis(1);
 
-/// How long a reclaimer is throttled at most where others hold too many pages of a list (mechanisms/modern, 4).
+/// Longest throttling of a reclaimer while others hold too many pages of a list (mechanisms/modern, 4).
 const ISOLATED_MAX: Nanos = Nanos::from_millis(20);
 
-/// After so long one who waits for something in particular looks whether it came about unheard.
+/// Time after which a task that waits for an event checks it without a wake-up.
 pub(crate) const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 impl<M: Machine> Lru<M> {
@@ -28,7 +28,7 @@ impl<M: Machine> Lru<M> {
         self.machine.sleep(queue, ticket, Some(deadline));
     }
 
-    /// Ends the isolation of pages that were put back or freed: who waits for that looks again.
+    /// Ends the isolation of pages that were put back or freed, and wakes the tasks that wait for that.
     pub fn end_isolation(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         self.highest_zone(lruvec).gauges.add(family.isolated(), -(pages as i64));
         match self.choices.isolated_wait {

@@ -1,4 +1,4 @@
-//! How much larger memory would have had to be to keep a page that is read again.
+//! The distance by which memory would have had to be larger to keep a page that is read again.
 //!
 //! A page that leaves its file's index leaves a *shadow* in its slot: the number of pages that had left before it.
 //! When it returns, the number of pages that have left since is its *refault distance*: memory larger by that much
@@ -9,14 +9,14 @@
 use crate::page_cache::Shadow;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Which page left.
+/// The kind of a page that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// One that reclaim took off a list.
+    /// A page that reclaim took off a list.
     Evicted,
-    /// One that was used once and never came to a list.
+    /// A page that was used once and never came to a list.
     UsedOnce,
-    /// One that had come back soon after it left, and did not come to a list for all that.
+    /// A page that had come back soon after it left, and nevertheless did not come to a list.
     Returned,
 }
 
@@ -24,7 +24,7 @@ impl Left {
     /// All, in declaration order.
     pub const ALL: [Self; 3] = [Self::Evicted, Self::UsedOnce, Self::Returned];
 
-    /// So many pages of this kind, none of the others.
+    /// Returns counts with `pages` pages of this kind and none of the others.
     #[must_use]
     pub fn only(self, pages: u32) -> [u32; Self::ALL.len()] {
         Self::ALL.map(|kind| if kind == self { pages } else { 0 })
@@ -45,12 +45,12 @@ const fn shadow_of(left: Left, age: u32) -> Shadow {
     Shadow::of_bits(((left as u32) << AGE_BITS) | (age % AGES / STEP_PAGES))
 }
 
-/// Which page left this shadow.
+/// Returns the kind of page that left this shadow.
 fn left_of(shadow: Shadow) -> Left {
     Left::ALL[(shadow.bits() >> AGE_BITS) as usize % Left::ALL.len()]
 }
 
-/// How many pages have left since, at this age: up to three more.
+/// Returns the number of pages that have left since, at this age: up to three more.
 const fn distance(shadow: Shadow, age: u32) -> u32 {
     let left_at = shadow.bits() % (AGES / STEP_PAGES) * STEP_PAGES;
     age.wrapping_sub(left_at) % AGES
@@ -73,8 +73,8 @@ const HALVES_AS_OFTEN: u128 = 3;
 /// Counts halve when this part of what memory holds has left. Of a quarter and an eighth, tried with docs/studies/admission.md's example.
 const HALVED_PART: u32 = 4;
 
-/// Have more than `pages` left between two ages? Not if the second is the earlier: CPUs that count at the same time may come here
-/// in any order.
+/// Returns whether more than `pages` pages left between two ages. Not so if the second is the earlier: CPUs that count
+/// at the same time may come here in any order.
 const fn is_longer(from: u32, to: u32, pages: u32) -> bool {
     let left = to.wrapping_sub(from);
     left.cast_signed() > 0 && left > pages
@@ -88,7 +88,7 @@ const PARTS: usize = 8;
 /// when many have just left.
 #[derive(Debug, Default)]
 struct Rate {
-    /// In parts, so that halving loses nothing of a few.
+    /// Missed pages, in parts, so that halving loses nothing of a few.
     missed: AtomicU64,
     chances: AtomicU64,
 }
@@ -121,7 +121,7 @@ impl Rate {
     }
 }
 
-/// How many pages of each kind left of late, by [`Left`].
+/// Numbers of pages of each kind that left lately, by [`Left`].
 #[derive(Debug, Default)]
 struct Lately {
     parts: [[AtomicU32; Left::ALL.len()]; PARTS],
@@ -163,13 +163,13 @@ pub struct Workingset {
     /// Pages that memory held when the last ones left: kept, so that a refault does not sum counters that other CPUs write.
     held: AtomicU32,
     lately: Lately,
-    /// By [`Left`].
+    /// Rates by [`Left`].
     rates: [Rate; Left::ALL.len()],
     /// The age at which rates were last halved.
     halved: AtomicU32,
-    /// By [`Left`]: are such pages missed more often than evicted ones?
+    /// Whether such pages are missed more often than evicted ones, by [`Left`].
     is_missed_more: [AtomicBool; Left::ALL.len()],
-    /// By [`Left`]: pages that were judged, those that are used once only while they are missed more often.
+    /// Pages that were judged, by [`Left`]; those that are used once only while they are missed more often.
     judged: [AtomicU32; Left::ALL.len()],
 }
 
@@ -179,7 +179,7 @@ impl Workingset {
         shadow_of(left, self.age.load(Relaxed))
     }
 
-    /// Pages have left, so many of each kind, of a memory that holds `held`.
+    /// Counts pages that have left, by kind, of a memory that holds `held`.
     pub fn note_left(&self, left: [u32; Left::ALL.len()], held: u32) {
         let pages: u32 = left.iter().sum();
         if pages == 0 {
@@ -209,7 +209,7 @@ impl Workingset {
         }
     }
 
-    /// A page has come back that left `shadow`. Is it missed: did it leave not long ago?
+    /// Counts the return of a page that left `shadow`. Returns whether it is missed: it left not long ago.
     pub fn note_refault(&self, shadow: Shadow) -> bool {
         let is_missed = distance(shadow, self.age.load(Relaxed)) <= missed_within(self.held.load(Relaxed));
         if is_missed {
@@ -223,7 +223,7 @@ impl Workingset {
         self.judged[kind as usize].fetch_add(pages, Relaxed)
     }
 
-    /// Are pages of this kind missed more often than those that reclaim takes?
+    /// Returns whether pages of this kind are missed more often than those that reclaim takes.
     pub fn is_missed_more(&self, kind: Left) -> bool {
         self.is_missed_more[kind as usize].load(Relaxed)
     }

@@ -47,7 +47,7 @@ impl<M: Machine> Reclaim<M> {
         achieved
     }
 
-    /// May kswapd sleep, by what `sleep_test` looks at?
+    /// Returns whether kswapd may sleep, by the condition of `sleep_test`.
     #[doc(alias = "sleeping_prematurely")]
     pub(super) fn is_balance_kept(&self, node: NodeId, request: Request) -> bool {
         if self.has_kswapd_failed(node) {
@@ -82,12 +82,12 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Do so many pages make up more than a quarter of a node?
+    /// Returns whether so many pages make up more than a quarter of a node.
     fn is_quarter_of_node(&self, node: NodeId, pages: u64) -> bool {
         pages > self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.managed()).sum::<u64>() / 4
     }
 
-    /// Has a pass over a node's zones brought it where it should be?
+    /// Returns whether a pass over a node's zones has brought it to its goal.
     fn is_pass_enough(&self, node: NodeId, request: Request, pass: &NodePass) -> bool {
         match self.choices.zone_balance {
             ZoneBalance::QuarterOfUsable | ZoneBalance::AnyUsableZone => self.is_node_balanced(node, request),
@@ -111,14 +111,14 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Is some zone of the node that a request can use at its high mark?
+    /// Returns whether some zone of the node that a request can use is at its high mark.
     pub(super) fn is_any_zone_balanced(&self, node: NodeId, request: Request) -> bool {
         let mut zones = self.zones_up_to(node, request.classzone);
         zones.any(|(_, zone)| self.is_zone_balanced(zone, request.order, 0, request.classzone))
     }
 
-    /// Is the node balanced for a request: every zone that it can use, or for an order above 0 zones
-    /// that make up a quarter of them? With `ZoneBalance::AnyUsableZone` one zone is enough.
+    /// Returns whether the node is balanced for a request: every zone that it can use, or for an order above 0 zones
+    /// that make up a quarter of them. With `ZoneBalance::AnyUsableZone` one zone is enough.
     #[doc(alias = "pgdat_balanced")]
     fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
         match self.choices.zone_balance {
@@ -188,7 +188,7 @@ impl<M: Machine> Reclaim<M> {
         self.lruvecs_of_node(node, usize::MAX).for_each(|reach| reach.lruvec.end_at_priority(priority));
     }
 
-    /// Does some zone have a block of the order above its low mark?
+    /// Returns whether some zone has a block of the order above its low mark.
     fn has_block(&self, node: NodeId, order: Order, classzone: usize) -> bool {
         self.zones_up_to(node, classzone)
             .any(|(_, zone)| zone.is_above(zone.low(), order, classzone, MarkRights::default()))

@@ -1,4 +1,4 @@
-//! Reclaim that somebody asks for from outside, by commands of the policy (`lru_gen` of debugfs; mechanisms/multigen, 11).
+//! Reclaim by commands from outside, in the form of the policy (`lru_gen` of debugfs; mechanisms/multigen, 11).
 
 use super::{Reclaim, ScanControl};
 use crate::lru::{CommandError, Commands};

@@ -9,20 +9,20 @@ use machine::note::{Met, Work};
 /// Orders above this are costly: nothing is promised for them.
 pub const COSTLY_ORDER: Order = Order(3);
 
-/// One reclaim.
+/// The state of one reclaim.
 #[derive(Clone, Debug)]
 pub struct ScanControl {
     /// On whose behalf.
     pub gfp: Gfp,
     /// Order of the request.
     pub order: Order,
-    /// How much of each list: `size >> priority`.
+    /// Share of each list: `size >> priority`.
     pub priority: u32,
-    /// May anonymous pages go to swap?
+    /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
-    /// May pages be taken that page tables map?
+    /// `true` if mapped pages may be taken.
     pub may_unmap: bool,
-    /// May dirty pages be written?
+    /// `true` if dirty pages may be written.
     pub may_write: bool,
     /// Pages wanted.
     pub to_reclaim_pages: u64,
@@ -30,16 +30,17 @@ pub struct ScanControl {
     pub scanned: u64,
     /// Pages freed.
     pub reclaimed: u64,
-    /// All pages looked at, over its priorities.
+    /// Pages scanned at all priorities together.
     pub scanned_in_all: u64,
     /// The fates of the pages that it met; only direct reclaim reports them.
     pub met: Met,
-    /// Is it kswapd's?
+    /// `true` for kswapd.
     pub is_kswapd: bool,
-    /// Is it for a memory cgroup that is at its limit, whatever is free?
+    /// `true` for a memory cgroup at its limit; free memory does not matter.
     #[doc(alias = "cgroup_reclaim")]
     pub is_cgroup: bool,
-    /// Whole blocks are wanted, used or not; with `LumpyReclaim::AlignedBlocks` until a page of the list must be kept.
+    /// `true` if whole blocks are wanted, used or not; with `LumpyReclaim::AlignedBlocks` until a page of the list must
+    /// be kept.
     pub takes_blocks: bool,
     /// No page of the list that was looked at last was kept, but for those that are being written (`LumpyReclaim::SameList`).
     pub blocks_last: bool,

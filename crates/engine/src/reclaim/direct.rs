@@ -14,7 +14,7 @@ use machine::{Func, Machine, Order, WaitReason};
 /// The result of a direct reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// So many pages were freed.
+    /// This number of pages was freed.
     Freed(u64),
     /// None, but trying again is worth it.
     Hope,
@@ -183,7 +183,7 @@ impl<M: Machine> Reclaim<M> {
         waits
     }
 
-    /// One pass over the zones.
+    /// Does one pass over the zones.
     fn shrink_zones(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> ZonesPass {
         let mut pass = ZonesPass::default();
         for reach in self.lruvecs(zonelist.iter().map(|id| self.zone(*id))) {
@@ -205,7 +205,7 @@ impl<M: Machine> Reclaim<M> {
         pass
     }
 
-    /// Has the zone enough free for compaction to work with (mechanisms/reclaim, 24)?
+    /// Returns whether the zone has enough free pages for compaction (mechanisms/reclaim, 24).
     #[doc(alias = "compaction_ready")]
     fn is_compaction_ready(&self, zone: &Zone<M>, order: Order) -> bool {
         let mark = zone.high() + self.balance_gap(zone) + 2 * order.pages();

@@ -1,6 +1,6 @@
-//! The fate of a page: what is to be done with it, from what was seen of it. Pure functions.
+//! The fate of a page: the next step, from what was seen of the page. Pure functions.
 //!
-//! [`decide_fate`] is asked again after each step that it names, with what is seen then, until it names an end.
+//! [`decide_fate`] is called again after each step that it names, with the new state, until it names an end.
 //! [`super::shrink_pages`] carries out both. Description: mechanisms/reclaim, 13 (≥36).
 
 use super::ScanControl;
@@ -11,33 +11,33 @@ use machine::note::Met;
 /// The facts about a page that reclaim looks at, and what reclaim has made of it so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SeenPage {
-    /// It belongs to a file, not to swap.
+    /// The page belongs to a file, not to swap.
     pub is_file: bool,
     /// A write of it has failed.
     pub write_failed: bool,
-    /// It is being written.
+    /// The page is being written.
     pub under_writeback: bool,
-    /// It is marked to be reclaimed when its writeback ends.
+    /// The page is marked to be reclaimed when its writeback ends.
     pub is_marked: bool,
-    /// It is being written, and its zone is marked as full of such pages.
+    /// The page is being written, and its zone is marked as full of such pages.
     pub zone_is_full: bool,
     /// A page table maps it.
     pub is_mapped: bool,
-    /// It has a place in swap.
+    /// The page has a place in swap.
     pub in_swap_cache: bool,
-    /// It is a huge page.
+    /// The page is a huge page.
     pub is_compound: bool,
-    /// It is a huge page, and swap has room for one more page.
+    /// The page is a huge page, and swap has room for one more page.
     pub has_swap_room: bool,
-    /// It is dirty.
+    /// The page is dirty.
     pub is_dirty: bool,
-    /// It is dirty, and the reclaimer may write such pages of files: its trigger is met.
+    /// The page is dirty, and the reclaimer may write such pages of files: its trigger is met.
     pub may_write_file: bool,
-    /// It was counted as looked at.
+    /// The page was counted as scanned.
     pub is_counted: bool,
     /// The policy's verdict, once it was asked.
     pub verdict: Option<Verdict>,
-    /// It was unmapped, as far as that was possible.
+    /// The page was unmapped, as far as that was possible.
     pub was_unmapped: bool,
 }
 
@@ -98,7 +98,7 @@ pub enum Fate {
     Unmap,
     /// Step: write it. The end, unless it is clean and locked afterwards.
     Pageout,
-    /// End: leave it to whoever writes it, as its state under writeback says.
+    /// End: leave the page to its writer, as its state under writeback says.
     Unwritten(Writeback),
     /// End: mark it, so that it is freed as soon as the flusher has written it.
     LeaveToFlusher,
@@ -110,20 +110,20 @@ pub enum Fate {
     Remove,
 }
 
-/// Why a page stays.
+/// The reason why a page stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// A write of it has failed: nobody knows when it can be written.
+    /// A write of the page has failed, and it is not known when it can be written.
     WriteFailed,
     /// A page table maps it.
     Mapped,
-    /// It was used.
+    /// The page was used.
     Used,
-    /// It cannot go to swap.
+    /// The page cannot go to swap.
     NotSwappable,
-    /// It is dirty.
+    /// The page is dirty.
     Dirty,
-    /// Somebody has a reference, or its owner went away: whoever holds the last reference frees it.
+    /// The page has another reference, or its owner went away: the holder of the last reference frees it.
     Held,
 }
 
@@ -198,7 +198,7 @@ pub enum Writeback {
     Mark,
     /// Keep it.
     Keep,
-    /// Keep it. It was marked before: whoever reclaims is faster than the disk.
+    /// Keep the page. It was marked before, so reclaim is faster than the disk.
     MetAgain,
     /// Wait until it is written, and look at it again.
     Wait,
@@ -211,7 +211,7 @@ pub enum MetBy {
     Kswapd,
     /// A task that reclaims.
     Task,
-    /// A task whose memory cgroup is at its limit, and which may wait for what writes the page.
+    /// A task whose memory cgroup is at its limit, and which may wait for the writer of the page.
     TaskAtLimit,
 }
 
@@ -237,16 +237,16 @@ pub enum Dirty {
     Pageout,
 }
 
-/// The facts about a dirty page and about who looks at it.
+/// The facts about a dirty page and its reclaimer.
 #[derive(Clone, Copy, Debug)]
 pub struct DirtyPage {
-    /// Does it belong to a file (and not to swap)?
+    /// `true` if the page belongs to a file, and not to swap.
     pub is_file: bool,
-    /// May the reclaimer write file pages at all: is it kswapd, and is its trigger met?
+    /// `true` if the reclaimer may write file pages at all: it is kswapd, and its trigger is met.
     pub may_write_file: bool,
-    /// Its recent use.
+    /// Verdict on the recent use.
     pub verdict: Verdict,
-    /// May the caller enter what writes it?
+    /// `true` if the caller may enter the file system or do the I/O for the write.
     pub may_enter_fs: bool,
 }
 
@@ -280,7 +280,7 @@ mod tests {
 
     const NO_IO: ScanRights = ScanRights { io: false, fs: false, ..DIRECT };
 
-    /// A page that nobody has looked at yet.
+    /// A page as it is at first.
     const FILE: SeenPage = SeenPage {
         is_file: true,
         write_failed: false,

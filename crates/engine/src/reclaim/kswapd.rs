@@ -10,7 +10,7 @@ use crate::task::Task;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 
-/// How long kswapd naps to see whether balance lasts, before it sleeps for good.
+/// Length of kswapd's nap, after which it sleeps for good if balance lasts.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
 /// Time whose allocations lie between min and low (`MarkDistance::ByRate`).
@@ -24,27 +24,27 @@ const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 /// Marks are moved at most so often: a rate over less is chance.
 const MARKS_REST: Nanos = Nanos::from_millis(5);
 
-/// Passes in a row that freed nothing, before nobody waits for kswapd any more: the tasks look for themselves then, and
-/// are told that memory is exhausted. Chosen: 16 calls in vain, as in "mm: fix 100% CPU kswapd busyloop on
-/// unreclaimable nodes" (Linux 4.12), each of 12 passes. Earlier kernels let them wait for ever.
+/// Consecutive passes that freed nothing, after which no task waits for kswapd any more. Tasks then look for pages
+/// themselves, and learn that memory is exhausted. Chosen: 16 calls in vain, as in "mm: fix 100% CPU kswapd busyloop on
+/// unreclaimable nodes" (Linux 4.12), each of 12 passes. Earlier kernels let tasks wait endlessly.
 const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
 
-/// The class zone that every request can use: kswapd's when nobody said otherwise.
+/// The class zone that every request can use: kswapd's by default.
 const ANY_CLASSZONE: u32 = 2;
 
 /// The request to a node's kswapd, and whether it sleeps.
 ///
-/// Kswapd says that it sleeps and then looks at the marks and at what was asked for; who takes pages does so, notes what
-/// for, and then asks whether it sleeps. One of them must see the other, hence the fences.
+/// Kswapd says that it sleeps, and then reads the marks and the request. A task that takes pages does so, notes its
+/// request, and then asks whether kswapd sleeps. One of them must see the other, hence the fences.
 #[derive(Debug)]
 pub struct Requests {
-    /// Does kswapd sleep? Only then is waking worth a look at the marks.
+    /// `true` while kswapd sleeps. Only then is it worthwhile to look at the marks and wake it.
     is_sleeping: AtomicBool,
     /// The highest order asked for since kswapd last looked.
     max_order: AtomicU32,
     /// The lowest class zone that came with it.
     classzone: AtomicU32,
-    /// One more than the highest class zone that was asked for since; 0 for none.
+    /// Highest class zone that was requested since, plus 1; 0 for none.
     highest: AtomicU32,
 }
 
@@ -60,7 +60,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Notes a request; does kswapd sleep, so that it must be woken?
+    /// Notes a request. Returns whether kswapd sleeps and must be woken.
     pub fn note(&self, order: Order, classzone: u32) -> bool {
         if self.max_order.fetch_max(u32::from(order.0), Relaxed) < u32::from(order.0) {
             self.classzone.fetch_min(classzone, Relaxed);
@@ -81,7 +81,7 @@ impl Requests {
         self.is_sleeping.store(false, Relaxed);
     }
 
-    /// Was more asked for than `order` since kswapd last looked?
+    /// Returns whether a higher order than `order` was requested since kswapd last looked.
     pub fn is_above(&self, order: Order) -> bool {
         self.max_order.load(Relaxed) > u32::from(order.0)
     }
@@ -113,7 +113,7 @@ pub(super) struct NodeState<M: Machine> {
     requests: Requests,
     /// Direct reclaimers wait here for the reserve to be filled.
     pub reserve_wait: M::WaitQueue,
-    /// How many do.
+    /// Number of such tasks.
     pub waiters: AtomicU32,
     /// Tasks that are throttled until pages of the node are written.
     pub write_waiters: WriteWaiters<M>,
@@ -121,25 +121,26 @@ pub(super) struct NodeState<M: Machine> {
     fruitless_passes: AtomicU32,
     /// Times in a row that kswapd came down to its lowest priority and freed nothing (`kswapd_failures`).
     pub failures: AtomicU32,
-    /// When the marks were last moved, and for each zone of the node how many pages had been taken then, and dropped at once.
+    /// Time at which the marks were last moved, and for each zone of the node the pages that had been taken then, and
+    /// dropped at once.
     marks_moved: M::Lock<(Nanos, Vec<[u64; 2]>)>,
-    /// How long kswapd's calls took.
+    /// Durations of kswapd's calls.
     pub calls: CallTimes,
 }
 
-/// How long kswapd stayed in its calls of `balance_pgdat`.
+/// Durations of kswapd's calls of `balance_pgdat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KswapdCalls {
     /// Calls that began, or went on.
     pub calls: u64,
-    /// The longest; one that goes on counts up to now.
+    /// The longest; a call in progress counts up to now.
     pub longest: Nanos,
-    /// All together.
+    /// Sum of all.
     pub total: Nanos,
 }
 
 impl KswapdCalls {
-    /// These and those of another kswapd.
+    /// Returns the combination with the calls of another kswapd.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -150,13 +151,13 @@ impl KswapdCalls {
     }
 }
 
-/// The calls while they are counted. Kswapd alone writes; whoever asks resets.
+/// The calls while they are counted. Only kswapd writes; a reader resets.
 #[derive(Debug, Default)]
 pub(super) struct CallTimes {
     calls: AtomicU64,
     longest: AtomicU64,
     total: AtomicU64,
-    /// When the call that goes on began, ns; [`CallTimes::NONE`] without one.
+    /// Begin of the call in progress, ns; [`CallTimes::NONE`] without one.
     began: AtomicU64,
 }
 
@@ -174,7 +175,7 @@ impl CallTimes {
         self.total.fetch_add(time, Relaxed);
     }
 
-    /// Takes the calls up to now; a call that goes on is counted again from now on.
+    /// Takes the calls up to now; a call in progress is counted again from now on.
     pub fn take(&self, now: Nanos) -> KswapdCalls {
         let goes_on = self.calls.load(Relaxed) > 0 && self.began.load(Relaxed) != Self::NONE;
         if goes_on {
@@ -353,7 +354,8 @@ impl<M: Machine> Reclaim<M> {
         !self.releases_waiters(node) && self.is_balance_kept(node, balanced)
     }
 
-    /// Lets go of direct reclaimers that wait, for nobody may be left waiting for a kswapd that sleeps; were there any?
+    /// Releases direct reclaimers that wait, because none may wait for a kswapd that sleeps. Returns whether there were
+    /// any.
     fn releases_waiters(&self, node: NodeId) -> bool {
         let state = self.node_state(node);
         let are_there = state.waiters.load(Relaxed) > 0;
@@ -400,7 +402,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Is the reserve used up, and may kswapd fill it?
+    /// Returns whether the reserve is used up, and kswapd may fill it.
     pub(super) fn waits_for_reserve(&self, node: NodeId) -> bool {
         let has_kswapd = !self.has_kswapd_failed(node);
         let is_in_vain = self.node_state(node).fruitless_passes.load(Relaxed) > FRUITLESS_PASSES_MAX;

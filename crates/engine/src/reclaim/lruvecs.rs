@@ -1,4 +1,4 @@
-//! Who walks lruvecs: those of a node, or of the zones of a request.
+//! Walks over lruvecs: those of a node, or of the zones of a request.
 
 use super::Reclaim;
 use crate::lru::Reach;

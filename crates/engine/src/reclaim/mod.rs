@@ -55,24 +55,24 @@ pub struct Reclaim<M: Machine> {
     first_priority_zero: M::Lock<Option<PriorityZero>>,
     /// Woken when the write of a page ended that reclaim waits for.
     pub(crate) written: M::WaitQueue,
-    /// Has the engine no tasks of its own any more? Then nobody waits for what they would do.
+    /// `true` if the engine's tasks have ended. Then no task waits for their work.
     pub(crate) is_abandoned: AtomicBool,
     /// Tasks that reclaim directly, of those that `direct_reclaimers` bounds.
     direct_reclaimers: AtomicU64,
-    /// Where one waits to become one of them.
+    /// Tasks that wait to become one of them.
     direct_wait: M::WaitQueue,
-    /// How many do.
+    /// Number of these tasks.
     direct_waiters: AtomicU64,
 }
 
 /// The state of a zone when reclaim came down to priority 0: everything is scanned from here on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PriorityZero {
-    /// When.
+    /// Time of the scan.
     pub at: Nanos,
-    /// Which zone.
+    /// Zone of the scan.
     pub zone: ZoneId,
-    /// Was it kswapd?
+    /// `true` for kswapd.
     pub is_kswapd: bool,
     /// Pages of its inactive anonymous list.
     pub inactive_anon_pages: u64,
@@ -93,7 +93,7 @@ impl<M: Machine> Deref for Reclaim<M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Nobody reclaims yet.
+    /// Creates the floor, without reclaim in progress.
     pub fn new(compact: Compact<M>, choices: Choices) -> Self {
         let node_states = compact.nodes.iter().map(|node| NodeState::new(&compact.machine, node)).collect();
         let first_priority_zero = compact.machine.lock(LockClass::Other, None);
@@ -116,7 +116,7 @@ impl<M: Machine> Reclaim<M> {
         self.first_priority_zero.lock().take()
     }
 
-    /// How long the calls of a node's kswapd have taken since this was last asked.
+    /// Returns the durations of the calls of a node's kswapd since this was last asked.
     pub fn take_kswapd_calls(&self, node: NodeId) -> KswapdCalls {
         self.node_state(node).calls.take(self.machine.now())
     }
@@ -138,8 +138,8 @@ impl<M: Machine> Reclaim<M> {
         &self.node_states[usize::from(node.0)]
     }
 
-    /// Is a mark above which the zone counts as balanced reached: high and `gap`, with a block of the
-    /// order, or compaction able to make one?
+    /// Returns whether the zone is at the mark above which it counts as balanced: high and `gap`, with a block of the
+    /// order, or compaction able to make one.
     fn is_zone_balanced(&self, zone: &Zone<M>, order: Order, gap: u64, classzone: usize) -> bool {
         self.machine.spend(Step::WatermarkCheck, 1);
         zone.is_above(zone.high() + gap, order, classzone, MarkRights::default())
@@ -160,14 +160,14 @@ impl<M: Machine> Reclaim<M> {
         self.node_state(node).failures.store(0, Relaxed);
     }
 
-    /// Kswapd came down to its lowest priority, and has freed so many pages on the way.
+    /// Notes that kswapd came down to its lowest priority, and the number of pages freed on the way.
     fn note_descent(&self, node: NodeId, reclaimed: u64) {
         if reclaimed == 0 {
             self.node_state(node).failures.fetch_add(1, Relaxed);
         }
     }
 
-    /// Does nobody hope for pages of a node any more (`Hopeless::ByFailures`)?
+    /// Returns whether the node counts as hopeless (`Hopeless::ByFailures`).
     fn has_kswapd_failed(&self, node: NodeId) -> bool {
         match self.choices.hopeless {
             Hopeless::ByScan => false,
@@ -186,9 +186,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Is the zone marked hopeless, or would kswapd mark it if it looked? mechanisms/reclaim, 4 has direct reclaim of
-    /// 3.3 and later trust in the mark alone. But kswapd may sleep, because the zones that it last worked for are
-    /// balanced: nobody sets the mark then, and every allocating task would try for ever.
+    /// Returns whether the zone is marked hopeless, or kswapd would mark it. By mechanisms/reclaim, 4, direct reclaim
+    /// of 3.3 and later trusts the mark alone. But kswapd may sleep, because the zones for which it last worked are
+    /// balanced: the mark is then never set, and every allocating task would try endlessly.
     fn looks_hopeless(&self, zone: &Zone<M>) -> bool {
         match self.choices.hopeless {
             Hopeless::ByScan => Self::is_marked_hopeless(zone) || self.is_hopeless(self.lruvec_of(zone)),

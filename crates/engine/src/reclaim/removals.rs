@@ -1,7 +1,8 @@
 //! Pages of one file that leave its index under one hold of its lock (`page_cache.index_lock = "by-file"`).
 //!
-//! Pages that were found fit to be freed wait here, locked, as long as the pages that follow are of the same file. Whoever is about
-//! to sleep, or to write, has them removed first: nobody is to wait for their locks meanwhile. Description: mechanisms/multigen, 9.2.
+//! Pages that were found fit to be freed wait here, locked, as long as the pages that follow belong to the same file. A
+//! task that is about to sleep, or to write, has them removed first, so that no other task waits for their locks
+//! meanwhile. Description: mechanisms/multigen, 9.2.
 
 use super::Reclaim;
 use crate::lru::Isolated;
@@ -17,7 +18,7 @@ pub(super) struct Removals<M: Machine> {
     waiting: ArrayVec<(FrameNumber, Option<Shadow>), REMOVALS_MAX>,
     /// Pages that left their file, without any reference.
     pub(super) removed: Isolated,
-    /// Pages that did not: somebody has a reference, or they became dirty. Unlocked.
+    /// Pages that were not removed: they have another reference, or became dirty. Unlocked.
     pub(super) stayed: Isolated,
 }
 

@@ -203,7 +203,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Does compaction need more free pages from this lruvec (mechanisms/reclaim, 24)?
+    /// Returns whether compaction needs more free pages from this lruvec (mechanisms/reclaim, 24).
     ///
     /// mechanisms/reclaim, 24 has a request that repeats go on while a round looks at any page. But the lists may hold pages that
     /// cannot go: dirty ones that nobody writes, and anonymous ones without a swap slot where both families share a list.
@@ -239,7 +239,7 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Under which events a reclaim counts what it scans and frees.
+/// Returns the events under which a reclaim counts the pages that it scans and frees.
 pub(super) fn reclaim_events(control: &ScanControl) -> (ZoneEvent, ZoneEvent) {
     if control.is_kswapd {
         (ZoneEvent::PgscanKswapd, ZoneEvent::PgstealKswapd)

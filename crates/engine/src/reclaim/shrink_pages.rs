@@ -36,10 +36,10 @@ pub struct ListCounts {
     pub written: u64,
 }
 
-/// The outcome for one page: what is left to do with it.
+/// The remaining work for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Its owner gave it up: free it.
+    /// Free the page, which its owner gave up.
     Free,
     /// Back to its list.
     Keep,
@@ -51,7 +51,7 @@ enum Outcome {
     LookAgain,
     /// Waits in [`Removals`], locked.
     FreeWithOthers,
-    /// As `Free`, if no reader turns out to hold it by a hazard pointer; unlocked, and still its owner's.
+    /// As `Free`, if no reader holds the page by a hazard pointer; unlocked, and still its owner's.
     FreeUnlessHeld,
 }
 
@@ -277,7 +277,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns what is seen of a page at first.
+    /// Returns the facts that are seen of a page at first.
     fn see(&self, reach: Reach<'_, M>, frame: FrameNumber, flags: Flags) -> SeenPage {
         let under_writeback = flags.has(Flags::WRITEBACK);
         SeenPage {
@@ -367,8 +367,8 @@ impl<M: Machine> Reclaim<M> {
         Outcome::FreeUnlessHeld
     }
 
-    /// Makes small pages of a huge page, which has one place in swap for each; they go on the lists, to be looked at next. False
-    /// when nobody maps it any more.
+    /// Splits a huge page into small pages, each with a place in swap. They go on the lists, to be scanned next.
+    /// Returns `false` if the page is not mapped any more.
     fn split_for_swap(&self, head: FrameNumber, owners: &mut Owners<M>) -> bool {
         let start = self.frames[head].index();
         let Some(region) = owners.region_of(self, head) else { return false };

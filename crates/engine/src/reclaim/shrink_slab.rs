@@ -62,8 +62,8 @@ impl<M: Machine> Reclaim<M> {
         dropped
     }
 
-    /// Drops the objects of all caches that nobody uses (`drop_caches`), and with inodes the clean pages of their files;
-    /// returns how many objects. It goes on until a round drops hardly any.
+    /// Drops the unused objects of all caches (`drop_caches`), and with inodes the clean pages of their files. Returns
+    /// the number of objects. Continues until a round drops hardly any.
     #[doc(alias = "drop_slab")]
     pub fn drop_slabs(&self, task: &mut Task) -> u64 {
         let mut dropped = 0;

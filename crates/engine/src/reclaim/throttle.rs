@@ -1,4 +1,5 @@
-//! How reclaim and its callers wait (mechanisms/reclaim, 17.3, 21.3, 22); from Linux 5.16 on by reason (`throttle/by_reason.rs`).
+//! Waits of reclaim and its callers (mechanisms/reclaim, 17.3, 21.3, 22); from Linux 5.16 on by reason
+//! (`throttle/by_reason.rs`).
 
 mod by_reason;
 
@@ -14,11 +15,11 @@ use crate::task::Task;
 use machine::atomic::Ordering::SeqCst;
 use machine::{Func, Machine, Nanos, Operation, Order, WaitReason, Waiting};
 
-/// After so long one who waits for others' direct reclaim looks again: pages may also be freed otherwise. Many may wait, and all
-/// of them look.
+/// Time after which a task that waits for others' direct reclaim looks again: pages may also be freed otherwise. Many
+/// may wait, and all of them look.
 const LOOK_FOR_PAGES: Nanos = Nanos::from_millis(100);
 
-/// A task's right to reclaim directly; whoever drops it lets the next have one.
+/// A task's right to reclaim directly; dropping it passes the right on.
 pub(crate) struct DirectTurn<'a, M: Machine> {
     /// None where the number of reclaimers is not bounded.
     counted_by: Option<&'a Reclaim<M>>,
@@ -34,7 +35,7 @@ impl<M: Machine> Drop for DirectTurn<'_, M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// How many tasks may reclaim directly at a time; 0 for any number.
+    /// Returns the largest number of tasks that reclaim directly at a time; 0 for any number.
     fn direct_reclaimers_max(&self) -> u64 {
         let by_cpus = (self.machine.cpus() as u64).checked_div(self.choices.cpus_per_direct_reclaimer);
         match self.choices.direct_reclaimers {
@@ -79,7 +80,7 @@ impl<M: Machine> Reclaim<M> {
         found
     }
 
-    /// As many tasks can go on as pages were freed: those that wait for others' direct reclaim look for one.
+    /// Wakes as many tasks that wait for others' direct reclaim as pages were freed.
     pub(super) fn wake_direct_waiters(&self, pages: u64) {
         for _ in 0..pages.min(self.direct_waiters.load(SeqCst)) {
             self.machine.wake_first(&self.direct_wait);
@@ -109,7 +110,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Is there anything that will be written, or is?
+    /// Returns whether any page is, or will be, written.
     pub(super) fn is_any_to_be_written(&self) -> bool {
         self.dirty_pages() > 0
     }
@@ -141,8 +142,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Are more than half of the node's min marks still free? Zones in which nothing can be reclaimed are left
-    /// out: kswapd would never fill their reserve, and who waits for it would never learn that memory is exhausted.
+    /// Returns whether more than half of the node's min marks is still free. Zones in which nothing can be reclaimed
+    /// are left out: kswapd would never fill their reserve, and a task that waits for it would never learn that memory
+    /// is exhausted.
     pub(super) fn is_reserve_ok(&self, node: NodeId) -> bool {
         let (mut free, mut min) = (0, 0);
         for id in &self.node(node).zones {

@@ -13,7 +13,7 @@ pub const RECLAIM_WRITE: u8 = 2;
 /// Takes mapped pages, and swaps.
 pub const RECLAIM_SWAP: u8 = 4;
 
-/// Where it begins: a sixteenth of the lists (`ZONE_RECLAIM_PRIORITY`).
+/// First priority: a sixteenth of the lists (`ZONE_RECLAIM_PRIORITY`).
 const FIRST_PRIORITY: u32 = 4;
 
 /// It is tried where more than this part of a zone, in per cent, is pages of files that the mode allows to be taken
@@ -26,9 +26,9 @@ const MIN_SLAB_PERCENT: u64 = 5;
 pub(crate) enum Room {
     /// This request does not reclaim here.
     NotWanted,
-    /// There is nothing to take, or somebody else is at it.
+    /// Nothing could be taken, or another task reclaims there.
     NotTried,
-    /// As many pages as were asked for were freed.
+    /// The requested number of pages was freed.
     Made,
     /// Fewer were.
     NotMade,

@@ -13,9 +13,9 @@ const FEW: usize = 2 * CLUSTER as usize;
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a batch of a few pages takes no memory of its own")]
 pub(crate) enum Entries {
-    /// In place.
+    /// Entries in place.
     Few(ArrayVec<FrameNumber, FEW>),
-    /// In memory of their own.
+    /// Entries in memory of their own.
     Many(Vec<FrameNumber>),
 }
 
@@ -87,16 +87,17 @@ pub(crate) struct Batch {
     pub(crate) counted: u64,
     /// Pages that were looked at and must be written first.
     pub(crate) to_write: u64,
-    /// They were taken with the blocks that they lie in.
+    /// `true` if the pages were taken with the blocks in which they lie.
     pub(crate) has_blocks: bool,
-    /// Flushers are told when all pages of the batch are dirty, since nobody else writes them.
+    /// `true` if flushers are woken when all pages of the batch are dirty, because no other task writes them.
     pub(crate) tells_flushers: bool,
     /// The task was killed while it waited for others to put pages back: its own are about to be free.
     pub(crate) is_dying: bool,
 }
 
 impl Batch {
-    /// Some entries of one family, `pages` pages in all, of so many that were looked at.
+    /// Creates a batch of entries of one family, `pages` pages in all, and the number of pages that were examined for
+    /// them.
     pub(in crate::lru) fn new(family: Family, entries: Entries, pages: u64, scanned: u64) -> Self {
         let by_family = Family::ALL.map(|other| if other == family { pages } else { 0 });
         Self {

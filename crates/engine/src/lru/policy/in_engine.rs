@@ -41,7 +41,7 @@ impl std::fmt::Display for AlreadySet {
 
 impl std::error::Error for AlreadySet {}
 
-/// Has the program brought a policy?
+/// Returns whether the program has brought a policy.
 pub(crate) fn has_own() -> bool {
     OWN.get().is_some()
 }
@@ -61,7 +61,7 @@ pub(in crate::lru) struct InEngine {
 }
 
 impl InEngine {
-    /// One that `make` makes for each lruvec.
+    /// Creates the policies that `make` makes, one for each lruvec.
     pub(in crate::lru) fn new(make: fn() -> OwnPolicy) -> Self {
         Self { make, moves_on_use: make().moves_on_use() }
     }
@@ -72,7 +72,7 @@ impl InEngine {
     }
 }
 
-/// All pages are counted there.
+/// The list under which all pages are counted.
 const COUNTED: ListKind = ListKind::InactiveFile;
 
 /// A scan under way of the one list that a policy keeps of each lruvec.
@@ -143,7 +143,8 @@ impl<M: Machine> Lru<M> {
         OwnScan { demand, left: self.target(reach.lruvec, COUNTED, share), has_begun: false, is_over: false }
     }
 
-    /// The next cluster of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
+    /// Returns the next cluster of a scan that has freed `freed` pages so far; it may be empty. `None` when the scan is
+    /// over. *May sleep.*
     pub(in crate::lru) fn next_of_own(&self, reach: Reach<'_, M>, scan: &mut OwnScan, freed: u64) -> Option<Batch> {
         if std::mem::replace(&mut scan.has_begun, true) {
             self.machine.cond_resched();
@@ -194,8 +195,8 @@ impl<M: Machine> Lru<M> {
         Taken { entries: victims, pages: weight, scanned }
     }
 
-    /// Takes a given listed page off the list for somebody who moves it, with one more reference, unless its last reference is
-    /// falling.
+    /// Takes a given listed page off the list for a caller that moves it, with another reference, unless its last
+    /// reference is being dropped.
     pub(in crate::lru) fn isolate_given_own(
         &self,
         policy: &mut dyn Policy<FrameTable>,

@@ -46,13 +46,13 @@ pub type Victims = ArrayVec<FrameNumber, { CLUSTER as usize }>;
 pub struct Taken {
     /// The pages, a huge page by its head.
     pub entries: Victims,
-    /// How many pages these are, a huge page with all of its own.
+    /// Number of pages, a huge page with all of its own.
     pub pages: u64,
     /// Entries that were looked at.
     pub scanned: u64,
 }
 
-/// How a page came to memory.
+/// The way in which a page came to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insert {
     /// A task reads it, or is about to.
@@ -60,18 +60,18 @@ pub enum Insert {
         /// The shadow that it left when it was last reclaimed, if it was in memory before ([`Policy::evicted`]).
         shadow: Option<Shadow>,
     },
-    /// It was read ahead: nobody has asked for it yet.
+    /// The page was read ahead, and not used yet.
     Ahead {
-        /// As of a page that is read.
+        /// The shadow, as of a page that is read.
         shadow: Option<Shadow>,
     },
     /// A task writes it; it was not read before.
     Write,
     /// A fault made it, a page of anonymous memory.
     Fault,
-    /// It came back from swap, asked for or ahead.
+    /// The page came back from swap, wanted or read ahead.
     SwapIn {
-        /// As of a page that is read.
+        /// The shadow, as of a page that is read.
         shadow: Option<Shadow>,
     },
 }
@@ -87,19 +87,20 @@ impl Insert {
     }
 }
 
-/// How a page was used since it was last asked.
+/// The uses of a page since this was last asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Page tables that touched it since it was last asked, and one more for uses through its file, but for the first
     /// since it came.
     pub touched: u32,
-    /// Was it ever used through its file? Not if it was read ahead in vain.
+    /// `true` if the page was ever used through its file; `false` if it was read ahead in vain.
     pub is_referenced: bool,
-    /// Is it anonymous memory?
+    /// `true` for anonymous memory.
     pub is_anon: bool,
 }
 
-/// Which page next. One value orders the pages of one lruvec; every call but [`Policy::moves_on_use`] is under its lock.
+/// An order of pages. One value orders the pages of one lruvec; every call but [`Policy::moves_on_use`] is under its
+/// lock.
 ///
 /// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
 /// [`Policy::remove`] takes it away. Listed pages have their links for the policy, and so has the caller between. Of a
@@ -109,7 +110,8 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// A page comes to memory.
     fn insert(&mut self, pages: &P, page: FrameNumber, how: Insert);
 
-    /// Does [`Policy::used`] want to know each use? That costs a hold of the lock for each use, or in the engine for each batch.
+    /// Returns whether [`Policy::used`] is called for each use. That costs a hold of the lock for each use, or in the
+    /// engine for each batch.
     fn moves_on_use(&self) -> bool {
         false
     }
@@ -127,8 +129,8 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// A page that was handed out stays: as one in use with [`Verdict::Activate`], as one that could not go with any other.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
-    /// A page that was handed out is about to go. What it leaves comes back with [`Insert::shadow`], if the page is
-    /// read again. If somebody uses the page in this moment, [`Policy::put_back`] follows.
+    /// Notes that a page that was handed out is about to go. The shadow that this returns comes back with
+    /// [`Insert::shadow`], if the page is read again. If the page is used in this moment, [`Policy::put_back`] follows.
     fn evicted(&mut self, _pages: &P, _page: FrameNumber) -> Option<Shadow> {
         None
     }
@@ -143,25 +145,25 @@ pub trait Policy<P: Pages + ?Sized>: Send {
 /// The purpose of one scan of an lruvec, as far as a policy may take it into account.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
-    /// How much of each list: `size >> priority`.
+    /// Share of each list: `size >> priority`.
     pub priority: u32,
     /// Pages wanted.
     pub to_reclaim_pages: u64,
-    /// Is it kswapd's?
+    /// `true` for kswapd.
     pub is_kswapd: bool,
-    /// Is it for a memory cgroup that is at its limit? What is free does not matter then.
+    /// `true` for a memory cgroup at its limit. Free memory does not matter then.
     pub is_cgroup: bool,
-    /// May anonymous pages go to swap?
+    /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
-    /// In place of `lru.swappiness`, where somebody wants another: 0 to 200, and 201 for anonymous pages alone.
+    /// Value in place of `lru.swappiness`, if the caller wants another: 0 to 200, and 201 for anonymous pages alone.
     pub swappiness: Option<u64>,
-    /// May the caller do I/O, and enter the file system?
+    /// `true` if the caller may do I/O, and enter the file system.
     pub may_do_all: bool,
     /// Pages are aged with the aligned blocks of this order in which they lie; [`Order::ZERO`] for single pages.
     pub aged_order: Order,
     /// Pages are taken with the blocks in which they lie, where the policy knows blocks.
     pub blocks: Option<Blocks>,
-    /// Nothing was found so far: pages are looked at that would be left alone otherwise.
+    /// `true` if nothing was found so far: pages are then examined that are left alone otherwise.
     pub doubts_marks: bool,
     /// Active pages are aged in any case: a scan that left them found nothing.
     pub forces_aging: bool,
@@ -188,11 +190,11 @@ impl Demand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "page_references")]
 pub enum Verdict {
-    /// In use: it is kept longer than others.
+    /// The page is in use, and is kept longer than others.
     Activate,
     /// Used once: one more round.
     Keep,
-    /// Not used.
+    /// The page was not used.
     Reclaim,
     /// Used once through its file: free it if it is clean, leave it to the flusher otherwise.
     ReclaimClean,

@@ -1,17 +1,17 @@
-//! Where a policy finds what it knows of a page: two links, and some bits.
+//! The words in which a policy finds its state of a page: two links, and some bits.
 
 use crate::memory::{Flags, FrameTable, Links};
 use machine::FrameNumber;
 
 /// A table of pages: the engine's frame table, or one without an engine ([`super::replay`]).
 pub trait Pages: Links {
-    /// Are all bits of `flag` set?
+    /// Returns whether all bits of `flag` are set.
     fn is(&self, page: FrameNumber, flag: Flags) -> bool;
     /// Sets bits.
     fn set(&self, page: FrameNumber, flag: Flags);
     /// Clears bits.
     fn clear(&self, page: FrameNumber, flag: Flags);
-    /// Clears a bit; was it set before?
+    /// Clears a bit and returns whether it was set before.
     fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool;
     /// Pages that this one entry of a policy stands for: more than 1 for a huge page.
     fn weight(&self, _: FrameNumber) -> u64 {

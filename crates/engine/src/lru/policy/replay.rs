@@ -94,7 +94,7 @@ impl Pages for Slab {
     }
 }
 
-/// Where a key's page is: a word of 32 bits, as in the index of a file.
+/// The place of a key's page: a word of 32 bits, as in the index of a file.
 #[derive(Clone, Copy)]
 struct Slot(u32);
 
@@ -116,7 +116,7 @@ pub struct Replay<T> {
     policy: T,
     moves_on_use: bool,
     pages: Slab,
-    /// By key.
+    /// Slots by key.
     slots: Vec<Slot>,
     used: u32,
 }
@@ -134,7 +134,7 @@ impl<T: Policy<Slab>> Replay<T> {
         Self { policy, moves_on_use, pages, slots: vec![Slot::NONE; keys as usize], used: 0 }
     }
 
-    /// Asks for a key's page; was it in the cache? It is afterwards.
+    /// Requests a key's page, which is in the cache afterwards. Returns whether it was there before.
     ///
     /// # Panics
     /// When the key is not below the number of keys.
@@ -231,7 +231,7 @@ mod tests {
         .take(50_000)
     }
 
-    /// LRU and Clock as one writes them who thinks of nothing else.
+    /// The simplest implementations of LRU and Clock.
     fn naive(capacity: usize, mut request: impl FnMut(&mut VecDeque<(u32, bool)>, u32) -> bool) -> Vec<bool> {
         let mut cache = VecDeque::new();
         requests()

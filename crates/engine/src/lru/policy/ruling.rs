@@ -24,7 +24,7 @@ pub(in crate::lru) enum Ruling {
     Classic(Classic),
     /// Linux's generations.
     Multigen(Multigen),
-    /// One behind the trait [`Policy`](super::Policy): a simple one, or the program's own.
+    /// A policy behind the trait [`Policy`](super::Policy): a simple one, or the program's own.
     Own(InEngine),
 }
 
@@ -46,9 +46,9 @@ pub(in crate::lru) enum State<M: Machine> {
 pub(crate) enum LockedLists<'a, M: Machine> {
     /// Classic ones.
     Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
-    /// Of generations.
+    /// The guard of generations.
     Multigen(<M::Lock<multigen::Lists> as Lock<multigen::Lists>>::Guard<'a>),
-    /// Of a policy behind the trait.
+    /// The guard of a policy behind the trait.
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Scan {
 }
 
 impl Ruling {
-    /// The policy that the choices name, for so many lruvecs.
+    /// Creates the policy that the choices name, for this number of lruvecs.
     ///
     /// # Panics
     /// When a kernel asks for a policy of the program's own and the program has brought none;
@@ -282,7 +282,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether somebody waits for the lock of a zone's lists.
+    /// Returns whether a task waits for the lock of a zone's lists.
     pub(crate) fn are_lists_contended(&self, zone: &Zone<M>) -> bool {
         match &self.lruvec_of(zone).state {
             State::Classic(state) => state.lists.is_contended(),
@@ -331,7 +331,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Charges what it costs to count how much a scan looks at, where that is counted once for all.
+    /// Charges the cost of counting the pages that a scan examines, if they are counted once for all.
     pub(crate) fn charge_scan_count(&self) {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.machine.spend(Step::ScanCount, 1),
@@ -349,7 +349,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// The next batch of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
+    /// Returns the next batch of a scan that has freed `freed` pages so far; it may be empty. `None` when the scan is
+    /// over. *May sleep.*
     pub(crate) fn next_batch(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         match (&self.ruling, scan) {
             (Ruling::Classic(_), Scan::Classic(scan)) => self.next_cluster(reach, scan, freed),
@@ -374,8 +375,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Of pages of a batch that stay, takes out those that are worth another look: they may have become free to go meanwhile. The
-    /// others are made ready to go back.
+    /// Takes those pages out that are worth another look, among pages of a batch that stay: they may have become free
+    /// to go meanwhile. The others are made ready to go back.
     pub(crate) fn take_out_retried(&self, pages: &mut Entries, may_retry: bool) -> Entries {
         match &self.ruling {
             Ruling::Multigen(multigen) => self.take_out_of_rejected(multigen, pages, may_retry),

@@ -8,11 +8,11 @@ use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::task::Task;
 use machine::{Machine, Order};
 
-/// The lowest priority of a reclaim for a boost: what does not come easily is left.
+/// The lowest priority of a reclaim for a boost: pages that are not easily freed are left.
 const PRIORITY_MIN: u32 = DEF_PRIORITY - 2;
 
 impl<M: Machine> Reclaim<M> {
-    /// Is a mark of some zone of the node raised?
+    /// Returns whether a mark of some zone of the node is raised.
     pub(in crate::reclaim) fn is_boosted(&self, node: NodeId) -> bool {
         self.zones_up_to(node, usize::MAX).any(|(_, zone)| zone.boost() > 0)
     }
@@ -48,7 +48,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Does some zone whose mark is raised lack pages up to that?
+    /// Returns whether some zone whose mark is raised lacks pages up to that mark.
     fn is_below_boost(&self, node: NodeId) -> bool {
         self.zones_up_to(node, usize::MAX).any(|(_, zone)| {
             let high = zone.high() + zone.boost();

@@ -49,8 +49,8 @@ impl<M: Machine> Reclaim<M> {
         Request { order: control.order, ..request }
     }
 
-    /// Shrinks the lists of a node for requests of a class zone, and object caches in proportion. Were as many pages looked at as
-    /// were wanted?
+    /// Shrinks the lists of a node for requests of a class zone, and object caches in proportion. Returns whether the
+    /// wanted number of pages was scanned.
     fn shrink_node(&self, task: &mut Task, node: NodeId, control: &mut ScanControl, classzone: usize) -> bool {
         control.to_reclaim_pages = self.zones_up_to(node, classzone).map(|(_, zone)| zone.high().max(CLUSTER)).sum();
         self.shrink_lists_of_node(task, node, control, classzone);

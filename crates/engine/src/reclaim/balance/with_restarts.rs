@@ -101,7 +101,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// The node is balanced for an order above 0: is it, as far as `order_zero_check` asks, for single pages too?
+    /// Returns whether a node that is balanced for an order above 0 lacks single pages, as far as `order_zero_check`
+    /// asks.
     fn lacks_single_pages(&self, node: NodeId, order: Order, end: usize) -> bool {
         match self.choices.order_zero_check {
             OrderZeroCheck::Done if order > Order::ZERO => {}

@@ -17,12 +17,12 @@ pub(super) struct ZonePass {
     pub attempted: u64,
     /// Pages looked at.
     pub scanned: u64,
-    /// Is the zone at its high mark; with `KswapdGap::NeverLeft`, was it before?
+    /// `true` if the zone is at its high mark; with `KswapdGap::NeverLeft`, if it was before.
     pub is_balanced: bool,
-    /// Does it count for its node? A zone that was marked hopeless before this pass could do that does not; with
-    /// `KswapdGap::NeverLeft` it does.
+    /// `true` if the zone counts for its node. A zone that was marked hopeless before this pass could do that does not
+    /// count; with `KswapdGap::NeverLeft` it does.
     pub counts: bool,
-    /// It needed nothing, and nothing was done.
+    /// `true` if the zone needed nothing, and nothing was done.
     pub was_left: bool,
 }
 
@@ -109,7 +109,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// The lists of a zone were looked at: object caches follow, and the zone may be hopeless. Was it before?
+    /// Shrinks object caches after the lists of a zone, and may mark the zone hopeless. Returns whether it was marked
+    /// before.
     fn end_lists(&self, task: &mut Task, control: &mut ScanControl, wanted: &Wanted<'_, M>) -> bool {
         let zone = wanted.zone;
         let dropped = self.shrink_slab(task, control.scanned, wanted.lru_pages);
@@ -132,12 +133,12 @@ impl<M: Machine> Reclaim<M> {
 }
 
 impl ZonePass {
-    /// Of a zone that needed nothing.
+    /// Creates the result for a zone that needed nothing.
     const fn left(counts: bool) -> Self {
         Self { scanned_enough: true, attempted: 0, scanned: 0, is_balanced: true, counts, was_left: true }
     }
 
-    /// Of a zone that was looked at, though perhaps it needed nothing.
+    /// Creates the result for a zone that was scanned, though perhaps it needed nothing.
     fn shrunk(high: u64, control: &ScanControl, needs_none: bool, is_balanced: bool) -> Self {
         let high = high.max(CLUSTER);
         Self {

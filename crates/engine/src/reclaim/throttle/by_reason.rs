@@ -12,21 +12,22 @@ use crate::stat::{Event, Gauge};
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Func, Machine, WaitReason, Waiting};
 
-/// From this priority on a direct reclaim that has freed nothing counts as one without progress: it has looked at half of each list.
+/// Priority from which on a direct reclaim that has freed nothing counts as one without progress: it has scanned half
+/// of each list.
 const LOW_PRIORITY: u32 = 1;
 
 /// Reclaimers that wait until pages of their node are written.
 pub(in crate::reclaim) struct WriteWaiters<M: Machine> {
-    /// Where.
+    /// The queue of the tasks.
     queue: M::WaitQueue,
-    /// How many.
+    /// Number of the tasks.
     tasks: AtomicU32,
     /// Pages written since the first of them came (`NR_THROTTLED_WRITTEN`).
     written: AtomicU64,
 }
 
 impl<M: Machine> WriteWaiters<M> {
-    /// Nobody waits.
+    /// Creates the state, without waiting tasks.
     pub fn new(machine: &M) -> Self {
         Self { queue: machine.wait_queue(), tasks: AtomicU32::new(0), written: AtomicU64::new(0) }
     }
@@ -94,7 +95,7 @@ impl<M: Machine> Reclaim<M> {
         self.machine.pause(TICK);
     }
 
-    /// Is more than half of what could be freed dirty, or being written?
+    /// Returns whether more than half of the pages that could be freed are dirty, or being written.
     fn is_mostly_unwritten(&self, node: NodeId) -> bool {
         let zones = || self.node(node).zones.iter().map(|id| self.zone(*id));
         let sum = |gauge| zones().map(|zone| zone.gauges.get(gauge)).sum::<u64>();

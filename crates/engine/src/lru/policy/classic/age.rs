@@ -13,15 +13,15 @@ use machine::{FrameNumber, Func, Machine, Order};
 /// The fate of a mapped page of an active list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MappedRule {
-    /// It stays, used or not.
+    /// The page stays, used or not.
     Stay,
-    /// It becomes inactive, unless it was used.
+    /// The page becomes inactive, unless it was used.
     UnlessUsed,
-    /// Its fate is that of other pages.
+    /// The page is treated like other pages.
     LikeOthers,
 }
 
-/// Are there too few inactive pages of files: more are active?
+/// Returns whether too few pages of files are inactive: more are active.
 pub(super) const fn is_file_inactive_low(inactive: u64, active: u64) -> bool {
     active > inactive
 }
@@ -89,7 +89,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Does an isolated active page become inactive? Counts in `rotated` that it was used.
+    /// Returns whether an isolated active page becomes inactive. Counts its use in `rotated`.
     fn may_become_inactive(
         &self,
         frame: FrameNumber,
@@ -117,8 +117,8 @@ impl<M: Machine> Lru<M> {
         !stays
     }
 
-    /// Was an active file page used since this was last asked, and does that keep it active? Without
-    /// `Activation::AtScan`, only a use of a program's text does.
+    /// Returns whether a use since this was last asked keeps an active file page active. Without `Activation::AtScan`,
+    /// only a use of a program's text does.
     fn stays_active(&self, frame: FrameNumber, used: MappedUse, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.is_anon() {
@@ -141,7 +141,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Is the inactive list of a family too short for pages to prove themselves there?
+    /// Returns whether the inactive list of a family is too short for pages to be used again there.
     ///
     /// By `lru.inactive_ratio`; anonymous ones are never too few without swap. A reclaim that has found nothing so far does not believe
     /// sums that may be old (`lru.cgroup_counters`), and counts anew, before memory counts as exhausted. At a cgroup's limit it
@@ -167,7 +167,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Are more than isqrt(10 × GiB) times as many pages active, in whole GiB of `pages`; as many, under 1 GiB?
+/// Returns whether more than isqrt(10 × GiB) times as many pages are active as inactive, by whole GiB of `pages`; as
+/// many, under 1 GiB.
 const fn is_below_ratio(inactive: u64, active: u64, pages: u64) -> bool {
     let ratio = (10 * (pages >> 18)).isqrt();
     inactive * if ratio == 0 { 1 } else { ratio } < active

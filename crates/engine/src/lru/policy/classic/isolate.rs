@@ -16,7 +16,7 @@ pub struct Recent {
     pub scanned: u64,
     /// Added to [`Lists::recent_rotated`].
     pub rotated: u64,
-    /// Does every page that comes back active add one to [`Lists::recent_rotated`]?
+    /// `true` if every page that comes back active adds one to [`Lists::recent_rotated`].
     pub counts_active: bool,
 }
 
@@ -80,7 +80,7 @@ impl<M: Machine> Lru<M> {
         self.shares_lruvecs() && self.zone_of(frame).kind > reach.zone.kind
     }
 
-    /// How many pages a scan of a list may skip: each once.
+    /// Returns the number of pages that a scan of a list may skip: each once.
     fn skips(&self, lists: &Lists, kind: ListKind) -> u64 {
         if self.shares_lruvecs() { lists.list(kind).len() } else { 0 }
     }

@@ -21,8 +21,8 @@ pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_eno
     }
 }
 
-/// Judges a page where any use counts: a page that was used and is in somebody's hands becomes active, one that was used and
-/// is not is freed if it is clean.
+/// Judges a page for which any use counts. A used page that is mapped or in the swap cache becomes active. A used page
+/// that is neither is freed if it is clean.
 #[must_use]
 pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {
     match (was_used, is_in_use) {

@@ -9,7 +9,7 @@ pub struct Lists {
     lists: [List; ListKind::ALL.len()],
     /// Pages scanned lately, by family: isolated for reclaim, or put on a list by a batch.
     pub recent_scanned: [u64; 2],
-    /// Of those, pages that were found in use, by family.
+    /// Pages among them that were found in use, by family.
     pub recent_rotated: [u64; 2],
     /// The recent cost of taking pages of each family (`lru.family_balance`).
     costs: [u64; 2],

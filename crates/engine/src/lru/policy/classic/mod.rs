@@ -30,12 +30,12 @@ use refault::Nonresident;
 
 /// The rules of classic, where that is the policy.
 pub(in crate::lru) struct Classic {
-    /// How shadows are packed; none where pages leave none (`lru.refault`).
+    /// Layout of shadows; `None` if pages leave none (`lru.refault`).
     packing: Option<Packing>,
 }
 
 impl Classic {
-    /// As `lru.refault` says, for so many lruvecs and frames.
+    /// Creates the state that `lru.refault` needs, for this number of lruvecs and frames.
     pub(in crate::lru) const fn new(refault: Refault, lruvecs: usize, frames: u32) -> Self {
         Self {
             packing: match refault {

@@ -16,8 +16,8 @@ use crate::stat::ZoneEvent;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Lock, Machine, Nanos};
 
-/// How often the counters of cgroups are added up: mechanisms/modern, 6. It was not measured by itself; with it the counters
-/// fit Linux 6.18 (docs/grounds.md).
+/// Interval at which the counters of cgroups are added up: mechanisms/modern, 6. It was not measured by itself; with it
+/// the counters fit Linux 6.18 (docs/studies/running-kernel.md).
 const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 
 /// The token that a page leaves.
@@ -27,11 +27,12 @@ struct Token {
     lruvec: u32,
     /// Time of that lruvec's clock, pages: rounded down, and without the bits that have no room.
     age: u64,
-    /// Had it been active?
+    /// `true` if the page had been active.
     is_of_workingset: bool,
 }
 
-/// How a [`Token`] lies in the bits of a [`Shadow`]: whether it had been active, its lruvec, and its age in buckets.
+/// The layout of a [`Token`] in the bits of a [`Shadow`]: whether the page had been active, its lruvec, and its age in
+/// buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
@@ -67,7 +68,7 @@ impl Packing {
         }
     }
 
-    /// How far a clock has gone on from a token's time to `now`, as far as the bits tell.
+    /// Returns how far the clock has moved from a token's time to `now`, as far as the bits tell.
     const fn distance(self, token: Token, now: u64) -> u64 {
         now.wrapping_sub(token.age) & (self.age_mask() << self.bucket_order | ((1 << self.bucket_order) - 1))
     }
@@ -79,7 +80,7 @@ impl Packing {
 pub(super) struct Nonresident {
     /// The clock (`nonresident_age`).
     age: AtomicU64,
-    /// By family: activated refaults when a reclaim last ended (`lruvec->refaults`).
+    /// Activated refaults when a reclaim last ended, by family (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
     /// The sums that were added up last ([`CgroupCounters::EveryTwoSeconds`]).
     sums: Sums,
@@ -92,12 +93,12 @@ struct Sums {
     activations: [AtomicU64; Family::ALL.len()],
     /// Pages of each list.
     list_pages: [AtomicU64; ListKind::ALL.len()],
-    /// When they were added up, ns.
+    /// Time at which they were added up, ns.
     at: AtomicU64,
 }
 
 impl<M: Machine> Lru<M> {
-    /// Do pages that leave, leave shadows of [`Refault::ByWorkingset`]?
+    /// Returns whether pages that leave, leave shadows of [`Refault::ByWorkingset`].
     pub(in crate::lru) fn has_refaults(&self) -> bool {
         self.packing().is_some()
     }
@@ -110,7 +111,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Isolated pages are about to go back to their lists: those that are active age the clock.
+    /// Ages the clock by the active ones of isolated pages that are about to go back to their lists.
     pub(super) fn age_by_putback(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         if self.has_refaults() {
             let active = pages.iter().filter(|frame| self.frames[**frame].is(Flags::ACTIVE));
@@ -152,7 +153,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A page has come back that left `shadow`: does it join the active list? Counts it.
+    /// Counts the return of a page that left `shadow`. Returns whether it joins the active list.
     #[doc(alias = "workingset_refault")]
     pub(in crate::lru) fn is_refault_activated(&self, frame: FrameNumber, shadow: Shadow) -> bool {
         let Some(packing) = self.packing() else { return false };
@@ -204,7 +205,7 @@ impl<M: Machine> Lru<M> {
         sum
     }
 
-    /// Have pages of a family been missed, and activated, since a reclaim last ended?
+    /// Returns whether pages of a family were missed and activated since a reclaim last ended.
     pub(super) fn has_refaulted(&self, lruvec: &Lruvec<M>, family: Family) -> bool {
         if !self.has_refaults() {
             return false;
@@ -273,7 +274,8 @@ impl<M: Machine> Lru<M> {
         self.zones_of(lruvec).iter().map(|zone| zone.stat.get(event)).sum()
     }
 
-    /// Taking pages of a family has cost so many reads or writes, and so many were looked at in vain (`lru.family_balance`).
+    /// Counts the reads or writes that taking pages of a family has cost, and the pages that were scanned in vain
+    /// (`lru.family_balance`).
     #[doc(alias = "lru_note_cost")]
     pub(in crate::lru) fn note_io_cost(&self, lruvec: &Lruvec<M>, family: Family, io: u64, in_vain: u64) {
         let balance = self.choices.family_balance;

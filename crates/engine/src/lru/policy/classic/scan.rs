@@ -18,11 +18,11 @@ pub struct Scan {
     /// Pages of each list to be looked at: at first, and still.
     original: Targets,
     left: Targets,
-    /// By family: may active pages become inactive? Decided when the scan began.
+    /// Whether active pages may become inactive, by family; decided when the scan began.
     may_age: [bool; Family::ALL.len()],
-    /// Did some that may not have a target?
+    /// `true` if active pages that may not become inactive have a target.
     left_active: bool,
-    /// Enough was freed, and what is left was trimmed.
+    /// `true` if enough was freed, and the remaining targets were trimmed.
     is_trimmed: bool,
     is_over: bool,
 }
@@ -37,20 +37,21 @@ impl Scan {
         &self.demand
     }
 
-    /// Is there a list left whose target is not reached? The active anonymous list alone does not keep a scan going.
+    /// Returns whether a list is left whose target is not reached. The active anonymous list alone does not keep a scan
+    /// going.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         let counts = [ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile];
         !self.is_over && counts.iter().any(|kind| self.left[*kind as usize] > 0)
     }
 
-    /// Were active pages left alone that had a share of the scan?
+    /// Returns whether active pages that had a share of the scan were left alone.
     #[must_use]
     pub const fn left_active(&self) -> bool {
         self.left_active
     }
 
-    /// A round has ended, and `freed` pages were freed since the scan began. Once that is enough the scan ends, or goes on in
+    /// Ends a round; `freed` pages were freed since the scan began. Once that is enough the scan ends, or continues in
     /// proportion, as `early_exit` says.
     fn end_round(&mut self, freed: u64, early_exit: EarlyExit) {
         if freed < self.demand.to_reclaim_pages || self.is_trimmed {
@@ -92,7 +93,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// The next cluster of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
+    /// Returns the next cluster of a scan that has freed `freed` pages so far; it may be empty. `None` when the scan is
+    /// over. *May sleep.*
     pub(in crate::lru) fn next_cluster(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         loop {
             if scan.turn == 0 && (!scan.goes_on() || self.machine.is_killed()) {
@@ -134,7 +136,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// May active pages of a family become inactive in a scan that begins (`may_deactivate`)?
+    /// Returns whether active pages of a family may become inactive in a scan that begins (`may_deactivate`).
     fn may_age(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         match self.choices.active_scan {
             ActiveScan::Always => true,

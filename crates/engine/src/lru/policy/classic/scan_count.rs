@@ -1,4 +1,4 @@
-//! How much of each list of an lruvec to scan (`get_scan_count`; mechanisms/reclaim, 10.2).
+//! The number of pages of each list of an lruvec that a scan examines (`get_scan_count`; mechanisms/reclaim, 10.2).
 
 use crate::lru::choices::{AtPriorityZero, FamilyBalance, FamilyWeights, FewFiles, FileOnly};
 use crate::lru::policy::Demand;
@@ -8,17 +8,17 @@ use machine::{Lock, Machine};
 /// Pages to scan, by [`ListKind`].
 pub type Targets = [u64; ListKind::ALL.len()];
 
-/// By family: may active pages become inactive?
+/// Whether active pages may become inactive, by family.
 pub(super) type MayAge = [bool; Family::ALL.len()];
 
-/// How scanning is divided between the families.
+/// The division of scanning between the families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Balance {
     /// Both in full.
     Equal,
     /// Only one.
     Only(Family),
-    /// By what scanning each brought lately: anonymous and file parts, and their sum.
+    /// By the recent success of scanning each: anonymous and file parts, and their sum.
     Fraction { anon: u64, file: u64, denominator: u64 },
 }
 

@@ -15,7 +15,7 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::{AcqRel, Release};
 use machine::{Lock, Machine, Nanos, Step};
 
-/// So many times as many pages must be old as are young (`Ageing::BeforeRounds`: the knob `spread`, as it is set at first).
+/// Least ratio of old pages to young ones (`Ageing::BeforeRounds`: the knob `spread`, as it is set at first).
 const SPREAD: u64 = 2;
 
 /// Pages that a reclaim has to free, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
@@ -57,7 +57,7 @@ impl Ages {
     }
 }
 
-/// Is a generation to begin before a round of kswapd?
+/// Returns whether a generation begins before a round of kswapd.
 const fn is_wanted_before_round(rule: Ageing, ages: &Ages) -> bool {
     match rule {
         Ageing::BeforeRounds => {
@@ -77,7 +77,7 @@ const fn is_wanted_to_keep_three(ages: &Ages) -> bool {
     }
 }
 
-/// Is one to begin in a scan at a priority?
+/// Returns whether a generation begins in a scan at a priority.
 const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand) -> bool {
     match rule {
         Ageing::BeforeRounds => ages.most <= GENERATIONS_MIN && !demand.is_kswapd,
@@ -118,7 +118,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a generation in a scan, where one is wanted; was one begun?
+    /// Begins a generation in a scan, if the rule wants one. Returns whether it did.
     pub(super) fn age_in_scan(
         &self,
         multigen: &Multigen,
@@ -149,15 +149,16 @@ impl<M: Machine> Lru<M> {
         Aged::ByOthers
     }
 
-    /// A scan has ended that freed so many pages.
+    /// Notes the end of a scan that has freed this many pages.
     pub(super) fn note_progress(&self, lruvec: &Lruvec<M>, demand: &Demand, freed: u64) {
         if demand.is_kswapd && freed >= GOT_ON {
             lruvec.generational().got_on.store(true, Release);
         }
     }
 
-    /// Looks for pages that were used, and begins a generation; false when somebody else does. Of a walk that is under way it takes
-    /// over a part. `is_forced` walks tables, too, that are not known to be worth it, and shares no walk.
+    /// Walks page tables for used pages, and begins a generation. Returns `false` if another task does. Takes over a
+    /// part of a walk that is under way. `is_forced` also walks tables that are not known to be worth it, and shares no
+    /// walk.
     pub(super) fn age_generations(
         &self,
         multigen: &Multigen,
@@ -194,7 +195,7 @@ impl<M: Machine> Lru<M> {
         is_begun
     }
 
-    /// Begins the generation after `seen`, unless somebody has.
+    /// Begins the generation after `seen`, unless another task has.
     fn begin_generation(&self, multigen: &Multigen, lruvec: &Lruvec<M>, seen: u64, evictable: Evictable) -> bool {
         let of = lruvec.generational();
         loop {
@@ -305,7 +306,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Is a type's oldest generation too young to be reclaimed (`min_ttl_ms`)?
+    /// Returns whether a type's oldest generation is too young to be reclaimed (`min_ttl_ms`).
     pub(super) fn is_too_young(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable) -> bool {
         let ttl = Nanos::from_millis(multigen.choices.min_ttl_ms);
         if ttl == Nanos(0) {
@@ -319,7 +320,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// How far the oldest generations of both types may go.
+/// Returns the numbers up to which the oldest generations of both types may advance.
 fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     let [anon, file] = wanted;
     match rule {
@@ -343,9 +344,9 @@ fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
 pub(super) enum Aged {
     /// There was none.
     NotWanted,
-    /// It has begun.
+    /// The generation has begun.
     Begun,
-    /// Somebody else is at it.
+    /// Another task begins it.
     ByOthers,
 }
 

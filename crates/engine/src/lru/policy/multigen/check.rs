@@ -22,7 +22,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Do numbers, sizes and pages' words agree?
+    /// Checks that numbers, sizes and pages' words agree.
     ///
     /// # Errors
     /// What was found.

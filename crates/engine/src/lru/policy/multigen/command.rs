@@ -9,10 +9,10 @@ use crate::memory::{NodeId, ZoneId};
 use machine::Machine;
 use std::{fmt, vec};
 
-/// How a command to begin a generation is written.
+/// Form of a command to begin a generation.
 const AGE_FORM: &str = "+ MEMCG NODE MAX_GEN [CAN_SWAP [FORCE_SCAN]]";
 
-/// How a command to evict is written.
+/// Form of a command to evict.
 const EVICT_FORM: &str = "- MEMCG NODE MIN_GEN [SWAPPINESS [NR_TO_RECLAIM]]";
 
 /// The swappiness with which only anonymous pages go, and the word for it.
@@ -37,8 +37,8 @@ pub struct Age {
     pub node: NodeId,
     /// The number of its youngest generation, after which one begins.
     pub youngest: u64,
-    /// Which types are aged: with 0 only pages of files, with [`ONLY_ANON`] only anonymous pages, with others both, whether or not
-    /// there is room in swap. If it is not given, anonymous pages are aged where they can go to swap.
+    /// The types that are aged: with 0 only pages of files, with [`ONLY_ANON`] only anonymous pages, with other values
+    /// both, with or without room in swap. By default anonymous pages are aged if they can go to swap.
     pub swappiness: Option<u64>,
     /// Are all tables walked that were touched since the last walk, whether or not they are known to be worth it? They are if a text
     /// does not say; both that and what `swappiness` does are general knowledge of Linux, not of mechanisms/multigen.
@@ -54,13 +54,13 @@ pub struct Evict {
     pub node: NodeId,
     /// The number of the youngest generation that goes.
     pub oldest: u64,
-    /// In place of `lru.swappiness`, if it is given; with [`ONLY_ANON`] only anonymous pages go.
+    /// Value in place of `lru.swappiness`; with [`ONLY_ANON`] only anonymous pages go.
     pub swappiness: Option<u64>,
-    /// So many pages are freed, at most; but a huge page goes as a whole.
+    /// Largest number of pages that are freed; but a huge page goes as a whole.
     pub pages: u64,
 }
 
-/// Why a text is no command.
+/// The reason why a text is no command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadCommand {
     /// The command, without those around it.
@@ -83,7 +83,7 @@ impl fmt::Display for BadCommand {
 
 impl std::error::Error for BadCommand {}
 
-/// Why a command was refused.
+/// The reason why a command was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The kernel has no generations.
@@ -98,9 +98,9 @@ pub enum Refused {
         /// The one named.
         node: NodeId,
     },
-    /// Somebody else is about to begin the same generation.
+    /// Another task is about to begin the same generation.
     ByOthers,
-    /// A generation begins after the youngest alone. Somebody else may have begun one meanwhile.
+    /// A generation begins only after the youngest. Another task may have begun one meanwhile.
     NotYoungest {
         /// The one named.
         named: u64,
@@ -138,16 +138,16 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Why a text was not carried out, or not all of it.
+/// The reason why a text was not carried out, or not all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {
-    /// It holds something that is no command. Nothing was done.
+    /// The text holds something that is no command. Nothing was done.
     Bad(BadCommand),
     /// A command was refused. Those before it were carried out.
     Refused {
-        /// Which of them, counted from 1.
+        /// Number of the command, from 1.
         number: usize,
-        /// Why.
+        /// The reason.
         why: Refused,
     },
 }

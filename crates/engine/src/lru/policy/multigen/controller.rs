@@ -9,10 +9,10 @@ use super::uses::TIERS;
 use crate::lru::Family;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Added to the pages that left of what others are compared with (`RateSmoothing::ByBatch`).
+/// Pages added to those that left, for the class with which others are compared (`RateSmoothing::ByBatch`).
 const SMOOTHING_PAGES: u64 = 64;
 
-/// How often pages came back.
+/// The rate at which pages came back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
     /// Pages that came back.
@@ -36,7 +36,8 @@ impl Rule {
         Self { floor: choices.refault_floor, smoothing: choices.rate_smoothing }
     }
 
-    /// May pages with the rate `candidate` go before those with `reference`? Each rate is divided by its gain.
+    /// Returns whether pages with the rate `candidate` may go before those with `reference`. Each rate is divided by
+    /// its gain.
     pub fn is_ok_to_evict(&self, reference: (Rate, u64), candidate: (Rate, u64)) -> bool {
         let ((reference, reference_gain), (candidate, candidate_gain)) = (reference, candidate);
         let (total, refaulted, candidate_total) = match self.smoothing {
@@ -60,11 +61,11 @@ impl Rule {
 /// Counts of one type and tier.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Of the oldest generation.
+    /// Pages of the oldest generation that left.
     evicted: AtomicU64,
     protected: AtomicU64,
     refaulted: AtomicU64,
-    /// Of those before it, decaying.
+    /// Decaying average over the generations before it.
     average_total: AtomicU64,
     average_refaulted: AtomicU64,
 }
@@ -157,7 +158,8 @@ impl Controller {
         Rule::of(choices).tier_limit((rates[0], 100), &rates[..choices.tiers as usize], margin)
     }
 
-    /// Which type goes next, and up to which tier; `swappiness` is above 0, and both types may go.
+    /// Returns the type that goes next, and the last tier of it that may go; `swappiness` is above 0, and both types
+    /// may go.
     pub fn choose(&self, choices: &Choices, swappiness: u64, seqs: &Seqs) -> Choice {
         let of = |family| Choice { family, tier_limit: self.tier_limit(choices, family) };
         let [anon, file] = seqs.min;

@@ -19,18 +19,18 @@ pub(super) const LOOKED_AT_MAX: u64 = 4096;
 /// Types that pages may be taken of, by [`Family`].
 pub(super) type Evictable = [bool; Family::ALL.len()];
 
-/// A batch that is being gathered: pages that were taken off a list, and what was seen before.
+/// A batch that is being gathered: pages that were taken off a list, and the counts of those seen before.
 #[derive(Debug)]
 struct Gathered {
     /// The pages, each with one more reference.
     entries: Entries,
-    /// Of which type they are.
+    /// Type of the pages.
     family: Family,
-    /// How many pages these are, a huge page with all of its own.
+    /// Number of pages, a huge page with all of its own.
     taken: u64,
     /// Pages that were looked at.
     scanned: u64,
-    /// Of those, pages that must be written first.
+    /// Pages among them that must be written first.
     to_write: u64,
     /// Pages whose marks of use were taken away, and that readers with hazard pointers may use without new ones; each with one
     /// more reference.
@@ -48,20 +48,20 @@ impl Gathered {
 /// The kind of a page at the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sorted {
-    /// It belongs to another generation since a walk found it used.
+    /// The page belongs to another generation since a walk found it used.
     Elsewhere,
-    /// It stays by its tier: protected, or only lifted.
+    /// The page stays by its tier: protected, or only lifted.
     Protected,
     Lifted,
-    /// It must be written first, or is locked.
+    /// The page must be written first, or is locked.
     ToWrite,
     Locked,
-    /// It may go.
+    /// The page may go.
     Old,
 }
 
 impl<M: Machine> Lru<M> {
-    /// Isolates pages of one type's oldest generation, of up to `budget` that are looked at.
+    /// Isolates pages of one type's oldest generation; examines at most `budget` pages.
     pub(super) fn evict_batch(
         &self,
         multigen: &Multigen,
@@ -175,7 +175,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Can the caller do what is to be done with a page?
+    /// Returns whether the caller can do what a page needs.
     fn may_isolate(&self, frame: FrameNumber, demand: &Demand) -> bool {
         let flags = self.frames[frame].flags();
         let needs_io = flags.has(Flags::DIRTY) || flags.has(Flags::SWAPBACKED) && !flags.has(Flags::SWAPCACHE);
@@ -253,8 +253,8 @@ impl<M: Machine> Lru<M> {
         moved
     }
 
-    /// Of pages that were isolated and stay, takes out those that are worth another look: they may have become free to go
-    /// meanwhile. The others are made ready to go back.
+    /// Takes those pages out that are worth another look, among isolated pages that stay: they may have become free to
+    /// go meanwhile. The others are made ready to go back.
     pub(in crate::lru) fn take_out_of_rejected(
         &self,
         multigen: &Multigen,

@@ -1,4 +1,5 @@
-//! Which page tables are worth a walk: two Bloom filters, one that walks read and one that they write (mechanisms/multigen, 5.2).
+//! The page tables that are worth a walk: two Bloom filters, one that walks read and one that they write
+//! (mechanisms/multigen, 5.2).
 
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -6,10 +7,10 @@ use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 const BITS: u32 = 1 << 15;
 const WORDS: usize = BITS as usize / u64::BITS as usize;
 
-/// A set of tables, with some that nobody put there.
+/// A set of tables, with some false members.
 #[derive(Debug)]
 struct Filter {
-    /// Was it ever begun? Without that it has everything.
+    /// `true` if the set was ever begun. Otherwise it has every table.
     is_begun: AtomicBool,
     words: Box<[AtomicU64]>,
 }
@@ -55,12 +56,12 @@ const fn bits_of(table: u64) -> [usize; 2] {
 pub struct Filters([Filter; 2]);
 
 impl Filters {
-    /// The walk before the generation after `seq` begins: what it inserts is for the one after that.
+    /// Begins the walk before the generation after `seq`: tables that it inserts are for the next walk.
     pub fn begin(&self, seq: u64) {
         self.of(seq + 1).begin();
     }
 
-    /// Is a table worth the walk of `seq`?
+    /// Returns whether a table is worth the walk of `seq`.
     pub fn has(&self, seq: u64, table: u64) -> bool {
         self.of(seq).has(table)
     }

@@ -11,7 +11,7 @@ use machine::atomic::{AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed
 /// Generations at most: a number's slot is its remainder.
 pub const GENERATIONS: usize = 4;
 
-/// Each type has so many at least.
+/// Smallest number of generations of each type.
 pub const GENERATIONS_MIN: u64 = 2;
 
 /// Kinds of zones.
@@ -47,17 +47,17 @@ pub struct Seqs {
 }
 
 impl Seqs {
-    /// How many generations a type has.
+    /// Returns the number of generations of a type.
     pub const fn generations(&self, family: Family) -> u64 {
         self.max - self.min[family as usize] + 1
     }
 
-    /// Can pages be taken from a type's oldest generation?
+    /// Returns whether pages can be taken from a type's oldest generation.
     pub const fn is_evictable(&self, family: Family) -> bool {
         self.generations(family) > GENERATIONS_MIN
     }
 
-    /// Is the generation in a slot one of the two youngest?
+    /// Returns whether the generation in a slot is one of the two youngest.
     pub const fn is_active(&self, slot: usize) -> bool {
         slot == slot_of(self.max) || slot == slot_of(self.max - 1)
     }
@@ -68,14 +68,14 @@ impl Seqs {
 pub struct Generations {
     max: AtomicU64,
     min: [AtomicU64; 2],
-    /// When each began, ns; by slot.
+    /// Times at which each began, ns; by slot.
     born: [AtomicU64; GENERATIONS],
     /// Pages, by slot, family and kind of zone.
     sizes: [[[AtomicI64; ZONES]; 2]; GENERATIONS],
 }
 
 impl Generations {
-    /// As many as there may be, all empty and begun now.
+    /// Creates the largest number of generations, all empty and begun now.
     pub fn new(generations: u32, now: Nanos) -> Self {
         Self {
             max: AtomicU64::new(u64::from(generations) - 1),
@@ -105,7 +105,7 @@ impl Generations {
         self.min[family as usize].store(seq, Release);
     }
 
-    /// When a generation began.
+    /// Returns the time at which a generation began.
     pub fn born(&self, seq: u64) -> Nanos {
         Nanos(self.born[slot_of(seq)].load(Relaxed))
     }

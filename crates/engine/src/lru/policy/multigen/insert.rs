@@ -192,8 +192,8 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes a given listed page off its list for somebody who moves it, with one more reference, unless its last reference is
-    /// falling. It remembers that it was young.
+    /// Takes a given listed page off its list for a caller that moves it, with another reference, unless its last
+    /// reference is being dropped. The page keeps a mark that it was young.
     pub(in crate::lru) fn isolate_given_generation(
         &self,
         lruvec: &Lruvec<M>,

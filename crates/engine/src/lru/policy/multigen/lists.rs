@@ -10,7 +10,7 @@ use machine::FrameNumber;
 
 const LISTS: usize = GENERATIONS * 2 * ZONES;
 
-/// Which list.
+/// The identity of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListId(u8);
 
@@ -30,7 +30,7 @@ impl ListId {
         (0..LISTS as u8).map(Self)
     }
 
-    /// Its end, as a link.
+    /// Returns the end of the list, as a link.
     const fn end(self) -> u32 {
         FRAMES_MAX + self.0 as u32
     }
@@ -62,7 +62,7 @@ impl Default for Lists {
 }
 
 impl Lists {
-    /// Is nothing on a list?
+    /// Returns whether a list is empty.
     pub fn is_empty(&self, list: ListId) -> bool {
         self.last(list).is_none()
     }

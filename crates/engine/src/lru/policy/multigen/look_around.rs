@@ -29,7 +29,8 @@ fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
 }
 
 impl<M: Machine> Lru<M> {
-    /// An entry of an isolated page was found used: looks at those around it, and promotes what they map.
+    /// Examines the entries around an entry of an isolated page that was found used, and promotes the pages that they
+    /// map.
     pub(super) fn look_around(&self, multigen: &Multigen, frame: FrameNumber, owners: &mut Owners<M>) {
         if let LookAround::Never = multigen.choices.look_around {
             return;

@@ -50,7 +50,7 @@ pub(in crate::lru) struct Multigen {
 }
 
 impl Multigen {
-    /// As the choices say.
+    /// Creates the policy that the choices describe.
     pub(in crate::lru) const fn new(choices: Choices) -> Self {
         Self { choices }
     }

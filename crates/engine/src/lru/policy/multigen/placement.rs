@@ -1,16 +1,16 @@
-//! Which generation a page joins (mechanisms/multigen, 2.3).
+//! The generation that a page joins (mechanisms/multigen, 2.3).
 
 use super::choices::{Placement, Rejected};
 use super::generations::{Seqs, is_of};
 use crate::lru::Family;
 use crate::memory::Flags;
 
-/// How a page comes to a list.
+/// The way in which a page comes to a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coming {
-    /// Out of a batch of new pages, or from somebody who moved it.
+    /// From a batch of new pages, or from a caller that moved it.
     New,
-    /// Its writeback ended: it is to be the next to go.
+    /// Its writeback ended: it is the next to go.
     Rotated,
     /// It was isolated for reclaim, and stays.
     Rejected,
@@ -21,7 +21,7 @@ pub enum Coming {
 pub struct Place {
     /// The generation.
     pub seq: u64,
-    /// At the end from which pages are taken?
+    /// `true` for the end from which pages are taken.
     pub at_tail: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Shadows: what a page leaves, and what is known of it when it comes back (mechanisms/multigen, 8.6).
+//! Shadows: the token that a page leaves, and its use when the page comes back (mechanisms/multigen, 8.6).
 
 use super::choices::{Choices, RecentRefault};
 use super::controller::Count;
@@ -46,7 +46,7 @@ impl Left {
         }
     }
 
-    /// Has it left so lately that its return tells something?
+    /// Returns whether the page left so lately that its return has an effect.
     fn is_recent(self, choices: &Choices, seqs: &Seqs, family: Family) -> bool {
         match choices.recent_refault {
             RecentRefault::SameGeneration => seqs.min[family as usize] % SEQS == self.seq,
@@ -70,7 +70,7 @@ const fn events(family: Family) -> [ZoneEvent; 3] {
     }
 }
 
-/// Does a page come in a fault, on itself or on one beside it?
+/// Returns whether a page comes in a fault, on itself or on one beside it.
 const fn is_in_fault(how: Insert) -> bool {
     match how {
         Insert::Fault | Insert::SwapIn { .. } => true,

@@ -1,5 +1,5 @@
-//! A round of page-table walks before a generation begins. Several tasks share it: each takes regions that nobody has, and who
-//! ends last begins the generation (mechanisms/multigen, 5.2).
+//! A round of page-table walks before a generation begins. Several tasks share it: each takes regions that no other
+//! has, and the last to end begins the generation (mechanisms/multigen, 5.2).
 
 use crate::anonymous::Region;
 use machine::{Lock, LockClass, Machine, Nanos, WaitReason, Waiting};
@@ -16,11 +16,11 @@ pub(super) struct Rounds<M: Machine> {
 struct Round<M: Machine> {
     /// The youngest generation when it began.
     seq: u64,
-    /// Regions that nobody has walked yet.
+    /// Regions that no task has walked yet.
     regions: vec::IntoIter<Arc<Region<M>>>,
-    /// How many tasks walk.
+    /// Number of tasks that walk.
     walkers: u32,
-    /// May others take part?
+    /// `true` if other tasks may take part.
     is_shared: bool,
 }
 
@@ -65,12 +65,13 @@ impl<M: Machine> Rounds<M> {
         }
     }
 
-    /// A region for who takes part; none when all are walked or in others' hands.
+    /// Returns a region for a task that takes part; `None` when all are walked or taken.
     pub(super) fn next(&self) -> Option<Arc<Region<M>>> {
         self.current.lock().as_mut()?.regions.next()
     }
 
-    /// The caller has walked what it took. Is it the last? Then it begins the generation, and calls [`Rounds::end`].
+    /// Notes that the caller has walked its regions. Returns whether it is the last; it then begins the generation, and
+    /// calls [`Rounds::end`].
     pub(super) fn leave(&self) -> bool {
         let mut current = self.current.lock();
         let Some(round) = &mut *current else { return false };

@@ -8,7 +8,7 @@ use crate::lru::{Family, Lru, Reach};
 use crate::memory::MarkRights;
 use machine::{Machine, Order, Step};
 
-/// With so many pages more than the high mark kswapd has enough.
+/// Pages above the high mark with which kswapd has enough.
 const ENOUGH: u64 = 64;
 
 /// A scan under way.
@@ -31,7 +31,8 @@ impl GenerationScan {
 }
 
 impl<M: Machine> Lru<M> {
-    /// The next batch of a scan that has freed so many pages; it may be empty. None when the scan is over. *May sleep.*
+    /// Returns the next batch of a scan that has freed `freed` pages so far; it may be empty. `None` when the scan is
+    /// over. *May sleep.*
     pub(in crate::lru) fn next_of_generations(
         &self,
         multigen: &Multigen,
@@ -52,7 +53,7 @@ impl<M: Machine> Lru<M> {
         self.take_batch(multigen, reach, scan, freed)
     }
 
-    /// The next batch, without waiting for anybody who holds pages.
+    /// Returns the next batch, without waiting for tasks that hold pages.
     pub(super) fn take_batch(
         &self,
         multigen: &Multigen,
@@ -92,7 +93,7 @@ impl<M: Machine> Lru<M> {
         Some(batch)
     }
 
-    /// Has a scan freed what was wanted, or has kswapd what it wants?
+    /// Returns whether a scan freed what was wanted, or kswapd has what it wants.
     fn is_enough(&self, reach: Reach<'_, M>, scan: &GenerationScan, freed: u64) -> bool {
         if freed >= scan.demand.to_reclaim_pages.max(2 << scan.order.0) {
             return true;

@@ -24,7 +24,7 @@ const fn with_counted(flags: Flags, n: u32) -> Flags {
     Flags(flags.without(Flags::USES).0 | n << Flags::USES_SHIFT)
 }
 
-/// Were all uses seen that can be counted?
+/// Returns whether the largest countable number of uses was seen.
 pub const fn is_saturated(flags: Flags) -> bool {
     flags.has(Flags::REFERENCED.with(Flags::USED_AGAIN))
 }

@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// A row of a type's tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TierCounts {
-    /// Nothing: the generation is not one that is counted for.
+    /// No counts: the generation is not one that is counted for.
     None,
     /// Under the oldest generation: pages that refaulted, were evicted, were protected.
     Oldest([u64; 3]),
@@ -20,7 +20,7 @@ enum TierCounts {
 }
 
 impl TierCounts {
-    /// Three numbers, each with the letter that says what it counts.
+    /// Returns three numbers, each with the letter of its meaning.
     fn fields(self) -> [(u64, char); 3] {
         match self {
             Self::None => [(0, 'x'); 3],

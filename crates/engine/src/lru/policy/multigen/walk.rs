@@ -1,4 +1,4 @@
-//! Walks of page tables: what was used becomes young before the next generation begins (mechanisms/multigen, 5.2).
+//! Walks of page tables: used pages become young before the next generation begins (mechanisms/multigen, 5.2).
 //!
 //! A table that was not touched since the last walk is passed over by one bit, and so is a region by another. Pages are promoted by a
 //! change of their own words, and stay on their lists: sizes are changed for many under one hold of the lock.
@@ -15,7 +15,7 @@ use crate::page_cache::ReadPattern;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
 use std::ops::Range;
 
-/// Entries of a cache line: a table is worth the next walk if one in so many was used.
+/// Entries of a cache line: a table is worth the next walk if one in this many was used.
 const ENTRIES_PER_LINE: u32 = 8;
 
 /// Changes of sizes that are not counted yet.
@@ -33,13 +33,13 @@ pub(super) struct SeenEntries {
 }
 
 impl SeenEntries {
-    /// Were so many used that the table is worth the next walk?
+    /// Returns whether enough entries were used to make the table worth the next walk.
     pub(super) const fn is_dense(self) -> bool {
         self.young > 0 && self.young * ENTRIES_PER_LINE >= self.present
     }
 }
 
-/// Which entries' marks are taken.
+/// The entries whose accessed bits are cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marks {
     Taken,
@@ -156,7 +156,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Counts what is pending.
+    /// Adds pending counts to the lruvec's.
     pub(super) fn count_pending(&self, lruvec: &Lruvec<M>, pending: &mut Pending) {
         if pending.changes == 0 {
             return;
@@ -186,7 +186,7 @@ impl Pending {
     }
 }
 
-/// May pages of a region's type go, and do its uses tell something?
+/// Returns whether pages of a region's type may go, and its uses have an effect.
 pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) -> bool {
     match &region.file {
         None => evictable[Family::Anon as usize],
