@@ -1,6 +1,6 @@
 //! Carrying out the fate of isolated pages: freed, written, kept, or made active (`shrink_page_list`).
 //!
-//! [`decide_fate`](super::fate::decide_fate) decides, and one match acts. The page lock is only tried. Description:
+//! [`decide_fate`] decides, and one match acts. The page lock is only tried. Description:
 //! mechanisms/reclaim, 13 (≥36).
 
 use super::choices::{LumpyReclaim, PageoutTrigger};

@@ -2,13 +2,13 @@
 //!
 //! *Holds* the trait [`Policy`] and what a policy and its caller say to each other: [`Demand`], what a scan of an lruvec is for;
 //! [`Insert`], how a page came; [`Seen`] and [`Verdict`], how a page was used and what follows from it. *Flow*: reclaim
-//! begins a [`Scan`] with a demand and asks for one [`Batch`] after the other; it decides the fate of each page, for which it asks for a
+//! begins a `Scan` with a demand and asks for one `Batch` after the other; it decides the fate of each page, for which it asks for a
 //! verdict, and puts back those that stay. *Called by* `reclaim`, which knows no list: priorities and writes are its own, lists are
 //! the policy's.
 //!
 //! [`classic`] and [`multigen`] are Linux's, with batches and the rules of each kernel: they are part of the engine. [`simple`] has
 //! others, each in some lines, behind the trait [`Policy`]. A program can bring its own ([`set_own`]). `lru.policy` says which rules;
-//! [`ruling`] is the one place that asks. Those behind the trait are generic over where the bits and links of pages lie ([`Pages`]), so
+//! `ruling` is the one place that asks. Those behind the trait are generic over where the bits and links of pages lie ([`Pages`]), so
 //! that the same code also runs without an engine ([`replay`]); of classic there is a model that does ([`classic::ClassicModel`]).
 //!
 //! Next: [`classic`], active and inactive lists.

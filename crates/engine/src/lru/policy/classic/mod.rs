@@ -2,8 +2,8 @@
 //!
 //! *Flow*: [`scan_count`] says how many pages of each list a scan looks at; [`scan`] takes clusters of each list in turn, ages
 //! active ones itself ([`age`]) and hands inactive ones out ([`isolate`]); [`judge`] says what recent use makes of a page. Batches are
-//! applied by [`flush`], uses through files noted by [`uses`]; [`refault`] knows pages that come back. *Locks*: `lru`, for each
-//! cluster. *Description*: mechanisms/reclaim, 8, 10 to 12 and 14.4. [`model`] is a model of it for use without an engine.
+//! applied by [`flush`], uses through files noted by [`uses`]; `refault` knows pages that come back. *Locks*: `lru`, for each
+//! cluster. *Description*: mechanisms/reclaim, 8, 10 to 12 and 14.4. `model` is a model of it for use without an engine.
 
 pub mod age;
 pub mod check;
