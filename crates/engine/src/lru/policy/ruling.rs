@@ -83,7 +83,7 @@ impl Ruling {
                 };
                 Self::Classic(Classic::new(refault, lruvecs, frames))
             }
-            PolicyKind::Multigen => Self::Multigen(Multigen::new(generations)),
+            PolicyKind::Multigen => Self::Multigen(Multigen::new(generations, lruvecs)),
             PolicyKind::Lru => Self::Own(InEngine::new(|| Box::new(simple::Lru::default()))),
             PolicyKind::Clock => Self::Own(InEngine::new(|| Box::new(simple::Clock::default()))),
             PolicyKind::Own => Self::Own(InEngine::new(super::in_engine::make_own)),
@@ -429,7 +429,7 @@ impl<M: Machine> Lru<M> {
     pub(crate) fn eviction_shadow(&self, frame: FrameNumber) -> Option<Shadow> {
         match &self.ruling {
             Ruling::Classic(_) => self.shadow_of_classic(frame),
-            Ruling::Multigen(_) => Some(self.shadow_of_generation(frame)),
+            Ruling::Multigen(multigen) => Some(self.shadow_of_generation(multigen, frame)),
             Ruling::Own(_) => self.shadow_of_own(frame),
         }
     }

@@ -42,17 +42,20 @@ use generations::Generations;
 pub(in crate::lru) use lists::Lists;
 use machine::atomic::AtomicBool;
 use machine::{LockClass, Machine};
+use refault::Packing;
 use round::Rounds;
 
 /// The rules of the multi-generational LRU, where that is the policy.
 pub(in crate::lru) struct Multigen {
     choices: Choices,
+    /// How shadows are packed.
+    packing: Packing,
 }
 
 impl Multigen {
-    /// Creates the policy that the choices describe.
-    pub(in crate::lru) const fn new(choices: Choices) -> Self {
-        Self { choices }
+    /// Creates the policy that the choices describe, for so many lruvecs.
+    pub(in crate::lru) const fn new(choices: Choices, lruvecs: usize) -> Self {
+        Self { choices, packing: Packing::new(lruvecs) }
     }
 
     /// The state of an lruvec without pages.

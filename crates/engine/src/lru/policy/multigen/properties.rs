@@ -178,7 +178,7 @@ proptest! {
                         prop_assert!(again.is_empty());
                         lru.put_back_batch(reach, &batch, &staying, 0);
                         for frame in go {
-                            let shadow = lru.shadow_of_generation(frame);
+                            let shadow = lru.shadow_of_generation(multigen, frame);
                             lru.note_generations_evicted(multigen, &[frame]);
                             if !lru.frames[frame].is(Flags::SWAPBACKED) {
                                 shadows.push(shadow);

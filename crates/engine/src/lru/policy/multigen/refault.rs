@@ -14,45 +14,60 @@ use machine::{FrameNumber, Machine};
 
 const COUNT_BITS: u32 = 2;
 const LRUVEC_SHIFT: u32 = COUNT_BITS + 1;
-const SEQ_SHIFT: u32 = LRUVEC_SHIFT + u8::BITS;
-const SEQ_BITS: u32 = Shadow::BITS - SEQ_SHIFT;
-/// Generations that a shadow tells apart.
-const SEQS: u64 = 1 << SEQ_BITS;
 
 /// The contents of a shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
     /// The oldest generation of the page's type when it left, as far as there is room for it.
     seq: u64,
-    lruvec: u8,
+    lruvec: u32,
     is_workingset: bool,
     /// The number in `USES`.
     counted: u32,
 }
 
-impl Left {
-    const fn encode(self) -> Shadow {
-        let uses = self.counted | (self.is_workingset as u32) << COUNT_BITS;
-        Shadow::of_bits(uses | (self.lruvec as u32) << LRUVEC_SHIFT | ((self.seq % SEQS) as u32) << SEQ_SHIFT)
+/// The bits of a shadow: uses, the lruvec, and with the others the generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packing {
+    lruvec_bits: u32,
+}
+
+impl Packing {
+    /// Returns the packing for so many lruvecs.
+    pub(super) const fn new(lruvecs: usize) -> Self {
+        Self { lruvec_bits: u32::BITS - (lruvecs as u32).saturating_sub(1).leading_zeros() }
     }
 
-    const fn decode(shadow: Shadow) -> Self {
+    /// Returns how many generations a shadow tells apart.
+    const fn seqs(self) -> u64 {
+        1 << (Shadow::BITS - LRUVEC_SHIFT - self.lruvec_bits)
+    }
+
+    const fn encode(self, left: Left) -> Shadow {
+        let uses = left.counted | (left.is_workingset as u32) << COUNT_BITS;
+        let seq = (left.seq % self.seqs()) as u32;
+        Shadow::of_bits(uses | (left.lruvec | seq << self.lruvec_bits) << LRUVEC_SHIFT)
+    }
+
+    const fn decode(self, shadow: Shadow) -> Left {
         let bits = shadow.bits();
-        Self {
-            seq: (bits >> SEQ_SHIFT) as u64,
-            lruvec: (bits >> LRUVEC_SHIFT) as u8,
+        let place = bits >> LRUVEC_SHIFT;
+        Left {
+            seq: (place >> self.lruvec_bits) as u64,
+            lruvec: place & ((1 << self.lruvec_bits) - 1),
             is_workingset: bits & 1 << COUNT_BITS != 0,
             counted: bits & ((1 << COUNT_BITS) - 1),
         }
     }
 
-    /// Returns whether the page left so lately that its return has an effect.
-    fn is_recent(self, choices: &Choices, seqs: &Seqs, family: Family) -> bool {
+    /// Returns whether a page left so lately that its return has an effect.
+    fn is_recent(self, left: Left, choices: &Choices, seqs: &Seqs, family: Family) -> bool {
+        let apart = self.seqs();
         match choices.recent_refault {
-            RecentRefault::SameGeneration => seqs.min[family as usize] % SEQS == self.seq,
+            RecentRefault::SameGeneration => seqs.min[family as usize] % apart == left.seq,
             RecentRefault::WithinGenerations => {
-                let apart = (seqs.max % SEQS).abs_diff(self.seq);
-                apart.min(SEQS - apart) < u64::from(choices.generations)
+                let distance = (seqs.max % apart).abs_diff(left.seq);
+                distance.min(apart - distance) < u64::from(choices.generations)
             }
         }
     }
@@ -80,15 +95,15 @@ const fn is_in_fault(how: Insert) -> bool {
 
 impl<M: Machine> Lru<M> {
     /// Returns the shadow of an isolated page that is about to go.
-    pub(in crate::lru) fn shadow_of_generation(&self, frame: FrameNumber) -> Shadow {
+    pub(in crate::lru) fn shadow_of_generation(&self, multigen: &Multigen, frame: FrameNumber) -> Shadow {
         let (zone, flags) = (self.zone_of(frame), self.frames[frame].flags());
         let left = Left {
             seq: self.lruvec_of(zone).generational().generations.seqs().min[is_of(flags) as usize],
-            lruvec: zone.lruvec.0,
+            lruvec: zone.lruvec.0.into(),
             is_workingset: flags.has(Flags::WORKINGSET),
             counted: uses::counted(flags),
         };
-        left.encode()
+        multigen.packing.encode(left)
     }
 
     /// Pages are gone for good.
@@ -121,8 +136,8 @@ impl<M: Machine> Lru<M> {
             self.frames[frame].set(Flags::ACTIVE);
         }
         let Some(shadow) = how.shadow() else { return };
-        let (zone, left) = (self.zone_of(frame), Left::decode(shadow));
-        if left.lruvec != zone.lruvec.0 {
+        let (zone, left) = (self.zone_of(frame), multigen.packing.decode(shadow));
+        if left.lruvec != u32::from(zone.lruvec.0) {
             return;
         }
         let family = is_of(self.frames[frame].flags());
@@ -130,7 +145,7 @@ impl<M: Machine> Lru<M> {
         zone.stat.count(refault, 1);
         let of = self.lruvec_of(zone).generational();
         let choices = &multigen.choices;
-        if !left.is_recent(choices, &of.generations.seqs(), family) {
+        if !multigen.packing.is_recent(left, choices, &of.generations.seqs(), family) {
             return;
         }
         let tier = uses::tier_of_count(choices.use_marks, left.is_workingset, left.counted);
@@ -155,28 +170,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shadow_keeps_what_it_was_given() {
-        for seq in [0, 1, 77, SEQS - 1] {
-            for (lruvec, is_workingset, counted) in [(0, false, 0), (255, true, 3), (7, true, 1)] {
-                let left = Left { seq, lruvec, is_workingset, counted };
-                assert_eq!(Left::decode(left.encode()), left);
+    fn a_shadow_keeps_what_it_was_given_and_has_room_for_many_lruvecs() {
+        for lruvecs in [1, 2, 3, 256, 1 << 16] {
+            let packing = Packing::new(lruvecs);
+            for seq in [0, 1, 77, packing.seqs() - 1] {
+                for (lruvec, is_workingset, counted) in [(0, false, 0), (lruvecs - 1, true, 3), (lruvecs / 2, true, 1)]
+                {
+                    let left = Left { seq, lruvec: lruvec as u32, is_workingset, counted };
+                    assert_eq!(packing.decode(packing.encode(left)), left, "{lruvecs}");
+                }
             }
         }
+        assert_eq!(Packing::new(1 << 16).seqs(), 1 << 11);
     }
 
     #[test]
     fn recent_is_the_same_generation_or_one_of_the_last() {
         let choices = |recent_refault| Choices { recent_refault, ..Choices::default() };
-        for base in [4, SEQS + 1] {
+        let packing = Packing::new(4);
+        for base in [4, packing.seqs() + 1] {
             let seqs = Seqs { max: base + 3, min: [base, base + 1] };
-            let left = |seq: u64| Left { seq: seq % SEQS, lruvec: 0, is_workingset: false, counted: 0 };
-            let same = choices(RecentRefault::SameGeneration);
-            assert!(
-                left(base).is_recent(&same, &seqs, Family::Anon) && !left(base).is_recent(&same, &seqs, Family::File)
-            );
-            let within = choices(RecentRefault::WithinGenerations);
-            assert!(left(base).is_recent(&within, &seqs, Family::File));
-            assert!(!left(base - 1).is_recent(&within, &seqs, Family::File), "four generations ago");
+            let is_recent = |seq: u64, rule, family| {
+                let left = Left { seq: seq % packing.seqs(), lruvec: 0, is_workingset: false, counted: 0 };
+                packing.is_recent(left, &choices(rule), &seqs, family)
+            };
+            let same = RecentRefault::SameGeneration;
+            assert!(is_recent(base, same, Family::Anon) && !is_recent(base, same, Family::File));
+            let within = RecentRefault::WithinGenerations;
+            assert!(is_recent(base, within, Family::File));
+            assert!(!is_recent(base - 1, within, Family::File), "four generations ago");
         }
     }
 }
