@@ -22,7 +22,7 @@ use lab::{
     report::{self, ReportFormat, Show},
     results::{self, Frame, Where},
     store::{Store, file},
-    sweep, workloads,
+    grounds, sweep,
 };
 use pyo3::{
     create_exception,
@@ -108,7 +108,7 @@ struct Sweep {
 impl Sweep {
     #[new]
     fn new(text: &str, name: &str) -> PyResult<Self> {
-        let parsed = catch_unwind(AssertUnwindSafe(|| sweep::Sweep::parse(name, text, workloads::find)));
+        let parsed = catch_unwind(AssertUnwindSafe(|| sweep::Sweep::parse(name, text, grounds::find)));
         match parsed {
             Ok(Ok(sweep)) => Ok(Self { sweep: Arc::new(sweep) }),
             Ok(Err(error)) => Err(InputError::new_err(error.to_string())),

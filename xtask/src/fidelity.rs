@@ -72,7 +72,7 @@ fn golden(root: &Path, experiment: &str) -> Result<String, String> {
 
 /// The fingerprint of an experiment's golden report.
 pub fn fingerprint(root: &Path, experiment: &str) -> Result<String, String> {
-    let file = format!("crates/lab/experiments/{experiment}/report.smoke.txt");
+    let file = format!("crates/catalogue/experiments/{experiment}/report.smoke.txt");
     let report = fs::read_to_string(root.join(&file)).map_err(|error| format!("{file}: {error}"))?;
     let fingerprint = report.rsplit_once("fingerprint ").and_then(|(_, rest)| rest.split_whitespace().next());
     fingerprint.map(str::to_owned).ok_or_else(|| format!("{file}: no fingerprint"))

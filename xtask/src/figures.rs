@@ -26,8 +26,8 @@ use run::{Figures, Run};
 
 const PAGE: &str = "docs/studies/parallelio.md";
 const PLAN: &str = "docs/studies/parallelio.toml";
-const MACHINE: &str = "crates/lab/machines/parallelio-8g.toml";
-const PRINTED: &str = "crates/lab/experiments/parallelio/published.toml";
+const MACHINE: &str = "crates/catalogue/machines/parallelio-8g.toml";
+const PRINTED: &str = "crates/catalogue/experiments/parallelio/published.toml";
 const BEGIN: &str = "<!-- figures: ";
 
 /// The place that says which commit the tables are of.

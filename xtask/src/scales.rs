@@ -140,7 +140,7 @@ fn cases(root: &Path, all: &[Experiment]) -> Result<Vec<Case>, String> {
 
 /// All experiments, by name.
 fn experiments(root: &Path) -> Result<Vec<Experiment>, String> {
-    let folder = root.join("crates/lab/experiments");
+    let folder = root.join("crates/catalogue/experiments");
     names(&folder, "")?.iter().map(|name| Experiment::read(&folder, name)).collect()
 }
 

@@ -5,7 +5,7 @@
 use lab::job::Job;
 use lab::progress::Progress;
 use lab::scale::Scale;
-use lab::{library, workloads};
+use lab::{grounds, library};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ fn main() {
     let scale: Scale = if is_bench { "1" } else { "1/64" }.parse().expect("a fraction");
     let experiment = library::experiment("parallelio").expect("the experiment is embedded");
     let machine = Arc::new(library::machine(&experiment.machine).expect("its machine is embedded"));
-    let workload = workloads::find(&experiment.workload).expect("its workload exists");
+    let workload = grounds::find(&experiment.workload).expect("its workload exists");
     for kernel in KERNELS {
         let job = Job {
             experiment: experiment.name.clone(),

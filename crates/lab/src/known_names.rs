@@ -89,8 +89,9 @@ pub fn containing(word: &str) -> impl Iterator<Item = &'static Known> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{meanings, plan};
+    use crate::meanings;
     use engine::kernel::choice::Choice;
+    use study::plan;
 
     /// The sysctls of `vm` that the documentation of Linux 6.18 describes (admin-guide/sysctl/vm), and `vfs_cache_pressure_denom`.
     const VM: &str = "admin_reserve_kbytes compact_memory compact_unevictable_allowed compaction_proactiveness defrag_mode \

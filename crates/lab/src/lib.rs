@@ -1,94 +1,36 @@
 //! The laboratory: experiments over the engine, their reports, the command `highwater`.
 //!
-//! An *experiment* is a machine, a workload and the kernels to compare.
+//! An *experiment* is a machine, a workload and the kernels to compare. The parts of the laboratory are rooms, a crate each; this crate
+//! has the command ([`cli`]) and shows the rooms' modules under one name:
 //!
-//! * [`plan::Plan`] makes a job of each kernel and seed, [`runner`] runs them side by side, [`report`] makes the
-//!   table;
-//! * [`library`] finds files, which are embedded in the binary; [`cli`] is the command, a file for each verb;
-//! * a [`workload::Workload`] runs in a job, written against [`system::System`]; [`workloads`] lists them;
-//! * [`simulation`] runs a workload on a simulated machine, [`real_time`] on real memory, in a process of its own
-//!   ([`real_time::apart`]); both are a [`backend::Backend`], and [`grounds`] takes a job to that of its [`ground`].
-//!   Only [`real_time`] needs Linux: it is there with the feature `linux`;
-//! * [`store`] keeps what simulated runs found, [`sweep`] runs a grid of them over it, [`results`] reads it;
-//! * [`html`] makes pages with charts of what reports show;
-//! * [`import`] reads logs of MMTests as reports, and writes reports as such;
-//! * [`statistics`] says what is known of a median, [`shift`] by how much two columns differ, and [`verdict`] what that is worth: reports,
-//!   pages, rankings and ablations take it from there;
-//! * [`difference`] lists what separates two kernels, [`ablation`] what each difference does to a figure, [`ranking`] how all
-//!   kernels stand.
+//! * [`catalogue`]: kernels, machines and experiments by name;
+//! * [`workloads`]: what runs, written against [`system::System`]; [`grounds`]: where it runs;
+//! * [`figures`]: what a run finds; [`report`]: how that is shown;
+//! * [`study`]: many runs, and what they say together; [`swarm`]: random worlds;
+//! * [`recordings`] and [`observe`]: what logs and this computer tell;
+//! * `kit`: small parts that every room may use; `computer`: calls of Linux.
 //!
-//! Next: [`job`], the input and output of a run.
+//! Next: [`cli`], a file for each verb.
 
-pub mod ablation;
-pub mod backend;
-pub mod bars;
-pub mod bench;
-pub mod call_tree;
-pub mod cgroup;
-pub mod change;
-pub mod choose;
 pub mod cli;
-pub mod counters;
-pub mod difference;
-pub mod doctor;
-pub mod draft;
-pub mod embedded;
-pub mod experiment;
-pub mod extent;
-pub mod fidelity;
-pub mod figure;
-pub mod generations;
-pub mod ground;
-pub mod grounds;
-pub mod hardware;
-pub mod html;
-pub mod import;
-pub mod in_use;
-pub mod input;
-pub mod interrupt;
-pub mod job;
 pub mod known_names;
-pub mod library;
-pub mod machine_file;
 pub mod meanings;
-pub mod memory_map;
-pub mod moments;
-pub mod panics;
-pub mod plan;
-pub mod plot;
-pub mod profile;
-pub mod progress;
-pub mod ranking;
+
+pub use ::{catalogue, figures, grounds, kit, observe, recordings, report, study, swarm, workloads};
 #[cfg(feature = "linux")]
-pub mod real_time;
-#[cfg(not(feature = "linux"))]
-#[path = "no_real_time.rs"]
-pub mod real_time;
-pub mod recordings;
-pub mod report;
-pub mod results;
-pub mod rows;
-pub mod runner;
-pub mod scale;
-pub mod series;
-pub mod shift;
-pub mod shown;
-pub mod simulation;
-pub mod stalls;
+pub use ::computer;
+pub use catalogue::{
+    change, difference, embedded, experiment, ground, hardware, library, machine_file, values, versions,
+};
+pub use figures::{
+    call_tree, cgroup, counters, figure, generations, memory_map, moments, profile, scale, series, shift, statistics,
+    trace, verdict,
+};
+pub use grounds::{backend, job, real_time, simulation};
+pub use kit::{draft, in_use, input, interrupt, panics, progress, shown, words};
+pub use observe::{doctor, import, stalls};
 #[cfg(feature = "linux")]
-pub mod stat;
-pub mod statistics;
-pub mod store;
-pub mod swarm;
-pub mod sweep;
-pub mod system;
-#[cfg(feature = "linux")]
-pub mod this_computer;
-pub mod trace;
-pub mod values;
-pub mod variants;
-pub mod verdict;
-pub mod versions;
-mod words;
-pub mod workload;
-pub mod workloads;
+pub use observe::{stat, this_computer};
+pub use report::{html, plot, rows};
+pub use study::{ablation, bars, bench, fidelity, plan, ranking, results, runner, store, sweep, variants};
+pub use workloads::{choose, extent, system, workload};

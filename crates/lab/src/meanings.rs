@@ -1,10 +1,7 @@
 //! Meanings of keys of machine files and of parameters of workloads: the words beside their declarations.
 
-use crate::{
-    embedded,
-    hardware::{Before, CacheLines, Cpu, Disk, Network, Programs, Tlb},
-    library, workloads,
-};
+use catalogue::hardware::{Before, CacheLines, Cpu, Disk, Network, Programs, Tlb};
+use catalogue::{embedded, library};
 use documented::DocumentedFields;
 use machine::Step;
 use sim::disk::config::{CfqConfig, DeadlineConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig};
@@ -80,7 +77,7 @@ pub fn of_machine(path: &str) -> Option<String> {
 #[must_use]
 pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
     let mut found: Vec<(String, Vec<&'static str>)> = Vec::new();
-    for workload in workloads::all() {
+    for workload in grounds::all() {
         let Some(about) = workload.about_param(param).map(plain) else { continue };
         match found.iter_mut().find(|(known, _)| *known == about) {
             Some((_, names)) => names.push(workload.name()),
@@ -96,7 +93,7 @@ pub fn params() -> Vec<String> {
     let mut found = Vec::new();
     for name in embedded::names("experiments") {
         let Ok(experiment) = library::experiment(name) else { continue };
-        let params = workloads::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
+        let params = grounds::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
         collect(&params.unwrap_or_default(), "", &mut found);
     }
     found.sort();

@@ -196,7 +196,7 @@ impl Desk {
                 library::machine(&it.machine).map(drop)
             }),
             "machine.toml" => library::machine(word).map(drop),
-            "sweep.toml" => lab::sweep::Sweep::parse(word, text, lab::workloads::find).map(drop),
+            "sweep.toml" => lab::sweep::Sweep::parse(word, text, lab::grounds::find).map(drop),
             _ => library::kernel(word).map(drop),
         };
         match read {
@@ -385,7 +385,7 @@ fn stale_blocks_are_told() {
         ("sh refused", "highwater list\n", "exit status: 0"),
         ("toml", "base = \"3.10-rc4-vanilla\"\n[reclaim]\nkswapd_flor = \"one\"\n", "did you mean `kswapd_floor`?"),
         ("toml refused", "base = \"3.10-rc4-vanilla\"\n[reclaim]\nkswapd_floor = \"one\"\n", "can be read"),
-        ("toml in crates/lab/machines/ping-8g.toml", "elevator = \"none\"\n", "did you mean `noop`?"),
+        ("toml in crates/catalogue/machines/ping-8g.toml", "elevator = \"none\"\n", "did you mean `noop`?"),
         ("toml of Cargo.toml", "members = []\n", "does not have, at this place: members = []"),
         ("diff of Cargo.toml", " [workspace]\n+resolver = \"3\"\n", "has `resolver = \"3\"` already"),
         ("rust,no_run", "fn main() {}\n", "docs/lib.rs does not name this page"),

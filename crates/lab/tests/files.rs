@@ -52,6 +52,6 @@ fn machine_files_are_read_and_experiments_name_one_and_a_workload() {
     for name in embedded::names("experiments") {
         let experiment = library::experiment(name).unwrap_or_else(|error| panic!("{error}"));
         library::machine(&experiment.machine).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(lab::workloads::find(&experiment.workload).is_some(), "{name}: no workload {}", experiment.workload);
+        assert!(lab::grounds::find(&experiment.workload).is_some(), "{name}: no workload {}", experiment.workload);
     }
 }

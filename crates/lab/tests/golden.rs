@@ -6,7 +6,7 @@
 use std::{fs, path::Path, process::Command};
 
 use lab::plan::{Plan, Request, Set};
-use lab::{embedded, library, workloads};
+use lab::{embedded, grounds, library};
 
 /// The rows of a report are those that a typo in `--rows` is looked for in.
 fn check_rows_are_known(name: &str, scale: &str, set: &[String], report: &str) {
@@ -22,7 +22,7 @@ fn check_rows_are_known(name: &str, scale: &str, set: &[String], report: &str) {
         set: set.collect(),
         ..Request::default()
     };
-    let plan = Plan::new(&request, workloads::find).unwrap_or_else(|error| panic!("{error}"));
+    let plan = Plan::new(&request, grounds::find).unwrap_or_else(|error| panic!("{error}"));
     let known = plan.row_names().unwrap_or_else(|| panic!("{name} does not say what rows it has"));
     // A row is a name, two spaces and figures; heads, notes and the last line have no such name.
     let found: Vec<&str> = report.lines().filter_map(|line| line.split_once("  ")).map(|(name, _)| name).collect();
@@ -51,7 +51,7 @@ fn short_reports_are_as_they_were_and_fit_a_screen() {
 
 /// Compares a report with the golden one, or writes that.
 fn check(name: &str, file: &str, found: &str) {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(name).join(file);
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../catalogue/experiments").join(name).join(file);
     if std::env::var_os("HIGHWATER_BLESS").is_some() {
         return fs::write(&golden, found).expect("the experiment's folder is writable");
     }

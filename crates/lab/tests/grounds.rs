@@ -3,18 +3,18 @@
 //! What this computer does not permit is skipped, with a line that says what is missing.
 
 use lab::cgroup::Cgroup;
+use lab::computer::counters::{Counters, free_swap_pages};
 use lab::ground::{Ground, Place};
 use lab::grounds;
+use lab::grounds::system::host::HostSystem;
+use lab::grounds::system::linux::LinuxSystem;
+use lab::grounds::system::linux::limit::Limit;
+use lab::grounds::system::linux::swap::SwapFile;
 use lab::job::{Failure, Inside, Job, Runnable};
 use lab::library;
 use lab::progress::Progress;
 use lab::scale::Scale;
 use lab::system::conformance;
-use lab::system::host::HostSystem;
-use lab::system::linux::LinuxSystem;
-use lab::system::linux::counters::{Counters, free_swap_pages};
-use lab::system::linux::limit::Limit;
-use lab::system::linux::swap::SwapFile;
 use lab::system::{Given, System, SystemError, page_bytes};
 use lab::workload::{Found, Resources, Workload};
 use placed::{Node, Value};

@@ -28,7 +28,7 @@ fn highwater(arguments: &[&str]) -> String {
 
 #[test]
 fn a_small_ping_is_reported_as_it_was() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/ping/report.smoke.txt");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../catalogue/experiments/ping/report.smoke.txt");
     let found = highwater(&["--locks", "--all"]);
     if std::env::var_os("HIGHWATER_BLESS").is_some() {
         return fs::write(&golden, found).expect("the experiment's folder is writable");

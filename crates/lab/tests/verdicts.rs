@@ -4,11 +4,11 @@
 //! says of them.
 
 use lab::{
+    grounds,
     plan::{Plan, Request, Set},
     report::TableRow,
     runner,
     verdict::{Comparison, Sample},
-    workloads,
 };
 
 /// The runs: small enough that thousands of them take minutes, with reclaim in each.
@@ -31,7 +31,7 @@ fn rows((experiment, scale, set): (&str, &str, &str), runs: usize) -> Vec<TableR
         runs: runs as u64,
         ..Request::default()
     };
-    let plan = Plan::new(&request, workloads::find).unwrap_or_else(|error| panic!("{error}"));
+    let plan = Plan::new(&request, grounds::find).unwrap_or_else(|error| panic!("{error}"));
     let table = plan.run(runner::all_cores(), &()).whole().expect("it runs").table;
     table.rows.into_iter().filter(|row| table.main_rows.contains(&row.name)).collect()
 }

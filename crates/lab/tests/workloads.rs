@@ -4,7 +4,7 @@ use engine::access::choices::{HugeDefrag, HugePages, Khugepaged};
 use lab::figure::{Row, names};
 use lab::job::Job;
 use lab::progress::Progress;
-use lab::{library, workloads};
+use lab::{grounds, library};
 use placed::Node;
 use std::sync::Arc;
 
@@ -34,13 +34,13 @@ fn job(workload: &str, params: &str) -> Job {
 
 fn run(workload: &str, params: &str) -> Vec<Row> {
     let job = job(workload, params);
-    let workload = workloads::find(workload).expect("it is listed");
+    let workload = grounds::find(workload).expect("it is listed");
     workload.check(&job).expect("the parameters are right");
     workload.run(&job, &Progress::default()).expect("the run ends").rows
 }
 
 fn refused(workload: &str, params: &str) -> String {
-    workloads::find(workload).expect("it is listed").check(&job(workload, params)).expect_err("it is wrong").to_string()
+    grounds::find(workload).expect("it is listed").check(&job(workload, params)).expect_err("it is wrong").to_string()
 }
 
 fn value(rows: &[Row], name: &str) -> f64 {
@@ -107,8 +107,7 @@ fn memory_that_does_not_fit_is_touched_in_swap() {
 fn tasks_that_touch_memory_keep_step() {
     for seed in 1..=3 {
         let job = Job { seed, ..job("anon", "region_percent = 150\ntasks = 4\ntouch_s = 1\n") };
-        let rows =
-            workloads::find("anon").expect("it is listed").run(&job, &Progress::default()).expect("it ends").rows;
+        let rows = grounds::find("anon").expect("it is listed").run(&job, &Progress::default()).expect("it ends").rows;
         let [sum, slowest] = ["Ops anon", "Ops anon-slowest-task"].map(|name| value(&rows, name));
         // A second, and none more than two steps ahead.
         assert!(sum - 4.0 * slowest <= 4.0 * 128.0 + 1.0, "seed {seed}: {sum} in all, {slowest} of the slowest task");
@@ -134,7 +133,7 @@ fn the_same_seed_gives_the_same_figures() {
     ] {
         let outcome = |seed| {
             let job = Job { seed, ..job(workload, params) };
-            workloads::find(workload).expect("it is listed").run(&job, &Progress::default()).expect("the run ends")
+            grounds::find(workload).expect("it is listed").run(&job, &Progress::default()).expect("the run ends")
         };
         assert_eq!(outcome(1), outcome(1), "{workload}");
         assert_ne!(outcome(1).fingerprint, outcome(2).fingerprint, "{workload}");
@@ -149,7 +148,7 @@ fn every_row_of_a_run_was_known_before_it() {
         ("anon", "operations = 300\n"),
         ("scan", "cold_percent = 100\nalone_s = 0\n"),
     ] {
-        let known = workloads::find(workload).expect("it is listed").row_names(&job(workload, params)).expect("known");
+        let known = grounds::find(workload).expect("it is listed").row_names(&job(workload, params)).expect("known");
         let unknown: Vec<_> = names(run(workload, params)).into_iter().filter(|row| !known.contains(row)).collect();
         assert!(unknown.is_empty(), "{workload}: {unknown:?} are not among {known:?}");
     }
@@ -205,7 +204,7 @@ fn blocks_under_load(params: &str, build: &str) -> Job {
 
 #[test]
 fn blocks_are_asked_for_under_load_and_when_it_is_gone() {
-    let workload = workloads::find("highalloc").expect("it is listed");
+    let workload = grounds::find("highalloc").expect("it is listed");
     for params in ["", "unmovable_per_mille = 20\n"] {
         let job = blocks_under_load(params, "");
         workload.check(&job).expect("the parameters are right");
@@ -233,7 +232,7 @@ fn compilers_have_huge_pages_where_their_memory_may() {
     let given = |build: &str| {
         let mut job = blocks_under_load("", build);
         job.kernel.choices.access.huge_pages = HugePages::Always;
-        let rows = workloads::find("highalloc").expect("it is listed").run(&job, &Progress::default());
+        let rows = grounds::find("highalloc").expect("it is listed").run(&job, &Progress::default());
         value(&rows.expect("the run ends").rows, "thp_fault_alloc")
     };
     assert_eq!(given(""), 0.0, "they take it in small chunks");
@@ -250,7 +249,7 @@ fn huge_pages_beside_a_copy(params: &str, change: impl FnOnce(&mut Job)) -> Vec<
     job.machine = Arc::new(library::machine("thp-4g").expect("an embedded machine"));
     job.kernel = library::kernel("3.6-contended-v5").expect("an embedded kernel");
     change(&mut job);
-    let workload = workloads::find("thp").expect("it is listed");
+    let workload = grounds::find("thp").expect("it is listed");
     workload.check(&job).expect("the parameters are right");
     let rows = workload.run(&job, &Progress::default()).expect("the run ends").rows;
     let known = workload.row_names(&job).expect("known");
@@ -351,7 +350,7 @@ fn what_compilers_touch_again_comes_back_from_swap() {
             params: library::experiment(&word).expect("an embedded experiment").params,
             ..job("highalloc", "")
         };
-        let workload = workloads::find("highalloc").expect("it is listed");
+        let workload = grounds::find("highalloc").expect("it is listed");
         let rows = workload.run(&job, &Progress::default()).expect("the run ends").rows;
         [value(&rows, "Swap Outs"), value(&rows, "Swap Ins")]
     };

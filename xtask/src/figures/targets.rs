@@ -247,7 +247,8 @@ mod tests {
     /// Print itself: it meets what it was the source of, and cannot say how long faults took.
     #[test]
     fn print_meets_all_targets_but_that_of_waiting() {
-        let printed = run::printed(include_str!("../../../crates/lab/experiments/parallelio/published.toml")).unwrap();
+        let printed =
+            run::printed(include_str!("../../../crates/catalogue/experiments/parallelio/published.toml")).unwrap();
         let seed = KERNELS.map(|kernel| &printed[kernel]);
         let missed: Vec<&str> =
             TARGETS.iter().filter(|target| !(target.is_met)(&seed, &seed)).map(|target| target.says).collect();
@@ -257,7 +258,8 @@ mod tests {
 
     #[test]
     fn a_target_that_no_seed_meets_stands_out() {
-        let printed = run::printed(include_str!("../../../crates/lab/experiments/parallelio/published.toml")).unwrap();
+        let printed =
+            run::printed(include_str!("../../../crates/catalogue/experiments/parallelio/published.toml")).unwrap();
         let simulated = KERNELS.iter().map(|kernel| (plain(kernel, 1), printed[*kernel].clone())).collect();
         let text = markdown(1, &Results { simulated, printed });
         assert!(

@@ -143,7 +143,7 @@ mod tests {
     fn known_changes_are_of_experiments_and_kernels_that_there_are() {
         let root = crate::root();
         for Change { experiment, kernels, why } in Change::all().unwrap() {
-            assert!(root.join("crates/lab/experiments").join(&experiment).is_dir(), "{experiment}");
+            assert!(root.join("crates/catalogue/experiments").join(&experiment).is_dir(), "{experiment}");
             let is_known = |kernel: &String| root.join(format!("crates/engine/kernels/{kernel}.toml")).is_file();
             assert!(kernels.iter().all(is_known) && !why.is_empty(), "{experiment}: {kernels:?}");
         }

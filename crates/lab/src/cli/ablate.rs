@@ -5,22 +5,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{End, compare, options::ExperimentOptions, output, with_command};
-use crate::{
-    ablation::{Ablation, Change, Effect, Range, RowAblation, percent},
-    bars::Bars,
-    difference::Difference,
-    grounds,
-    html::{Page, Part, Section},
-    interrupt,
-    plan::{Plan, Request, Set, cost},
-    plot::of_tables,
-    report::{
-        Column,
-        grid::{self, Cell, Grid, Look, Tone},
-        text,
-    },
-    rows, shown, statistics, workloads,
-};
+use catalogue::difference::Difference;
+use figures::statistics;
+use kit::{interrupt, shown};
+use report::grid::{Cell, Grid, Look, Tone};
+use report::html::{Page, Part, Section};
+use report::{Column, grid, rows, text};
+use study::ablation::{Ablation, Change, Effect, Range, RowAblation, percent};
+use study::bars::Bars;
+use study::pictures;
+use study::plan::{Plan, Request, Set, cost};
 
 /// Arguments of `highwater ablate`.
 #[derive(clap::Args)]
@@ -81,7 +75,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     let changes: String = of_kernels.iter().map(|set| format!("+{}={}", set.key, set.values[0])).collect();
     let [from, to] = [from, to].map(|kernel| format!("{kernel}{changes}"));
     let ablation = Ablation::new(&from, &to)?;
-    let plan = Plan::new(&Request { kernels: ablation.kernels().to_vec(), set, ..request }, workloads::find)?;
+    let plan = Plan::new(&Request { kernels: ablation.kernels().to_vec(), set, ..request }, grounds::find)?;
     if let Some(names) = plan.row_names() {
         if words.is_empty() {
             let message = format!("--rows is missing: say which rows to explain; {}", rows::listed(&names));
@@ -103,7 +97,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     }
     super::warn_of(rows::keep(&mut table, words).unwrap_or_else(Some));
     let found = ablation.of_table(&table);
-    let svg = plot.map(|file| (file, of_tables::ablation(&found, &from, &to, &table).draw()));
+    let svg = plot.map(|file| (file, pictures::ablation(&found, &from, &to, &table).draw()));
     let text = match format {
         AblationFormat::Table => {
             let look = if output.is_none() { Look::of_stdout() } else { Look::default() };
@@ -111,7 +105,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
             format!("{}{}", rows.join("\n"), text::foot(&table, look))
         }
         AblationFormat::Markdown | AblationFormat::Html => {
-            let picture = Part::Picture(of_tables::ablation(&found, &from, &to, &table).draw());
+            let picture = Part::Picture(pictures::ablation(&found, &from, &to, &table).draw());
             let rows = found.iter().map(|row| section(row, &from, &to));
             let sections = rows.chain([Section::new("Picture", vec![picture])]).collect();
             let title = format!("{}: from {from} to {to}", table.experiment);
@@ -250,7 +244,7 @@ fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::Format;
+    use figures::figure::Format;
 
     #[test]
     fn what_goes_farthest_comes_first() {

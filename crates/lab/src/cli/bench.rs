@@ -1,11 +1,12 @@
 //! `highwater bench`.
 
 use super::{End, Form, form, with_command};
-use crate::bench::{self, Amount};
-use crate::html::tables;
-use crate::job::Failure;
-use crate::report::{ReportFormat, Show};
+use grounds::job::Failure;
+use report::html::tables;
+use report::{ReportFormat, Show};
 use std::path::PathBuf;
+use study::bench;
+use study::bench::Amount;
 
 /// Arguments of `highwater bench`.
 #[derive(clap::Args)]

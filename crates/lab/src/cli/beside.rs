@@ -9,15 +9,14 @@ use super::{
     options::open_svg,
     output::{self, Losses, Output},
 };
-use crate::{
-    call_tree, generations, memory_map,
-    plan::{Plan, Request, Results},
-    plot::{self, flames},
-    profile::{self, View},
-    series::{self, Every},
-    shown,
-    trace::{self, RunTrace, Window},
-};
+use figures::profile::View;
+use figures::series::Every;
+use figures::trace::{RunTrace, Window};
+use figures::{call_tree, generations, memory_map, profile, series, trace};
+use kit::shown;
+use report::plot;
+use report::plot::flames;
+use study::plan::{Plan, Request, Results};
 
 /// Options of what is written beside a report.
 #[derive(clap::Args)]

@@ -10,19 +10,18 @@ use super::{
     output::Losses,
     saved,
 };
-use crate::{
-    bars::Bars,
-    figure::RowName,
-    ground::Ground,
-    html, interrupt, library,
-    plan::{JobFailure, Plan, Request, Results, cost},
-    plot,
-    report::{self, ReportFormat, Show, Table, locks, percent::PercentRule},
-    rows,
-    scale::Scale,
-    series::Every,
-    shown, variants, workloads,
-};
+use catalogue::ground::Ground;
+use catalogue::library;
+use figures::figure::RowName;
+use figures::locks;
+use figures::scale::Scale;
+use figures::series::Every;
+use kit::{interrupt, shown};
+use report::percent::PercentRule;
+use report::{ReportFormat, Show, Table, rows};
+use study::bars::Bars;
+use study::plan::{JobFailure, Plan, Request, Results, cost};
+use study::{pictures, variants};
 
 /// Arguments of `highwater compare`.
 #[derive(clap::Args)]
@@ -178,7 +177,7 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     // Which of several an error is of.
     let of = |name: &str| if is_several { format!("{name}: ") } else { String::new() };
     let plan = |request: &Request| {
-        Plan::new(request, workloads::find).map_err(|error| End::Usage(of(&request.experiment) + &error.to_string()))
+        Plan::new(request, grounds::find).map_err(|error| End::Usage(of(&request.experiment) + &error.to_string()))
     };
     let plans = requests.iter().map(plan).collect::<Result<Vec<_>, End>>()?;
     plans.iter().try_for_each(|plan| options.beside.check_columns(plan.columns.len())).map_err(End::Usage)?;
@@ -219,7 +218,7 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
         report::saved::join(&mut results.table, table, &file);
     }
     if let Some(file) = plot {
-        let svg = plot::of_runs(&plan.experiment, results);
+        let svg = pictures::of_runs(&plan.experiment, results);
         losses.note(file.write(|out| out.write_all(svg.as_bytes())));
     }
     beside.write(plan, results, &mut losses);
@@ -230,7 +229,7 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     let is_short = rows.is_empty() && !options.all && !options.locks;
     let show = Show { published: options.published, percent: options.percent, is_short, ..Show::default() };
     let tables: Vec<&Table> = found.iter().map(|(_, results)| &results.table).collect();
-    let page = |show| html::results::page(&found, show, &command());
+    let page = |show| study::page::page(&found, show, &command());
     losses.note(form.write_all(&tables, show, page));
     losses.note(ended(&failures));
     losses.end()

@@ -1,13 +1,12 @@
 //! `highwater diff`: what separates two kernels.
 
 use super::{End, TextOptions};
-use crate::{
-    difference::differences,
-    html::{Page, Part, Section, results},
-    library,
-    report::grid::{hanging, wrapped},
-    words::differ,
-};
+use catalogue::difference::differences;
+use catalogue::library;
+use kit::words::differ;
+use report::grid::{hanging, wrapped};
+use report::html::{Page, Part, Section};
+use study::page;
 
 /// Arguments of `highwater diff`.
 #[derive(clap::Args)]
@@ -46,8 +45,7 @@ pub fn run(Arguments { from, to, output }: &Arguments) -> Result<(), End> {
     };
     let page = || {
         let about = [&old, &new].map(|kernel| format!("{}: {}", kernel.name, kernel.about)).to_vec();
-        let parts =
-            vec![Part::Words(count.clone()), Part::table("Values that differ", results::difference_grid(&found))];
+        let parts = vec![Part::Words(count.clone()), Part::table("Values that differ", page::difference_grid(&found))];
         Page { title: format!("{from} to {to}"), about, sections: vec![Section::new("Differences", parts)] }
     };
     output.write(text, page)

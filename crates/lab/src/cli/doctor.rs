@@ -1,11 +1,12 @@
 //! `highwater doctor`.
 
 use super::{End, output};
-use crate::doctor::given::Given;
-use crate::doctor::{self, Diagnosis, Patient};
-use crate::input;
-use crate::recordings::Wrong;
-use crate::shown::warn;
+use kit::input;
+use kit::shown::warn;
+use kit::wrong::Wrong;
+use observe::doctor;
+use observe::doctor::given::Given;
+use observe::doctor::{Diagnosis, Patient};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -120,9 +121,9 @@ fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
 /// This computer.
 #[cfg(feature = "linux")]
 fn here(arguments: &Arguments) -> Result<Patient, End> {
-    use crate::doctor::live::Whom;
-    use crate::interrupt;
-    use crate::stat::snapshot::Source;
+    use kit::interrupt;
+    use observe::doctor::live::Whom;
+    use observe::stat::snapshot::Source;
     use std::thread::sleep;
     use std::time::Instant;
 

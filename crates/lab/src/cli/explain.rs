@@ -10,20 +10,14 @@ use engine::kernel::{Kernel, Origin, ROOT, Setting, choice};
 use placed::{Entry, Node, Value, nearest, one_of};
 
 use super::{End, TextOptions};
-use crate::{
-    embedded,
-    experiment::{Experiment, Variant},
-    hardware::Machine,
-    html::{Page, Part, Section, results},
-    library,
-    report::{
-        Look,
-        grid::{Cell, Grid, Tone, hanging, prose},
-    },
-    versions,
-    words::counted,
-    workloads,
-};
+use catalogue::experiment::{Experiment, Variant};
+use catalogue::hardware::Machine;
+use catalogue::{embedded, library, versions};
+use kit::words::counted;
+use report::Look;
+use report::grid::{Cell, Grid, Tone, hanging, prose};
+use report::html::{Page, Part, Section};
+use study::page;
 
 /// Arguments of `highwater explain`.
 #[derive(clap::Args)]
@@ -126,7 +120,7 @@ fn list_page(word: &str, matching: &Matching) -> Page {
     let section = |(kind, lines): &(&'static str, Vec<(String, String)>)| {
         let line = |(name, about): &(String, String)| vec![name.clone().into(), first_sentence(about).into()];
         let lines = lines.iter().map(line).collect();
-        let grid = Grid { keys: 1, head: results::head(&["name", "is"]), lines, texts: vec![0, 1] };
+        let grid = Grid { keys: 1, head: page::head(&["name", "is"]), lines, texts: vec![0, 1] };
         Section::new(*kind, vec![Part::table(*kind, grid)])
     };
     Page { title: format!("Names with `{word}`"), about: Vec::new(), sections: matching.iter().map(section).collect() }
@@ -152,7 +146,7 @@ fn show_machine(name: &str, output: &TextOptions) -> Result<(), End> {
 }
 
 fn machine_section(title: &str, found: &Machine) -> Section {
-    Section::new(title, vec![Part::table("Values", results::values(&found.node))])
+    Section::new(title, vec![Part::table("Values", page::values(&found.node))])
 }
 
 /// Both have the name.
@@ -187,7 +181,7 @@ fn kernel_page(kernel: &Kernel) -> Page {
             lines.push(vec![setting.key.to_string().into(), value, Cell::new(origin(setting), Tone::Faint)]);
         }
     }
-    let grid = Grid { keys: 1, head: results::head(&["key", "value", "source"]), lines, texts: vec![0, 1, 2] };
+    let grid = Grid { keys: 1, head: page::head(&["key", "value", "source"]), lines, texts: vec![0, 1, 2] };
     let few = differ_from_base(kernel);
     let differences = format!("{few} from the base: those in bold");
     let about = vec![kernel.about.clone(), bases_of(&kernel.bases), differences];
@@ -201,7 +195,7 @@ fn experiment_page(experiment: &Experiment) -> Page {
     let runs = format!("machine {machine} · workload {workload} · kernels {}", kernels.join(", "));
     let mut left = String::new();
     defaults(experiment, Look::default(), &mut left);
-    let mut parts = vec![Part::table("Parameters", results::values(&experiment.params))];
+    let mut parts = vec![Part::table("Parameters", page::values(&experiment.params))];
     if !left.is_empty() {
         parts.push(Part::Lines(left.lines().map(ToOwned::to_owned).collect()));
     }
@@ -212,7 +206,7 @@ fn experiment_page(experiment: &Experiment) -> Page {
             vec![name.clone().into(), set.join(" ").into(), kernels.join(", ").into()]
         };
         let lines = experiment.variants.iter().map(line).collect();
-        let grid = Grid { keys: 1, head: results::head(&["variant", "sets", "kernels"]), lines, texts: vec![0, 1, 2] };
+        let grid = Grid { keys: 1, head: page::head(&["variant", "sets", "kernels"]), lines, texts: vec![0, 1, 2] };
         sections.push(Section::new("Variants", vec![Part::table("Variants", grid)]));
     }
     for (title, note) in [("What to look at", &experiment.analysis), ("Where it is unfair", &experiment.fairness)] {
@@ -356,7 +350,7 @@ fn experiment(experiment: &Experiment, look: Look) -> String {
     text += &format!("machine   {machine}\nworkload  {workload}\n");
     text += &hanging("kernels   ", &kernels.join(", "), look);
     if let Some(published) = &experiment.published {
-        let crate::experiment::Posting { author, title, date } = &published.posting;
+        let catalogue::experiment::Posting { author, title, date } = &published.posting;
         let posting = format!("{author}, \"{title}\", {date}: {}", counted(published.rows.len(), "row"));
         text += &hanging("published ", &posting, look);
     }
@@ -381,7 +375,7 @@ fn experiment(experiment: &Experiment, look: Look) -> String {
 
 /// The parameters that an experiment does not set, a line each.
 fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
-    let params = workloads::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
+    let params = grounds::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
     let Some(serde_json::Value::Object(params)) = params else { return };
     let is_left = |key: &&String| experiment.params.get(key).is_none();
     let width = params.keys().filter(is_left).map(|key| key.chars().count()).max().unwrap_or(0);
@@ -398,7 +392,7 @@ fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
 
 /// Every value under a table, a line each, with its place and the comment on its line.
 fn values(node: &Node, look: Look, text: &mut String) {
-    let lines = crate::values::listed(node);
+    let lines = catalogue::values::listed(node);
     // A few long values stand out rather than push all places to the right.
     let width = |texts: &mut dyn Iterator<Item = &String>| {
         texts.map(|text| text.chars().count()).filter(|width| *width <= 64).max().unwrap_or(0)

@@ -7,19 +7,14 @@ use super::{
     options::{OutputOptions, PlotOptions, SeedOptions, each_once},
     output, with_command,
 };
-use crate::{
-    bars::Bars,
-    embedded,
-    fidelity::{
-        Fidelity,
-        text::{self, Look},
-    },
-    html::{Page, Part, Section},
-    library,
-    plan::{self, Plan, Request, Results, cost},
-    plot::of_tables,
-    shown, workloads,
-};
+use catalogue::{embedded, library};
+use kit::shown;
+use report::html::{Page, Part, Section};
+use study::bars::Bars;
+use study::fidelity::text::Look;
+use study::fidelity::{Fidelity, text};
+use study::plan::{Plan, Request, Results, cost};
+use study::{pictures, plan};
 
 /// Arguments of `highwater fidelity`.
 #[derive(clap::Args)]
@@ -69,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         Fidelity::of(&results.table, published)
     };
     let found: Vec<Fidelity> = results.into_iter().map(of).collect();
-    let svg = plot.map(|file| (file, of_tables::fidelity(&found, &seeds(arguments)).draw()));
+    let svg = plot.map(|file| (file, pictures::fidelity(&found, &seeds(arguments)).draw()));
     let text = match arguments.format {
         ListFormat::Table => report(&found, arguments, Look::Plain),
         ListFormat::Markdown => report(&found, arguments, Look::Markdown),
@@ -107,7 +102,7 @@ fn plan(name: &str, arguments: &Arguments) -> Result<Plan, End> {
         runs: arguments.seeds.runs.into(),
         ..Request::default()
     };
-    let plan = Plan::new(&request, workloads::find)?;
+    let plan = Plan::new(&request, grounds::find)?;
     Ok(plan.titled(|title| format!("{} {title}", experiment.name)))
 }
 
@@ -126,7 +121,7 @@ fn report(found: &[Fidelity], arguments: &Arguments, look: Look) -> String {
 
 /// Returns the tables as a page.
 fn page(found: &[Fidelity], arguments: &Arguments) -> Page {
-    let picture = Part::Picture(of_tables::fidelity(found, &seeds(arguments)).draw());
+    let picture = Part::Picture(pictures::fidelity(found, &seeds(arguments)).draw());
     let summary = Part::table("Summary", text::summary_grid(found));
     let mut sections = vec![Section::new("Summary", vec![summary, picture])];
     for it in found.iter().filter(|_| !arguments.summary) {

@@ -4,13 +4,12 @@ use super::{
     End,
     output::{self, Output, check_standard_output, why},
 };
-use crate::{
-    html::Page,
-    import::write,
-    in_use::{self, Claim},
-    report::{self, ReportFormat, Show, Table},
-    shown::warn,
-};
+use kit::in_use;
+use kit::in_use::Claim;
+use kit::shown::warn;
+use observe::import::write;
+use report::html::Page;
+use report::{ReportFormat, Show, Table};
 use std::path::{Path, PathBuf};
 
 /// A form, and what it is written to; opened before the work begins.

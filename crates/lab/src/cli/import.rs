@@ -1,14 +1,13 @@
 //! `highwater import`: logs of MMTests, and texts of other tools, as a report.
 
 use super::{End, Form, options::parse_word, output};
-use crate::{
-    html::{Part, Section, results, tables},
-    import,
-    report::{ReportFormat, Show},
-    rows, series,
-    shown::warn,
-};
+use figures::series;
+use kit::shown::warn;
+use observe::import;
+use report::html::{Part, Section, tables};
+use report::{ReportFormat, Show, rows};
 use std::path::{Path, PathBuf};
+use study::page;
 
 /// Arguments of `highwater import`.
 #[derive(clap::Args)]
@@ -54,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let over_time = over_time.map(|file| file.prepare(|out| series::write(&runs, out))).transpose()?;
     let shown = form.write(&table, Show::default(), |show| {
         let mut page = tables::page(&table, show);
-        page.sections.extend(results::of_series("Over time", &runs));
+        page.sections.extend(page::of_series("Over time", &runs));
         page.sections.push(Section::new("Command", vec![Part::Command(super::command())]));
         page
     });

@@ -3,14 +3,11 @@
 use placed::{Error, Node};
 
 use super::{End, show};
-use crate::{
-    embedded,
-    experiment::{Experiment, Published},
-    library,
-    report::{Look, grid::hanging},
-    words::counted,
-    workloads,
-};
+use catalogue::experiment::{Experiment, Published};
+use catalogue::{embedded, library};
+use kit::words::counted;
+use report::Look;
+use report::grid::hanging;
 
 /// Names, and the lines about each.
 type Lines = Vec<(&'static str, Vec<String>)>;
@@ -32,7 +29,7 @@ pub fn run() -> Result<(), End> {
         ("kernels", named("kernels", kernel)?),
         ("machines", named("machines", machine)?),
         ("experiments", named("experiments", experiment)?),
-        ("workloads", workloads::all().iter().map(|it| (it.name(), vec![it.about().to_owned()])).collect()),
+        ("workloads", grounds::all().iter().map(|it| (it.name(), vec![it.about().to_owned()])).collect()),
     ];
     show(|look| blocks.iter().map(|(title, lines)| block(title, lines, look)).collect::<Vec<_>>().join("\n"))
 }
@@ -44,7 +41,7 @@ fn named(folder: &str, about: impl Fn(&str) -> Result<Vec<String>, Error>) -> Re
 
 /// Where an experiment runs, what belongs to it, and the time that it takes.
 fn facts(experiment: &Experiment) -> String {
-    let sim_only = workloads::find(&experiment.workload).is_some_and(|workload| workload.sim_only().is_some());
+    let sim_only = grounds::find(&experiment.workload).is_some_and(|workload| workload.sim_only().is_some());
     let mut facts = vec![if sim_only { "sim" } else { "sim, host, linux" }.to_owned()];
     let count = |count: usize, what: &str| (count > 0).then(|| counted(count, what));
     facts.extend(count(experiment.variants.len(), "variant"));

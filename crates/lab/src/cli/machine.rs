@@ -2,16 +2,15 @@
 
 use super::compare::failed;
 use super::{End, output};
-use crate::bars::Bars;
-use crate::ground::{Ground, Place};
-use crate::interrupt;
-use crate::plan::{Plan, Request, Set};
-use crate::shown;
-use crate::stat::snapshot::Source;
-use crate::this_computer::load::{Load, WARN_FROM_PERCENT};
-use crate::this_computer::text::{self, GROUPS, Group, Measured};
-use crate::this_computer::{Computer, measure, nearest};
-use crate::workloads;
+use catalogue::ground::{Ground, Place};
+use kit::{interrupt, shown};
+use observe::stat::snapshot::Source;
+use observe::this_computer::load::{Load, WARN_FROM_PERCENT};
+use observe::this_computer::text::{GROUPS, Group, Measured};
+use observe::this_computer::{Computer, measure, nearest, text};
+use study::bars::Bars;
+use study::plan::{Plan, Request, Set};
+
 use machine::PAGE_BYTES;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -227,7 +226,7 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
             place: Place { folder: folder.to_owned(), ..Place::default() },
             ..Request::default()
         };
-        let plan = Plan::new(&request, workloads::find)?;
+        let plan = Plan::new(&request, grounds::find)?;
         let bars = Bars::new(&plan.title(), plan.count());
         let results = plan.run(1, &bars).whole().map_err(|failures| {
             if !interrupt::is_set() {

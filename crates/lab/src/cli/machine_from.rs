@@ -1,11 +1,12 @@
 //! `highwater machine from`.
 
 use super::{End, output};
-use crate::recordings::formats::{self, Told};
-use crate::recordings::{self, Wrong};
-use crate::shown::warn;
-use crate::this_computer::text::{self, Measured};
-use crate::this_computer::told;
+use kit::shown::warn;
+use kit::wrong::Wrong;
+use observe::this_computer::text::Measured;
+use observe::this_computer::{text, told};
+use recordings::formats;
+use recordings::formats::Told;
 use std::path::PathBuf;
 
 /// Arguments of `highwater machine from`.

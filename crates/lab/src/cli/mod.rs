@@ -42,14 +42,12 @@ use std::{
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use placed::Error;
 
-use crate::{
-    html::{Page, Part, Section},
-    in_use, panics, plan,
-    real_time::apart,
-    report::{Look, grid},
-    shown::{harmless, warn},
-    workloads,
-};
+use ::report::html::{Page, Part, Section};
+use ::report::{Look, grid};
+use grounds::real_time::apart;
+use kit::shown::{harmless, warn};
+use kit::{in_use, panics};
+use study::plan;
 
 /// Run workloads under different versions of Linux page reclaim, and compare the figures.
 #[derive(Parser)]
@@ -185,10 +183,10 @@ impl From<io::Error> for End {
 pub fn main() -> ExitCode {
     panics::keep_quiet();
     #[cfg(feature = "linux")]
-    crate::system::linux::sys::ignore_size_signal();
+    computer::sys::ignore_size_signal();
     let run = || {
         // Not clap's, which would suggest it to who mistypes another.
-        match apart::work_if_told(workloads::find) {
+        match apart::work_if_told(grounds::find) {
             Some(worked) => Ok(worked?),
             None => carry_out(),
         }
@@ -204,7 +202,7 @@ pub fn main() -> ExitCode {
         Ok(()) | Err(End::ClosedPipe) => return ExitCode::SUCCESS,
         Err(End::Usage(message)) => (message, 2),
         // As a shell says of what SIGINT ended.
-        Err(End::Failed(message)) if crate::interrupt::is_set() => (message, 130),
+        Err(End::Failed(message)) if kit::interrupt::is_set() => (message, 130),
         Err(End::Failed(message)) => (message, 1),
         Err(End::Arguments(_)) => return ExitCode::from(2),
     };

@@ -10,12 +10,10 @@ use super::{
     output::{self, Output, check_standard_output},
     print,
 };
-use crate::{
-    ground::{Ground, Place},
-    plan::{Request, Set},
-    runner,
-    scale::Scale,
-};
+use catalogue::ground::{Ground, Place};
+use figures::scale::Scale;
+use study::plan::{Request, Set};
+use study::runner;
 
 /// Which seeds run, and how many side by side.
 #[derive(Clone, Debug, clap::Args)]

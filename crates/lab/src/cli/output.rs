@@ -15,13 +15,12 @@ use std::{
 use same_file::Handle;
 
 use super::End;
-pub use crate::input::why;
-use crate::{
-    draft::{Draft, write_over},
-    in_use::{self, Claim},
-    interrupt::Leftover,
-    report::Look,
-};
+use kit::draft::{Draft, write_over};
+use kit::in_use;
+use kit::in_use::Claim;
+pub use kit::input::why;
+use kit::interrupt::Leftover;
+use report::Look;
 
 /// A file that could be opened for writing. What it held stays until [`Output::write`]; a file that was
 /// made here is removed again if that never comes, also where an interrupt ends the process.

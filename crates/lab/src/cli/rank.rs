@@ -8,24 +8,18 @@ use super::{
     options::{OutputOptions, SeedOptions, each_once, parse_word},
     output, with_command,
 };
-use crate::{
-    bars::Bars,
-    embedded,
-    figure::{Better, RowName},
-    html::{Page, Part, Section},
-    library,
-    plan::{self, Plan, Request, cost},
-    ranking::{Place, Ranking, Standing, main_row},
-    report::{
-        grid::{self, Cell, Grid, Tone},
-        markdown,
-    },
-    rows,
-    scale::Scale,
-    shown,
-    statistics::{coverage, percent},
-    workloads,
-};
+use catalogue::{embedded, library};
+use figures::figure::{Better, RowName};
+use figures::scale::Scale;
+use figures::statistics::{coverage, percent};
+use kit::shown;
+use report::grid::{Cell, Grid, Tone};
+use report::html::{Page, Part, Section};
+use report::{grid, markdown, rows};
+use study::bars::Bars;
+use study::plan;
+use study::plan::{Plan, Request, cost};
+use study::ranking::{Place, Ranking, Standing, main_row};
 
 /// Arguments of `highwater rank`.
 #[derive(clap::Args)]
@@ -158,7 +152,7 @@ fn plan(name: &str, arguments: &Arguments, scale: Option<Scale>) -> Result<(Stri
         store: arguments.store.clone(),
         ..Request::default()
     };
-    let plan = Plan::new(&request, workloads::find)?;
+    let plan = Plan::new(&request, grounds::find)?;
     let lacks_it = |names: &Vec<RowName>| main_row(&row, names.iter().map(|row| row.name.as_str())).is_none();
     if let Some(names) = plan.row_names().filter(lacks_it) {
         let message = format!(

@@ -1,17 +1,18 @@
 //! `highwater report`: saved reports side by side.
 
 use super::{End, Form, command, options::parse_word, output, saved};
-use crate::doctor::{given, source};
-use crate::recordings::formats;
-use crate::{
-    html::{Page, Part, Section, results, tables},
-    library,
-    report::{self, ReportFormat, Show, Table, percent::PercentRule},
-    rows,
-    series::{self, RunSeries, of_recording},
-};
+use catalogue::library;
 use engine::kernel::Kernel;
+use figures::series;
+use figures::series::RunSeries;
+use observe::doctor::{given, source};
+use observe::of_recording;
+use recordings::formats;
+use report::html::{Page, Part, Section, tables};
+use report::percent::PercentRule;
+use report::{ReportFormat, Show, Table, rows};
 use std::path::PathBuf;
+use study::page;
 
 /// Arguments of `highwater report`.
 #[derive(clap::Args)]
@@ -189,13 +190,13 @@ fn kernels(table: &Table) -> Option<Section> {
         })
         .collect();
     let pairs: Vec<(&str, &Kernel)> = known.iter().map(|(id, kernel)| (*id, kernel)).collect();
-    results::differences_of(&pairs)
+    page::differences_of(&pairs)
 }
 
 /// The machines that this program knows by their names.
 fn machines(table: &Table) -> Option<Section> {
     let known = table.machine.split(", ").filter_map(|name| library::machine(name).ok());
-    let parts: Vec<Part> = known.map(|machine| results::machine(&machine)).collect();
+    let parts: Vec<Part> = known.map(|machine| page::machine(&machine)).collect();
     (!parts.is_empty()).then(|| Section::new("Machine", parts))
 }
 
@@ -206,8 +207,8 @@ fn page(table: Option<&Table>, others: &[(String, Saved)], sections: &[Section],
     };
     for (name, saved) in others {
         page.sections.extend(match saved {
-            Saved::Series(runs) => results::of_series(&format!("Over time: {name}"), runs),
-            Saved::Stacks(text) => results::of_stacks(text).map(|section| {
+            Saved::Series(runs) => page::of_series(&format!("Over time: {name}"), runs),
+            Saved::Stacks(text) => page::of_stacks(text).map(|section| {
                 let title = format!("{}: {name}", section.title);
                 Section { title, ..section }
             }),

@@ -11,20 +11,14 @@ use super::{
     output::{self, Output},
     with_command,
 };
-use crate::{
-    html,
-    job::Failure,
-    report::{
-        self, Look, ReportFormat, Show, Table,
-        grid::{Cell, Grid, Tone},
-        json,
-    },
-    results::{self, Frame, Where},
-    rows,
-    shown::write_fields,
-    store::{Store, StoredRun, file},
-    words::counted,
-};
+use grounds::job::Failure;
+use kit::shown::write_fields;
+use kit::words::counted;
+use report::grid::{Cell, Grid, Tone};
+use report::{Look, ReportFormat, Show, Table, html, json, rows};
+use study::results;
+use study::results::{Frame, Where};
+use study::store::{Store, StoredRun, file};
 
 /// Arguments of `highwater results`.
 #[derive(clap::Args)]

@@ -1,8 +1,8 @@
 //! Files that commands saved, read again.
 
 use super::{End, output::why};
-use crate::report::{Table, saved};
-use crate::{input, recordings};
+use kit::input;
+use report::{Table, saved};
 use std::io::Read as _;
 use std::path::Path;
 

@@ -1,17 +1,18 @@
 //! `highwater stat`.
 
 use super::{End, Form, options::parse_word, with_command};
-use crate::cgroup::Cgroup;
-use crate::figure::{self, Better, Format, Row};
-use crate::html::tables;
-use crate::interrupt;
-use crate::report::{Column, ReportFormat, Show, Table, TableHead};
-use crate::rows;
-use crate::scale::Scale;
-use crate::shown;
-use crate::stat::snapshot::{Source, stalled};
-use crate::stat::{Interval, Snapshot, live};
-use crate::system::linux::{counters, limit::Limit, sys, sys::Used};
+use computer::sys::Used;
+use computer::{counters, sys};
+use figures::cgroup::Cgroup;
+use figures::figure;
+use figures::figure::{Better, Format, Row};
+use figures::scale::Scale;
+use grounds::system::linux::limit::Limit;
+use kit::{interrupt, shown};
+use observe::stat::snapshot::{Source, stalled};
+use observe::stat::{Interval, Snapshot, live};
+use report::html::tables;
+use report::{Column, ReportFormat, Show, Table, TableHead, rows};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Write;
 use std::path::PathBuf;

@@ -12,13 +12,11 @@ use std::{
 };
 
 use super::{End, options::SeedOptions, output};
-use crate::{
-    interrupt,
-    job::Failure,
-    runner,
-    shown::harmless,
-    swarm::{self, SwarmFailure, SwarmReport},
-};
+use grounds::job::Failure;
+use kit::interrupt;
+use kit::shown::harmless;
+use study::runner;
+use swarm::{SwarmFailure, SwarmReport};
 
 /// Arguments of `highwater swarm`.
 #[derive(clap::Args)]

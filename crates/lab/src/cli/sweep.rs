@@ -8,15 +8,13 @@ use super::{
     output,
     results::{self, RunsFormat},
 };
-use crate::{
-    bars::{Bars, Waiting},
-    job::Failure,
-    library, runner,
-    store::Store,
-    sweep::{Ran, Shard, Sweep, SweepRun},
-    words::counted,
-    workloads,
-};
+use catalogue::library;
+use grounds::job::Failure;
+use kit::words::counted;
+use study::bars::{Bars, Waiting};
+use study::runner;
+use study::store::Store;
+use study::sweep::{Ran, Shard, Sweep, SweepRun};
 
 /// Arguments of `highwater sweep`.
 #[derive(clap::Args)]
@@ -54,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let text = library::read(file, "a sweep")?;
     let sweep = {
         let _line = Waiting::new(&format!("planning {name}"));
-        Sweep::parse(&name, &text, workloads::find)?
+        Sweep::parse(&name, &text, grounds::find)?
     };
     let all = sweep.runs().len();
     if *dry_run {

@@ -12,14 +12,11 @@ use super::{
     output::{self, Losses},
     with_command,
 };
-use crate::{
-    html::{self, Part, Section},
-    plan::{Request, cost},
-    plot::{memory, of_tables},
-    report::{self, ReportFormat, Show, markdown},
-    variants::Variants,
-    workloads,
-};
+use report::html::{Part, Section};
+use report::plot::{memory, of_tables};
+use report::{ReportFormat, Show, html, markdown};
+use study::plan::{Request, cost};
+use study::variants::Variants;
 
 /// Arguments of `highwater variants`.
 #[derive(clap::Args)]
@@ -58,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let plot = options.picture.open()?;
     let map = open_svg("--memory-map", memory_map.as_deref())?;
     let request = Request { memory_every: map.is_some().then_some(*every), ..request };
-    let variants = Variants::new(&request, &options.rows, variant, workloads::find)?;
+    let variants = Variants::new(&request, &options.rows, variant, grounds::find)?;
     if options.output.is_dry(&variants.title(), &variants.titles(), &cost::in_words(variants.plans()))? {
         return Ok(());
     }

@@ -1,9 +1,10 @@
 //! A program that sweeps over more memory than there is.
 
-use lab::figure::{Better, Format, Row};
 use lab::system::contents::Pattern;
 use lab::system::{System, SystemError, page_bytes};
 use lab::workload::{Found, Resources, Workload};
+
+use figures::figure::{Better, Format, Row};
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 

@@ -11,20 +11,16 @@ use engine::{
 use placed::Error;
 
 use super::origin;
-use crate::{
-    counters,
-    difference::plain,
-    embedded,
-    html::{Page, Part, Section, results},
-    known_names, library, meanings,
-    plan::{OF_MACHINE, OF_PARAMS},
-    report::{
-        Look,
-        grid::{Cell, Grid, hanging},
-    },
-    values::constant,
-    workloads,
-};
+use crate::{known_names, meanings};
+use catalogue::difference::plain;
+use catalogue::values::constant;
+use catalogue::{embedded, library};
+use figures::counters;
+use report::Look;
+use report::grid::{Cell, Grid, hanging};
+use report::html::{Page, Part, Section};
+use study::page;
+use study::plan::{OF_MACHINE, OF_PARAMS};
 
 /// A key, with its meaning and its values.
 #[derive(Default)]
@@ -81,7 +77,7 @@ impl Known {
         let Self { key, about, values, limits, owners, by_value, also, .. } = self;
         let grid = |head: &[&str], lines: Vec<Vec<Cell>>| Grid {
             keys: 1,
-            head: results::head(head),
+            head: page::head(head),
             texts: (0..head.len()).collect(),
             lines,
         };
@@ -234,7 +230,7 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
     let params = params.map(|(key, param)| (key, meanings::of_param(&param).swap_remove(0).0));
     let names =
         known_names::all().iter().flat_map(|known| known.names.iter().map(|name| (name.clone(), known.says.clone())));
-    let workloads = workloads::all().iter().map(|it| (it.name().to_owned(), it.about().to_owned()));
+    let workloads = grounds::all().iter().map(|it| (it.name().to_owned(), it.about().to_owned()));
     let all = [
         ("kernels", named("kernels")),
         ("machines", named("machines")),
@@ -322,7 +318,7 @@ fn of_experiments(param: &str) -> Result<Option<Known>, Error> {
     let mut by_value = Vec::new();
     for name in embedded::names("experiments") {
         let experiment = library::experiment(name)?;
-        let params = workloads::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
+        let params = grounds::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
         let at = || param.split('.').try_fold(params.as_ref()?, |value, key| value.get(key));
         let given = param.split('.').try_fold(&experiment.params, |node, key| node.get(key));
         match (given, at()) {

@@ -8,17 +8,16 @@ use super::super::{
     output::{self, Losses},
     with_command,
 };
-use crate::{
-    bars::Bars,
-    html::Page,
-    plan::{Plan, Request, Set},
-    scale::Scale,
-    shown, stalls,
-    trace::{self, RunTrace, Window},
-    workloads,
-};
+use figures::scale::Scale;
+use figures::trace;
+use figures::trace::{RunTrace, Window};
+use kit::shown;
 use machine::Nanos;
+use observe::stalls;
+use report::html::Page;
 use std::path::PathBuf;
+use study::bars::Bars;
+use study::plan::{Plan, Request, Set};
 
 /// Arguments of `highwater explain stall`.
 #[derive(clap::Args)]
@@ -91,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     };
     let file = output::open_report(arguments.format == StallFormat::Html, arguments.output.as_deref())?;
     let traced = output::open("--trace", arguments.trace.as_deref())?;
-    let plan = Plan::new(&request, workloads::find)?;
+    let plan = Plan::new(&request, grounds::find)?;
     let results = {
         let bars = Bars::new(&plan.title(), plan.count());
         plan.run(1, &bars).whole().map_err(|failures| failed(&failures))?

@@ -1,0 +1,44 @@
+//! The files of `machines/` and `experiments/`, inside the binary, and the engine's kernels.
+
+use engine::kernel::{Source, files};
+
+/// Path from this crate's folder, and text; sorted by path.
+static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// The text of the file at `path`, from this crate's folder.
+#[must_use]
+pub fn text(path: &str) -> Option<&'static str> {
+    FILES.binary_search_by_key(&path, |(path, _)| path).ok().map(|at| FILES[at].1)
+}
+
+/// The file at `path`, from this crate's folder, and its path from the repository's root.
+#[must_use]
+pub fn source(path: &str) -> Option<Source> {
+    text(path).map(|text| Source { file: format!("crates/catalogue/{path}"), text: text.to_owned() })
+}
+
+/// The names of a folder: `3.10-rc4-vanilla` for `kernels/3.10-rc4-vanilla.toml`, `parallelio` for
+/// `experiments/parallelio/experiment.toml`.
+pub fn names(folder: &str) -> impl Iterator<Item = &'static str> {
+    let kernels = files::names().filter(move |_| folder == "kernels");
+    let own = FILES.iter().filter_map(move |(path, _)| {
+        let rest = path.strip_prefix(folder)?.strip_prefix('/')?;
+        rest.strip_suffix("/experiment.toml").or_else(|| rest.strip_suffix(".toml").filter(|name| !name.contains('/')))
+    });
+    kernels.chain(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_by_path_and_name() {
+        assert!(FILES.is_sorted());
+        assert!(text("experiments/parallelio/published.toml").unwrap().contains("Ops memcachetest-0M"));
+        assert_eq!(source("machines/ping-8g.toml").unwrap().file, "crates/catalogue/machines/ping-8g.toml");
+        assert_eq!(text("machines/none.toml"), None);
+        assert!(names("experiments").any(|name| name == "parallelio"));
+        assert!(names("kernels").any(|name| name == "highwater"));
+    }
+}

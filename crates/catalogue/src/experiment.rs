@@ -1,0 +1,428 @@
+//! An experiment: a machine, a workload, kernels to compare, and published figures.
+
+use placed::{Error, Node, Place};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use figures::figure::{Better, Figure};
+use figures::scale::Scale;
+
+/// An experiment as its folder describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// Name of the folder.
+    pub name: String,
+    /// The name of the file in messages.
+    pub file: String,
+    /// One line about it.
+    pub about: String,
+    /// The purpose of it, and what to look at.
+    pub analysis: String,
+    /// Where it is unfair to a kernel or unlike what was printed.
+    pub fairness: String,
+    /// Name or file of the machine.
+    pub machine: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Names or files of the kernels; the first is the baseline.
+    pub kernels: Vec<String>,
+    /// The scale of the golden report, if it has one.
+    pub smoke_scale: Option<Scale>,
+    /// Further changes for it, `KEY=VALUE` as `--set` has it.
+    pub smoke_set: Vec<String>,
+    /// Other machines and parameters to look at it with.
+    pub variants: Vec<Variant>,
+    /// Names of the rows to look at then.
+    pub variant_rows: Vec<String>,
+    /// The row that it is about; a word that ends with `-` is how the names of several begin, of which the last is: by it `study::ranking` says which kernel is
+    /// better.
+    pub main_row: Option<String>,
+    /// Where that stands.
+    pub main_row_place: Option<Place>,
+    /// Rows to look at beside that one, by parts of their names as `--rows` has them: what a comparison prints where not all is asked for.
+    pub main_rows: Vec<String>,
+    /// Their place in the file.
+    pub main_rows_place: Option<Place>,
+    /// CPU time that comparing its kernels takes at full size on a simulated machine, seconds: measured once, on some computer.
+    pub cpu_s: Option<u32>,
+    /// The kind of picture of a run.
+    pub picture: Picture,
+    /// The panels of such a picture over time; the usual ones if there are none.
+    pub plot: Vec<PlotPanel>,
+    /// The workload's parameters.
+    pub params: Node,
+    /// Published figures, if someone published any.
+    pub published: Option<Published>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExperimentText {
+    about: String,
+    #[serde(default)]
+    analysis: String,
+    #[serde(default)]
+    fairness: String,
+    machine: String,
+    workload: String,
+    kernels: Vec<String>,
+    smoke_scale: Option<String>,
+    #[serde(default)]
+    smoke_set: Vec<String>,
+    #[serde(default)]
+    variant_rows: Vec<String>,
+    main_row: Option<String>,
+    #[serde(default)]
+    main_rows: Vec<String>,
+    cpu_s: Option<u32>,
+    #[serde(default)]
+    picture: Picture,
+}
+
+/// The kind of picture of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Picture {
+    /// Counters over time.
+    #[default]
+    OverTime,
+    /// The work that packets wait for while interrupts are off for the longest time.
+    Packets,
+}
+
+/// A panel of a picture over time: the sum of some counters of `--series`, as it is or by second where it counts events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlotPanel {
+    /// Its subject, and the unit.
+    pub caption: String,
+    /// Names of counters; `pgscan_kswapd_*` is all that begin so.
+    pub sum: Vec<String>,
+    /// From counters to the unit.
+    #[serde(default)]
+    pub unit: PanelUnit,
+}
+
+/// The form in which a counter is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum PanelUnit {
+    /// Nothing else.
+    #[default]
+    #[serde(rename = "count")]
+    Count,
+    /// MiB, from pages.
+    #[serde(rename = "MiB")]
+    Mib,
+    /// MiB, from KiB.
+    #[serde(rename = "MiB of KiB")]
+    KibAsMib,
+}
+
+/// The experiment on another machine, with other kernels, or with other values of parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// The difference, in words.
+    pub name: String,
+    /// Kernels that it is about, by their names; whichever run where none is named.
+    #[serde(default)]
+    pub kernels: Vec<String>,
+    /// Keys as `--set` has them, and their values as a file would have them.
+    pub set: BTreeMap<String, String>,
+}
+
+impl Experiment {
+    /// The variant whose name is `word`, or the only one whose name has `word` in it; capitals do not matter.
+    ///
+    /// # Errors
+    /// When there is none, or there are several.
+    pub fn variant(&self, word: &str) -> Result<&Variant, Error> {
+        let lower = word.to_lowercase();
+        let is_meant = |variant: &&Variant| variant.name.to_lowercase().contains(&lower);
+        let meant: Vec<&Variant> = self.variants.iter().filter(is_meant).collect();
+        if let Some(variant) = meant.iter().find(|variant| variant.name.eq_ignore_ascii_case(word)) {
+            return Ok(variant);
+        }
+        let names = |variants: &[&Variant]| {
+            variants.iter().map(|variant| format!("`{}`", variant.name)).collect::<Vec<_>>().join(", ")
+        };
+        let message = match meant.as_slice() {
+            [variant] => return Ok(variant),
+            [] if self.variants.is_empty() => format!("{}: the experiment has no [[variant]]", self.file),
+            [] => {
+                let all: Vec<&Variant> = self.variants.iter().collect();
+                format!("{}: no variant is called `{word}`; there are {}", self.file, names(&all))
+            }
+            several => format!("{}: `{word}` may be {}", self.file, names(several)),
+        };
+        Err(Error { place: None, message })
+    }
+
+    /// Reads `experiment.toml` and, if there is one, `published.toml` beside it, each given as what
+    /// messages call it and its text.
+    ///
+    /// # Errors
+    /// The first thing wrong in either, with file and line.
+    pub fn parse(name: &str, file: (&str, &str), published: Option<(&str, &str)>) -> Result<Self, Error> {
+        let mut node = Node::parse(file.0, file.1)?;
+        let empty = Node { value: placed::Value::Table(Vec::new()), ..node.clone() };
+        let params = node.take("params").unwrap_or(empty);
+        let variants = node.take("variant").map(|list| list.read()).transpose()?.unwrap_or_default();
+        let plot = node.take("plot").map(|list| list.read()).transpose()?.unwrap_or_default();
+        let text: ExperimentText = node.read()?;
+        let ExperimentText {
+            about,
+            analysis,
+            fairness,
+            machine,
+            workload,
+            kernels,
+            smoke_scale,
+            smoke_set,
+            variant_rows,
+            main_row,
+            main_rows,
+            cpu_s,
+            picture,
+        } = text;
+        let place_of = |key: &str| node.get(key).map_or(&node.place, |node| &node.place);
+        if kernels.is_empty() {
+            return Err(Error::at(place_of("kernels"), "an experiment compares at least one kernel"));
+        }
+        let smoke_scale = match smoke_scale.map(|text| text.parse()).transpose() {
+            Ok(scale) => scale,
+            Err(message) => return Err(Error::at(place_of("smoke_scale"), format!("`smoke_scale`: {message}"))),
+        };
+        let main_row_place = main_row.as_ref().map(|_| place_of("main_row").clone());
+        let main_rows_place = node.get("main_rows").map(|node| node.place.clone());
+        let published = published.map(|(file, text)| Published::parse(file, text)).transpose()?;
+        let (name, file) = (name.to_owned(), file.0.to_owned());
+        let (analysis, fairness) = (analysis.trim().to_owned(), fairness.trim().to_owned());
+        Ok(Self {
+            name,
+            file,
+            about,
+            analysis,
+            fairness,
+            machine,
+            workload,
+            kernels,
+            smoke_scale,
+            smoke_set,
+            variants,
+            variant_rows,
+            main_row,
+            main_row_place,
+            main_rows,
+            main_rows_place,
+            cpu_s,
+            picture,
+            plot,
+            params,
+            published,
+        })
+    }
+}
+
+/// Published figures, transcribed digit for digit.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Version of this format: 1.
+    pub schema: u32,
+    /// Where the figures were posted.
+    pub posting: Posting,
+    /// The subject of the table.
+    pub title: String,
+    /// Names of the kernels, in the order of each row's values.
+    pub columns: Vec<String>,
+    /// The columns' names as printed.
+    #[serde(default)]
+    pub printed_columns: Vec<String>,
+    /// The kernel that percentages are relative to.
+    pub baseline: String,
+    /// The rule of the printed percentages, as `--percent` calls it.
+    pub pct_rule: String,
+    /// The rows.
+    #[serde(default)]
+    pub rows: Vec<PublishedRow>,
+    /// The machine as the posting describes it, and what follows from its figures.
+    #[serde(skip)]
+    pub machine: Option<Node>,
+    /// Single numbers from the prose.
+    #[serde(skip)]
+    pub facts: Option<Node>,
+    /// Orderings that the prose states without a number.
+    #[serde(skip)]
+    pub claims: Option<Node>,
+}
+
+/// Where figures were posted.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Posting {
+    /// The author of the posting.
+    pub author: String,
+    /// Subject of the posting.
+    pub title: String,
+    /// Its day, year first.
+    pub date: String,
+}
+
+/// The origin of the figures of a published row in the runs behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Statistic {
+    /// How many, how much, how long: a total, a rate or a mean.
+    #[default]
+    Value,
+    /// How far runs lie apart: a standard deviation or a range.
+    Spread,
+    /// The smallest or the largest of runs.
+    Extreme,
+}
+
+/// One published row.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedRow {
+    /// The block that it stands in.
+    pub group: String,
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// The sign convention of MMTests; see [`PublishedRow::better`].
+    pub better: Better,
+    /// The figures; NaN where none is printed.
+    pub values: Vec<f64>,
+    /// The percentages in brackets, as printed.
+    #[serde(default)]
+    pub pct: Vec<f64>,
+    /// Can it be computed from other rows?
+    #[serde(default)]
+    pub derived: bool,
+    /// Is it context, with `better` only a sign convention?
+    #[serde(default)]
+    pub neutral: bool,
+    /// Of how many runs each figure is.
+    #[serde(default = "one_run")]
+    pub runs: u32,
+    /// The origin of the figures in those.
+    #[serde(default)]
+    pub statistic: Statistic,
+    /// The row of the same group that holds the published spread of what this one is the mean of.
+    #[serde(default)]
+    pub spread: Option<String>,
+    /// Further notes for a reader.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+const fn one_run() -> u32 {
+    1
+}
+
+impl PublishedRow {
+    /// Which way the figure is better, `Neutral` where it is context.
+    #[must_use]
+    pub fn better(&self) -> Better {
+        if self.neutral { Better::Neutral } else { self.better }
+    }
+}
+
+impl Published {
+    /// Reads `published.toml`.
+    ///
+    /// # Errors
+    /// The first thing wrong, with file and line.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
+        let mut node = Node::parse(file, text)?;
+        let (machine, facts, claims) = (node.take("machine"), node.take("facts"), node.take("claims"));
+        let published: Self = node.read()?;
+        let columns = published.columns.len();
+        for row in &published.rows {
+            if row.values.len() != columns || !(row.pct.is_empty() || row.pct.len() == columns) {
+                let message = format!("row `{}` needs {columns} values, one for each column", row.name);
+                return Err(Error::at(&node.place, message));
+            }
+            if let Some(name) = row.spread.as_ref().filter(|name| published.row(&row.group, name).is_none()) {
+                let message = format!("row `{}`: its group has no row `{name}` to be its spread", row.name);
+                return Err(Error::at(&node.place, message));
+            }
+        }
+        Ok(Self { machine, facts, claims, ..published })
+    }
+
+    /// The row of a group with this name.
+    #[must_use]
+    pub fn row(&self, group: &str, name: &str) -> Option<&PublishedRow> {
+        self.rows.iter().find(|row| row.group == group && row.name == name)
+    }
+
+    /// How many figures there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.rows.iter().flat_map(|row| &row.values).filter(|value| !value.is_nan()).count()
+    }
+
+    /// Returns the published figure of a row and a kernel.
+    #[must_use]
+    pub fn figure(&self, group: &str, name: &str, kernel: &str) -> Option<Figure> {
+        let column = self.columns.iter().position(|column| column == kernel)?;
+        let row = self.row(group, name)?;
+        let value = row.values[column];
+        (!value.is_nan()).then(|| Figure { value, percent: row.pct.get(column).copied() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "about = \"a\"\nmachine = \"m\"\nworkload = \"w\"\nkernels = [\"k\"]\n";
+
+    fn parse(text: &str) -> Result<Experiment, String> {
+        Experiment::parse("e", ("e/experiment.toml", text), None).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_experiment_is_read_with_its_parameters_where_they_stand() {
+        let experiment =
+            parse(&format!("{TEXT}smoke_scale = \"1/16\"\nsmoke_set = [\"a=1\"]\n[params]\nsteps = 4\n")).unwrap();
+        assert_eq!(experiment.params.get("steps").unwrap().place.to_string(), "e/experiment.toml:8");
+        assert_eq!(
+            (experiment.smoke_scale.unwrap().to_string(), &*experiment.smoke_set),
+            ("1/16".into(), &["a=1".into()][..])
+        );
+        assert!(parse(TEXT).unwrap().params.entries().is_empty());
+    }
+
+    #[test]
+    fn wrong_keys_and_values_are_told_with_their_line() {
+        assert_eq!(
+            parse(&TEXT.replace("machine", "machin")).unwrap_err(),
+            "e/experiment.toml:2: unknown key `machin`: did you mean `machine`?"
+        );
+        assert_eq!(
+            parse(&format!("{TEXT}smoke_scale = \"small\"\n")).unwrap_err().split(": ").next(),
+            Some("e/experiment.toml:5")
+        );
+        assert_eq!(
+            parse(&TEXT.replace("[\"k\"]", "[]")).unwrap_err(),
+            "e/experiment.toml:4: an experiment compares at least one kernel"
+        );
+    }
+
+    #[test]
+    fn figures_are_found_by_group_name_and_kernel() {
+        let text = crate::embedded::text("experiments/parallelio/published.toml").unwrap();
+        let published = Published::parse("published.toml", text).unwrap();
+        let figure = |name: &str, kernel: &str| published.figure("Ops", name, kernel);
+        let found = figure("Ops memcachetest-2385M", "mm1-mmotm-20130606").unwrap();
+        assert_eq!((found.value, found.percent), (23_564.0, Some(114.43)));
+        assert_eq!(figure("Ops memcachetest-2385M", "mine"), None);
+        assert_eq!(figure("Ops memcachetest-149M", "mm1-mmotm-20130606"), None);
+        assert_eq!(published.rows.len(), 59);
+    }
+}

@@ -1,0 +1,323 @@
+//! Finds kernels, machines and experiments: among the embedded files by name, or in a file.
+//!
+//! A word with a `/` or ending in `.toml` is a file; its `base` is sought beside it, then among the
+//! embedded files. After a kernel's name or file, `+KEY=VALUE` changes a value.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use engine::kernel::{Kernel, Source, files};
+use placed::{Error, Place, one_of};
+
+use crate::experiment::Experiment;
+use crate::hardware::Machine;
+use crate::{embedded, hardware, versions};
+use kit::input;
+
+/// Does `word` mean a file rather than a name?
+#[must_use]
+pub fn is_file(word: &str) -> bool {
+    let word = if Path::new(word).exists() { word } else { word.split('+').next().unwrap_or(word) };
+    word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml")
+}
+
+/// The name that a file gives to what it holds: its own without ending, or its folder's for
+/// `experiment.toml`.
+fn name_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default();
+    let folder = || fs::canonicalize(path).ok()?.parent()?.file_name().map(ToOwned::to_owned);
+    let name = if stem == "experiment" { folder() } else { None };
+    name.as_deref().unwrap_or(stem).to_string_lossy().into_owned()
+}
+
+/// The file called `name` beside the file `path`, if there is one.
+#[must_use]
+pub fn beside(path: &Path, name: &str) -> Option<PathBuf> {
+    let stem = name.strip_suffix(".toml").unwrap_or(name);
+    let path = path.parent().unwrap_or(Path::new("")).join(format!("{stem}.toml"));
+    path.exists().then_some(path)
+}
+
+/// Bytes of a file at most. One that somebody wrote has some thousand; a device may have no end.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Text of a file that is read as what `role` says, or a message that names the file and says why not.
+pub fn read(path: &Path, role: &str) -> Result<String, Error> {
+    let text = || {
+        let mut bytes = Vec::new();
+        input::open(path, role)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(io::Error::other(format!("it has more than {} MiB", FILE_BYTES_MAX >> 20)));
+        }
+        String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+    };
+    text().map_err(|error: io::Error| {
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "there is no such file".to_owned(),
+            io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+            _ if path.is_dir() => "it is a folder".to_owned(),
+            _ => error.to_string(),
+        };
+        Error { place: None, message: format!("cannot read {}: {why}", path.display()) }
+    })
+}
+
+fn unknown(kind: &str, folder: &str, name: &str) -> String {
+    let mut names: Vec<&str> = embedded::names(folder).collect();
+    names.sort_unstable();
+    // A version says more than letters that are alike, but for a slip in what follows it.
+    let near = placed::nearest(name, names.iter().copied());
+    let is_slip = |near: &str| name.contains('-') && versions::version(near) == versions::version(name);
+    if kind == "kernel"
+        && !near.is_some_and(is_slip)
+        && let Some(hint) = versions::hint(name)
+    {
+        return format!("no kernel is called `{name}`{hint}");
+    }
+    let file = if names.is_empty() { ": none is embedded; a file has a `/` or ends in `.toml`" } else { "" };
+    format!("no {kind} is called `{name}`{}{file}", one_of(name, &names))
+}
+
+/// Files that are called by their names, and build on each other.
+#[derive(Clone, Copy)]
+enum Kind {
+    Kernel,
+    Machine,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Machine => "machine",
+        }
+    }
+
+    const fn folder(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernels",
+            Self::Machine => "machines",
+        }
+    }
+
+    /// The embedded one called `name`.
+    fn embedded(self, name: &str) -> Result<Source, String> {
+        let found = match self {
+            Self::Kernel => files::source(name),
+            Self::Machine => embedded::source(&format!("machines/{name}.toml")),
+        };
+        found.ok_or_else(|| unknown(self.name(), self.folder(), name))
+    }
+
+    /// The base called `name` of the file `path`: beside it, or embedded.
+    fn base_of(self, path: &Path, name: &str) -> Result<Source, String> {
+        let Some(path) = beside(path, name) else {
+            return self.embedded(name).map_err(|message| format!("{message} (nor is it beside this file)"));
+        };
+        let text = read(&path, &format!("the base of a {}", self.name())).map_err(|error| error.message)?;
+        Ok(Source { file: path.display().to_string(), text })
+    }
+}
+
+/// The kernel that `word` means: a name or a file, and what is changed in it, each after a `+`:
+/// `highwater+lru.batch=31+lru.swappiness=10`.
+///
+/// # Errors
+/// When there is no such kernel or file (with the nearest names), the file or one of its bases is
+/// wrong, or a change is.
+pub fn kernel(word: &str) -> Result<Kernel, Error> {
+    kernel_of(word, unchanged_kernel)
+}
+
+/// The kernels that words mean, as [`kernel`]; what several of them change is read once.
+///
+/// # Errors
+/// That of the first that is wrong.
+pub fn kernels<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Vec<Kernel>, Error> {
+    let mut read: BTreeMap<String, Kernel> = BTreeMap::new();
+    let mut plain = |word: &str| match read.get(word) {
+        Some(kernel) => Ok(kernel.clone()),
+        None => unchanged_kernel(word).inspect(|kernel| drop(read.insert(word.to_owned(), kernel.clone()))),
+    };
+    words.into_iter().map(|word| kernel_of(word, &mut plain)).collect()
+}
+
+fn kernel_of(word: &str, plain: impl FnOnce(&str) -> Result<Kernel, Error>) -> Result<Kernel, Error> {
+    let (name, changes) = split_at_changes(word);
+    let mut kernel = plain(name)?;
+    for change in changes {
+        let Some((key, value)) = change.split_once('=') else {
+            let message = format!("{word}: expected KEY=VALUE after `+`, such as lru.batch=14, found `{change}`");
+            return Err(Error { place: None, message });
+        };
+        kernel.set(key, value)?;
+    }
+    Ok(kernel)
+}
+
+/// Splits a word at its first `+`, and at each behind it; a file may have a `+` in its name.
+fn split_at_changes(word: &str) -> (&str, impl Iterator<Item = &str>) {
+    let is_all_name = is_file(word) && Path::new(word).exists();
+    let (name, changes) = match word.split_once('+').filter(|_| !is_all_name) {
+        Some((name, changes)) => (name, Some(changes)),
+        None => (word, None),
+    };
+    (name, changes.into_iter().flat_map(|changes| changes.split('+')))
+}
+
+fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
+    if !is_file(word) {
+        let Source { file, text } = Kind::Kernel.embedded(word).map_err(|message| Error { place: None, message })?;
+        return Kernel::parse(word, &file, &text, &|name| Kind::Kernel.embedded(name));
+    }
+    let path = Path::new(word);
+    let kernel =
+        Kernel::parse(&name_of(path), word, &read(path, "a kernel")?, &|name| Kind::Kernel.base_of(path, name))?;
+    if kernel.bases.is_empty() && kernel.own().next().is_none() {
+        // The root is no kernel that anybody means by a file of nothing.
+        let place = Place { file: word.into(), line: 1 };
+        return Err(Error::at(&place, "the file has no value and no base: expected `base = \"…\"` or a [section]"));
+    }
+    Ok(kernel)
+}
+
+/// The machine that `word` means, with values changed after a `+`: `ping-8g+cpu.count=4`.
+///
+/// # Errors
+/// As [`kernel`].
+pub fn machine(word: &str) -> Result<Machine, Error> {
+    let (name, changes) = split(word)?;
+    if is_file(name) {
+        let path = Path::new(name);
+        let called = word.replacen(name, &name_of(path), 1);
+        let source = Source { file: name.to_owned(), text: read(path, "a machine")? };
+        return hardware::machine(&called, source, &|base| Kind::Machine.base_of(path, base), &changes);
+    }
+    let source = Kind::Machine.embedded(name).map_err(|message| Error { place: None, message })?;
+    hardware::machine(word, source, &|base| Kind::Machine.embedded(base), &changes)
+}
+
+/// Keys, and their new values.
+pub type Changes<'w> = Vec<(&'w str, &'w str)>;
+
+/// A word without the changes after it, and those: keys and values.
+///
+/// # Errors
+/// When what is after a `+` is no change.
+pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
+    if Path::new(word).exists() {
+        return Ok((word, Vec::new()));
+    }
+    let mut parts = word.split('+');
+    let name = parts.next().unwrap_or(word);
+    let change = |change: &'_ str| Error {
+        place: None,
+        message: format!("{word}: expected KEY=VALUE after `+`, such as cpu.count=4, found `{change}`"),
+    };
+    let changes = parts.map(|part| part.split_once('=').ok_or_else(|| change(part))).collect::<Result<_, _>>()?;
+    Ok((name, changes))
+}
+
+/// The experiment that `word` means, with parameters changed after a `+`: `ping+hogs=4`; `published.toml` is taken from
+/// beside a file. A file's relative machine and kernel files are sought from its folder.
+///
+/// # Errors
+/// As [`kernel`].
+pub fn experiment(word: &str) -> Result<Experiment, Error> {
+    let (name, changes) = split(word)?;
+    let mut experiment = unchanged_experiment(name)?;
+    for (key, value) in changes {
+        crate::change::set(&mut experiment.params, key, value)?;
+        // A report says what it is of.
+        experiment.name.push_str(&format!("+{key}={value}"));
+    }
+    Ok(experiment)
+}
+
+fn unchanged_experiment(word: &str) -> Result<Experiment, Error> {
+    if !is_file(word) {
+        let [file, printed] = ["experiment", "published"].map(|file| format!("experiments/{word}/{file}.toml"));
+        let experiment = embedded::source(&file)
+            .ok_or_else(|| Error { place: None, message: unknown("experiment", "experiments", word) })?;
+        let published = embedded::source(&printed);
+        let published = published.as_ref().map(|source| (source.file.as_str(), source.text.as_str()));
+        return Experiment::parse(word, (&experiment.file, &experiment.text), published);
+    }
+    let path = Path::new(word);
+    let text = read(path, "an experiment")?;
+    let printed = path.with_file_name("published.toml");
+    let published = if printed.exists() { Some(read(&printed, "published figures")?) } else { None };
+    let printed = printed.display().to_string();
+    let published = published.as_deref().map(|text| (printed.as_str(), text));
+    let mut experiment = Experiment::parse(&name_of(path), (word, &text), published)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let from_folder = |word: &mut String| {
+        if is_file(word) {
+            *word = folder.join(&word).display().to_string();
+        }
+    };
+    from_folder(&mut experiment.machine);
+    experiment.kernels.iter_mut().for_each(from_folder);
+    Ok(experiment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_with_a_slash_or_the_ending_are_files() {
+        assert!(is_file("./mine") && is_file("mine.toml") && !is_file("3.10-rc4-vanilla"));
+        assert_eq!(name_of(Path::new("a/3.10-rc4-vanilla.toml")), "3.10-rc4-vanilla");
+    }
+
+    #[test]
+    fn a_base_beside_a_file_may_be_named_as_a_file() {
+        let folder = std::env::temp_dir().join(format!("highwater-library-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("lower.toml"), "base = \"highwater\"\n[lru]\nbatch = 20\n").unwrap();
+        for base in ["lower", "lower.toml", "./lower.toml", "./lower"] {
+            let upper = folder.join("upper.toml");
+            fs::write(&upper, format!("base = \"{base}\"\n[lru]\nrotation = \"one-by-one\"\n")).unwrap();
+            let kernel = kernel(&upper.display().to_string()).unwrap_or_else(|error| panic!("{base}: {error}"));
+            assert_eq!((kernel.choices.lru.batch, kernel.about), (20, format!("{base}, changed")));
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_stands_after_a_plus_is_a_change() {
+        assert_eq!(kernel("highwater+lru.batch=3").unwrap().choices.lru.batch, 3);
+        for word in ["highwater+", "highwater+lru.batch", "highwater++lru.batch=3"] {
+            let error = kernel(word).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{word}: expected KEY=VALUE after `+`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn several_kernels_are_as_each_alone() {
+        let words =
+            ["highwater", "highwater+lru.batch=3", "3.10-rc4-vanilla", "highwater+lru.batch=3+lru.swappiness=1"];
+        assert_eq!(kernels(words).unwrap(), words.map(|word| kernel(word).unwrap()));
+        assert_eq!(kernels(["highwater+lru.batch", "x"]), Err(kernel("highwater+lru.batch").unwrap_err()));
+    }
+
+    #[test]
+    fn an_unknown_name_comes_with_the_nearest() {
+        let error = experiment("paralelio").unwrap_err().to_string();
+        assert_eq!(error, "no experiment is called `paralelio`: did you mean `parallelio`?");
+        let error = kernel("./nowhere.toml").unwrap_err().to_string();
+        assert_eq!(error, "cannot read ./nowhere.toml: there is no such file");
+    }
+
+    #[test]
+    fn every_embedded_experiment_is_read() {
+        for name in embedded::names("experiments") {
+            experiment(name).unwrap();
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A cgroup: its place, and what the kernel tells of it. `grounds::system::linux::limit` makes one.
+
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Memory that is freed at once for processes that wait for it.
+const HELP_BYTES: u64 = 1 << 20;
+
+/// Version of a cgroup hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Version {
+    /// A hierarchy for each controller.
+    V1,
+    /// One for all.
+    V2,
+}
+
+impl Version {
+    /// The number by which the kernel's documents call it.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 => 2,
+        }
+    }
+}
+
+/// A cgroup by its place.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Cgroup {
+    /// Its folder.
+    pub path: PathBuf,
+    /// The version, which decides the names of its files.
+    pub version: Version,
+}
+
+impl Cgroup {
+    /// Bytes charged to it now.
+    ///
+    /// # Errors
+    /// When it does not tell.
+    pub fn used_bytes(&self) -> io::Result<u64> {
+        let file = match self.version {
+            Version::V1 => "memory.usage_in_bytes",
+            Version::V2 => "memory.current",
+        };
+        let text = fs::read_to_string(self.path.join(file))?;
+        text.trim().parse().map_err(io::Error::other)
+    }
+
+    /// Processes of it that the kernel has killed for want of memory; none where it does not tell.
+    #[must_use]
+    pub fn kills(&self) -> Option<u64> {
+        let file = match self.version {
+            Version::V1 => "memory.oom_control",
+            Version::V2 => "memory.events",
+        };
+        number(&fs::read_to_string(self.path.join(file)).ok()?, "oom_kill")
+    }
+
+    /// How often it came to its limit; none where it does not tell.
+    #[must_use]
+    pub fn times_at_limit(&self) -> Option<u64> {
+        times_at_limit(&self.path)
+    }
+
+    /// Its own `memory.stat`: events, and sizes in bytes; empty where it does not tell.
+    #[must_use]
+    pub fn stat(&self) -> engine::stat::Vmstat {
+        crate::counters::named(&fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default())
+    }
+
+    /// Returns its own `memory.pressure` (PSI); none where it does not tell.
+    #[must_use]
+    pub fn pressure(&self) -> Option<String> {
+        fs::read_to_string(self.path.join("memory.pressure")).ok()
+    }
+
+    /// Do its processes wait for memory that nothing has freed so far? Version 1 alone lets them.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        let text = fs::read_to_string(self.path.join("memory.oom_control")).unwrap_or_default();
+        self.version == Version::V1 && number(&text, "under_oom") == Some(1)
+    }
+
+    /// Frees some memory for processes that wait for it, and wakes them; version 1 alone. Their limit stays what it is.
+    ///
+    /// # Errors
+    /// When nothing could be freed.
+    pub fn help(&self) -> io::Result<()> {
+        let file = self.path.join("memory.limit_in_bytes");
+        let limit: u64 = fs::read_to_string(&file)?.trim().parse().map_err(io::Error::other)?;
+        // A lower limit is obeyed by reclaim before the write returns; a higher one wakes who waits.
+        let lowered = fs::write(&file, limit.saturating_sub(HELP_BYTES).to_string());
+        fs::write(&file, limit.to_string())?;
+        lowered
+    }
+
+    /// Puts a process in.
+    ///
+    /// # Errors
+    /// When the system does not permit it.
+    pub fn put_in(&self, process: u32) -> io::Result<()> {
+        fs::write(self.path.join("cgroup.procs"), process.to_string())
+    }
+}
+
+/// How often the cgroup of a folder came to its limit. Version 2 counts in `memory.events.local` what is of the cgroup itself; where
+/// there is none, in `memory.events`. Version 1 has `memory.failcnt`.
+#[must_use]
+pub fn times_at_limit(folder: &Path) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    match read("memory.events.local").or_else(|| read("memory.events")) {
+        Some(events) => number(&events, "max"),
+        None => read("memory.failcnt")?.trim().parse().ok(),
+    }
+}
+
+/// Counters of a cgroup that had to have memory and found none to reclaim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// How often an allocation was about to fail at its limit (`oom`); 0 in version 1, which does not count it.
+    pub times: u64,
+    /// Processes of it that were killed (`oom_kill`).
+    pub kills: u64,
+    /// How often it was killed as a whole (`oom_group_kill`, since 5.17).
+    pub group_kills: u64,
+    /// Does a process wait in it for memory that nobody frees (`under_oom`, with `oom_kill_disable`)? Version 1 alone has that.
+    pub is_waiting: bool,
+}
+
+/// Returns the counters of a cgroup's want of memory, by its folder; none where it has no memory controller. Its children tell theirs. Only
+/// where version 2 has no `memory.events.local`, and counts with the children all the same, are they in it too.
+#[must_use]
+pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    let text = ["memory.events.local", "memory.events", "memory.oom_control"].iter().find_map(|name| read(name))?;
+    let of = |name: &str| number(&text, name).unwrap_or(0);
+    Some(OutOfMemory {
+        times: of("oom"),
+        kills: of("oom_kill"),
+        group_kills: of("oom_group_kill"),
+        // With its killer on, it is so for a moment until that has killed.
+        is_waiting: of("under_oom") == 1 && of("oom_kill_disable") == 1,
+    })
+}
+
+/// The number after `name` on a line of its own.
+fn number(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_by_their_whole_names() {
+        let text = "oom_kill_disable 1\nunder_oom 0\noom_kill 3\n";
+        assert_eq!(["oom_kill", "under_oom", "oom"].map(|name| number(text, name)), [Some(3), Some(0), None]);
+    }
+}

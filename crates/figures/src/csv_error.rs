@@ -1,0 +1,12 @@
+//! Errors of CSV as errors of files.
+
+use std::io;
+
+/// Returns the I/O error of a CSV writer; its kind tells a closed pipe from a full disk.
+#[must_use]
+pub fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}

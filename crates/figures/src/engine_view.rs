@@ -1,0 +1,80 @@
+//! What an engine shows of itself; [`crate::series`] records it, workloads ask for it.
+
+use engine::{
+    Engine,
+    memory::{NodeId, Zone},
+    reclaim::{KswapdCalls, PriorityZero},
+    stat::Vmstat,
+};
+use machine::{DeviceId, Machine};
+use std::fmt;
+
+/// The view of a ground whose engine is ours; the running kernel keeps it to itself.
+pub trait EngineView {
+    /// The first scan at priority 0 since this was last asked.
+    fn take_first_priority_zero(&self) -> Option<PriorityZero>;
+    /// How long the calls of kswapd, of all nodes, took since this was last asked.
+    fn take_kswapd_calls(&self) -> KswapdCalls;
+    /// The zones of all nodes, lowest first: name, pages, free pages.
+    fn zones(&self) -> Vec<ZoneView>;
+    /// Returns the counters of each node, under the names of `/proc/vmstat`.
+    fn nodes(&self) -> Vec<Vmstat>;
+    /// Blocks of the first device for files, and those of them that are free.
+    fn room(&self) -> [u64; 2];
+    /// How often the cgroup that all tasks are in came to its limit; none where there is no limit.
+    fn times_at_limit(&self) -> Option<u64>;
+}
+
+/// A zone as [`EngineView`] shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneView {
+    /// Its node.
+    pub node: NodeId,
+    /// As the kernel prints it.
+    pub name: &'static str,
+    /// Pages that the allocator manages.
+    pub pages: u64,
+    /// Free pages.
+    pub free: u64,
+}
+
+impl fmt::Display for ZoneView {
+    /// `Normal`, and on all nodes but the first `Normal of node 1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.node {
+            NodeId(0) => f.write_str(self.name),
+            NodeId(node) => write!(f, "{} of node {node}", self.name),
+        }
+    }
+}
+
+impl<M: Machine> EngineView for Engine<M> {
+    fn take_first_priority_zero(&self) -> Option<PriorityZero> {
+        self.reclaim().take_first_priority_zero()
+    }
+
+    fn take_kswapd_calls(&self) -> KswapdCalls {
+        let calls = self.memory().nodes.iter().map(|node| self.reclaim().take_kswapd_calls(node.id));
+        calls.fold(KswapdCalls::default(), KswapdCalls::and)
+    }
+
+    fn zones(&self) -> Vec<ZoneView> {
+        let view = |zone: &Zone<M>| {
+            let (name, pages, free) = (zone.kind.name(), zone.managed(), zone.free_pages());
+            ZoneView { node: zone.node, name, pages, free }
+        };
+        self.memory().zones.iter().map(view).collect()
+    }
+
+    fn nodes(&self) -> Vec<Vmstat> {
+        self.memory().nodes.iter().map(|node| self.node_vmstat(node.id)).collect()
+    }
+
+    fn room(&self) -> [u64; 2] {
+        self.writeback().room(DeviceId(0))
+    }
+
+    fn times_at_limit(&self) -> Option<u64> {
+        self.memory().limit_pages().map(|_| self.allocate().times_at_limit())
+    }
+}

@@ -1,0 +1,110 @@
+//! The rows that MMTests derives from two snapshots of `/proc/vmstat` and from iostat.
+
+use std::collections::BTreeMap;
+
+use crate::counters;
+use crate::figure::{Better, Format, Row, RowName, names};
+use crate::usage::DiskSample;
+
+/// Zones in the order in which their velocities are printed.
+const ZONES: [&str; 5] = ["normal", "dma32", "dma", "highmem", "movable"];
+
+/// Samples with a queue longer or a wait in milliseconds greater than this are dropped: iostat's first
+/// report covers the time since boot, and counters that wrapped make absurd ones.
+const SAMPLE_MAX: f64 = 7200.0;
+
+/// Devices with a shorter mean queue are left out.
+const QUEUE_MIN: f64 = 0.01;
+
+/// Names of the rows that [`vmstat_rows`] may give.
+#[must_use]
+pub fn vmstat_row_names() -> Vec<RowName> {
+    let scans = ZONES.iter().flat_map(|zone| ["kswapd", "direct"].map(|who| (format!("pgscan_{who}_{zone}"), 1)));
+    names(vmstat_rows(&scans.collect(), 1.0))
+}
+
+/// The group `vmstat`: `counters` holds what each name of `/proc/vmstat` grew by during the whole test
+/// of `elapsed_s` seconds. Names that an engine or era lacks count as 0, zones that have no scan
+/// counter have no row.
+#[must_use]
+pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row> {
+    use Better::{Higher, Lower, Neutral};
+    let of = |name: &str| counters.get(name).copied().unwrap_or(0) as f64;
+    let sum = |name: &str| counters::sum(counters, name).unwrap_or(0) as f64;
+    let velocity = |pages: f64| if elapsed_s > 0.0 { pages / elapsed_s } else { 0.0 };
+    let whole =
+        |name: &str, unit: &str, better, value| Row::new("vmstat", name, unit, better, Format::Decimals(0), value);
+    let rate = |name: &str, value| Row::new("vmstat", name, "pages/s", Lower, Format::Decimals(3), value);
+    let share = |name: &str, better, value: f64| Row::new("vmstat", name, "%", better, Format::Percent, value.trunc());
+
+    let (kswapd_scanned, direct_scanned) = (sum("pgscan_kswapd"), sum("pgscan_direct"));
+    let [kswapd_freed, direct_freed] = counters::reclaimed(counters).map(|pages| pages.unwrap_or(0) as f64);
+    let efficiency = |freed: f64, scanned: f64| if scanned > 0.0 { 100.0 * freed / scanned } else { 100.0 };
+    let scanned = kswapd_scanned + direct_scanned;
+
+    let mut rows = vec![
+        whole("Minor Faults", "faults", Lower, of("pgfault") - of("pgmajfault")),
+        whole("Major Faults", "faults", Lower, of("pgmajfault")),
+        whole("Swap Ins", "pages", Lower, of("pswpin")),
+        whole("Swap Outs", "pages", Lower, of("pswpout")),
+        whole("Direct pages scanned", "pages", Lower, direct_scanned),
+        whole("Kswapd pages scanned", "pages", Lower, kswapd_scanned),
+        whole("Kswapd pages reclaimed", "pages", Neutral, kswapd_freed),
+        whole("Direct pages reclaimed", "pages", Neutral, direct_freed),
+        share("Kswapd efficiency", Higher, efficiency(kswapd_freed, kswapd_scanned)),
+        rate("Kswapd velocity", velocity(kswapd_scanned)),
+        share("Direct efficiency", Higher, efficiency(direct_freed, direct_scanned)),
+        rate("Direct velocity", velocity(direct_scanned)),
+        share("Percentage direct scans", Lower, if scanned > 0.0 { 100.0 * direct_scanned / scanned } else { 0.0 }),
+    ];
+    for zone in ZONES {
+        let names = ["pgscan_kswapd", "pgscan_direct"].map(|scan| format!("{scan}_{zone}"));
+        if names.iter().any(|name| counters.contains_key(name)) {
+            rows.push(rate(&format!("Zone {zone} velocity"), velocity(of(&names[0]) + of(&names[1]))));
+        }
+    }
+    let (writes, swap_outs) = (of("nr_vmscan_write"), of("pswpout"));
+    rows.extend([
+        whole("Page writes by reclaim", "pages", Lower, writes),
+        whole("Page writes file", "pages", Lower, writes - swap_outs),
+        whole("Page writes anon", "pages", Lower, swap_outs),
+        whole("Page reclaim immediate", "pages", Lower, of("nr_vmscan_immediate_reclaim")),
+        whole("Sector Reads", "KiB", Lower, of("pgpgin")),
+        whole("Sector Writes", "KiB", Lower, of("pgpgout")),
+        whole("Page rescued immediate", "pages", Neutral, of("pgrescued")),
+        whole("Slabs scanned", "objects", Lower, of("slabs_scanned")),
+        whole("Direct inode steals", "pages", Lower, of("pginodesteal")),
+        whole("Kswapd inode steals", "pages", Lower, of("kswapd_inodesteal")),
+        whole("Kswapd skipped wait", "events", Neutral, of("kswapd_skip_congestion_wait")),
+    ]);
+    rows
+}
+
+/// One figure of a sample.
+type Part = fn(&DiskSample) -> f64;
+
+/// The group `iostat` of one device: means, then maxima, over the samples taken. No rows when nothing
+/// was sampled or the device was idle.
+#[must_use]
+pub fn iostat_rows(device: &str, samples: &[DiskSample]) -> Vec<Row> {
+    let kept: Vec<&DiskSample> =
+        samples.iter().filter(|sample| sample.avgqz <= SAMPLE_MAX && sample.await_ms <= SAMPLE_MAX).collect();
+    let columns: [(&str, &str, Part); 4] = [
+        ("avgqz", "requests", |sample| sample.avgqz),
+        ("await", "ms", |sample| sample.await_ms),
+        ("r_await", "ms", |sample| sample.r_await_ms),
+        ("w_await", "ms", |sample| sample.w_await_ms),
+    ];
+    let mean = |of: Part| kept.iter().map(|sample| of(sample)).sum::<f64>() / kept.len() as f64;
+    let max = |of: Part| kept.iter().map(|sample| of(sample)).fold(0.0, f64::max);
+    if kept.is_empty() || mean(|sample| sample.avgqz) < QUEUE_MIN {
+        return Vec::new();
+    }
+    let row = |statistic: &str, name: &str, unit: &str, value| {
+        let name = format!("{statistic} {device}-{name}");
+        Row::new("iostat", name, unit, Better::Lower, Format::Decimals(2), value)
+    };
+    let means = columns.iter().map(|(name, unit, of)| row("Mean", name, unit, mean(*of)));
+    let maxima = columns.iter().map(|(name, unit, of)| row("Max", name, unit, max(*of)));
+    means.chain(maxima).collect()
+}

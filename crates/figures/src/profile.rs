@@ -1,0 +1,176 @@
+//! CPU time of runs by call path: as runs report it, and as it is shown.
+//!
+//! A run has *folded stacks*, `part;task;function;… ns`. [`lines`] gives all of them as `--profile` writes them. Flame graphs, call
+//! trees and pages show a [`View`] instead: seeds are added up, and the time that programs spend in their own code is left out,
+//! which otherwise hides what the kernel does.
+//!
+//! Next: `report::plot::flames`, [`crate::call_tree`].
+
+use machine::Func;
+use std::collections::BTreeMap;
+
+/// The profile of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunProfile {
+    /// The id of its column.
+    pub column: String,
+    /// The run's name in folded stacks: its column, and its seed if there are several.
+    pub root: String,
+    /// Folded stacks.
+    pub stacks: Vec<String>,
+}
+
+/// All stacks of all runs, each below the name of its run.
+pub fn lines(profiles: &[RunProfile]) -> impl Iterator<Item = String> {
+    profiles
+        .iter()
+        .flat_map(|RunProfile { root, stacks, .. }| stacks.iter().map(move |stack| format!("{root};{stack}")))
+}
+
+/// Reads what [`lines`] gave, or another tool's folded stacks: the first word of a line names the run. Lines that are no stacks are
+/// left out.
+#[must_use]
+pub fn read(text: &str) -> Vec<RunProfile> {
+    let mut found: Vec<RunProfile> = Vec::new();
+    for (root, stack) in text.lines().filter_map(|line| line.split_once(';')) {
+        match found.iter_mut().find(|known| known.root == root) {
+            Some(known) => known.stacks.push(stack.to_owned()),
+            None => {
+                let column = without_seed(root).to_owned();
+                found.push(RunProfile { column, root: root.to_owned(), stacks: vec![stack.to_owned()] });
+            }
+        }
+    }
+    found
+}
+
+/// The name of a run without the seed at its end.
+fn without_seed(root: &str) -> &str {
+    match root.rsplit_once(SEED) {
+        Some((column, seed)) if !seed.is_empty() && seed.bytes().all(|byte| byte.is_ascii_digit()) => column,
+        _ => root,
+    }
+}
+
+/// The word between column and seed in the name of a run.
+const SEED: &str = "_seed_";
+
+/// The part of a profile that is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// True where the time is shown that programs spend in their own code.
+    pub user_time: bool,
+}
+
+/// The profile of a column, over all of its runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ColumnProfile {
+    /// The id of the column.
+    pub column: String,
+    /// Runs that were added up.
+    pub runs: u64,
+    /// Nanoseconds by path, `part;task;function;…`.
+    pub stacks: BTreeMap<String, u64>,
+    /// Time that the view leaves out, ns.
+    pub left_out_ns: u64,
+}
+
+impl ColumnProfile {
+    /// Nanoseconds by path, `task;function;…`: parts of the run are added up.
+    #[must_use]
+    pub fn by_task(&self) -> BTreeMap<String, u64> {
+        let mut tasks = BTreeMap::new();
+        for (path, ns) in &self.stacks {
+            let path = path.split_once(';').map_or(path.as_str(), |(_, path)| path);
+            *tasks.entry(path.to_owned()).or_default() += ns;
+        }
+        tasks
+    }
+
+    /// Time that the view shows, ns.
+    #[must_use]
+    pub fn shown_ns(&self) -> u64 {
+        self.stacks.values().sum()
+    }
+
+    /// Describes what the view leaves out, and runs that are added up; empty where all of one run is shown.
+    #[must_use]
+    pub fn about(&self) -> String {
+        let all = self.left_out_ns + self.shown_ns();
+        let left_out = (self.left_out_ns > 0).then(|| {
+            let percent = 100.0 * self.left_out_ns as f64 / all as f64;
+            format!("kernel time alone: user time, {percent:.1} % of all, is shown with --user-time")
+        });
+        let runs = (self.runs > 1).then(|| format!("{} runs added up", self.runs));
+        [left_out, runs].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// The profiles of columns, in the order in which their first runs stand.
+#[must_use]
+pub fn columns(profiles: &[RunProfile], view: View) -> Vec<ColumnProfile> {
+    let mut found: Vec<ColumnProfile> = Vec::new();
+    for run in profiles {
+        let at = found.iter().position(|known| known.column == run.column).unwrap_or_else(|| {
+            found.push(ColumnProfile { column: run.column.clone(), ..ColumnProfile::default() });
+            found.len() - 1
+        });
+        let column = &mut found[at];
+        column.runs += 1;
+        for (path, ns) in run.stacks.iter().filter_map(|stack| time_of(stack)) {
+            if view.user_time || !is_user(path) {
+                *column.stacks.entry(path.to_owned()).or_default() += ns;
+            } else {
+                column.left_out_ns += ns;
+            }
+        }
+    }
+    found
+}
+
+/// The path of a folded stack, and its time.
+fn time_of(stack: &str) -> Option<(&str, u64)> {
+    let (path, ns) = stack.rsplit_once(' ')?;
+    Some((path, ns.parse().ok()?))
+}
+
+/// Returns whether a program's own code runs there. What the kernel does for it has a function of the kernel behind.
+fn is_user(path: &str) -> bool {
+    path.rsplit_once(';').is_some_and(|(_, last)| last == Func::User.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::profile_run as run;
+
+    #[test]
+    fn seeds_are_added_up_and_user_time_is_shown_on_request_alone() {
+        let runs = [
+            run("a", "a_seed_1", &["0M;client;user 9000", "0M;client;user;handle_mm_fault 5", "0M;kswapd0;kswapd 70"]),
+            run("b", "b_seed_1", &["0M;kswapd0;kswapd 1"]),
+            run("a", "a_seed_2", &["0M;kswapd0;kswapd 30", "7M;kswapd0;kswapd 4", "broken"]),
+        ];
+        let [a, b] = &columns(&runs, View::default())[..] else { panic!("two columns") };
+        assert_eq!((a.column.as_str(), a.runs, a.left_out_ns, a.shown_ns()), ("a", 2, 9000, 109));
+        assert_eq!(a.stacks["0M;kswapd0;kswapd"], 100);
+        assert_eq!(a.by_task()["kswapd0;kswapd"], 104, "parts are added up");
+        assert_eq!(a.by_task()["client;user;handle_mm_fault"], 5, "a fault is the kernel's work");
+        assert!(a.about().contains("98.8 %") && a.about().ends_with("2 runs added up"), "{}", a.about());
+        assert_eq!((b.runs, b.about()), (1, String::new()));
+        let all = columns(&runs, View { user_time: true });
+        assert_eq!((all[0].stacks["0M;client;user"], all[0].left_out_ns), (9000, 0));
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let runs = [
+            run("a", "a_seed_1", &["0M;x 1", "0M;y 2"]),
+            run("a", "a_seed_2", &["0M;x 3"]),
+            run("my_seed_x", "my_seed_x", &["0M;x 4"]),
+        ];
+        let text: Vec<String> = lines(&runs).collect();
+        assert_eq!(text[2], "a_seed_2;0M;x 3");
+        assert_eq!(read(&text.join("\n")), runs);
+    }
+}

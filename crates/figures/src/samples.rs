@@ -1,0 +1,32 @@
+//! Runs for tests of this and other crates.
+
+use crate::{
+    memory_map::{Moment, Most, RunMemory, Zone},
+    profile::RunProfile,
+};
+use engine::memory::{MAX_ORDERS, MigrateType};
+
+/// Returns a run of a column with its folded stacks.
+#[must_use]
+pub fn profile_run(column: &str, root: &str, stacks: &[&str]) -> RunProfile {
+    let stacks = stacks.iter().map(|stack| (*stack).to_owned()).collect();
+    RunProfile { column: column.to_owned(), root: root.to_owned(), stacks }
+}
+
+/// Returns a run of one zone. Its first block is always kernel memory, its others are handed out one after the other.
+#[must_use]
+pub fn memory_run() -> RunMemory {
+    let moment = |n: u64| {
+        let most = |block| match block {
+            0 => Most::Kernel,
+            block if block <= n => Most::Whole,
+            _ => Most::Free,
+        };
+        let mut free = [[0; 4]; MAX_ORDERS];
+        free[9][MigrateType::Movable as usize] = 7 - n;
+        let zone = Zone { node: 0, name: "Normal", free, pageblocks: [1, 0, 7, 0], most: (0..8).map(most).collect() };
+        let mark = (n == 3).then_some("here");
+        Moment { now_ns: n * 1_000_000_000, mark, zones: vec![zone] }
+    };
+    RunMemory { column: "a".into(), seed: 7, moments: (0..8).map(moment).collect() }
+}

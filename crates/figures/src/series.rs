@@ -1,0 +1,405 @@
+//! Counters over time: what `--series` records of a run.
+//!
+//! Names are those of `/proc/vmstat`; `nr_free_pages_dma32` and the like are the free pages of a zone, and
+//! `sda_in_flight`, `sda_reads`, … the fields of `/proc/diskstats`, where the ground has them; `psi_memory_some_us`,
+//! `psi_memory_full_us`, `kswapd_cpu_us`, `nr_swap_total` and `nr_swap_free` what other files of `/proc` have; `nr_blocks_total`,
+//! `nr_blocks_free` and `memory_events_max` the room for files and how often a cgroup came to its limit. With several memory
+//! nodes there are `node0_pgalloc_normal` and so on: the same counters of each node.
+
+use std::io;
+
+use engine::{stat::Vmstat, swap::SwapArea};
+use machine::Nanos;
+use serde::{Deserialize, Serialize};
+use sim::{PressureStatistics, Sim, disk::DiskStatistics};
+
+use crate::csv_error::io_error;
+use crate::engine_view::EngineView;
+use kit::wrong::Wrong;
+
+/// How often counters are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Every {
+    /// At this interval, ns.
+    Ns(u64),
+    /// So that some hundred moments are left at the end, however long a run is: the interval doubles where they become
+    /// too many.
+    Some,
+}
+
+/// Records counters, and knows when it is time to.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    series: Series,
+    every: Nanos,
+    next: Nanos,
+    most: usize,
+    is_over: bool,
+}
+
+/// With [`Every::Some`]: the first interval, and how many moments are too many.
+const FIRST: Nanos = Nanos::from_millis(10);
+const MOST: usize = 1024;
+
+impl Recorder {
+    /// A recorder.
+    #[must_use]
+    pub fn new(every: Every) -> Self {
+        let (every, most) = match every {
+            Every::Ns(time) => (Nanos(time), usize::MAX),
+            Every::Some => (FIRST, MOST),
+        };
+        Self { series: Series::default(), every, next: Nanos(0), most, is_over: false }
+    }
+
+    /// The shortest time after which it may want to record again.
+    #[must_use]
+    pub const fn every(&self) -> Nanos {
+        self.every
+    }
+
+    /// Is it time to record?
+    #[must_use]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        now >= self.next && !self.is_over
+    }
+
+    /// Records the end of the run, after which there is nothing more: in the place of the last moment, if a reader of the CSV could not
+    /// tell one from the other.
+    pub fn end(&mut self, now: Nanos, values: &Vmstat) {
+        let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e9);
+        self.series.points.pop_if(|last| ms(last.now_ns) == ms(now.0));
+        self.series.push(now, values);
+        self.is_over = true;
+    }
+
+    /// Records a moment.
+    pub fn push(&mut self, now: Nanos, values: &Vmstat) {
+        self.series.push(now, values);
+        // Where nothing happens moments are far apart already: what counts is their distance, not their number.
+        while self.series.points.len() > self.most {
+            self.every = Nanos(self.every.0 * 2);
+            let mut kept: Option<u64> = None;
+            self.series.points.retain(|point| {
+                let is_apart = kept.is_none_or(|kept| point.now_ns >= kept + self.every.0);
+                kept = if is_apart { Some(point.now_ns) } else { kept };
+                is_apart
+            });
+        }
+        self.next = if self.most == usize::MAX { Nanos(0) } else { now + self.every };
+    }
+
+    /// Returns the record.
+    #[must_use]
+    pub fn finish(self) -> Series {
+        self.series
+    }
+}
+
+/// The record of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Series {
+    /// The names, sorted.
+    pub names: Vec<String>,
+    /// The moments, in order.
+    pub points: Vec<Point>,
+}
+
+/// A moment.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Point {
+    /// When, since the system started, ns.
+    pub now_ns: u64,
+    /// A value for each name.
+    pub values: Vec<u64>,
+}
+
+/// The series of a run, and which run that was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSeries {
+    /// Its column.
+    pub column: String,
+    /// Its seed.
+    pub seed: u64,
+    /// The record.
+    pub series: Series,
+}
+
+impl Series {
+    /// Adds a moment; the first says which names there are.
+    pub fn push(&mut self, now: Nanos, values: &Vmstat) {
+        if self.points.is_empty() {
+            self.names = values.keys().cloned().collect();
+        }
+        let values = self.names.iter().map(|name| values.get(name).copied().unwrap_or(0)).collect();
+        self.points.push(Point { now_ns: now.0, values });
+    }
+}
+
+/// Adds what the workload has done.
+pub fn add_operations(values: &mut Vmstat, operations: u64) {
+    values.insert("operations".into(), operations);
+}
+
+/// Adds the free pages of each zone.
+pub fn add_zones(values: &mut Vmstat, engine: &dyn EngineView) {
+    for zone in engine.zones() {
+        *values.entry(format!("nr_free_pages_{}", zone.name.to_lowercase())).or_default() += zone.free;
+    }
+}
+
+/// Adds what each node counts, where there are several: `node0_pgalloc_normal`.
+pub fn add_nodes(values: &mut Vmstat, engine: &dyn EngineView) {
+    let nodes = engine.nodes();
+    if nodes.len() > 1 {
+        for (node, counts) in nodes.into_iter().enumerate() {
+            values.extend(counts.into_iter().map(|(name, value)| (format!("node{node}_{name}"), value)));
+        }
+    }
+}
+
+/// Adds what the disk counts, in the units of `/proc/diskstats`.
+pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
+    let fields = [
+        ("in_flight", disk.in_flight),
+        ("reads", disk.reads.ios),
+        ("read_sectors", disk.reads.sectors),
+        ("read_ms", disk.reads.ticks.0 / 1_000_000),
+        ("writes", disk.writes.ios),
+        ("write_sectors", disk.writes.sectors),
+        ("write_ms", disk.writes.ticks.0 / 1_000_000),
+        ("io_ms", disk.io_ticks.0 / 1_000_000),
+        ("weighted_ms", disk.weighted.0 / 1_000_000),
+    ];
+    values.extend(fields.map(|(field, value)| (format!("sda_{field}"), value)));
+}
+
+/// Adds how long tasks were stalled for memory and what kswapd took of CPUs, us: what `/proc/pressure/memory` and `/proc/PID/stat` tell
+/// of a running kernel.
+pub fn add_pressure(values: &mut Vmstat, sim: &Sim) {
+    let PressureStatistics { some, full } = sim.pressure();
+    let times =
+        [("psi_memory_some_us", some), ("psi_memory_full_us", full), ("kswapd_cpu_us", sim.cpu_time_of("kswapd"))];
+    values.extend(times.map(|(name, time)| (name.to_owned(), time.0 / 1000)));
+}
+
+/// Adds swap and what is free of it, pages: `SwapTotal` and `SwapFree` of `/proc/meminfo`.
+pub fn add_swap(values: &mut Vmstat, swap: &SwapArea<Sim>) {
+    let slots = [("nr_swap_total", swap.total_slots()), ("nr_swap_free", swap.free_slots())];
+    values.extend(slots.map(|(name, slots)| (name.to_owned(), u64::from(slots))));
+}
+
+/// Adds the room for files, blocks of a page (`f_blocks` and `f_bavail` of `statvfs`), and how often the cgroup came to its limit, if
+/// it has one (`max` of `memory.events`).
+pub fn add_room(values: &mut Vmstat, engine: &dyn EngineView) {
+    let [all, free] = engine.room();
+    values.extend([("nr_blocks_total".to_owned(), all), ("nr_blocks_free".to_owned(), free)]);
+    values.extend(engine.times_at_limit().map(|times| ("memory_events_max".to_owned(), times)));
+}
+
+/// Is it a level that rises and falls, and not a count of events?
+#[must_use]
+pub fn is_gauge(name: &str) -> bool {
+    const COUNTERS: [&str; 3] = ["nr_dirtied", "nr_written", "nr_vmscan"];
+    let of_node = name.strip_prefix("node").and_then(|rest| rest.split_once('_'));
+    let name = of_node.map_or(name, |(_, name)| name);
+    name.ends_with("_in_flight") || (name.starts_with("nr_") && !COUNTERS.iter().any(|it| name.starts_with(it)))
+}
+
+/// The first line of runs as CSV.
+pub const HEADING: &str = "column,seed,seconds,name,value,per_second";
+
+/// Writes runs as CSV: a line for each moment and name, with the rate since the moment before for a count of events.
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write(runs: &[RunSeries], out: &mut dyn io::Write) -> io::Result<()> {
+    let mut csv = csv::WriterBuilder::new().from_writer(out);
+    csv.write_record(HEADING.split(',')).map_err(io_error)?;
+    for RunSeries { column, seed, series } in runs {
+        let mut earlier: Option<&Point> = None;
+        for point in &series.points {
+            let seconds = point.now_ns as f64 / 1e9;
+            for (n, name) in series.names.iter().enumerate() {
+                let value = point.values[n];
+                let rate = earlier.filter(|_| !is_gauge(name)).map_or_else(String::new, |earlier| {
+                    let elapsed = (point.now_ns - earlier.now_ns) as f64 / 1e9;
+                    format!("{:.3}", value.saturating_sub(earlier.values[n]) as f64 / elapsed)
+                });
+                let (seed, seconds, value) = (seed.to_string(), format!("{seconds:.3}"), value.to_string());
+                csv.write_record([column, &seed, &seconds, name, &value, &rate]).map_err(io_error)?;
+            }
+            earlier = Some(point);
+        }
+    }
+    csv.flush()
+}
+
+/// No moment is later, s: 317 years, which as ns fit into 64 bits.
+const SECONDS_MAX: f64 = 1e10;
+
+/// Returns whether a text is of a series. Empty lines may stand before it.
+#[must_use]
+pub fn is_it(text: &str) -> bool {
+    text.trim_start().starts_with(HEADING)
+}
+
+/// Reads what [`write()`] wrote. A last moment that lacks counters, since its writer was stopped, is left out.
+///
+/// # Errors
+/// A line that is none of a series, goes back in time, or tells again what one before it did.
+pub fn read(file: &str, text: &str) -> Result<Vec<RunSeries>, Wrong> {
+    let mut runs: Vec<RunSeries> = Vec::new();
+    let mut moment: (u64, Vmstat) = (0, Vmstat::new());
+    let end = |runs: &mut Vec<RunSeries>, (now, values): &mut (u64, Vmstat)| {
+        if let Some(run) = runs.last_mut().filter(|run| !values.is_empty() && has_all(&run.series, values)) {
+            run.series.push(Nanos(*now), values);
+        }
+        values.clear();
+    };
+    for record in csv::Reader::from_reader(text.as_bytes()).records() {
+        let record = record.map_err(|error| {
+            let line = error.position().map_or(1, csv::Position::line);
+            Wrong::at(file, line.saturating_sub(1) as usize, format!("expected a line of a series: {error}"))
+        })?;
+        let line = record.position().map_or(1, csv::Position::line);
+        let told = |what: String| Wrong::at(file, line.saturating_sub(1) as usize, what);
+        let [column, seed, seconds, name, value] = [0, 1, 2, 3, 4].map(|field| record.get(field).unwrap_or_default());
+        let field = |what: &str, found: &str| told(format!("expected {what}: found `{found}`"));
+        let seed: u64 = seed.parse().map_err(|_| field("a seed in column seed", seed))?;
+        let time: f64 = seconds
+            .parse()
+            .ok()
+            .filter(|time| (0.0..SECONDS_MAX).contains(time))
+            .ok_or_else(|| field(&format!("a time from 0 to {SECONDS_MAX:e} s in column seconds"), seconds))?;
+        let value: u64 = value.parse().map_err(|_| field("a whole number from 0 on in column value", value))?;
+        let now = (time * 1e9).round() as u64;
+        let is_new = runs.last().is_none_or(|run| run.column != column || run.seed != seed);
+        if !is_new && now < moment.0 {
+            return Err(field("a time not before that of the line above", seconds));
+        }
+        if is_new && runs.iter().any(|run| run.column == column && run.seed == seed) {
+            return Err(told(format!("expected each run once: `{column}`, seed {seed}, is in lines above already")));
+        }
+        if is_new || now != moment.0 {
+            end(&mut runs, &mut moment);
+            moment.0 = now;
+        }
+        if is_new {
+            runs.push(RunSeries { column: column.to_owned(), seed, series: Series::default() });
+        }
+        if moment.1.insert(name.to_owned(), value).is_some() {
+            return Err(told(format!("expected each name once at {seconds} s: `{name}` is in a line above already")));
+        }
+    }
+    end(&mut runs, &mut moment);
+    Ok(runs)
+}
+
+/// Has a moment all that earlier ones of its run have?
+fn has_all(series: &Series, values: &Vmstat) -> bool {
+    series.names.iter().all(|name| values.contains_key(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let mut series = Series::default();
+        series.push(Nanos::from_secs(1), &values(&[("nr_free_pages", 10), ("pgfree", 100)]));
+        series.push(Nanos(3_500_000_000), &values(&[("nr_free_pages", 7), ("pgfree", 350)]));
+        let run = |column: &str, seed| RunSeries { column: column.into(), seed, series: series.clone() };
+        let runs = [run("a", 1), run("a", 2), run("b", 1)];
+        let mut out = Vec::new();
+        write(&runs, &mut out).unwrap();
+        assert_eq!(read("s", &String::from_utf8(out).unwrap()).unwrap(), runs);
+        let cut = format!("{HEADING}\na,1,1,nr_swap_free,9,\na,1,1,pgfree,1,\na,1,2,nr_swap_free,8,\n");
+        assert_eq!(read("s", &cut).unwrap()[0].series.points.len(), 1, "nothing is known of pgfree at 2 s");
+    }
+
+    #[test]
+    fn what_is_no_series_is_told_with_its_line() {
+        let wrong = |lines: &str| read("s.csv", &format!("{HEADING}\n{lines}")).unwrap_err().to_string();
+        for odd in ["x", "-1", "inf", "NaN", "1e300"] {
+            let told = wrong(&format!("a,1,{odd},pgfree,1,\n"));
+            assert_eq!(told, format!("s.csv:2: expected a time from 0 to 1e10 s in column seconds: found `{odd}`"));
+        }
+        let back = wrong("a,1,2,pgfree,1,\na,1,1,pgfree,1,\n");
+        assert_eq!(back, "s.csv:3: expected a time not before that of the line above: found `1`");
+        assert_eq!(wrong("a,y,2,pgfree,1,\n"), "s.csv:2: expected a seed in column seed: found `y`");
+        assert!(wrong("a,1,2,pgfree,-1,\n").ends_with("in column value: found `-1`"));
+        // A file that is joined to itself.
+        let twice = wrong("a,1,1,pgfree,1,\nb,1,1,pgfree,1,\na,1,1,pgfree,1,\n");
+        assert_eq!(twice, "s.csv:4: expected each run once: `a`, seed 1, is in lines above already");
+        let twice = wrong("a,1,1,pgfree,1,\na,1,1,pgfree,1,\n");
+        assert_eq!(twice, "s.csv:3: expected each name once at 1 s: `pgfree` is in a line above already");
+        assert!(wrong("a,1,1\n").starts_with("s.csv:2: expected a line of a series: "));
+    }
+
+    fn values(pairs: &[(&str, u64)]) -> Vmstat {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    #[test]
+    fn counts_have_rates_and_levels_have_none() {
+        let mut series = Series::default();
+        series.push(Nanos::from_secs(1), &values(&[("nr_free_pages", 10), ("pgfree", 100)]));
+        series.push(Nanos(3_500_000_000), &values(&[("nr_free_pages", 7), ("pgfree", 350), ("late", 1)]));
+        let run = RunSeries { column: "a".into(), seed: 7, series };
+        let mut out = Vec::new();
+        write(&[run], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "column,seed,seconds,name,value,per_second",
+                "a,7,1.000,nr_free_pages,10,",
+                "a,7,1.000,pgfree,100,",
+                "a,7,3.500,nr_free_pages,7,",
+                "a,7,3.500,pgfree,350,100.000",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_long_run_leaves_some_moments_at_even_distances() {
+        let mut recorder = Recorder::new(Every::Some);
+        // In the first half something happens once a second alone.
+        for n in (0..100_000).filter(|n| *n > 50_000 || n % 100 == 0) {
+            let now = Nanos(10_000_000 * n);
+            if recorder.is_due(now) {
+                recorder.push(now, &values(&[("pgfree", n)]));
+            }
+        }
+        let points = recorder.finish().points;
+        assert!((MOST / 3..=MOST).contains(&points.len()), "{}", points.len());
+        let apart: Vec<u64> = points.windows(2).map(|pair| pair[1].now_ns - pair[0].now_ns).collect();
+        assert!(apart.iter().all(|time| (1_000_000_000..=3_000_000_000).contains(time)), "{apart:?}");
+    }
+
+    #[test]
+    fn the_end_of_a_run_is_its_last_moment() {
+        let ended = |last: u64| {
+            let mut recorder = Recorder::new(Every::Ns(1_000_000_000));
+            recorder.push(Nanos::from_secs(1), &values(&[("pgfault", 1)]));
+            recorder.push(Nanos::from_secs(2), &values(&[("pgfault", 2)]));
+            recorder.end(Nanos(last), &values(&[("pgfault", 3)]));
+            assert!(!recorder.is_due(Nanos::from_secs(3)), "nothing is recorded of what comes after it");
+            let points = recorder.finish().points;
+            points.iter().map(|point| (point.now_ns, point.values[0])).collect::<Vec<_>>()
+        };
+        assert_eq!(ended(2_700_000_000), [(1_000_000_000, 1), (2_000_000_000, 2), (2_700_000_000, 3)]);
+        assert_eq!(ended(2_000_400_000), [(1_000_000_000, 1), (2_000_400_000, 3)], "both are at 2.000 s");
+    }
+
+    #[test]
+    fn names_say_what_rises_and_falls() {
+        let gauges = ["nr_free_pages_dma32", "sda_in_flight", "nr_dirty_threshold", "nr_dirty"];
+        assert!(gauges.iter().all(|name| is_gauge(name)));
+        let counters = ["nr_dirtied", "nr_written", "nr_vmscan_write", "pgfault", "sda_reads"];
+        assert!(counters.iter().all(|name| !is_gauge(name)));
+    }
+}

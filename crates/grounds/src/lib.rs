@@ -1,0 +1,147 @@
+//! The grounds (where a workload runs: `sim`, `host`, `linux`) by name: the one place where [`Ground`] becomes the
+//! [`Backend`] that implements it, and a workload [`Runnable`] on all of them.
+
+pub mod backend;
+pub mod job;
+#[cfg(feature = "linux")]
+pub mod real_time;
+#[cfg(not(feature = "linux"))]
+#[path = "no_real_time.rs"]
+pub mod real_time;
+pub mod simulation;
+pub mod system;
+
+use crate::backend::Backend;
+use crate::job::{Failure, Job, Order, Outcome, Runnable};
+use crate::real_time::host::Host;
+use crate::real_time::linux::Linux;
+use crate::simulation::Simulated;
+use catalogue::ground::{Ground, Place};
+use figures::figure::RowName;
+use kit::progress::Progress;
+use placed::Node;
+use workloads::workload::Workload;
+
+/// Evaluates an expression with the backend of a ground under a name.
+macro_rules! on {
+    ($ground:expr, $backend:ident => $value:expr) => {
+        match $ground {
+            Ground::Sim => {
+                type $backend = Simulated;
+                $value
+            }
+            Ground::Host => {
+                type $backend = Host;
+                $value
+            }
+            Ground::Linux => {
+                type $backend = Linux;
+                $value
+            }
+        }
+    };
+}
+
+/// The kernel that columns of a ground are of, where the running kernel decides it and no file.
+#[must_use]
+pub fn running_kernel(ground: Ground) -> Option<String> {
+    on!(ground, B => B::running_kernel())
+}
+
+/// Pages that the device under the files of a ground has room for, where that is known and the machine file does not say
+/// it.
+#[must_use]
+pub fn device_pages(ground: Ground, place: &Place) -> Option<u64> {
+    on!(ground, B => B::device_pages(place))
+}
+
+/// Is what a ground needs for so much memory here?
+///
+/// # Errors
+/// What is missing, in words for the user.
+pub fn ready(ground: Ground, place: &Place, memory_bytes: u64) -> Result<(), String> {
+    on!(ground, B => B::ready(place, memory_bytes))
+}
+
+/// Runs a job where jobs of its ground run: in this process, or in one of its own, which gets it as `order`.
+///
+/// # Errors
+/// When the run could not be finished, as [`Runnable::run`], or the process was killed.
+pub fn carry_out(
+    workload: &dyn Runnable,
+    job: &Job,
+    order: &Order,
+    place: &Place,
+    progress: &Progress,
+) -> Result<Outcome, Failure> {
+    on!(job.ground, B => B::carry_out(workload, job, order, place, progress))
+}
+
+/// Runs a workload on the ground of its job.
+impl<W: Workload> Runnable for W {
+    fn name(&self) -> &'static str {
+        W::NAME
+    }
+
+    fn about(&self) -> &'static str {
+        W::ABOUT
+    }
+
+    fn params(&self, given: &Node) -> Option<serde_json::Value> {
+        serde_json::to_value(given.read::<W::Params>().ok()?).ok()
+    }
+
+    fn sim_only(&self) -> Option<&'static str> {
+        W::SIM_ONLY
+    }
+
+    fn check(&self, job: &Job) -> Result<(), Failure> {
+        on!(job.ground, B => B::check::<W>(job))
+    }
+
+    fn time_s(&self, job: &Job) -> Option<u64> {
+        let resources = on!(job.ground, B => B::resources(job)).ok()?;
+        W::extent(&job.params.read().ok()?, &resources, job.scale).time_s
+    }
+
+    fn about_param(&self, key: &str) -> Option<&'static str> {
+        W::about_param(key)
+    }
+
+    fn row_names(&self, job: &Job) -> Option<Vec<RowName>> {
+        let resources = on!(job.ground, B => B::resources(job)).ok()?;
+        W::row_names(&job.params.read().ok()?, &resources)
+    }
+
+    fn run(&self, job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
+        on!(job.ground, B => B::run::<W>(job, progress))
+    }
+}
+
+/// Every workload, in the order in which they are listed.
+#[must_use]
+pub fn all() -> &'static [&'static dyn Runnable] {
+    &[
+        &workloads::parallelio::Parallelio,
+        &workloads::multibuild::Multibuild,
+        &workloads::highalloc::Highalloc,
+        &workloads::postmark::Postmark,
+        &workloads::streaming::Streaming,
+        &workloads::ping::Ping,
+        &workloads::randread::Randread,
+        &workloads::randread_async::RandreadAsync,
+        &workloads::randwrite::Randwrite,
+        &workloads::anon::Anon,
+        &workloads::scan::Scan,
+        &workloads::simon::Simon,
+        &workloads::thp::Thp,
+        &workloads::exhaust::Exhaust,
+        &workloads::livelock::Livelock,
+    ]
+}
+
+/// The workload called `name`.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static dyn Runnable> {
+    all().iter().copied().find(|workload| workload.name() == name)
+}

@@ -1,0 +1,121 @@
+//! In place of `real_time` where the lab is built without its feature `linux`: the grounds `host` and `linux` are refused.
+
+use crate::backend::Backend;
+use crate::job::{Failure, Job, Order, Outcome, Runnable};
+use catalogue::ground::{Ground, Place};
+use kit::progress::Progress;
+use workloads::workload::{Resources, Workload};
+
+/// A ground that this build does not have.
+pub trait Missing {
+    /// Its name.
+    const GROUND: Ground;
+
+    /// Returns what is missing.
+    #[must_use]
+    fn why() -> String {
+        format!("this `highwater` was built without the feature `linux`, which the ground `{}` needs", Self::GROUND)
+    }
+}
+
+impl<M: Missing> Backend for M {
+    fn ready(_: &Place, _: u64) -> Result<(), String> {
+        Err(M::why())
+    }
+
+    fn resources(_: &Job) -> Result<Resources, Failure> {
+        Err(Failure(M::why()))
+    }
+
+    fn check<W: Workload>(_: &Job) -> Result<(), Failure> {
+        Err(Failure(M::why()))
+    }
+
+    fn run<W: Workload>(_: &Job, _: &Progress) -> Result<Outcome, Failure> {
+        Err(Failure(M::why()))
+    }
+
+    fn carry_out(_: &dyn Runnable, _: &Job, _: &Order, _: &Place, _: &Progress) -> Result<Outcome, Failure> {
+        Err(Failure(M::why()))
+    }
+}
+
+/// The ground `host`.
+pub mod host {
+    use super::{Ground, Missing};
+
+    /// It is missing.
+    #[derive(Debug)]
+    pub struct Host;
+
+    impl Missing for Host {
+        const GROUND: Ground = Ground::Host;
+    }
+}
+
+/// The ground `linux`.
+pub mod linux {
+    use super::{Ground, Missing};
+
+    /// It is missing.
+    #[derive(Debug)]
+    pub struct Linux;
+
+    impl Missing for Linux {
+        const GROUND: Ground = Ground::Linux;
+    }
+}
+
+/// Jobs in a process of their own.
+pub mod apart {
+    use super::Runnable;
+    use std::io;
+
+    /// Was this process started to work? Nobody starts one.
+    pub fn work_if_told(_: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
+        None
+    }
+}
+
+/// The part of `bench` that reads files.
+pub mod hits {
+    use crate::job::Failure;
+    use figures::figure::Row;
+    use std::path::Path;
+
+    /// Nothing to read from.
+    #[derive(Debug)]
+    pub struct Hits;
+
+    impl Hits {
+        /// Makes no files.
+        ///
+        /// # Errors
+        /// None.
+        pub fn new(_: u64, _: &Path) -> Result<Self, Failure> {
+            Ok(Self)
+        }
+
+        /// That nothing is read.
+        #[must_use]
+        pub fn notes(&self) -> Vec<String> {
+            vec!["hits: skipped: this `highwater` was built without the feature `linux`".into()]
+        }
+
+        /// No rows.
+        ///
+        /// # Errors
+        /// None.
+        pub fn rows(&self, _: u64, _: u64) -> Result<Vec<Row>, Failure> {
+            Ok(Vec::new())
+        }
+
+        /// Nothing is left to do.
+        ///
+        /// # Errors
+        /// None.
+        pub fn finish(self) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Runs a job of a ground of real time in a process of its own.
+//!
+//! So its CPU time, its I/O and its memory are its own, what earlier jobs left behind in this process does not count, and
+//! should the kernel kill it for want of memory, somebody is left to clean up. The one that waits (`run`) makes a
+//! folder for files and, for `linux`, a cgroup that limits memory, and removes both, however the job ends. The one that
+//! works ([`work_if_told`], the hidden verb `apart`) gets an order on standard input, a line of JSON, once it is in its cgroup;
+//! it answers on standard output: lines of how far it is, then one of what it found. When standard input ends, whoever
+//! waited is gone, and it ends too.
+
+use super::folder::Folder;
+use super::ground::RealGround;
+use crate::job::{Failure, Inside, Job, Order, Outcome, Runnable};
+use catalogue::ground::Place;
+use catalogue::library;
+use figures::cgroup::Cgroup;
+use kit::progress::Progress;
+use kit::{interrupt, panics};
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The verb of the process that works.
+const VERB: &str = "apart";
+
+/// How often the one that waits looks whether it is over.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How often the one that works says how far it is.
+const TELL_EVERY: Duration = Duration::from_millis(200);
+
+/// How long an interrupted job may take to end by itself.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How long a job may wait for memory of which none can be freed.
+const STARVED: Duration = Duration::from_secs(20);
+
+/// A message over the pipe.
+#[derive(Deserialize, Serialize)]
+struct Sent {
+    order: Order,
+    inside: Inside,
+}
+
+/// A line of an answer.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Answer {
+    Progress { now_ns: u64, total_ns: u64 },
+    Found(Box<Outcome>),
+    Failed(String),
+}
+
+/// A process that is ended when this is dropped.
+struct Worker(Child);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            // It may have ended just now.
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// Runs a job in a process of its own and waits for it.
+///
+/// # Errors
+/// When it failed, was interrupted, or was killed for want of memory.
+pub(super) fn run<R: RealGround>(
+    order: &Order,
+    place: &Place,
+    job: &Job,
+    progress: &Progress,
+) -> Result<Outcome, Failure> {
+    let _guard = interrupt::guard();
+    if interrupt::is_set() {
+        return Err(interrupted());
+    }
+    let failed = |what: &'static str| move |error: io::Error| Failure(format!("{what}: {error}"));
+    // Undone in the reverse order: the process, then its swap, its files, its limit.
+    let limit = R::limit(place, job)?;
+    let cgroup = limit.as_ref().map(|limit| limit.cgroup.clone());
+    let folder = Folder::new(&place.folder).map_err(failed("cannot make a folder for files"))?;
+    let _swap = R::make_swap(place, job, &folder.0).map_err(failed("cannot make a swap file"))?;
+    let mut command = Command::new(&place.program);
+    command.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut worker = Worker(command.spawn().map_err(failed("cannot start a process for the job"))?);
+    let (stdin, stdout) = (worker.0.stdin.take(), worker.0.stdout.take());
+    let (mut stdin, stdout) = (stdin.expect("it is a pipe"), stdout.expect("it is a pipe"));
+    if let Some(cgroup) = &cgroup {
+        cgroup.put_in(worker.0.id()).map_err(failed("cannot put the process into its cgroup"))?;
+    }
+    let sent = Sent { order: order.clone(), inside: Inside { folder: folder.0.clone(), cgroup: cgroup.clone() } };
+    let line = serde_json::to_string(&sent).map_err(|error| Failure(format!("cannot tell the process: {error}")))?;
+    writeln!(stdin, "{line}").map_err(failed("cannot tell the process"))?;
+    let progress = progress.clone();
+    let answers = thread::spawn(move || listen(stdout, &progress));
+    let ended = wait(&mut worker.0, stdin, cgroup.as_ref()).map_err(failed("cannot wait for the process"))?;
+    let answer = answers.join().unwrap_or_else(|_| Err("its answer cannot be read".into()));
+    if interrupt::is_set() {
+        return Err(interrupted());
+    }
+    answer.map(|outcome| *outcome).map_err(|message| Failure(why_ended(&ended, message, cgroup.as_ref())))
+}
+
+fn interrupted() -> Failure {
+    Failure("interrupted".into())
+}
+
+/// Hears what the process says, to its end.
+fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String> {
+    let mut found = Err("it ended without a word".into());
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        match serde_json::from_str(&line) {
+            Ok(Answer::Progress { now_ns, total_ns }) => {
+                progress.set_now_ns(now_ns);
+                progress.set_total_ns(total_ns);
+            }
+            Ok(Answer::Found(outcome)) => found = Ok(outcome),
+            Ok(Answer::Failed(message)) => found = Err(message),
+            Err(error) => found = Err(format!("its answer cannot be read: {error}")),
+        }
+    }
+    found
+}
+
+/// How the process ended.
+struct Ended {
+    status: ExitStatus,
+    /// Was it ended here because it waited for memory?
+    has_starved: bool,
+}
+
+/// Waits until the process has ended; an interrupt tells it to. Where it waits for memory, some is reclaimed for it; where
+/// none can be, it is ended.
+fn wait(child: &mut Child, stdin: impl Write, cgroup: Option<&Cgroup>) -> io::Result<Ended> {
+    let mut stdin = Some(stdin);
+    let mut told_at = None;
+    let mut starved_since = None;
+    let mut has_starved = false;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Ended { status, has_starved });
+        }
+        let starved = cgroup.filter(|cgroup| cgroup.is_out_of_memory());
+        if starved.is_none_or(|cgroup| cgroup.help().is_ok()) {
+            starved_since = None;
+        } else if starved_since.get_or_insert_with(Instant::now).elapsed() > STARVED {
+            has_starved = true;
+            child.kill()?;
+        }
+        if interrupt::is_set() {
+            stdin.take();
+            if told_at.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                child.kill()?;
+            }
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn why_ended(Ended { status, has_starved }: &Ended, message: String, cgroup: Option<&Cgroup>) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match status.signal() {
+        Some(_) if *has_starved => format!(
+            "killed for want of memory: nothing could be reclaimed for {} s; more swap helps, or a larger scale",
+            STARVED.as_secs()
+        ),
+        // Where the cgroup does not count its kills, the limit is the likeliest reason.
+        Some(libc::SIGKILL) if cgroup.is_some_and(|cgroup| cgroup.kills() != Some(0)) => {
+            "killed for want of memory, by the kernel (see its log): reclaim in the cgroup gave up".into()
+        }
+        Some(libc::SIGBUS) => {
+            "a page of a mapped file could not be read (SIGBUS): the disk failed (see the kernel's log), \
+                              or somebody made the file shorter"
+                .into()
+        }
+        Some(signal) => format!("signal {signal} ended the process"),
+        None => message,
+    }
+}
+
+/// Was this process started to work? Then it does what the order on standard input says, with `find` for workloads, and
+/// answers on standard output.
+///
+/// # Errors
+/// When the order cannot be read or nobody hears the answer.
+pub fn work_if_told(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
+    std::env::args_os().skip(1).eq([VERB]).then(|| carry_out(find))
+}
+
+fn carry_out(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> io::Result<()> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    let sent: Sent = serde_json::from_str(&line)?;
+    let _guard = interrupt::guard();
+    thread::spawn(|| {
+        // Whatever else comes: what counts is when it ends.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        interrupt::set();
+    });
+    let progress = Progress::default();
+    tell_of(progress.clone());
+    let work = || work(&sent, find, &progress);
+    let outcome = catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|payload| Err(Failure(format!("a bug stopped it: {}", panics::message(&*payload)))));
+    answer(&match outcome {
+        Ok(outcome) => Answer::Found(Box::new(outcome)),
+        Err(Failure(message)) => Answer::Failed(message),
+    })
+}
+
+fn work(
+    Sent { order, inside }: &Sent,
+    find: impl Fn(&str) -> Option<&'static dyn Runnable>,
+    progress: &Progress,
+) -> Result<Outcome, Failure> {
+    let experiment = library::experiment(&order.experiment)?;
+    let workload = find(&experiment.workload);
+    let workload = workload.ok_or_else(|| Failure(format!("no workload is called `{}`", experiment.workload)))?;
+    let job = Job {
+        experiment: experiment.name,
+        kernel: library::kernel(&order.kernel)?,
+        machine: Arc::new(library::machine(&order.machine)?),
+        params: experiment.params,
+        seed: order.seed,
+        scale: order.scale.parse()?,
+        profile: false,
+        series_every: order.series_every,
+        memory_every: None,
+        generations_every: None,
+        trace: None,
+        locks: false,
+        ground: order.ground,
+        makes_swap: false,
+        device_pages: None,
+        inside: Some(inside.clone()),
+    };
+    workload.run(&job, progress)
+}
+
+/// Says now and then how far the job is; the thread ends with the process.
+fn tell_of(progress: Progress) {
+    let started = Instant::now();
+    thread::spawn(move || {
+        loop {
+            thread::sleep(TELL_EVERY);
+            let now_ns = started.elapsed().as_nanos() as u64;
+            if answer(&Answer::Progress { now_ns, total_ns: progress.total_ns() }).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+fn answer(answer: &Answer) -> io::Result<()> {
+    let line = serde_json::to_string(answer)?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

@@ -1,0 +1,151 @@
+//! One run on a ground of real time: from a job to its system, and what its workload found.
+//!
+//! The process that runs it is one of its own, and limited, if its ground says so: see [`apart`]. What tells the grounds
+//! apart is in [`ground`], with [`host`] and [`linux`] as its implementations.
+//!
+//! All this needs Linux. What is built without the feature `linux` has `no_real_time.rs` in its place, which refuses these
+//! grounds: what other modules use of this one is there too.
+
+pub mod apart;
+pub(crate) mod folder;
+pub mod ground;
+pub mod hits;
+pub mod host;
+pub mod linux;
+
+use crate::backend::Backend;
+use crate::job::{Failure, Inside, Job, Order, Outcome, Runnable};
+use catalogue::ground::Place;
+use computer::sys;
+use figures::series;
+use figures::series::{Every, Recorder, Series};
+use folder::Folder;
+use ground::RealGround;
+use kit::interrupt;
+use kit::progress::Progress;
+use std::fs::File;
+use workloads::system::{Given, System, SystemError, page_bytes};
+use workloads::workload::{Found, Resources, Workload};
+
+/// Every ground of real time.
+impl<R: RealGround> Backend for R {
+    fn running_kernel() -> Option<String> {
+        R::running_kernel()
+    }
+
+    fn device_pages(place: &Place) -> Option<u64> {
+        let room = rustix::fs::statvfs(&place.folder).ok()?;
+        Some(room.f_bavail.saturating_mul(room.f_frsize) / page_bytes(1))
+    }
+
+    fn ready(place: &Place, memory_bytes: u64) -> Result<(), String> {
+        // What is tried out is undone, too.
+        let _guard = interrupt::guard();
+        let folder = place.folder.display();
+        let opened = Folder::new(&place.folder).and_then(|made| sys::is_in_memory(&File::open(&made.0)?));
+        match opened {
+            Err(error) => return Err(format!("cannot make a folder in {folder}: {error}")),
+            Ok(true) => return Err(format!("{folder} lies in memory (tmpfs): `--dir` must name a folder on a disk")),
+            Ok(false) => {}
+        }
+        R::ready(place, memory_bytes)?;
+        if interrupt::is_set() { Err("interrupted".into()) } else { Ok(()) }
+    }
+
+    fn resources(job: &Job) -> Result<Resources, Failure> {
+        Ok(resources::<R>(job))
+    }
+
+    fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
+        let params: W::Params = job.params.read()?;
+        let fits = |job: &Job| {
+            let resources = resources::<R>(job);
+            R::check_memory(job)?;
+            W::extent(&params, &resources, job.scale).check(job.device_pages)?;
+            W::check(&params, &resources)
+        };
+        fits(job).map_err(|why| {
+            let remedy = R::with_more(job).filter(|(job, _)| fits(job).is_ok());
+            let remedy = remedy.map_or_else(String::new, |(_, remedy)| format!("; {remedy}"));
+            Failure(format!("ground `{}`: {why}{remedy}", R::GROUND))
+        })
+    }
+
+    fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
+        let params: W::Params = job.params.read()?;
+        let nowhere = || Failure(format!("ground `{}` runs in a process of its own only", R::GROUND));
+        let inside: &Inside = job.inside.as_ref().ok_or_else(nowhere)?;
+        let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
+        let told = |error: SystemError| Failure(error.0);
+        let system = R::start(job, inside, given).map_err(told)?;
+        let (found, series) = run_recorded::<W, _>(&system, &params, job.series_every).map_err(told)?;
+        let elapsed = system.now();
+        let mut notes = R::finish(system, job, inside).map_err(told)?;
+        if interrupt::is_set() {
+            return Err(Failure("interrupted".into()));
+        }
+        if job.machine.before.pages(job.scale) > 0 {
+            notes.push(
+                "memory began without what [before] of the machine describes: only the ground `sim` has that".into(),
+            );
+        }
+        let Found { rows, profile, report, curves, times, steps } = found;
+        let profile = (!profile.is_empty()).then_some(profile);
+        let virtual_time_ns = elapsed.0;
+        Ok(Outcome {
+            rows,
+            virtual_time_ns,
+            series,
+            notes,
+            profile,
+            report,
+            curves,
+            times,
+            steps,
+            ..Outcome::default()
+        })
+    }
+
+    fn carry_out(
+        _: &dyn Runnable,
+        job: &Job,
+        order: &Order,
+        place: &Place,
+        progress: &Progress,
+    ) -> Result<Outcome, Failure> {
+        apart::run::<R>(order, place, job, progress)
+    }
+}
+
+fn resources<R: RealGround>(job: &Job) -> Resources {
+    Resources { memory_pages: job.memory_pages(), used_pages: 0, swap_pages: R::swap_pages(job) }
+}
+
+/// Runs a workload while another task records counters, if that is wanted.
+fn run_recorded<W: Workload, S: System>(
+    system: &S,
+    params: &W::Params,
+    every: Option<Every>,
+) -> Result<(Found, Option<Series>), SystemError> {
+    let recorder = every.map(|every| {
+        system.start("series", move |system| {
+            let mut recorder = Recorder::new(every);
+            while !system.is_killed() {
+                let mut values = system.vmstat();
+                series::add_operations(&mut values, system.given().progress.operations());
+                if let Some(engine) = system.engine_view() {
+                    series::add_zones(&mut values, engine);
+                }
+                recorder.push(system.now(), &values);
+                system.sleep(recorder.every());
+            }
+            recorder.finish()
+        })
+    });
+    let found = W::run(system, params);
+    let series = recorder.map(|recorder| {
+        recorder.kill(system);
+        recorder.join(system)
+    });
+    Ok((found?, series))
+}

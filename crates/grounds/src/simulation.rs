@@ -1,0 +1,382 @@
+//! One simulated run: from a job to a machine, its system, and what its workload found.
+//!
+//! What only a simulated machine has is done here, around the workload: memory is brought into the state of
+//! before (`before`), the disk is sampled, and at the end the engine's invariants are checked.
+
+mod before;
+
+use crate::backend::Backend;
+use crate::job::{Failure, Job, Order, Outcome, Runnable};
+use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
+use catalogue::ground::Place;
+use catalogue::hardware::{Before, Cpu, Disk, Network};
+use engine::Engine;
+use engine::memory::Layout;
+use engine::stat::Vmstat;
+use engine::swap::SwapLayout;
+use engine::writeback::DeviceLayout;
+use figures::engine_view::EngineView;
+use figures::scale::Scale;
+use figures::series::Recorder;
+use figures::usage::DiskSample;
+use figures::{generations, locks, memory_map, moments, nodes, series};
+use kit::progress::Progress;
+use machine::{DeviceId, Nanos};
+use sim::{CostModel, LockFairness, NetworkConfig, Sim};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use workloads::system::{Given, System, SystemError};
+use workloads::workload::{Found, Resources, Workload};
+
+/// A run that goes on so long does not end, whatever its parameters let expect. The simulator's clock goes a little further.
+const TIME_LIMIT: Nanos = Nanos::from_secs(2 * workloads::extent::TIME_MAX_S - 60);
+
+/// How often iostat samples, as MMTests has it.
+const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
+
+/// A machine at the scale of a job.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// Memory, scaled.
+    pub layout: Layout,
+    /// The contents of memory before; its sizes are not scaled yet.
+    pub before: Before,
+    cpu: Cpu,
+    cost: CostModel,
+    /// The disk of files, and the one of swap if that is another.
+    disks: Vec<Disk>,
+    network: Option<Network>,
+    scale: Scale,
+}
+
+impl Simulation {
+    /// The machine of a job, scaled: memory, swap and the disk's bandwidth; not its latencies.
+    ///
+    /// # Errors
+    /// When the machine has no disk, or one that is too slow at this scale, or the engine cannot work with so little memory.
+    pub fn of_job(job: &Job) -> Result<Self, Failure> {
+        let machine = &job.machine;
+        let layout = job.layout();
+        let Some(disk) = machine.disks.first() else {
+            return Err(Failure(format!("machine `{}` has no [[disk]]", machine.name)));
+        };
+        let of_swap = machine.swap_disk().filter(|(number, _)| *number > 0).map(|(_, disk)| disk);
+        let mut disks: Vec<Disk> = [disk].into_iter().chain(of_swap).cloned().collect();
+        for disk in &mut disks {
+            disk.device.scale_bandwidth(|bytes_per_s| job.scale.of(bytes_per_s).max(1));
+            // At full scale it was one when its file was read.
+            disk.device.check().map_err(|why| {
+                Failure(format!("machine `{}` at scale {}: its disk is none: {why}", machine.name, job.scale))
+            })?;
+        }
+        Ok(Self {
+            layout,
+            before: machine.before.clone(),
+            cpu: machine.cpu.clone(),
+            cost: machine.cost.clone(),
+            disks,
+            network: machine.network.clone(),
+            scale: job.scale,
+        })
+    }
+
+    /// Swap slots at this scale.
+    #[must_use]
+    pub fn swap_slots(&self) -> u32 {
+        self.scale.of(self.swap_disk().swap_slots.value) as u32
+    }
+
+    fn swap_disk(&self) -> &Disk {
+        self.disks.last().expect("it has a disk")
+    }
+
+    /// Returns the resources that this machine offers a workload.
+    #[must_use]
+    pub fn resources(&self) -> Resources {
+        Resources {
+            memory_pages: self.layout.usable_pages(),
+            used_pages: self.before.pages(self.scale),
+            swap_pages: self.swap_slots().into(),
+        }
+    }
+
+    fn sim_config(&self, seed: u64, stamps: bool) -> sim::Config {
+        let cache_lines = self.cpu.sim_cache_lines();
+        let has_frame_lines = cache_lines.is_some_and(|lines| lines.by_frame > 0);
+        sim::Config {
+            cost: self.cost.clone(),
+            seed,
+            frames: if stamps || has_frame_lines { self.layout.frames() as usize } else { 0 },
+            stamps,
+            disks: self.disks.iter().map(|disk| disk.device.clone()).collect(),
+            interrupt_cpus: vec![self.cpu.interrupt_cpu.value; self.disks.len()],
+            lock_fairness: self.cpu.lock_fairness.as_ref().map_or_else(LockFairness::default, |it| it.value),
+            tlb: self.cpu.sim_tlb(),
+            cache_lines,
+            nodes: self.cpu.sim_nodes(&self.layout),
+            network: self.network.as_ref().map(network_config),
+            time_limit: Some(TIME_LIMIT),
+            ..sim::Config::uniform(self.cpu.count.value, 0)
+        }
+    }
+
+    fn system_config(&self, stamps: bool) -> SystemConfig {
+        let file_blocks = |disk: &Disk| {
+            let [first, end] = disk.file_blocks.value;
+            DeviceLayout { file_blocks: first..end }
+        };
+        let swap = self.swap_disk();
+        SystemConfig {
+            layout: self.layout.clone(),
+            devices: self.disks.iter().map(file_blocks).collect(),
+            swap: SwapLayout {
+                device: DeviceId(self.disks.len() as u32 - 1),
+                first_block: swap.swap_first_block.value,
+                slots: self.swap_slots(),
+                is_synchronous: swap.synchronous.as_ref().is_some_and(|it| it.value),
+                memory_percent: swap.memory_percent.as_ref().map_or(0, |it| it.value),
+            },
+            stamps,
+        }
+    }
+}
+
+/// Times without interrupts that are kept: in shorter ones no packet waits that anybody would notice.
+const KEEP_OFF_FROM: Nanos = Nanos(100_000);
+
+fn network_config(network: &Network) -> NetworkConfig {
+    NetworkConfig {
+        cpu: network.interrupt_cpu.value,
+        wire: Nanos(network.wire_ns.value),
+        packet: Nanos(network.packet_ns.value),
+        turn: network.turn.value,
+        keep_from: KEEP_OFF_FROM,
+    }
+}
+
+/// The ground `sim`: a workload runs as the main task of its job's machine, after memory was brought into its state of
+/// before.
+#[derive(Debug)]
+pub struct Simulated;
+
+impl Backend for Simulated {
+    fn ready(_: &Place, _: u64) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn resources(job: &Job) -> Result<Resources, Failure> {
+        Ok(Simulation::of_job(job)?.resources())
+    }
+
+    fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
+        let params: W::Params = job.params.read()?;
+        let simulation = Simulation::of_job(job)?;
+        let resources = simulation.resources();
+        let [first, end] = simulation.disks[0].file_blocks.value;
+        engine::memory::check_layout(&simulation.layout)
+            .map_err(|error| error.to_string())
+            .and_then(|()| W::extent(&params, &resources, job.scale).check(Some(end - first)))
+            .and_then(|()| W::check(&params, &resources))
+            .map_err(|why| Failure(format!("machine `{}` at scale {}: {why}", job.machine.name, job.scale)))
+    }
+
+    fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
+        let params: W::Params = job.params.read()?;
+        let simulation = Simulation::of_job(job)?;
+        let sim = Sim::new(simulation.sim_config(job.seed, W::VERIFIES));
+        let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
+        let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config(W::VERIFIES), given)
+            .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
+        watch(&sim, progress, system.disk_samples());
+        let recorded = record(&sim, &system, job, progress);
+        if let Some(config) = job.trace {
+            sim.start_trace(config);
+        }
+        let found: Arc<Mutex<Result<Found, SystemError>>> = Arc::new(Mutex::new(Ok(Found::default())));
+        let result = found.clone();
+        let ended = Arc::new(Mutex::new(Nanos(0)));
+        let end = ended.clone();
+        let engine = system.shared_engine();
+        let (counted, is_idle) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (events, idle) = (counted.clone(), is_idle.clone());
+        sim.run("main", move || {
+            let outcome = before::prepare(&simulation.before, &system, simulation.scale)
+                .and_then(|()| W::run(&system, &params))
+                .map(|found| with_profile(found, &system));
+            let vmstat = system.vmstat();
+            events.store(page_events(&vmstat), Ordering::Relaxed);
+            idle.store(is_without_reclaim(&vmstat), Ordering::Relaxed);
+            *end.lock().expect("nothing panicked") = system.now();
+            *result.lock().expect("nothing panicked") = outcome;
+        })
+        .map_err(|failure| Failure(failure.to_string()))?;
+        engine.check().map_err(|broken| Failure(format!("an invariant of the engine is broken: {broken}")))?;
+        let found =
+            found.lock().expect("the main task has ended").clone().map_err(|error| Failure(error.to_string()))?;
+        for row in &found.rows {
+            sim.mix(row.value.to_bits());
+        }
+        let mut rows = found.rows;
+        if job.locks {
+            let others = locks::rows(&sim).into_iter().filter(|new| rows.iter().all(|row| row.name != new.name));
+            let others: Vec<_> = others.collect();
+            rows.extend(others);
+        }
+        rows.extend(nodes::rows(&EngineView::nodes(&*engine)));
+        let virtual_time_ns = ended.lock().expect("the main task has ended").0;
+        let profile = job.profile.then_some(found.profile);
+        let page_events = counted.load(Ordering::Relaxed);
+        Ok(Outcome {
+            rows,
+            fingerprint: sim.fingerprint(),
+            virtual_time_ns,
+            page_events,
+            is_idle: is_idle.load(Ordering::Relaxed),
+            profile,
+            series: recorded.series.borrow_mut().take().map(Recorder::finish),
+            memory: recorded.memory.borrow_mut().take().map(moments::Recorder::finish),
+            generations: recorded.generations.borrow_mut().take().map(moments::Recorder::finish),
+            trace: sim.take_trace(),
+            notes: Vec::new(),
+            report: found.report,
+            curves: found.curves,
+            steps: found.steps,
+            times: found.times,
+        })
+    }
+
+    fn carry_out(
+        workload: &dyn Runnable,
+        job: &Job,
+        _: &Order,
+        _: &Place,
+        progress: &Progress,
+    ) -> Result<Outcome, Failure> {
+        workload.run(job, progress)
+    }
+}
+
+/// A workload that does not divide its run has a profile of all of it.
+fn with_profile(found: Found, system: &SimSystem) -> Found {
+    if !found.profile.is_empty() {
+        return found;
+    }
+    let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
+    Found { profile, ..found }
+}
+
+/// Pages allocated, freed, faulted, scanned, reclaimed and moved between lists.
+fn page_events(vmstat: &Vmstat) -> u64 {
+    const EVENTS: [&str; 9] =
+        ["pgalloc", "pgfree", "pgfault", "pgscan", "pgsteal", "pgrefill", "pgactivate", "pgdeactivate", "pgrotated"];
+    vmstat.iter().filter(|(name, _)| EVENTS.iter().any(|event| name.starts_with(event))).map(|(_, n)| n).sum()
+}
+
+/// Returns whether reclaim looked at no page.
+fn is_without_reclaim(vmstat: &Vmstat) -> bool {
+    // Tasks that wait for the reserves scan nothing.
+    const NO_SCANS: &str = "pgscan_direct_throttle";
+    let of_reclaim = |name: &str| (name.starts_with("pgscan") || name.starts_with("pgsteal")) && name != NO_SCANS;
+    vmstat.iter().all(|(name, count)| *count == 0 || !of_reclaim(name))
+}
+
+/// The records of a run while it goes on.
+#[derive(Clone, Default)]
+struct Recorded {
+    series: Rc<RefCell<Option<Recorder>>>,
+    memory: Rc<RefCell<Option<moments::Recorder<memory_map::Moment>>>>,
+    generations: Rc<RefCell<Option<moments::Recorder<generations::Moment>>>>,
+}
+
+/// Has counters, memory and generations recorded, from outside of the machine: the run is the same without.
+fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Recorded {
+    let recorded = Recorded::default();
+    *recorded.series.borrow_mut() = job.series_every.map(Recorder::new);
+    *recorded.memory.borrow_mut() = job.memory_every.map(moments::Recorder::new);
+    *recorded.generations.borrow_mut() = job.generations_every.map(moments::Recorder::new);
+    let of_series = recorded.series.borrow().as_ref().map(Recorder::every);
+    let every = [of_series, job.memory_every, job.generations_every].into_iter().flatten().min();
+    let Some(every) = every else { return recorded };
+    let (engine, watched, progress) = (system.shared_engine(), sim.clone(), progress.clone());
+    let Recorded { series, memory, generations } = recorded.clone();
+    let generations_at =
+        |engine: &Engine<Sim>, now, mark| generations::Moment { now, mark, text: engine.lru().lru_gen_full() };
+    if job.memory_every.or(job.generations_every).is_some() {
+        let (engine, memory, generations) = (engine.clone(), memory.clone(), generations.clone());
+        system.on_mark(move |now, mark| {
+            if let Some(memory) = memory.borrow_mut().as_mut() {
+                memory.mark(memory_map::Moment::of(now, Some(mark), &engine.memory().map()));
+            }
+            if let Some(generations) = generations.borrow_mut().as_mut() {
+                generations.mark(generations_at(&engine, now, Some(mark)));
+            }
+        });
+    }
+    let values = move || {
+        let mut values = engine.vmstat();
+        series::add_operations(&mut values, progress.operations());
+        series::add_zones(&mut values, &*engine);
+        series::add_nodes(&mut values, &*engine);
+        series::add_disk(&mut values, &watched.disk_statistics(DeviceId(0)));
+        series::add_pressure(&mut values, &watched);
+        series::add_swap(&mut values, engine.swap());
+        series::add_room(&mut values, &*engine);
+        values
+    };
+    let (series_at_end, values_at_end) = (series.clone(), values.clone());
+    sim.observe_end(move |now| {
+        if let Some(series) = series_at_end.borrow_mut().as_mut() {
+            series.end(now, &values_at_end());
+        }
+    });
+    let engine = system.shared_engine();
+    sim.observe(every, move |now| {
+        if let Some(series) = series.borrow_mut().as_mut().filter(|series| series.is_due(now)) {
+            series.push(now, &values());
+        }
+        if let Some(memory) = memory.borrow_mut().as_mut().filter(|memory| memory.is_due(now)) {
+            memory.push(now, memory_map::Moment::of(now, None, &engine.memory().map()));
+        }
+        if let Some(generations) = generations.borrow_mut().as_mut().filter(|it| it.is_due(now)) {
+            generations.push(now, generations_at(&engine, now, None));
+        }
+    });
+    recorded
+}
+
+/// The message of a run that was asked to end.
+const CANCELLED: &str = "it was cancelled";
+
+/// Starts a task that tells how far the run is and samples the disk.
+fn watch(sim: &Sim, progress: &Progress, samples: DiskSamples) {
+    let (clock, progress) = (progress.clock(), progress.clone());
+    let watched = sim.clone();
+    let sampler = sim.spawn("iostat", move || {
+        use machine::Machine;
+        let mut earlier = watched.disk_statistics(DeviceId(0));
+        let mut next = watched.now() + SAMPLE_EVERY;
+        while !watched.is_killed() {
+            watched.pause(Nanos::from_secs(1));
+            clock.store(watched.now().0, std::sync::atomic::Ordering::Relaxed);
+            if progress.is_cancelled() {
+                // The simulation ends as one that failed; no bug is told of.
+                std::panic::resume_unwind(Box::new(CANCELLED));
+            }
+            if watched.now() >= next {
+                next += SAMPLE_EVERY;
+                let now = watched.disk_statistics(DeviceId(0));
+                let interval = now.interval(&earlier, SAMPLE_EVERY);
+                earlier = now;
+                samples.lock().expect("nothing panicked").push(DiskSample {
+                    avgqz: interval.avgqz,
+                    await_ms: interval.await_ms,
+                    r_await_ms: interval.r_await_ms,
+                    w_await_ms: interval.w_await_ms,
+                });
+            }
+        }
+    });
+    sim.set_aside(sampler);
+}

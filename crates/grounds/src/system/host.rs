@@ -1,0 +1,245 @@
+//! The ground `host`: the engine on real memory, threads and files of this process, by the library `highwater`.
+//!
+//! Files lie in one folder and are read and written past the kernel's page cache; swap is a file beside them. Faults are
+//! of all tasks together: the library does not count them by thread.
+
+use super::threads::{Stop, Thread};
+use computer::sys;
+use engine::Kernel;
+use engine::stat::Vmstat;
+use figures::usage::{CpuTimes, Faults};
+use highwater::{Advice, File, Memory, OpenOptions, Region};
+use machine::Nanos;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use workloads::system::contents::Kept;
+use workloads::system::{Given, System, SystemError, page_bytes};
+
+/// The state that all tasks share.
+struct Shared {
+    started: Instant,
+    given: Given,
+    folder: PathBuf,
+    memory_pages: u64,
+    /// A handle of each file from its creation to its removal: the library keeps pages of open files only.
+    files: Mutex<BTreeMap<String, File>>,
+    memory: Memory,
+}
+
+/// A memory of the library as one task sees it.
+pub struct HostSystem {
+    shared: Arc<Shared>,
+    stop: Arc<Stop>,
+}
+
+impl HostSystem {
+    /// A memory of so many pages, and so many of swap, with files in `folder`.
+    ///
+    /// # Errors
+    /// When the library cannot make it.
+    pub fn new(
+        folder: &Path,
+        kernel: &Kernel,
+        memory_pages: u64,
+        swap_pages: u64,
+        given: Given,
+    ) -> Result<Self, SystemError> {
+        let mut builder = Memory::builder().size(page_bytes(memory_pages)).kernel_choices(kernel.clone());
+        if swap_pages > 0 {
+            builder = builder.swap(page_bytes(swap_pages)).swap_folder(folder);
+        }
+        let memory = builder.start().map_err(words)?;
+        let shared = Shared {
+            started: Instant::now(),
+            given,
+            folder: folder.to_owned(),
+            memory_pages,
+            files: Mutex::default(),
+            memory,
+        };
+        Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
+    }
+
+    /// Returns what the computer did not grant the library, in words.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        self.shared.memory.notices().iter().map(ToString::to_string).collect()
+    }
+
+    /// Looks at every frame, list and counter when all tasks have ended, and ends the library's own.
+    ///
+    /// # Errors
+    /// What does not hold, or could not be written.
+    pub fn finish(self) -> Result<(), SystemError> {
+        let shared = Arc::into_inner(self.shared).ok_or_else(|| SystemError("a task still runs".into()))?;
+        drop(shared.files);
+        shared.memory.check().map_err(|broken| words(format!("an invariant of the engine is broken: {broken}")))?;
+        shared.memory.shutdown().map_err(words)
+    }
+
+    fn files(&self) -> MutexGuard<'_, BTreeMap<String, File>> {
+        self.shared.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf, SystemError> {
+        if name.contains('/') || name.starts_with('.') || name == "swap" {
+            return Err(SystemError(format!("`{name}` is no name of a file")));
+        }
+        Ok(self.shared.folder.join(name))
+    }
+}
+
+fn words(error: impl Display) -> SystemError {
+    SystemError(error.to_string())
+}
+
+impl System for HostSystem {
+    type File = File;
+    type Region = Region;
+    type Task = Thread;
+
+    fn given(&self) -> &Given {
+        &self.shared.given
+    }
+
+    #[inline]
+    fn now(&self) -> Nanos {
+        Nanos(self.shared.started.elapsed().as_nanos() as u64)
+    }
+
+    fn sleep(&self, time: Nanos) {
+        self.stop.sleep(time);
+    }
+
+    fn compute(&self, time: Nanos) {
+        sys::compute(time);
+    }
+
+    fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> Thread {
+        let shared = self.shared.clone();
+        Thread::start(name, move |stop| body(&Self { shared, stop }))
+    }
+
+    fn join(&self, task: &Thread) {
+        task.join();
+    }
+
+    fn kill(&self, task: &Thread) {
+        task.stop.set();
+    }
+
+    #[inline]
+    fn is_killed(&self) -> bool {
+        self.stop.is_set()
+    }
+
+    fn memory_pages(&self) -> u64 {
+        self.shared.memory_pages
+    }
+
+    fn free_pages(&self) -> u64 {
+        self.shared.memory.vmstat().get("nr_free_pages")
+    }
+
+    fn create(&self, name: &str) -> Result<File, SystemError> {
+        let path = self.path(name)?;
+        OpenOptions::new().write(true).create_new(true).open(&self.shared.memory, path).map_err(words)?;
+        self.files().insert(name.to_owned(), self.open(name)?);
+        self.open(name)
+    }
+
+    fn open(&self, name: &str) -> Result<File, SystemError> {
+        self.shared.memory.open(self.path(name)?).map_err(words)
+    }
+
+    fn length(&self, file: &File) -> u64 {
+        file.len()
+    }
+
+    fn write(&self, file: &File, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
+        file.write_all_at(bytes, offset).map_err(words)
+    }
+
+    #[inline]
+    fn read(&self, file: &mut File, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError> {
+        file.read_at(bytes, offset).map_err(words)
+    }
+
+    fn start_read(&self, file: &mut File, page: u64) -> Result<(), SystemError> {
+        file.advise(page_bytes(page)..page_bytes(page + 1), Advice::WillNeed);
+        Ok(())
+    }
+
+    fn expect_random_reads(&self, file: &mut File) {
+        file.advise(0..u64::MAX, Advice::Random);
+    }
+
+    #[inline]
+    fn read_in_place<R>(&self, file: &mut File, page: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, SystemError> {
+        file.page(page).map(|guard| read(&guard)).map_err(words)
+    }
+
+    fn set_length(&self, file: &File, bytes: u64) -> Result<(), SystemError> {
+        file.set_len(bytes).map_err(words)
+    }
+
+    fn sync(&self, file: &File) -> Result<(), SystemError> {
+        file.sync_data().map_err(words)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SystemError> {
+        self.files().remove(name);
+        std::fs::remove_file(self.path(name)?).map_err(|error| words(format!("file `{name}`: {error}")))
+    }
+
+    fn drop_caches(&self) -> Result<(), SystemError> {
+        self.shared.memory.drop_caches();
+        Ok(())
+    }
+
+    fn map(&self, pages: u32) -> Result<Region, SystemError> {
+        self.shared.memory.anonymous(page_bytes(pages.into())).map_err(words)
+    }
+
+    fn touch(&self, region: &Region, mut pages: Range<u32>, write: bool) -> Result<(), SystemError> {
+        pages.try_for_each(|page| {
+            let result =
+                if write { region.page_mut(page.into()).map(drop) } else { region.page(page.into()).map(drop) };
+            result.map_err(words)
+        })
+    }
+
+    fn store(&self, region: &Region, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
+        region.write_at(bytes, offset).map_err(words)
+    }
+
+    fn load(&self, region: &Region, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError> {
+        region.read_at(bytes, offset).map_err(words)
+    }
+
+    fn unmap(&self, region: Region) {
+        drop(region);
+    }
+
+    fn kept(&self) -> Kept {
+        Kept::Bytes
+    }
+
+    fn faults(&self) -> Faults {
+        let vmstat = self.shared.memory.vmstat();
+        let major = vmstat.get("pgmajfault");
+        Faults { minor: vmstat.get("pgfault").saturating_sub(major), major, major_wait: Nanos(0) }
+    }
+
+    fn cpu_times(&self) -> CpuTimes {
+        sys::cpu_times()
+    }
+
+    fn vmstat(&self) -> Vmstat {
+        self.shared.memory.vmstat().0
+    }
+}

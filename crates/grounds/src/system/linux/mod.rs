@@ -1,0 +1,278 @@
+//! The ground `linux`: the kernel that this computer runs.
+//!
+//! Files are read and written through its page cache, in place by a shared mapping; anonymous memory is a private
+//! mapping, tasks are threads. How much memory there is, is up to the cgroup that the process is in ([`limit`]).
+//!
+//! Counters are those of the cgroup where it has them, else of the whole computer: [`counters`] says which.
+
+pub mod limit;
+pub mod swap;
+
+use super::threads::{Stop, Thread};
+use computer::counters::{self, Counters};
+use computer::sys;
+use engine::stat::Vmstat;
+use figures::usage::{CpuTimes, Faults};
+use machine::Nanos;
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
+use workloads::system::contents::Kept;
+use workloads::system::{Given, System, SystemError, page_bytes};
+
+/// The state that all tasks share.
+#[derive(Debug)]
+struct Shared {
+    started: Instant,
+    given: Given,
+    folder: PathBuf,
+    memory_pages: u64,
+    counters: Counters,
+    /// Mappings of files, one for all tasks as in any program: for as long as a handle uses it.
+    mapped: Mutex<BTreeMap<String, Weak<sys::FileMapping>>>,
+}
+
+/// The running kernel as one task sees it.
+#[derive(Debug)]
+pub struct LinuxSystem {
+    shared: Arc<Shared>,
+    stop: Arc<Stop>,
+}
+
+/// A file, open for one task.
+#[derive(Debug)]
+pub struct OpenFile {
+    name: String,
+    file: File,
+    is_random: bool,
+    /// Made by the first read in place.
+    mapping: Option<Arc<sys::FileMapping>>,
+}
+
+impl LinuxSystem {
+    /// The running kernel with `memory_pages` pages of memory, files in `folder`, and counters by `counters`.
+    ///
+    /// # Errors
+    /// When the folder lies in memory: then files are not what is larger than memory.
+    pub fn new(folder: PathBuf, memory_pages: u64, counters: Counters, given: Given) -> Result<Self, SystemError> {
+        let told = |error: io::Error| SystemError(format!("{}: {error}", folder.display()));
+        if sys::is_in_memory(&File::open(&folder).map_err(told)?).map_err(told)? {
+            let folder = folder.display();
+            return Err(SystemError(format!("{folder} lies in memory (tmpfs): `--dir` must name a folder on a disk")));
+        }
+        let shared =
+            Shared { started: Instant::now(), given, folder, memory_pages, counters, mapped: Mutex::default() };
+        Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf, SystemError> {
+        if name.contains('/') || name.starts_with('.') {
+            return Err(SystemError(format!("`{name}` is no name of a file")));
+        }
+        Ok(self.shared.folder.join(name))
+    }
+
+    fn open_with(&self, name: &str, options: &OpenOptions) -> Result<OpenFile, SystemError> {
+        let file = options.open(self.path(name)?).map_err(|error| words(name, &error))?;
+        Ok(OpenFile { name: name.to_owned(), file, is_random: false, mapping: None })
+    }
+
+    /// A mapping of a file in which `page` lies: that of other handles, or a new one when there is none or the file has
+    /// grown since. No file of this system gets shorter.
+    fn mapping(&self, file: &OpenFile, page: u64) -> Result<Arc<sys::FileMapping>, SystemError> {
+        let mut mapped = self.shared.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mapping) = mapped.get(&file.name).and_then(Weak::upgrade).filter(|mapping| page < mapping.pages()) {
+            return Ok(mapping);
+        }
+        let bytes = self.length(file);
+        let pages = bytes.div_ceil(page_bytes(1));
+        if page >= pages {
+            let name = &file.name;
+            return Err(SystemError(format!("file `{name}`: page {page} lies after its end, it has {pages}")));
+        }
+        let mapping = sys::FileMapping::new(&file.file, bytes, file.is_random);
+        let mapping = Arc::new(mapping.map_err(|error| words(&file.name, &error))?);
+        mapped.insert(file.name.clone(), Arc::downgrade(&mapping));
+        Ok(mapping)
+    }
+}
+
+fn words(name: &str, error: &io::Error) -> SystemError {
+    SystemError(format!("file `{name}`: {error}"))
+}
+
+impl System for LinuxSystem {
+    type File = OpenFile;
+    type Region = sys::Mapping;
+    type Task = Thread;
+
+    fn given(&self) -> &Given {
+        &self.shared.given
+    }
+
+    #[inline]
+    fn now(&self) -> Nanos {
+        Nanos(self.shared.started.elapsed().as_nanos() as u64)
+    }
+
+    fn sleep(&self, time: Nanos) {
+        self.stop.sleep(time);
+    }
+
+    fn compute(&self, time: Nanos) {
+        sys::compute(time);
+    }
+
+    fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> Thread {
+        let shared = self.shared.clone();
+        Thread::start(name, move |stop| body(&Self { shared, stop }))
+    }
+
+    fn join(&self, task: &Thread) {
+        task.join();
+    }
+
+    fn kill(&self, task: &Thread) {
+        task.stop.set();
+    }
+
+    #[inline]
+    fn is_killed(&self) -> bool {
+        self.stop.is_set()
+    }
+
+    fn memory_pages(&self) -> u64 {
+        self.shared.memory_pages
+    }
+
+    fn free_pages(&self) -> u64 {
+        self.shared.counters.free_pages(self.shared.memory_pages)
+    }
+
+    fn create(&self, name: &str) -> Result<OpenFile, SystemError> {
+        self.open_with(name, OpenOptions::new().read(true).write(true).create_new(true))
+    }
+
+    fn open(&self, name: &str) -> Result<OpenFile, SystemError> {
+        self.open_with(name, OpenOptions::new().read(true).write(true))
+    }
+
+    fn length(&self, file: &OpenFile) -> u64 {
+        file.file.metadata().map_or(0, |data| data.len())
+    }
+
+    fn write(&self, file: &OpenFile, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
+        file.file.write_all_at(bytes, offset).map_err(|error| words(&file.name, &error))
+    }
+
+    fn read(&self, file: &mut OpenFile, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match file.file.read_at(&mut bytes[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(words(&file.name, &error)),
+            }
+        }
+        Ok(done)
+    }
+
+    fn start_read(&self, file: &mut OpenFile, page: u64) -> Result<(), SystemError> {
+        sys::start_read(&file.file, page_bytes(page), page_bytes(1) as usize);
+        Ok(())
+    }
+
+    fn expect_random_reads(&self, file: &mut OpenFile) {
+        sys::expect_random_reads(&file.file);
+        file.is_random = true;
+    }
+
+    #[inline]
+    fn read_in_place<R>(
+        &self,
+        file: &mut OpenFile,
+        page: u64,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, SystemError> {
+        if file.mapping.as_ref().is_none_or(|mapping| page >= mapping.pages()) {
+            file.mapping = Some(self.mapping(file, page)?);
+        }
+        let mapping = file.mapping.as_ref().expect("made above");
+        Ok(read(mapping.page(page)))
+    }
+
+    fn set_length(&self, file: &OpenFile, bytes: u64) -> Result<(), SystemError> {
+        file.file.set_len(bytes).map_err(|error| words(&file.name, &error))
+    }
+
+    fn sync(&self, file: &OpenFile) -> Result<(), SystemError> {
+        file.file.sync_data().map_err(|error| words(&file.name, &error))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SystemError> {
+        self.shared.mapped.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        fs::remove_file(self.path(name)?).map_err(|error| words(name, &error))
+    }
+
+    fn drop_caches(&self) -> Result<(), SystemError> {
+        let told = |error: io::Error| SystemError(format!("cannot drop cached pages: {error}"));
+        for entry in fs::read_dir(&self.shared.folder).map_err(told)? {
+            let entry = entry.map_err(told)?;
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let file = File::open(entry.path()).map_err(told)?;
+            sys::drop_pages(&file).map_err(told)?;
+        }
+        Ok(())
+    }
+
+    fn map(&self, pages: u32) -> Result<sys::Mapping, SystemError> {
+        sys::Mapping::new(pages).map_err(|error| SystemError(format!("cannot map {pages} pages: {error}")))
+    }
+
+    fn touch(&self, region: &sys::Mapping, pages: Range<u32>, write: bool) -> Result<(), SystemError> {
+        pages.for_each(|page| region.touch(page_bytes(page.into()) as usize, write));
+        Ok(())
+    }
+
+    fn store(&self, region: &sys::Mapping, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
+        region.store(offset as usize, bytes);
+        Ok(())
+    }
+
+    fn load(&self, region: &sys::Mapping, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError> {
+        region.load(offset as usize, bytes);
+        Ok(())
+    }
+
+    fn unmap(&self, region: sys::Mapping) {
+        drop(region);
+    }
+
+    fn kept(&self) -> Kept {
+        Kept::Bytes
+    }
+
+    fn faults(&self) -> Faults {
+        sys::faults()
+    }
+
+    fn cpu_times(&self) -> CpuTimes {
+        sys::cpu_times()
+    }
+
+    fn vmstat(&self) -> Vmstat {
+        self.shared.counters.vmstat()
+    }
+
+    fn pages_read_in(&self) -> Option<u64> {
+        counters::bytes_read_in().map(|bytes| bytes / page_bytes(1))
+    }
+}

@@ -1,0 +1,658 @@
+//! The ground `sim`: the engine in a simulated machine.
+
+use engine::anonymous::Region;
+use engine::anonymous::region::ENTRIES;
+use engine::memory::{Block, Gfp, Layout};
+use engine::page_cache::File;
+use engine::stat::{Gauge, Vmstat};
+use engine::swap::SwapLayout;
+use engine::writeback::DeviceLayout;
+use engine::{Engine, ReadPattern, ReadState, Task, Unacknowledged};
+use figures::engine_view::EngineView;
+use figures::usage::{CpuTimes, DiskSample, Faults};
+use foldhash::fast::FixedState;
+use machine::atomic::AtomicU32;
+use machine::{DeviceId, Func, Machine, Nanos, Operation, Order, PAGE_BYTES, Step};
+use sim::Sim;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use workloads::system::contents::Kept;
+use workloads::system::{Given, HeldPage, MapMode, System, SystemError, page_bytes};
+
+/// Stream of the chance that decides which kernel pages were freed before a run.
+const KERNEL_MEMORY_STREAM: u64 = 900;
+
+/// The state that all tasks of one simulated system share.
+struct Shared {
+    sim: Sim,
+    engine: Rc<Engine<Sim>>,
+    /// By name; nobody goes through them in order.
+    files: RefCell<HashMap<String, Arc<File<Sim>>, FixedState>>,
+    given: Given,
+    kept: Kept,
+    samples: DiskSamples,
+    kernel_tasks: RefCell<Vec<sim::TaskId>>,
+    has_khugepaged: Cell<bool>,
+    /// The function that looks at the run where the workload says so.
+    at_marks: RefCell<Option<AtMark>>,
+}
+
+/// Looks at a run at a mark: when it is, and what it is called.
+type AtMark = Box<dyn FnMut(Nanos, &'static str)>;
+
+/// Samples of iostat, by whoever samples the disk.
+pub type DiskSamples = Arc<Mutex<Vec<DiskSample>>>;
+
+/// The simulated system as one task sees it.
+pub struct SimSystem {
+    shared: Rc<Shared>,
+    task: RefCell<Task>,
+}
+
+/// A file, open for one task.
+pub struct OpenFile {
+    engine: Rc<Engine<Sim>>,
+    file: Arc<File<Sim>>,
+    state: ReadState,
+    /// The page that was last read in place.
+    last_in_place: Option<u32>,
+    /// Failed writes of the file that this handle need not be told of.
+    seen_failures: AtomicU32,
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.engine.access().close(&self.file);
+    }
+}
+
+/// The parts of a simulated system beside its machine.
+#[derive(Clone, Debug)]
+pub struct SystemConfig {
+    /// Memory.
+    pub layout: Layout,
+    /// Blocks for files, by device.
+    pub devices: Vec<DeviceLayout>,
+    /// Where swap lies.
+    pub swap: SwapLayout,
+    /// Does the machine keep stamps?
+    pub stamps: bool,
+}
+
+impl SimSystem {
+    /// A system on a simulated machine, with the engine's own tasks started.
+    ///
+    /// # Errors
+    /// When the engine cannot work with the layout.
+    pub fn new(
+        sim: &Sim,
+        choices: &engine::kernel::Choices,
+        config: &SystemConfig,
+        given: Given,
+    ) -> Result<Self, engine::NewError> {
+        let engine = Rc::new(Engine::new(sim.clone(), choices, &config.layout, &config.devices, config.swap)?);
+        sim.attach(engine.clone());
+        let kernel_tasks = engine.kernel_tasks().into_iter().map(|task| {
+            let engine = engine.clone();
+            let id = sim.spawn_on(task.node(), &task.name(), move || engine.run(task));
+            sim.set_aside(id);
+            id
+        });
+        let kernel_tasks = RefCell::new(kernel_tasks.collect());
+        let kept = if config.stamps { Kept::Stamps } else { Kept::Nothing };
+        let (files, samples) = (RefCell::default(), DiskSamples::default());
+        let (has_khugepaged, at_marks) = (Cell::new(false), RefCell::default());
+        let sim = sim.clone();
+        let shared =
+            Rc::new(Shared { sim, engine, files, given, kept, samples, kernel_tasks, has_khugepaged, at_marks });
+        Ok(Self::for_task(&shared))
+    }
+
+    /// The engine, for whoever looks inside: checks, lists, what was there before a run.
+    #[must_use]
+    pub fn engine(&self) -> &Engine<Sim> {
+        &self.shared.engine
+    }
+
+    /// The engine, to be kept beyond the run.
+    #[must_use]
+    pub fn shared_engine(&self) -> Rc<Engine<Sim>> {
+        self.shared.engine.clone()
+    }
+
+    /// Ends the engine's own tasks: then nobody has pages in hand.
+    pub fn end_kernel_tasks(&self) {
+        for task in self.shared.kernel_tasks.take() {
+            self.kill(&task);
+            self.join(&task);
+        }
+    }
+
+    /// Starts khugepaged with the first region that may have huge pages, if the kernel has it: a run without such regions is what
+    /// it would be without.
+    fn start_khugepaged(&self) {
+        let Some(task) = self.engine().khugepaged().filter(|_| !self.shared.has_khugepaged.replace(true)) else {
+            return;
+        };
+        let engine = self.shared.engine.clone();
+        let id = self.shared.sim.spawn_on(task.node(), &task.name(), move || engine.run(task));
+        self.shared.sim.set_aside(id);
+        self.shared.kernel_tasks.borrow_mut().push(id);
+    }
+
+    /// Spends the time that the processor takes to find pages that were touched, each so often.
+    #[inline]
+    fn translate(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
+        // Most machines say nothing of that: touches are the most frequent of all that is simulated.
+        if self.shared.sim.has_tlb() {
+            self.look_up_translations(region, pages, times);
+        }
+    }
+
+    #[inline(never)]
+    fn look_up_translations(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
+        for page in pages {
+            let is_huge = region.huge_page(page).is_some();
+            let of_its_size = if is_huge { page / ENTRIES } else { page };
+            self.shared.sim.translate(region.id, of_its_size, is_huge, times);
+        }
+    }
+
+    /// Has `look` called at each mark of the workload ([`System::mark`]).
+    pub fn on_mark(&self, look: impl FnMut(Nanos, &'static str) + 'static) {
+        *self.shared.at_marks.borrow_mut() = Some(Box::new(look));
+    }
+
+    /// Where to put what iostat sees.
+    #[must_use]
+    pub fn disk_samples(&self) -> DiskSamples {
+        self.shared.samples.clone()
+    }
+
+    /// Takes `pages` pages for the kernel's own use, and frees all but `kept` of them, here and there.
+    ///
+    /// # Errors
+    /// When there are not so many.
+    pub fn take_kernel_memory(&self, pages: u64, kept: u64) -> Result<(), SystemError> {
+        let mut task = self.task.borrow_mut();
+        let mut rng = self.rng(KERNEL_MEMORY_STREAM);
+        let mut taken = Vec::new();
+        for _ in 0..pages {
+            let page = self.engine().allocate().allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
+            taken.push(page.map_err(|error| SystemError(error.to_string()))?);
+        }
+        for left in (kept + 1..=pages).rev() {
+            let page = taken.swap_remove(rng.below(left) as usize);
+            self.engine().memory().free_kernel(page, Gauge::NrSlabUnreclaimable);
+        }
+        Ok(())
+    }
+
+    /// A file whose contents are on the device already and not in memory.
+    ///
+    /// # Errors
+    /// When there is one of that name, memory for its inode is exhausted, or the device is full.
+    pub fn import_file(&self, name: &str, bytes: u64) -> Result<OpenFile, SystemError> {
+        let open = self.create(name)?;
+        if !self.engine().writeback().allocate_blocks(&open.file, bytes) {
+            return Err(SystemError(format!("no room on the device for file `{name}` of {bytes} bytes")));
+        }
+        Ok(open)
+    }
+
+    /// Length of a file, pages; 0 when there is none of that name.
+    #[must_use]
+    pub fn length_pages(&self, name: &str) -> u64 {
+        self.shared.files.borrow().get(name).map_or(0, |file| file.length().div_ceil(PAGE_BYTES as u64))
+    }
+
+    /// Writes pages of an imported file past the page cache, in requests of a MiB, and waits for them.
+    ///
+    /// # Errors
+    /// When there is no such file, memory for the buffer is exhausted, or the device fails.
+    pub fn write_direct(&self, name: &str, first_page: u64, pages: u64) -> Result<(), SystemError> {
+        let file = self.file(name)?;
+        for start in (first_page..first_page + pages).step_by(256) {
+            let pages = (first_page + pages - start).min(256) as usize;
+            let block = file.block(start as u32).ok_or_else(|| SystemError(format!("file `{name}` has a hole")))?;
+            let mut buffer = self.engine().access().direct_buffer(&mut self.task.borrow_mut(), pages).map_err(words)?;
+            let written = self.engine().access().direct_io(Operation::Write, file.device, block, &mut buffer, false);
+            self.engine().access().free_direct_buffer(buffer);
+            written.map_err(|error| SystemError(format!("file `{name}`: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn file(&self, name: &str) -> Result<Arc<File<Sim>>, SystemError> {
+        let file = self.shared.files.borrow().get(name).cloned();
+        file.ok_or_else(|| SystemError(format!("there is no file `{name}`")))
+    }
+
+    fn open_file(&self, file: Arc<File<Sim>>) -> Result<OpenFile, SystemError> {
+        let engine = self.shared.engine.clone();
+        engine.access().open(&mut self.task.borrow_mut(), &file).map_err(words)?;
+        let seen_failures = AtomicU32::new(file.failed_writes());
+        Ok(OpenFile { engine, file, state: ReadState::default(), last_in_place: None, seen_failures })
+    }
+
+    /// Pins a page of a file for reading.
+    fn pin(&self, open: &mut OpenFile, page: u64) -> Result<machine::FrameNumber, SystemError> {
+        let OpenFile { file, state, last_in_place, .. } = open;
+        let pages = file.length().div_ceil(page_bytes(1));
+        if page >= pages {
+            return Err(SystemError(format!("page {page} lies after the end of a file of {pages} pages")));
+        }
+        let page = page as u32;
+        let is_new_use = last_in_place.replace(page) != Some(page);
+        match self.engine().access().pin_cached(file, page, || is_new_use) {
+            Some((frame, _)) => Ok(frame),
+            None => {
+                let mut task = self.task.borrow_mut();
+                self.engine().access().pin_for_read(&mut task, file, state, page, 1).map_err(words)
+            }
+        }
+    }
+
+    /// Spends the time that a program takes to copy bytes to or from its own memory. The engine counts what it copies itself.
+    fn copy_as_program(&self, bytes: usize) {
+        let _program = self.shared.sim.span(Func::User);
+        self.shared.sim.spend(Step::CopyPage, bytes.div_ceil(PAGE_BYTES) as u32);
+    }
+
+    fn for_task(shared: &Rc<Shared>) -> Self {
+        Self { shared: shared.clone(), task: RefCell::new(Task::user()) }
+    }
+}
+
+/// The pages that so many bytes from `offset` on lie in.
+fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
+    (offset / PAGE_BYTES as u64) as u32..(offset + bytes as u64).div_ceil(PAGE_BYTES as u64) as u32
+}
+
+fn words(error: engine::Error) -> SystemError {
+    SystemError(error.to_string())
+}
+
+impl System for SimSystem {
+    type File = OpenFile;
+    type Region = Arc<Region<Sim>>;
+    type Task = sim::TaskId;
+
+    fn given(&self) -> &Given {
+        &self.shared.given
+    }
+
+    fn now(&self) -> Nanos {
+        self.shared.sim.now()
+    }
+
+    fn mark(&self, name: &'static str) {
+        if let Some(look) = self.shared.at_marks.borrow_mut().as_mut() {
+            look(self.now(), name);
+        }
+    }
+
+    fn sleep(&self, time: Nanos) {
+        self.shared.sim.pause(time);
+    }
+
+    fn compute(&self, time: Nanos) {
+        self.shared.sim.compute(time);
+    }
+
+    fn is_killed(&self) -> bool {
+        self.shared.sim.is_killed()
+    }
+
+    fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> sim::TaskId {
+        let shared = self.shared.clone();
+        self.shared.sim.spawn(name, move || body(&Self::for_task(&shared)))
+    }
+
+    fn join(&self, task: &sim::TaskId) {
+        self.shared.sim.join(*task);
+    }
+
+    fn kill(&self, task: &sim::TaskId) {
+        self.shared.sim.kill(*task);
+    }
+
+    fn memory_pages(&self) -> u64 {
+        self.engine().memory().usable_pages()
+    }
+
+    fn free_pages(&self) -> u64 {
+        let memory = self.engine().memory();
+        let free = memory.gauge(Gauge::NrFreePages);
+        memory.limit_pages().map_or(free, |limit| free.min(limit.saturating_sub(memory.charged_pages())))
+    }
+
+    fn high_mark_pages(&self) -> Option<u64> {
+        // A cgroup has no marks: it is full when reclaim frees its first page.
+        let has_marks = self.engine().memory().limit_pages().is_none();
+        has_marks.then(|| self.engine().memory().zones.iter().map(|zone| zone.high()).sum())
+    }
+
+    fn import(&self, name: &str, pages: u64) -> Result<bool, SystemError> {
+        self.import_file(name, page_bytes(pages))?;
+        Ok(true)
+    }
+
+    fn create(&self, name: &str) -> Result<OpenFile, SystemError> {
+        if self.shared.files.borrow().contains_key(name) {
+            return Err(SystemError(format!("file `{name}` exists")));
+        }
+        let file = self.engine().access().create(&mut self.task.borrow_mut(), DeviceId(0)).map_err(words)?;
+        self.shared.files.borrow_mut().insert(name.to_owned(), file.clone());
+        self.open_file(file)
+    }
+
+    fn open(&self, name: &str) -> Result<OpenFile, SystemError> {
+        self.open_file(self.file(name)?)
+    }
+
+    fn length(&self, file: &OpenFile) -> u64 {
+        file.file.length()
+    }
+
+    fn write(&self, file: &OpenFile, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
+        self.engine().access().write(&mut self.task.borrow_mut(), &file.file, offset, bytes).map_err(words)
+    }
+
+    fn read(&self, file: &mut OpenFile, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError> {
+        let OpenFile { file, state, .. } = file;
+        self.engine().access().read(&mut self.task.borrow_mut(), file, state, offset, bytes).map_err(words)
+    }
+
+    fn start_read(&self, file: &mut OpenFile, page: u64) -> Result<(), SystemError> {
+        let page = page as u32;
+        self.engine().access().start_read(&mut self.task.borrow_mut(), &file.file, page..page.saturating_add(1));
+        Ok(())
+    }
+
+    fn expect_random_reads(&self, file: &mut OpenFile) {
+        file.state.pattern = ReadPattern::Random;
+    }
+
+    fn read_in_place<R>(
+        &self,
+        file: &mut OpenFile,
+        page: u64,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, SystemError> {
+        // The bytes are copied for the reader, which costs no virtual time: a simulated machine keeps but a stamp of them.
+        let mut bytes = [0; PAGE_BYTES];
+        let frame = {
+            let _span = self.shared.sim.span(Func::FileRead);
+            let frame = self.pin(file, page)?;
+            self.shared.sim.read_frame(frame, 0, &mut bytes);
+            frame
+        };
+        let result = read(&bytes);
+        self.engine().access().unpin_read(frame, &self.engine().memory().frames[frame]);
+        Ok(result)
+    }
+
+    fn set_length(&self, file: &OpenFile, bytes: u64) -> Result<(), SystemError> {
+        self.engine().access().set_length(&mut self.task.borrow_mut(), &file.file, bytes).map_err(words)
+    }
+
+    fn maps_files(&self) -> bool {
+        true
+    }
+
+    fn map_file(&self, file: &OpenFile, pages: Range<u32>, mode: MapMode) -> Result<Arc<Region<Sim>>, SystemError> {
+        let Range { start, end } = pages;
+        self.engine()
+            .access()
+            .map_file(&mut self.task.borrow_mut(), &file.file, start, end - start, mode)
+            .map_err(words)
+    }
+
+    fn sync(&self, file: &OpenFile) -> Result<(), SystemError> {
+        let OpenFile { file, seen_failures, .. } = file;
+        self.engine().access().fsync_since(&mut self.task.borrow_mut(), file, seen_failures).map_err(words)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SystemError> {
+        let file = self.file(name)?;
+        if file.is_mapped() {
+            return Err(SystemError(format!("file `{name}` is mapped")));
+        }
+        self.shared.files.borrow_mut().remove(name);
+        self.engine().access().unlink(&file);
+        Ok(())
+    }
+
+    fn drop_caches(&self) -> Result<(), SystemError> {
+        self.engine().access().drop_caches();
+        Ok(())
+    }
+
+    fn map(&self, pages: u32) -> Result<Arc<Region<Sim>>, SystemError> {
+        Ok(self.engine().anonymous().create_region(pages, false))
+    }
+
+    fn map_huge(&self, pages: u32) -> Result<Arc<Region<Sim>>, SystemError> {
+        self.start_khugepaged();
+        Ok(self.engine().anonymous().create_region(pages, true))
+    }
+
+    #[inline]
+    fn touch(&self, region: &Arc<Region<Sim>>, pages: Range<u32>, write: bool) -> Result<(), SystemError> {
+        self.engine().access().touch(&mut self.task.borrow_mut(), region, pages.clone(), write).map_err(words)?;
+        self.translate(region, pages, 1);
+        Ok(())
+    }
+
+    #[inline]
+    fn touch_sample(&self, region: &Arc<Region<Sim>>, page: u32, write: bool, times: u32) -> Result<(), SystemError> {
+        self.engine().access().touch(&mut self.task.borrow_mut(), region, page..page + 1, write).map_err(words)?;
+        self.translate(region, page..page + 1, times);
+        Ok(())
+    }
+
+    fn store(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
+        self.copy_as_program(bytes.len());
+        self.engine().access().write_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)?;
+        self.translate(region, pages_of(offset, bytes.len()), 1);
+        Ok(())
+    }
+
+    fn load(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError> {
+        self.copy_as_program(bytes.len());
+        self.engine().access().read_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)?;
+        self.translate(region, pages_of(offset, bytes.len()), 1);
+        Ok(())
+    }
+
+    fn unmap(&self, region: Arc<Region<Sim>>) {
+        self.engine().access().drop_region(&region);
+    }
+
+    fn kept(&self) -> Kept {
+        self.shared.kept
+    }
+
+    fn faults(&self) -> Faults {
+        let task = self.task.borrow();
+        Faults { minor: task.minor_faults, major: task.major_faults, major_wait: task.major_fault_wait }
+    }
+
+    fn cpu_times(&self) -> CpuTimes {
+        let mut times = CpuTimes::default();
+        for (path, time) in self.profile() {
+            if path.ends_with(Func::User.name()) { times.user += time } else { times.system += time }
+        }
+        times
+    }
+
+    fn vmstat(&self) -> Vmstat {
+        self.engine().vmstat()
+    }
+
+    fn lock_waits(&self) -> BTreeMap<(String, &'static str), Nanos> {
+        self.shared.sim.lock_waits().into_iter().map(|(path, class, time)| ((path, class), time)).collect()
+    }
+
+    fn profile(&self) -> BTreeMap<String, Nanos> {
+        let split = |line: String| {
+            let (path, ns) = line.rsplit_once(' ').expect("a folded stack ends with its time");
+            (path.to_owned(), Nanos(ns.parse().expect("the time is a number")))
+        };
+        self.shared.sim.profile().into_iter().map(split).collect()
+    }
+
+    fn send(&self, bytes: u64) -> Result<Unacknowledged, SystemError> {
+        self.engine().access().send(&mut self.task.borrow_mut(), bytes).map_err(words)
+    }
+
+    fn acknowledge(&self, sent: Unacknowledged) {
+        self.engine().access().acknowledge(sent);
+    }
+
+    fn take_block(&self, gfp: Gfp, order: Order) -> Result<Option<Block>, SystemError> {
+        Ok(self.engine().access().take_block(&mut self.task.borrow_mut(), gfp, order).ok())
+    }
+
+    fn give_block_back(&self, block: Block) {
+        self.engine().memory().take_back(block);
+    }
+
+    fn look_up(&self, number: u32) -> Result<bool, SystemError> {
+        self.engine().access().look_up(&mut self.task.borrow_mut(), number).map_err(words)
+    }
+
+    fn drop_caches_and_slabs(&self) -> Result<(), SystemError> {
+        self.engine().access().drop_caches();
+        self.engine().reclaim().drop_slabs(&mut self.task.borrow_mut());
+        Ok(())
+    }
+
+    fn set_min_free_kbytes(&self, kib: u64) -> Result<u64, SystemError> {
+        let was = self.engine().memory().min_free_kbytes();
+        self.engine().memory().set_min_free_kbytes(kib);
+        Ok(was)
+    }
+
+    fn hold_page(&self, file: &mut OpenFile, page: u64) -> Result<HeldPage, SystemError> {
+        let _span = self.shared.sim.span(Func::FileRead);
+        self.pin(file, page).map(HeldPage)
+    }
+
+    fn release_page(&self, page: HeldPage) {
+        let HeldPage(frame) = page;
+        self.engine().access().unpin_read(frame, &self.engine().memory().frames[frame]);
+    }
+
+    fn take_disk_samples(&self) -> Vec<DiskSample> {
+        std::mem::take(&mut *self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn machine_view(&self) -> Option<&Sim> {
+        Some(&self.shared.sim)
+    }
+
+    fn engine_view(&self) -> Option<&dyn EngineView> {
+        Some(self.engine())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catalogue::library;
+    use figures::scale::Scale;
+    use workloads::system::conformance;
+    use workloads::system::contents::Pattern;
+
+    /// Runs `body` as the main task of a small machine: 4 MiB, twice that of swap, the disk of parallelio.
+    fn on_small(stamps: bool, body: impl FnOnce(&SimSystem) -> Result<(), SystemError> + 'static) -> u64 {
+        let machine = library::machine("parallelio-8g").unwrap();
+        let layout = Layout::flat(1024);
+        let sim = Sim::new(sim::Config {
+            disks: vec![machine.disks[0].device.clone()],
+            frames: layout.frames() as usize,
+            stamps,
+            ..sim::Config::uniform(2, 50)
+        });
+        let devices = vec![DeviceLayout { file_blocks: 10_000..20_000 }];
+        let swap = SwapLayout {
+            device: DeviceId(0),
+            first_block: 1000,
+            slots: 2048,
+            is_synchronous: false,
+            memory_percent: 0,
+        };
+        let config = SystemConfig { layout, devices, swap, stamps };
+        let given = Given { seed: 1, scale: Scale::FULL, progress: kit::progress::Progress::default() };
+        let kernel = library::kernel("mm1-mmotm-20130606").unwrap();
+        let system = SimSystem::new(&sim, &kernel.choices, &config, given).unwrap();
+        let engine = system.shared_engine();
+        sim.run("main", move || body(&system).unwrap_or_else(|error| panic!("{error}"))).unwrap();
+        engine.check().unwrap();
+        sim.fingerprint()
+    }
+
+    #[test]
+    fn the_simulated_ground_is_a_ground() {
+        for stamps in [true, false] {
+            for (name, check) in conformance::suite() {
+                println!("{name}, stamps {stamps}");
+                on_small(stamps, check);
+            }
+        }
+    }
+
+    #[test]
+    fn keeping_stamps_changes_no_event() {
+        for (name, check) in conformance::suite() {
+            assert_eq!(on_small(true, check), on_small(false, check), "{name}");
+        }
+    }
+
+    /// What a page that is held shows is that nothing else makes it stay: neither reclaim nor the removal of its file.
+    #[test]
+    fn a_held_page_stays_and_a_block_comes_back() {
+        on_small(true, |system| {
+            let file = system.create("a")?;
+            system.write(&file, 0, &vec![0; 64 * PAGE_BYTES])?;
+            system.sync(&file)?;
+            let mut file = system.open("a")?;
+            let held = system.hold_page(&mut file, 7)?;
+            system.drop_caches_and_slabs()?;
+            assert_eq!(system.vmstat()["nr_file_pages"], 1);
+            drop(file);
+            system.remove("a")?;
+            system.release_page(held);
+            assert_eq!(system.vmstat()["nr_file_pages"], 0);
+            let free = system.free_pages();
+            let block = system.take_block(Gfp::USER_MOVABLE, Order(6))?.expect("half of memory is free");
+            assert_eq!(free - system.free_pages(), 64);
+            system.give_block_back(block);
+            assert!(system.take_block(Gfp::HUGE_PAGE, Order(10))?.is_none(), "all of memory");
+            assert!(system.look_up(3)? && !system.look_up(3)?);
+            let was = system.set_min_free_kbytes(256)?;
+            assert_eq!((system.set_min_free_kbytes(was)?, system.set_min_free_kbytes(was)?), (256, was));
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn wrong_contents_are_found() {
+        on_small(true, |system| {
+            let file = system.create("a")?;
+            let mut page = vec![0; PAGE_BYTES];
+            Pattern::new("a", 1).fill(system.kept(), 0, &mut page);
+            system.write(&file, 0, &page)?;
+            let mut file = system.open("a")?;
+            system.read(&mut file, 0, &mut page)?;
+            let error = Pattern::new("a", 2).verify(system.kept(), 0, &page).unwrap_err();
+            assert!(error.0.starts_with("wrong contents: byte 0 of `a`"), "{error}");
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,192 @@
+//! Contents that can be verified: bytes that follow from whose they are and where they stand.
+//!
+//! Real memory keeps every byte, a simulated one the first eight of each page (its stamp) or none
+//! ([`Kept`]). A [`Pattern`] makes and verifies just what is kept, so that a workload is written once:
+//!
+//! ```
+//! use kit::contents::{Kept, Pattern};
+//!
+//! let pattern = Pattern::new("table.dat", 1);
+//! let mut page = vec![0; 4096];
+//! pattern.fill(Kept::Bytes, 8192, &mut page);
+//! assert!(pattern.verify(Kept::Bytes, 8192, &page).is_ok());
+//! assert!(pattern.verify(Kept::Bytes, 4096, &page).is_err(), "these belong elsewhere");
+//! ```
+
+use crate::fnv;
+use machine::PAGE_BYTES;
+use std::{fmt, ops::Range};
+
+/// Bytes of a stamp, and of a word of a pattern.
+const WORD: u64 = 8;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// The part of the contents of pages that a run keeps; the rest reads as anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Nothing: contents cost no time, and nothing is verified.
+    Nothing,
+    /// The first eight bytes of each page.
+    Stamps,
+    /// Every byte.
+    Bytes,
+}
+
+/// Bytes that are not those that were written, in words for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongContents(pub String);
+
+impl fmt::Display for WrongContents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongContents {}
+
+/// The bytes of one file or region, in one version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    name: String,
+    key: u64,
+}
+
+impl Pattern {
+    /// The bytes of version `version` of what is called `name`.
+    #[must_use]
+    pub fn new(name: &str, version: u64) -> Self {
+        // FNV-1a, then the finish of splitmix64: versions that follow each other have nothing in common.
+        let hash = fnv::hash(name.bytes().chain(version.to_le_bytes()));
+        let key = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Self { name: name.to_owned(), key: key ^ (key >> 31) }
+    }
+
+    /// Fills `bytes`, which belong at byte `offset`, as far as they are kept.
+    pub fn fill(&self, kept: Kept, offset: u64, bytes: &mut [u8]) {
+        for part in parts(kept, offset, bytes.len()) {
+            let mut at = offset + part.start as u64;
+            let (head, words, tail) = pieces(at, part);
+            for held in &mut bytes[head] {
+                *held = self.byte(at);
+                at += 1;
+            }
+            for held in bytes[words].chunks_exact_mut(WORD as usize) {
+                held.copy_from_slice(&self.word(at / WORD));
+                at += WORD;
+            }
+            for held in &mut bytes[tail] {
+                *held = self.byte(at);
+                at += 1;
+            }
+        }
+    }
+
+    /// Verifies `bytes`, which were read at byte `offset`, as far as they are kept.
+    ///
+    /// # Errors
+    /// When a byte is wrong: the first one.
+    pub fn verify(&self, kept: Kept, offset: u64, bytes: &[u8]) -> Result<(), WrongContents> {
+        for part in parts(kept, offset, bytes.len()) {
+            let start = offset + part.start as u64;
+            let (head, words, tail) = pieces(start, part.clone());
+            let first_word = (start + head.len() as u64) / WORD;
+            let held_words = bytes[words].chunks_exact(WORD as usize);
+            let is_right = (first_word..).zip(held_words).all(|(index, held)| held == self.word(index))
+                && [head, tail].into_iter().flatten().all(|n| bytes[n] == self.byte(offset + n as u64));
+            if !is_right {
+                return Err(self.wrong(offset, part, bytes));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn wrong(&self, offset: u64, mut part: Range<usize>, bytes: &[u8]) -> WrongContents {
+        let wrong = part.find(|n| bytes[*n] != self.byte(offset + *n as u64)).expect("some byte is wrong");
+        let (name, at, held) = (&self.name, offset + wrong as u64, bytes[wrong]);
+        WrongContents(format!(
+            "wrong contents: byte {at} of `{name}` is {held:#04x}, written was {:#04x}",
+            self.byte(at)
+        ))
+    }
+
+    /// The bytes of one word: different ones everywhere in a file.
+    fn word(&self, index: u64) -> [u8; WORD as usize] {
+        self.key.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes()
+    }
+
+    fn byte(&self, at: u64) -> u8 {
+        self.word(at / WORD)[(at % WORD) as usize]
+    }
+}
+
+/// The parts that are kept of `length` bytes at byte `offset`.
+fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = offset + length as u64;
+    let (step, most) = match kept {
+        Kept::Nothing => (PAGE, 0),
+        Kept::Stamps => (PAGE, WORD),
+        Kept::Bytes => (u64::MAX, u64::MAX),
+    };
+    let first = offset / step * step;
+    (first..end).step_by(step as usize).filter_map(move |start| {
+        let part = start.max(offset)..start.saturating_add(most).min(end);
+        (part.start < part.end).then(|| (part.start - offset) as usize..(part.end - offset) as usize)
+    })
+}
+
+/// A part at byte `at`, divided: up to the first whole word, whole words, what is left.
+fn pieces(at: u64, part: Range<usize>) -> (Range<usize>, Range<usize>, Range<usize>) {
+    let word = WORD as usize;
+    let words_start = part.end.min(part.start + ((WORD - at % WORD) % WORD) as usize);
+    let words_end = words_start + (part.end - words_start) / word * word;
+    (part.start..words_start, words_start..words_end, words_end..part.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_of_a_fill_is_the_fill_of_a_piece() {
+        let pattern = Pattern::new("a", 1);
+        for kept in [Kept::Bytes, Kept::Stamps, Kept::Nothing] {
+            let mut whole = vec![0; 3 * PAGE_BYTES];
+            pattern.fill(kept, 0, &mut whole);
+            for (start, end) in [(0, 8), (3, 5), (3, 21), (4090, 4099), (4096, 8192), (4100, 12288), (17, 17)] {
+                let mut piece = vec![0; end - start];
+                pattern.fill(kept, start as u64, &mut piece);
+                assert_eq!(piece, whole[start..end], "{kept:?} {start}..{end}");
+                pattern.verify(kept, start as u64, &piece).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn every_wrong_byte_that_is_kept_is_found() {
+        let pattern = Pattern::new("table", 1);
+        for (kept, length) in [(Kept::Bytes, 40), (Kept::Stamps, 8), (Kept::Nothing, 0)] {
+            let mut bytes = vec![0; 40];
+            pattern.fill(kept, 8192, &mut bytes);
+            for n in 0..bytes.len() {
+                bytes[n] ^= 1;
+                assert_eq!(pattern.verify(kept, 8192, &bytes).is_err(), n < length, "{kept:?}, byte {n}");
+                bytes[n] ^= 1;
+            }
+        }
+        let error = pattern.verify(Kept::Bytes, 8192, &[0; 16]).unwrap_err().to_string();
+        assert!(error.starts_with("wrong contents: byte 8192 of `table` is 0x00, written was 0x"), "{error}");
+    }
+
+    #[test]
+    fn other_places_versions_and_names_have_other_contents() {
+        let mut bytes = vec![0; PAGE_BYTES];
+        Pattern::new("a", 1).fill(Kept::Stamps, 0, &mut bytes);
+        for (name, version, offset) in [("a", 1, 4096), ("a", 2, 0), ("b", 1, 0)] {
+            assert!(Pattern::new(name, version).verify(Kept::Stamps, offset, &bytes).is_err());
+        }
+        assert!(Pattern::new("a", 1).verify(Kept::Stamps, 0, &vec![0; PAGE_BYTES]).is_err(), "zeroes were not written");
+    }
+}

@@ -1,0 +1,180 @@
+//! Files that users name, opened to be read.
+
+use crate::in_use;
+use std::{
+    fs::File,
+    io::{self, IsTerminal as _, Read},
+    path::Path,
+};
+
+/// An error of the system in its own words, without the number that Rust puts behind them.
+#[must_use]
+pub fn why(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return "it has no text now, and is not waited for".to_owned();
+    }
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+/// The mark that some programs put before a text: a byte order mark of UTF-8.
+const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// A text without the byte order mark that may stand before it.
+///
+/// # Errors
+/// When its start cannot be read.
+pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
+    let mut start = Vec::new();
+    inner.by_ref().take(MARK.len() as u64).read_to_end(&mut start)?;
+    if start == MARK {
+        start.clear();
+    }
+    Ok(io::Cursor::new(start).chain(inner))
+}
+
+/// Longer nobody waits for the first byte of a pipe that may be there for no reason, as that of a command by `ssh`.
+#[cfg(unix)]
+const WAIT_FOR_PIPE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Opens what is piped into the command, or put there by `<`; none for a terminal, for `/dev/null`, for an empty pipe or one whose writer
+/// says nothing.
+#[cfg(unix)]
+#[must_use]
+pub fn piped() -> Option<Box<dyn Read>> {
+    use rustix::fs::{FileType, fstat};
+    use std::sync::mpsc;
+
+    let kind = FileType::from_raw_mode(fstat(io::stdin()).ok()?.st_mode);
+    if kind == FileType::RegularFile {
+        return Some(Box::new(io::stdin()));
+    }
+    if kind != FileType::Fifo {
+        return None;
+    }
+    let (send, receive) = mpsc::channel();
+    // A thread that waits on when nobody asks any more ends with the process.
+    std::thread::spawn(move || {
+        let mut first = Vec::new();
+        let read = io::stdin().take(1).read_to_end(&mut first);
+        send.send(read.map(|_| first))
+    });
+    let first = receive.recv_timeout(WAIT_FOR_PIPE).ok()?.ok().filter(|first| !first.is_empty())?;
+    Some(Box::new(io::Cursor::new(first).chain(io::stdin())))
+}
+
+/// Opens what is piped into the command: not known here.
+#[cfg(not(unix))]
+#[must_use]
+pub fn piped() -> Option<Box<dyn Read>> {
+    None
+}
+
+/// Opens a file, or a pipe that somebody writes to: `/dev/stdin`, or the `<(…)` of a shell. It is read as what `role` says: "a kernel".
+/// A byte order mark at its start is left out.
+///
+/// # Errors
+/// When it cannot be opened; of a pipe that nobody writes to, which would be waited for without end; of a file that is to be written too.
+#[cfg(unix)]
+pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
+    use rustix::fs::{OFlags, fcntl_setfl};
+    use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+
+    let mut file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    in_use::reads(role, path, &file)?;
+    let mut first = Vec::new();
+    let is_pipe = file.metadata()?.file_type().is_fifo();
+    if is_pipe {
+        let mut byte = [0];
+        match file.read(&mut byte) {
+            Ok(0) => return Err(io::Error::other("it is not a regular file, but a pipe that nobody writes to")),
+            Ok(_) => first.extend(byte),
+            // Who writes to it has written nothing yet.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // A file of the kernel that has nothing to tell now, as /proc/kmsg, says so in place of a wait without end.
+    if is_pipe || file.is_terminal() {
+        fcntl_setfl(&file, OFlags::empty())?;
+    }
+    Ok(Box::new(without_mark(io::Cursor::new(first).chain(file))?))
+}
+
+/// Opens a file. A byte order mark at its start is left out. It is read as what `role` says: "a kernel".
+///
+/// # Errors
+/// When it cannot be opened, or is to be written too.
+#[cfg(not(unix))]
+pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
+    let file = File::open(path)?;
+    in_use::reads(role, path, &file)?;
+    Ok(Box::new(without_mark(file)?))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::{io::Write as _, process::Command, thread, time::Duration};
+
+    fn text(path: &Path) -> io::Result<String> {
+        let mut text = String::new();
+        open(path, "a test")?.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn a_pipe_is_read_where_somebody_writes_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(text(&path).unwrap_err().to_string().contains("it is not a regular file"));
+        let writer = thread::spawn({
+            let path = path.clone();
+            // It waits here for a reader, who finds nothing at first.
+            move || {
+                let mut file = File::options().write(true).open(path).unwrap();
+                thread::sleep(Duration::from_millis(50));
+                file.write_all(b"some words").unwrap();
+            }
+        });
+        let read = loop {
+            match text(&path) {
+                // The writer has not come yet.
+                Err(error) if error.to_string().contains("nobody writes") => thread::yield_now(),
+                read => break read,
+            }
+        };
+        assert_eq!(read.unwrap(), "some words");
+        writer.join().unwrap();
+        let plain = folder.path().join("plain");
+        std::fs::write(&plain, "more words").unwrap();
+        assert_eq!(text(&plain).unwrap(), "more words");
+    }
+
+    #[test]
+    fn a_file_of_the_kernel_that_has_nothing_to_tell_is_not_waited_for() {
+        // It never ends, and is for root.
+        if let Err(error) = text(Path::new("/proc/kmsg")) {
+            assert_ne!(why(&error), "");
+        }
+        assert_eq!(why(&io::ErrorKind::WouldBlock.into()), "it has no text now, and is not waited for");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for (bytes, expected) in [
+            ("\u{feff}{}", "{}"),
+            ("\u{feff}", ""),
+            ("", ""),
+            ("a", "a"),
+            ("abcde", "abcde"),
+            ("x\u{feff}", "x\u{feff}"),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(text(&path).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Files of tests.
+
+use std::{fs, path::Path};
+
+/// Writes a file below a folder, and makes the folders that lead to it.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn write(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("a test may make folders");
+    fs::write(path, text).expect("a test may write files");
+}

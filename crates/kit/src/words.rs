@@ -1,0 +1,28 @@
+//! Numbers in sentences.
+
+use std::fmt::Display;
+
+/// "`1 run`", "`3 runs`".
+#[must_use]
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str) -> String {
+    let many = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {one}{many}")
+}
+
+/// "`1 of 9 values differs`", "`3 of 9 values differ`".
+#[must_use]
+pub fn differ(count: usize, all: usize) -> String {
+    let s = if count == 1 { "s" } else { "" };
+    format!("{count} of {} differ{s}", counted(all, "value"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_has_no_s() {
+        assert_eq!([0_u64, 1, 2].map(|n| counted(n, "run")), ["0 runs", "1 run", "2 runs"]);
+        assert_eq!([1, 2].map(|n| differ(n, 9)), ["1 of 9 values differs", "2 of 9 values differ"]);
+    }
+}

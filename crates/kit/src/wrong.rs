@@ -1,0 +1,49 @@
+//! A fault in a file that somebody else wrote.
+
+use std::{fmt, path::Path};
+
+/// A fault in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The file.
+    pub file: String,
+    /// The line, from 1; none where it is about the file.
+    pub line: Option<usize>,
+    /// The fault, and what was expected.
+    pub what: String,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, what } = self;
+        match line {
+            Some(line) => write!(f, "{file}:{line}: {what}"),
+            None => write!(f, "{file}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+impl Wrong {
+    /// On a line, from 0.
+    #[must_use]
+    pub fn at(file: &str, line: usize, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line: Some(line + 1), what: what.into() }
+    }
+
+    /// Of a file that is packed otherwise than by gzip.
+    #[must_use]
+    pub fn packed(path: &Path) -> Self {
+        Self::of(
+            &path.display().to_string(),
+            "it is packed in a way that is not read: expected it plain, or packed by gzip",
+        )
+    }
+
+    /// Of all of a file.
+    #[must_use]
+    pub fn of(file: &str, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line: None, what: what.into() }
+    }
+}

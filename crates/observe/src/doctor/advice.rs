@@ -1,0 +1,636 @@
+//! Next steps of a diagnosis: a setting with its present and a suggested value, a command that shows more, a simulated experiment that
+//! shows the same. [`next`] says it of each illness.
+
+use super::rules;
+use super::signs::{OutOfMemory, Signs};
+use engine::memory::PAGEBLOCK_ORDER;
+use recordings::PAGE_KIB;
+use serde::Serialize;
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "do", rename_all = "lowercase")]
+pub enum Step {
+    /// Try another value of a setting.
+    Setting {
+        /// Its name: `vm.swappiness`, `memory.max`.
+        name: String,
+        /// The present value, where that is known.
+        now: Option<String>,
+        /// The value to try.
+        suggested: String,
+        /// The reason.
+        why: String,
+    },
+    /// Look at what a command shows.
+    Command {
+        /// The command.
+        line: String,
+        /// The fact that it shows.
+        why: String,
+    },
+    /// Simulate it.
+    Experiment {
+        /// The command.
+        line: String,
+        /// The fact that it shows.
+        why: String,
+    },
+}
+
+impl Step {
+    /// In words.
+    #[must_use]
+    pub fn show(&self) -> String {
+        match self {
+            Self::Setting { name, now, suggested, why } => {
+                let now = now.as_ref().map_or_else(String::new, |now| format!(" (now {now})"));
+                format!("set {name}{now} to {suggested}: {why}")
+            }
+            Self::Command { line, why } => format!("look at `{line}`: {why}"),
+            Self::Experiment { line, why } => format!("simulate it by `{line}`: {why}"),
+        }
+    }
+}
+
+/// A step for each computer, before it is known which one it is.
+enum Advice {
+    /// Another value of a setting: its name, the value, the reason.
+    Set(&'static str, &'static str, &'static str),
+    /// A setting, its value by what is known of the computer (none where it has no such), the reason.
+    SetTo(&'static str, fn(&Signs) -> Option<String>, &'static str),
+    /// A step that is taken only where it helps.
+    Where(fn(&Signs) -> bool, &'static Self),
+    /// A command, and what it shows.
+    Look(&'static str, &'static str),
+    /// A file of the cgroup that was looked at, or of the one to be found, and what it shows.
+    File(&'static str, &'static str),
+    /// A command of `highwater` that simulates it, and what it shows.
+    Simulate(&'static str, &'static str),
+}
+
+use Advice::{File, Look, Set, SetTo, Simulate, Where};
+
+/// Returns the steps against an illness, the most useful first. `signs` are those in which it was found.
+#[must_use]
+pub fn next(cause: &str, signs: &Signs) -> Vec<Step> {
+    let of_cause = ADVICE.iter().filter(|(causes, _)| causes.contains(&cause));
+    of_cause.flat_map(|(_, advice)| advice.iter()).filter_map(|advice| advice.step(signs)).collect()
+}
+
+impl Advice {
+    /// Makes a step of it; none where it does not help, or the setting has the value.
+    fn step(&self, signs: &Signs) -> Option<Step> {
+        let set = |name: &'static str, suggested: &str, why: &str| {
+            let name = if is_v1(signs) { name_of_v1(name)? } else { name };
+            let now = signs.settings.get(name).cloned();
+            let (suggested, why) = (suggested.to_owned(), why.to_owned());
+            (now.as_ref() != Some(&suggested)).then(|| Step::Setting { name: name.to_owned(), now, suggested, why })
+        };
+        match *self {
+            Set(name, suggested, why) => set(name, suggested, why),
+            SetTo(name, value, why) => set(name, &value(signs)?, why),
+            Where(helps, advice) => helps(signs).then(|| advice.step(signs))?,
+            Look(line, why) => Some(Step::Command { line: line.to_owned(), why: why.to_owned() }),
+            File(name, why) => {
+                let name = if is_v1(signs) { name_of_v1(name)? } else { name };
+                let folder = signs.group.as_deref().filter(|folder| folder.starts_with('/'));
+                let folder = folder.map_or("/sys/fs/cgroup/GROUP", |it| it.trim_end_matches('/'));
+                Some(Step::Command { line: format!("cat {folder}/{name}"), why: why.to_owned() })
+            }
+            Simulate(line, why) => Some(Step::Experiment { line: format!("highwater {line}"), why: why.to_owned() }),
+        }
+    }
+}
+
+/// Returns whether the signs are of a cgroup of version 1.
+fn is_v1(signs: &Signs) -> bool {
+    signs.settings.contains_key("memory.limit_in_bytes")
+}
+
+/// Returns the name that a file of a cgroup has in version 1; none where there is no such. What is of no cgroup keeps its name.
+fn name_of_v1(name: &'static str) -> Option<&'static str> {
+    match name {
+        "memory.max" => Some("memory.limit_in_bytes"),
+        "memory.current" => Some("memory.usage_in_bytes"),
+        "memory.events" => Some("memory.failcnt"),
+        "memory.low" => Some("memory.soft_limit_in_bytes"),
+        "memory.high" | "memory.min" | "memory.pressure" | "memory.swap.max" => None,
+        other => Some(other),
+    }
+}
+
+/// Returns whether a cgroup has a part in it: signs are of one, or one came to its limit.
+fn has_group(signs: &Signs) -> bool {
+    let came = signs.at_limit.iter().flatten().any(|(_, times)| *times > 0.0);
+    let was_out = signs.out_of_memory.iter().flatten().any(|(_, it)| *it != OutOfMemory::default());
+    let of_log = signs.log.iter().flat_map(|log| &log.reports).any(|report| report.cgroup.is_some());
+    signs.group.is_some() || came || was_out || of_log
+}
+
+/// Returns whether the signs are of the whole computer.
+fn is_of_computer(signs: &Signs) -> bool {
+    signs.group.is_none()
+}
+
+/// Returns whether there is swap, or that is not known.
+fn may_swap(signs: &Signs) -> bool {
+    let is_used =
+        signs.swapped_out.is_some_and(|pages| pages > 0.0) || signs.swap_used.is_some_and(|pages| pages > 0.0);
+    is_used || signs.swap.is_none_or(|[total, _]| total > 0.0)
+}
+
+/// Returns whether pages go to and fro between memory and swap.
+fn swaps(signs: &Signs) -> bool {
+    signs.swapped_in.is_some_and(|pages| pages > 0.0) && may_swap(signs)
+}
+
+/// Returns whether programs' own code is read again and again, for want of swap or beside it: page faults wait for files.
+fn reads_code(signs: &Signs) -> bool {
+    !has_group(signs) && (!may_swap(signs) || signs.swapped_in == Some(0.0))
+}
+
+/// Value of `vm.watermark_scale_factor` of a kernel, 0.01 % of memory.
+const SCALE_FACTOR: f64 = 10.0;
+
+/// Returns the marks of all zones together, pages: min, low, high; none where they are not known.
+fn marks(signs: &Signs) -> Option<[f64; 3]> {
+    let zones = signs.zones.as_ref().filter(|zones| zones.iter().any(|zone| zone.marks[2] > 0.0))?;
+    let sum = |mark: usize| zones.iter().map(|zone| zone.marks[mark]).sum();
+    Some([sum(0), sum(1), sum(2)])
+}
+
+/// Returns `vm.min_free_kbytes` as a kernel sets it at its start, KiB, by the size of memory: the square root of 16 times as many, from 128 to
+/// 262,144. Source: docs/mechanisms/reclaim/memory.md, "Watermarks", but for the most: 65,536 there, of older kernels; the later one is
+/// from general knowledge.
+fn min_free_kib(signs: &Signs) -> Option<f64> {
+    let kib = memory_kib(signs)?;
+    Some((kib * 16.0).sqrt().floor().clamp(128.0, 262_144.0))
+}
+
+/// Returns what `vm.min_free_kbytes` is raised to where huge pages are on, KiB: 11 blocks for each of two or three zones, and no more than
+/// a twentieth of memory. Source: as above, "Huge-page adjustment".
+fn min_free_huge_kib(signs: &Signs) -> Option<f64> {
+    /// A computer of less than 4 GiB has no zone Normal beside DMA and DMA32.
+    const NORMAL_FROM_KIB: f64 = 4.0 * 1024.0 * 1024.0;
+    let kib = memory_kib(signs)?;
+    let zones = if kib > NORMAL_FROM_KIB { 3.0 } else { 2.0 };
+    let block_kib = PAGEBLOCK_ORDER.pages() as f64 * PAGE_KIB;
+    Some(min_free_kib(signs)?.max((11.0 * zones * block_kib).min(kib / 20.0).floor()))
+}
+
+/// Returns whether the distance between the marks is what is high, and not the least of them. Without the factor and the marks it is not
+/// known.
+fn is_scale_high(signs: &Signs) -> bool {
+    let told = signs.settings.get("vm.watermark_scale_factor").and_then(|value| value.parse::<f64>().ok());
+    let by_marks = || {
+        let [min, low, _] = marks(signs)?;
+        let total = signs.usage.as_ref()?.total()?;
+        let distance = low - min;
+        // A quarter of the min mark is the distance where the factor says less.
+        Some(distance > min / 2.0 && distance > 2.0 * total * SCALE_FACTOR / 10_000.0)
+    };
+    told.map(|factor| factor > SCALE_FACTOR).or_else(by_marks).unwrap_or(false)
+}
+
+/// Returns whether the least of the marks is what is high, or nothing tells that it is not.
+fn is_min_free_high(signs: &Signs) -> bool {
+    let told = signs.settings.get("vm.min_free_kbytes").and_then(|value| value.parse::<f64>().ok());
+    let by_marks = || marks(signs).map(|[min, ..]| min * PAGE_KIB);
+    match (told.or_else(by_marks), min_free_huge_kib(signs)) {
+        (Some(now), Some(largest)) => now > largest * 1.1,
+        _ => !is_scale_high(signs),
+    }
+}
+
+/// Returns whether both settings of the marks are known.
+fn is_known(signs: &Signs) -> bool {
+    ["vm.min_free_kbytes", "vm.watermark_scale_factor"].iter().all(|name| signs.settings.contains_key(*name))
+}
+
+/// Returns the value to try: a kernel's own, and the one with huge pages where that is larger.
+fn min_free(signs: &Signs) -> Option<String> {
+    Some(match min_free_kib(signs).zip(min_free_huge_kib(signs)) {
+        Some((kib, huge)) if huge > kib => format!("{kib:.0}, or {huge:.0} where huge pages are on"),
+        Some((kib, _)) => format!("{kib:.0}"),
+        None => "what it was at the start of the computer".to_owned(),
+    })
+}
+
+fn is_at_limit(signs: &Signs) -> bool {
+    rules::is_kswapd_idle(signs) && signs.at_limit.iter().flatten().any(|(_, times)| *times > 0.0)
+}
+
+fn is_of_node(signs: &Signs) -> bool {
+    rules::is_kswapd_idle(signs) && !is_at_limit(signs)
+}
+
+fn memory_kib(signs: &Signs) -> Option<f64> {
+    signs.usage.as_ref()?.total().map(|pages| pages * PAGE_KIB)
+}
+
+/// Returns whether a lower `vm.swappiness` may help: it is not so low already that it is not what chooses.
+fn swaps_by_choice(signs: &Signs) -> bool {
+    let now = signs.settings.get("vm.swappiness").and_then(|value| value.parse::<f64>().ok());
+    now.is_none_or(|now| now > rules::SWAPPINESS_LOW)
+}
+
+/// Programs' own code that is read again and again.
+const LIVELOCK: Advice = Simulate(
+    "run livelock --kernel 6.18-classic --scale 1/64",
+    "programs whose own code leaves memory beside a hog, without swap",
+);
+
+/// A cgroup at its limit.
+const IN_GROUP: Advice = Simulate(
+    "run randread --machine cgroup-512m --kernel 6.18-classic --scale 1/64",
+    "a file that does not fit in a cgroup",
+);
+
+/// Marks that are too high.
+const MARKS: Advice = Simulate(
+    "compare anon --scale 1/64 --set params.region_percent=65 --set memory.min_free_kbytes=2000,40000",
+    "programs that fit, and are swapped for the marks",
+);
+
+/// Programs that are swapped beside a large cache.
+const BESIDE_READS: Advice = Simulate(
+    "compare anon-under-reads --scale 1/64 --set lru.swappiness=10,60,200",
+    "programs beside reads, by swappiness",
+);
+
+/// Advice by the illnesses that it is against, the most useful first.
+const ADVICE: &[(&[&str], &[Advice])] = &[
+    (
+        &["killed"],
+        &[
+            Look("dmesg -T | grep -A 40 -i 'oom-killer'", "who was killed, for whom, and what memory was used for"),
+            Where(
+                has_group,
+                &Set(
+                    "memory.max",
+                    "more, or that of a service to less",
+                    "the kill is of a limit where a cgroup is named",
+                ),
+            ),
+            Simulate("run exhaust --kernel 6.18-classic --scale 1/64", "programs that want more than memory and swap"),
+        ],
+    ),
+    (
+        &["all-wait"],
+        &[
+            Where(is_of_computer, &Look("grep -H . /sys/fs/cgroup/*/memory.pressure", "which group waits")),
+            Look("highwater stat --every 1 --seconds 30", "what is scanned and read back meanwhile"),
+            Where(
+                swaps,
+                &Simulate("run anon --kernel 6.18-classic --scale 1/64", "programs of which all wait for swap"),
+            ),
+            Where(reads_code, &LIVELOCK),
+            Where(has_group, &IN_GROUP),
+        ],
+    ),
+    (
+        &["direct-reclaim"],
+        &[
+            Look("grep -E 'allocstall|pgscan_|zone_reclaim' /proc/vmstat", "who reclaims, for which zone"),
+            Where(
+                is_at_limit,
+                &Set("memory.max", "more, or memory.high to a tenth below", "its reclaim is its tasks' own"),
+            ),
+            Where(
+                is_of_node,
+                &Set("vm.zone_reclaim_mode", "0", "tasks take memory of other nodes before they reclaim their own"),
+            ),
+            // A mark hastens kswapd only where kswapd is asked.
+            Where(
+                |signs| !rules::is_kswapd_idle(signs) && !rules::is_much_free(signs),
+                &Set("vm.watermark_scale_factor", "30 to 100", "kswapd begins earlier, so that bursts find free pages"),
+            ),
+            Simulate(
+                "explain stall anon --kernel 6.18-classic --scale 1/64",
+                "for what each task stood still, and on whom it waited",
+            ),
+        ],
+    ),
+    (
+        &["anonymous-thrashing"],
+        &[
+            Look("grep -H VmSwap /proc/[0-9]*/status | sort -k2 -n | tail", "which processes are in swap"),
+            Look("highwater doctor --pid PID", "whether one of them waits, and its group with it"),
+            Where(
+                |signs| !rules::fit(signs),
+                &Simulate(
+                    "compare anon --scale 1/64 --set params.region_percent=80,110,150",
+                    "where programs begin to be larger than memory",
+                ),
+            ),
+            Where(rules::is_much_free, &MARKS),
+            Where(|signs| rules::fit(signs) && !rules::is_much_free(signs), &BESIDE_READS),
+        ],
+    ),
+    (
+        &["swap-beside-cache"],
+        &[
+            Where(
+                swaps_by_choice,
+                &Set(
+                    "vm.swappiness",
+                    "60 or less; 100 or more is for swap in memory (zram)",
+                    "less of reclaim falls on anonymous memory",
+                ),
+            ),
+            Look(
+                "grep -E 'pgscan_(anon|file)|workingset_refault' /proc/vmstat",
+                "which kind is scanned, and which comes back",
+            ),
+            BESIDE_READS,
+        ],
+    ),
+    (
+        &["marks-too-high"],
+        &[
+            Where(
+                is_min_free_high,
+                &SetTo(
+                    "vm.min_free_kbytes",
+                    min_free,
+                    "a kernel's own for so much memory; nobody can use what it keeps free",
+                ),
+            ),
+            Where(
+                is_scale_high,
+                &Set("vm.watermark_scale_factor", "10", "it is the distance between the marks, in 0.01 % of memory"),
+            ),
+            Where(
+                |signs| !is_known(signs),
+                &Look("sysctl vm.min_free_kbytes vm.watermark_scale_factor", "which of both is high"),
+            ),
+            Look("grep -E 'zone|pages free|min|low|high ' /proc/zoneinfo", "free pages and marks of each zone"),
+            MARKS,
+        ],
+    ),
+    (
+        &[rules::ONE_NODE],
+        &[
+            Set("vm.zone_reclaim_mode", "0", "tasks take memory of other nodes before they reclaim their own"),
+            Look("numastat -m; numactl --hardware", "how much is free on each node"),
+            Look("grep -H . /proc/[0-9]*/numa_maps | grep -m 20 bind", "who is bound to a node"),
+            Simulate(
+                "compare randread --machine randread-4nodes --scale 1/16 --set reclaim.zone_reclaim_mode=0,1",
+                "reads of a file that is larger than a node",
+            ),
+        ],
+    ),
+    (
+        &["file-cache-thrashing"],
+        &[
+            Where(is_of_computer, &Look("highwater doctor --cgroup GROUP", "whether one group reads it all")),
+            Look("grep -E 'Cached|Active.file|Inactive.file|Mapped' /proc/meminfo", "how large the cache is"),
+            Set(
+                "memory.low",
+                "the size of the working set, for the group that is to keep it",
+                "others' pages go first",
+            ),
+            Where(
+                |signs| !has_group(signs) && may_swap(signs),
+                &Simulate(
+                    "compare randread --scale 1/64 --kernels 6.18-classic,7.2-mglru",
+                    "a file that does not fit, by kernels",
+                ),
+            ),
+            Where(|signs| reads_code(signs) && !may_swap(signs), &LIVELOCK),
+            Where(has_group, &IN_GROUP),
+        ],
+    ),
+    (
+        &["kswapd-in-vain", "direct-in-vain"],
+        &[
+            Look(
+                "grep -E 'pgscan|pgsteal|pgrotated|nr_writeback |nr_unevictable|nr_mlock' /proc/vmstat",
+                "what keeps pages",
+            ),
+            Look(
+                "echo 1 > /sys/kernel/tracing/events/vmscan/mm_vmscan_lru_shrink_inactive/enable",
+                "why pages stay, by pass",
+            ),
+            Simulate("run parallelio --kernel 3.10-rc4-vanilla --scale 1/64", "kswapd that scans without a target"),
+        ],
+    ),
+    (
+        &[rules::ONE_ZONE],
+        &[
+            Look("grep -E 'zone|pages free|present|managed|protection' /proc/zoneinfo", "how large each zone is"),
+            Simulate("run simon --kernel 2.6.37-traceonly --scale 1/64", "a small zone that drives reclaim"),
+        ],
+    ),
+    (
+        &["high-orders-fail"],
+        &[
+            Look("cat /proc/buddyinfo /proc/pagetypeinfo", "free blocks by order, and by what they are kept for"),
+            Set(
+                "vm.watermark_boost_factor",
+                "15000",
+                "reclaim makes whole blocks free after pages of two kinds met in one",
+            ),
+            Look(
+                "cat /sys/kernel/mm/transparent_hugepage/defrag",
+                "who compacts itself for a huge page: `madvise` asks for it",
+            ),
+            Simulate(
+                "run thp --kernel 6.18-classic --scale 1/64",
+                "faults that want huge pages in memory that is in pieces",
+            ),
+        ],
+    ),
+    (
+        &["dirty-throttling"],
+        &[
+            Set("vm.dirty_background_bytes", "what the disk writes in a second", "flushers begin earlier"),
+            Look(
+                "grep -E 'nr_dirty|nr_writeback' /proc/vmstat; iostat -x 1",
+                "how much is dirty, and which disk is behind",
+            ),
+            Simulate("run randwrite --kernel 6.18-classic --scale 1/64", "a writer that is faster than the disk"),
+        ],
+    ),
+    (
+        &["reclaim-meets-unwritten"],
+        &[
+            Set(
+                "vm.dirty_background_bytes",
+                "what the disk writes in a second",
+                "pages are written before reclaim comes",
+            ),
+            Where(
+                has_group,
+                &File(
+                    "memory.stat",
+                    "`file_dirty` and `file_writeback` beside `file`: how much of a group cannot be reclaimed now",
+                ),
+            ),
+            Where(
+                has_group,
+                &Set("memory.high", "a tenth below memory.max", "writers are slowed down before the limit is met"),
+            ),
+            Simulate(
+                "run randwrite --kernel 3.10-rc4-vanilla --scale 1/64 --set writeback.dirty_ratio=95 --set \
+                 writeback.dirty_background_ratio=90",
+                "reclaim that meets what nobody is held back for",
+            ),
+        ],
+    ),
+    (
+        &["swap-full"],
+        &[
+            Look("swapon --show; grep -H VmSwap /proc/[0-9]*/status | sort -k2 -n | tail", "what is in it"),
+            Look("grep -E 'Committed_AS|CommitLimit|Shmem:' /proc/meminfo", "what is promised, and what tmpfs has"),
+            Simulate(
+                "run anon --kernel 6.18-classic --scale 1/64 --set params.region_percent=280",
+                "programs that fill it",
+            ),
+        ],
+    ),
+    (
+        &["disk-full"],
+        &[
+            Look("df -h; df -i", "what is left, and of inodes"),
+            Simulate(
+                "run exhaust --kernel 6.18-classic --scale 1/64 --set params.of=disk",
+                "writers that find no block",
+            ),
+        ],
+    ),
+    (
+        &["cgroup-limit"],
+        &[
+            File("memory.stat", "what it is used for: programs, files, shared memory, slab"),
+            Where(
+                is_of_computer,
+                &Look("highwater doctor --cgroup GROUP", "whether it suffers from that, or only keeps a cache"),
+            ),
+            Set("memory.max", "more, if it does", "what it reclaims is its own"),
+            Simulate("run randread --machine cgroup-512m --kernel 6.18-classic --scale 1/64", "a file in a cgroup"),
+        ],
+    ),
+    (
+        &["group-thrashing"],
+        &[
+            Set(
+                "memory.max",
+                "what `anon` and its mapped files take together",
+                "its own code has to fit beside its data",
+            ),
+            File("memory.stat", "pages that came back, major faults, and what it is used for"),
+            File("memory.pressure", "how long its tasks wait"),
+            IN_GROUP,
+        ],
+    ),
+    (
+        &["process-faults"],
+        &[
+            Look("cat /proc/PID/smaps_rollup", "`Swap`, and how much of what it has mapped is in memory (`Rss`)"),
+            File("memory.pressure", "whether its group waits"),
+            Set("memory.low", "the size of its working set, for its group", "others' pages go first"),
+            Simulate("run anon --kernel 6.18-classic --scale 1/64", "programs that wait for their pages"),
+        ],
+    ),
+    (
+        &["kswapd-awake"],
+        &[
+            Look("grep -E 'zone|pages free|min|low|high ' /proc/zoneinfo", "for which zone it is awake"),
+            Simulate("run streaming-read --kernel 6.18-classic --scale 1/64", "kswapd behind a stream"),
+        ],
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::{MemoryUse, Usage};
+
+    #[test]
+    fn every_illness_has_something_to_do_and_something_to_simulate() {
+        for rule in rules::ALL {
+            let steps = next(rule.cause, &Signs::default());
+            assert!(steps.iter().any(|step| !matches!(step, Step::Experiment { .. })), "{}", rule.cause);
+            assert!(steps.iter().all(|step| step.show().contains(": ")), "{}", rule.cause);
+        }
+    }
+
+    #[test]
+    fn what_is_simulated_fits_what_was_found() {
+        let simulated = |cause: &str, signs: &Signs| {
+            let steps = next(cause, signs).into_iter().filter(|step| matches!(step, Step::Experiment { .. }));
+            steps.map(|step| step.show()).collect::<Vec<_>>().join("; ")
+        };
+        let without = Signs { swap: Some([0.0, 0.0]), swapped_in: Some(0.0), ..Signs::default() };
+        for cause in ["all-wait", "file-cache-thrashing"] {
+            assert!(simulated(cause, &without).contains("run livelock"), "{cause}: {}", simulated(cause, &without));
+            assert!(!next(cause, &without).iter().any(|step| step.show().contains("swap ")), "{cause}");
+        }
+        let swapping = Signs { swap: Some([9.0, 1.0]), swapped_in: Some(5.0), ..Signs::default() };
+        assert!(simulated("all-wait", &swapping).contains("run anon "), "{}", simulated("all-wait", &swapping));
+        let now = MemoryUse { total: Some(100.0), free: Some(60.0), ..MemoryUse::default() };
+        let free = Signs { usage: Some(Usage::at(now)), ..swapping };
+        let fits = simulated("anonymous-thrashing", &free);
+        assert!(fits.contains("min_free_kbytes") && !fits.contains("150"), "{fits}");
+        // Nobody is told of a cgroup where there is none.
+        let sets = |signs: &Signs| next("killed", signs).iter().any(|step| step.show().contains("memory.max"));
+        let at_limit = Signs { at_limit: Some([("/a".to_owned(), 3.0)].into()), ..Signs::default() };
+        assert!(!sets(&Signs::default()) && sets(&at_limit));
+    }
+
+    #[test]
+    fn a_cgroup_of_version_1_is_told_the_names_of_its_files() {
+        let settings = [("memory.limit_in_bytes".to_owned(), "64 MiB".to_owned())].into();
+        let group = Some("/sys/fs/cgroup/memory/a".to_owned());
+        let signs = Signs { settings, group, ..Signs::default() };
+        let shown = |cause: &str| next(cause, &signs).iter().map(Step::show).collect::<Vec<_>>().join("\n");
+        for cause in ["cgroup-limit", "group-thrashing"] {
+            let shown = shown(cause);
+            assert!(shown.contains("set memory.limit_in_bytes (now 64 MiB)"), "{shown}");
+            assert!(!["memory.max", "memory.pressure", "--cgroup"].iter().any(|it| shown.contains(it)), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_has_the_value_already_is_no_step() {
+        let of = |mode: &str| {
+            let settings = [("vm.zone_reclaim_mode".to_owned(), mode.to_owned())].into();
+            next(rules::ONE_NODE, &Signs { settings, ..Signs::default() })
+        };
+        let sets = |steps: &[Step]| steps.iter().any(|step| matches!(step, Step::Setting { .. }));
+        assert!(sets(&of("1")) && !sets(&of("0")));
+    }
+
+    #[test]
+    fn a_setting_is_told_with_what_it_is_now() {
+        let signs = Signs {
+            settings: [("vm.swappiness".to_owned(), "200".to_owned())].into(),
+            group: Some("/sys/fs/cgroup/a/".into()),
+            ..Signs::default()
+        };
+        let steps = next("swap-beside-cache", &signs);
+        assert!(steps[0].show().starts_with("set vm.swappiness (now 200) to 60 or less"), "{}", steps[0].show());
+        let marks = |total_kib: f64, set: &[(&str, &str)]| {
+            let memory = MemoryUse { total: Some(total_kib / PAGE_KIB), ..MemoryUse::default() };
+            let settings = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let signs = Signs { usage: Some(Usage::at(memory)), settings, ..Signs::default() };
+            let steps = next("marks-too-high", &signs);
+            steps.iter().map(Step::show).filter(|step| step.starts_with("set")).collect::<Vec<_>>()
+        };
+        // No more is suggested than the kernel itself takes of so much memory, and nothing that is as low already.
+        assert!(
+            marks(16_777_216.0, &[])[0]
+                .starts_with("set vm.min_free_kbytes to 16384, or 67584 where huge pages are on")
+        );
+        let small = marks(524_260.0, &[("vm.min_free_kbytes", "157000"), ("vm.watermark_scale_factor", "5")]);
+        assert_eq!(small.len(), 1, "{small:?}");
+        assert!(small[0].starts_with("set vm.min_free_kbytes (now 157000) to 2896, or 26213 where"), "{small:?}");
+        let by_distance = marks(524_260.0, &[("vm.min_free_kbytes", "2896"), ("vm.watermark_scale_factor", "1000")]);
+        assert_eq!(by_distance.len(), 1, "{by_distance:?}");
+        assert!(by_distance[0].starts_with("set vm.watermark_scale_factor (now 1000) to 10: "), "{by_distance:?}");
+        let of_group = next("cgroup-limit", &signs);
+        assert!(of_group[0].show().starts_with("look at `cat /sys/fs/cgroup/a/memory.stat`: "), "{of_group:?}");
+    }
+}

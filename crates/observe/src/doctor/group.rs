@@ -1,0 +1,334 @@
+//! A cgroup of the running kernel: what it counts itself, and which one is meant by a name or by a process.
+
+use super::group_stat;
+use super::signs::Signs;
+use super::usage::{MemoryUse, Usage};
+use crate::stat::snapshot::{Source, Stalled, stalled};
+use engine::stat::Vmstat;
+use figures::cgroup;
+use figures::cgroup::times_at_limit;
+use figures::counters::{difference, named};
+use machine::PAGE_BYTES;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// So deep cgroups are looked for.
+const DEPTH_MAX: usize = 12;
+
+/// Folders at which hierarchies with the memory controller are mounted: version 2, version 1, version 2 beside version 1.
+const HIERARCHIES: [&str; 3] = ["sys/fs/cgroup", "sys/fs/cgroup/memory", "sys/fs/cgroup/unified"];
+
+/// More than that is no limit, bytes: version 1 writes the largest number that it has.
+const NO_LIMIT: u64 = 1 << 60;
+
+/// Files of settings that are told.
+const SETTINGS: [&str; 8] = [
+    "memory.max",
+    "memory.high",
+    "memory.low",
+    "memory.min",
+    "memory.swap.max",
+    "memory.swappiness",
+    "memory.limit_in_bytes",
+    "memory.memsw.limit_in_bytes",
+];
+
+/// The counters and levels of a cgroup at a moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GroupNow {
+    /// `memory.stat`: events, and sizes in bytes.
+    stat: Vmstat,
+    stalled: Option<Stalled>,
+    /// Bytes charged.
+    used: Option<u64>,
+    /// The most that it may have, by its own limit or one above it, bytes.
+    limit: Option<u64>,
+    in_swap: Option<u64>,
+    /// The number of times that it came to its limit.
+    pub at_limit: Option<u64>,
+    /// Its counters of memory that it wanted and did not get.
+    pub out_of_memory: Option<cgroup::OutOfMemory>,
+}
+
+fn number(folder: &Path, names: &[&str]) -> Option<u64> {
+    names.iter().find_map(|name| fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok())
+}
+
+impl GroupNow {
+    /// Reads it. A group without the memory controller tells nothing.
+    pub fn take(folder: &Path) -> Self {
+        let text = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        Self {
+            stat: text("memory.stat").map(|text| named(&text)).unwrap_or_default(),
+            stalled: text("memory.pressure").map(|text| stalled(&text)),
+            used: number(folder, &["memory.current", "memory.usage_in_bytes"]),
+            limit: folder.ancestors().filter_map(limit).min(),
+            in_swap: number(folder, &["memory.swap.current"]),
+            at_limit: times_at_limit(folder),
+            out_of_memory: cgroup::out_of_memory(folder),
+        }
+    }
+
+    /// Returns whether it tells its memory. The root of a hierarchy does not: that is the computer.
+    pub fn has_memory(&self) -> bool {
+        self.used.is_some()
+    }
+
+    /// Returns whether it counts the pages scanned and reclaimed of it.
+    pub fn counts_reclaim(&self) -> bool {
+        self.stat.contains_key("pgsteal")
+    }
+
+    /// Returns the use of its memory.
+    fn usage(&self) -> Option<MemoryUse> {
+        Some(group_stat::usage(&self.stat, self.used?, self.limit))
+    }
+}
+
+/// The limit of a cgroup by its own files, bytes.
+fn limit(folder: &Path) -> Option<u64> {
+    number(folder, &["memory.max", "memory.limit_in_bytes"]).filter(|bytes| *bytes < NO_LIMIT)
+}
+
+/// Returns the signs that a cgroup counted itself from a moment to the next.
+pub(super) fn between(before: &GroupNow, after: &GroupNow, elapsed_s: f64) -> Signs {
+    let waited = |of: fn(&Stalled) -> u64| {
+        let [before, after] = [before, after].map(|now| now.stalled.as_ref().map(of));
+        Some((after?.saturating_sub(before?) as f64 / 1e4 / elapsed_s).min(100.0))
+    };
+    Signs {
+        some_waited_percent: waited(|it| it.some_us),
+        all_waited_percent: waited(|it| it.full_us),
+        swap_used: after.in_swap.map(|bytes| bytes as f64 / PAGE_BYTES as f64),
+        usage: before.usage().zip(after.usage()).map(|(before, after)| Usage::between(&before.into(), &after.into())),
+        ..group_stat::signs(&difference(&before.stat, &after.stat), Some(elapsed_s))
+    }
+}
+
+/// Settings of a cgroup, in MiB where they are sizes.
+pub(super) fn settings(folder: &Path) -> BTreeMap<String, String> {
+    let shown = |text: &str| match text.parse::<u64>() {
+        Ok(bytes) if bytes >= NO_LIMIT => "max".to_owned(),
+        Ok(bytes) if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
+        _ => text.to_owned(),
+    };
+    let one = |name: &&str| Some(((*name).to_owned(), shown(fs::read_to_string(folder.join(name)).ok()?.trim())));
+    SETTINGS.iter().filter_map(one).collect()
+}
+
+/// All cgroups that tell of memory, by their paths.
+pub(super) fn all(source: &Source) -> BTreeMap<String, GroupNow> {
+    let root = source.path("sys/fs/cgroup");
+    let mut found = BTreeMap::new();
+    walk(&root, 0, &mut |folder| {
+        let told = GroupNow::take(folder);
+        if told.at_limit.is_some() || told.out_of_memory.is_some() || told.has_memory() {
+            let name = folder.strip_prefix(&root).unwrap_or(folder).display().to_string();
+            found.insert(format!("/{name}"), told);
+        }
+    });
+    found
+}
+
+fn walk(folder: &Path, depth: usize, look: &mut dyn FnMut(&Path)) {
+    look(folder);
+    if depth == DEPTH_MAX {
+        return;
+    }
+    // A cgroup may end meanwhile.
+    let folders = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> =
+        folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect();
+    folders.sort();
+    folders.iter().for_each(|folder| walk(folder, depth + 1, look));
+}
+
+/// The folder of the cgroup that is meant: by its path below a hierarchy, by its folder, or by the name of its last folder, or the begin of
+/// that, where no other has it.
+///
+/// # Errors
+/// When there is none, several, or one that does not tell of memory.
+pub fn find(source: &Source, name: &str) -> Result<PathBuf, String> {
+    let root = source.path("sys/fs/cgroup");
+    let relative = name.trim_matches('/');
+    let relative = HIERARCHIES.iter().find_map(|it| relative.strip_prefix(it)?.strip_prefix('/')).unwrap_or(relative);
+    let is_safe = !Path::new(relative).components().any(|part| part == std::path::Component::ParentDir);
+    if relative.is_empty() || HIERARCHIES.contains(&relative) {
+        return Err(format!("`{name}` is the root of the hierarchy: without --cgroup the whole computer is looked at"));
+    }
+    let direct = HIERARCHIES.iter().map(|place| source.path(place).join(relative));
+    if let Some(folder) = direct.filter(|_| is_safe).find(|folder| GroupNow::take(folder).has_memory()) {
+        return Ok(folder);
+    }
+    let mut found: Vec<PathBuf> = Vec::new();
+    walk(&root, 0, &mut |folder| {
+        let last = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // `docker-ID.scope` is known by ID.
+        let is_it = last
+            .split(['-', '.'])
+            .chain([last])
+            .any(|part| part == relative || relative.len() >= 6 && part.starts_with(relative));
+        if is_it && GroupNow::take(folder).has_memory() {
+            found.push(folder.to_owned());
+        }
+    });
+    let shown = |folder: &PathBuf| format!("/{}", folder.strip_prefix(&root).unwrap_or(folder).display());
+    match found.as_slice() {
+        [folder] => Ok(folder.clone()),
+        [] => Err(format!(
+            "no cgroup `{name}` tells of memory: expected a path below /sys/fs/cgroup, such as system.slice/nginx.service"
+        )),
+        several => Err(format!(
+            "`{name}` is the name of several cgroups: {}",
+            several.iter().map(shown).collect::<Vec<_>>().join(", ")
+        )),
+    }
+}
+
+/// A process at a moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessNow {
+    /// Its name.
+    pub name: String,
+    /// Major faults of it so far.
+    pub major_faults: u64,
+    /// Pages of it in memory.
+    pub resident: f64,
+    /// The part of them that is of files.
+    pub resident_file: f64,
+    /// Pages of it in swap.
+    pub swapped: f64,
+}
+
+/// Reads a process.
+///
+/// # Errors
+/// When there is none.
+pub fn process(source: &Source, pid: u32) -> Result<ProcessNow, String> {
+    let stat =
+        source.read(&format!("proc/{pid}/stat")).map_err(|why| format!("no process has the number {pid}: {why}"))?;
+    // The name stands in parentheses, and may have some itself.
+    let (head, rest) = stat.rsplit_once(')').ok_or("expected a name in parentheses")?;
+    let name = head.split_once('(').map_or("", |(_, name)| name).to_owned();
+    let major_faults = rest.split_whitespace().nth(9).and_then(|word| word.parse().ok()).unwrap_or(0);
+    let status = source.read(&format!("proc/{pid}/status"))?;
+    let pages = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let kib: Option<f64> = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        kib.unwrap_or(0.0) * 1024.0 / PAGE_BYTES as f64
+    };
+    Ok(ProcessNow {
+        name,
+        major_faults,
+        resident: pages("VmRSS"),
+        resident_file: pages("RssFile"),
+        swapped: pages("VmSwap"),
+    })
+}
+
+/// The folder of the cgroup of a process; none where it is in the root, or its group does not tell of memory.
+///
+/// # Errors
+/// When there is no such process.
+pub fn of_process(source: &Source, pid: u32) -> Result<Option<PathBuf>, String> {
+    let text = source.read(&format!("proc/{pid}/cgroup"))?;
+    let path = |line: &str| {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_of_memory = controllers.is_empty() || controllers.split(',').any(|it| it == "memory");
+        is_of_memory.then(|| path.trim_matches('/').to_owned())
+    };
+    let paths: Vec<String> =
+        text.lines().filter_map(path).filter(|path| !path.is_empty() && !path.contains("..")).collect();
+    let folders = paths.iter().flat_map(|path| HIERARCHIES.iter().map(move |place| source.path(place).join(path)));
+    Ok(folders.into_iter().find(|folder| GroupNow::take(folder).has_memory()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::scratch::write;
+
+    fn group(root: &Path, path: &str) {
+        write(root, &format!("sys/fs/cgroup/{path}/memory.current"), "4096\n");
+    }
+
+    #[test]
+    fn a_group_is_found_by_its_path_or_by_a_name_that_no_other_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for path in
+            ["system.slice/nginx.service", "system.slice/docker-0123456789ab.scope", "a/web", "b/web", "memory/old/one"]
+        {
+            group(root, path);
+        }
+        let source = Source::new(root);
+        let of = |name: &str| find(&source, name).map(|it| it.strip_prefix(root).unwrap().display().to_string());
+        let nginx = Ok("sys/fs/cgroup/system.slice/nginx.service".to_owned());
+        for name in [
+            "system.slice/nginx.service",
+            "/system.slice/nginx.service",
+            "/sys/fs/cgroup/system.slice/nginx.service",
+            "nginx",
+            "nginx.service",
+        ] {
+            assert_eq!(of(name), nginx, "{name}");
+        }
+        assert_eq!(of("0123456"), Ok("sys/fs/cgroup/system.slice/docker-0123456789ab.scope".into()));
+        assert_eq!(of("old/one"), Ok("sys/fs/cgroup/memory/old/one".into()));
+        assert!(of("web").unwrap_err().ends_with("several cgroups: /a/web, /b/web"));
+        assert!(of("none").unwrap_err().contains("no cgroup `none` tells of memory"));
+        assert!(of("/").unwrap_err().contains("root") && of("../../etc").is_err());
+    }
+
+    #[test]
+    fn a_group_may_have_no_more_than_one_above_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        group(root, "a/b");
+        write(root, "sys/fs/cgroup/a/memory.max", "8192\n");
+        write(root, "sys/fs/cgroup/a/b/memory.max", "max\n");
+        let now = GroupNow::take(&root.join("sys/fs/cgroup/a/b"));
+        let usage = now.usage().unwrap();
+        assert_eq!((usage.total, usage.free), (Some(2.0), Some(1.0)));
+        write(root, "sys/fs/cgroup/memory/c/memory.usage_in_bytes", "4096\n");
+        write(root, "sys/fs/cgroup/memory/c/memory.limit_in_bytes", "9223372036854771712\n");
+        let folder = root.join("sys/fs/cgroup/memory/c");
+        assert_eq!(GroupNow::take(&folder).usage().unwrap().total, None);
+        assert_eq!(settings(&folder)["memory.limit_in_bytes"], "max");
+    }
+
+    #[test]
+    fn what_a_group_counts_is_told_as_the_computer_counts() {
+        let stat = |refaults: u64, stolen: u64| GroupNow {
+            stat: named(&format!(
+                "anon 4096\npgsteal {stolen}\nworkingset_refault_file {refaults}\npgmajfault {refaults}\n"
+            )),
+            stalled: Some(Stalled { some_us: 1000 * refaults, ..Stalled::default() }),
+            ..GroupNow::default()
+        };
+        let signs = between(&stat(100, 0), &stat(700, 1000), 2.0);
+        assert_eq!(
+            (signs.refaulted_file, signs.major_faults, signs.stolen()),
+            (Some(600.0), Some(600.0), Some(1000.0))
+        );
+        assert_eq!((signs.some_waited_percent, signs.all_waited_percent), (Some(30.0), Some(0.0)));
+    }
+
+    #[test]
+    fn a_process_is_in_a_group_of_either_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        write(root, "proc/7/stat", "7 (a (b)) S 1 7 7 0 -1 4194304 100 0 33 0 5 5 0 0 20 0 1 0 1 1 1\n");
+        write(root, "proc/7/status", "Name:\ta (b)\nVmRSS:\t  80 kB\nRssFile:\t 40 kB\nVmSwap:\t 8 kB\n");
+        write(root, "proc/7/cgroup", "12:cpu:/x\n5:memory:/c\n0::/\n");
+        let source = Source::new(root);
+        let now = process(&source, 7).unwrap();
+        assert_eq!((&*now.name, now.major_faults, now.resident, now.swapped), ("a (b)", 33, 20.0, 2.0));
+        assert_eq!(of_process(&source, 7).unwrap(), None);
+        write(root, "sys/fs/cgroup/memory/c/memory.usage_in_bytes", "4096\n");
+        assert_eq!(of_process(&source, 7).unwrap(), Some(root.join("sys/fs/cgroup/memory/c")));
+        assert!(process(&source, 8).unwrap_err().contains("/proc/8/stat"));
+    }
+}

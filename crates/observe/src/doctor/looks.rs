@@ -1,0 +1,794 @@
+//! Signs out of texts of a moment: files of `/proc` and of cgroups, `free`, `top`, `slabtop`, a kernel log.
+//!
+//! All texts of one computer make one patient. Of a text that comes twice the growth is asked; of one that comes once its counters are
+//! what has happened since the start of the computer, and there is no rate but where `top` tells how long that was.
+
+use super::group_stat;
+use super::signs::{Node, OutOfMemory, Signs, Zone};
+use super::source::{DirtyLooks, of_counters};
+use super::usage::{MemoryUse, Usage};
+use engine::stat::Vmstat;
+use figures::counters::difference;
+use recordings::PAGE_KIB;
+use recordings::kernel_log::{Log, Report};
+use recordings::looks::free::{Sizes, Unit};
+use recordings::looks::{
+    Buddyinfo, CgroupFiles, Free, Meminfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls, Told, VmstatFile,
+    Zoneinfo, zoneinfo,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Texts of a moment of one computer, each kind in the order in which they came.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Looks {
+    meminfo: Vec<Meminfo>,
+    vmstat: Vec<VmstatFile>,
+    zoneinfo: Vec<Zoneinfo>,
+    buddyinfo: Vec<Buddyinfo>,
+    slabs: Vec<Slabs>,
+    pressure: Vec<(Option<Resource>, Pressure)>,
+    cgroups: Vec<CgroupFiles>,
+    swaps: Vec<Swaps>,
+    free: Vec<(Free, Option<Unit>)>,
+    processes: Vec<Processes>,
+    sysctls: Vec<Sysctls>,
+    log: Option<Log>,
+}
+
+impl Looks {
+    /// Adds a text.
+    pub fn add(&mut self, told: Told) {
+        match told {
+            Told::Meminfo(look) => {
+                // Each node has a file of its own.
+                let another = match self.meminfo.last_mut() {
+                    Some(last) => last.add_nodes(look).err(),
+                    None => Some(look),
+                };
+                self.meminfo.extend(another);
+            }
+            Told::Vmstat(look) => self.vmstat.push(look),
+            Told::Zoneinfo(look) => self.zoneinfo.push(look),
+            Told::Buddyinfo(look) => self.buddyinfo.push(look),
+            Told::Slabs(look) => self.slabs.push(look),
+            Told::Pressure(resource, look) => self.pressure.push((resource, look)),
+            Told::Cgroup(look) => self.cgroups.push(look),
+            Told::Swaps(look) => self.swaps.push(look),
+            Told::Free(look, unit) => self.free.push((look, unit)),
+            Told::Processes(look) => self.processes.push(look),
+            Told::Sysctls(look) => self.sysctls.push(look),
+            Told::Log(log) => match &mut self.log {
+                Some(known) => known.extend(log),
+                None => self.log = Some(log),
+            },
+        }
+    }
+
+    /// Returns whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns whether a time between two copies is of use: there is a text twice whose counters grow.
+    #[must_use]
+    pub fn has_two(&self) -> bool {
+        let kinds = [Resource::Memory, Resource::MemoryOfGroup];
+        let has_two_of_psi = kinds.into_iter().any(|of| self.memory_pressure(Some(of)).count() >= 2);
+        let of_groups = || self.groups(Some(1.0)).values().any(|looks| are_copies(looks));
+        self.vmstat.len() >= 2 || has_two_of_psi || of_groups()
+    }
+
+    /// PSI of the memory of the computer, or of a cgroup. What does not tell of which it is, is of the computer.
+    fn memory_pressure(&self, resource: Option<Resource>) -> impl Iterator<Item = &Pressure> {
+        let is_it = move |of: &Option<Resource>| of.or(Some(Resource::Memory)) == resource;
+        self.pressure.iter().filter(move |(of, _)| is_it(of)).map(|(_, look)| look)
+    }
+
+    /// Returns the signs that they tell. `seconds` is the time between two copies of a text, where that is known.
+    #[must_use]
+    pub fn signs(&self, seconds: Option<f64>) -> Signs {
+        let mut signs = self.counters(seconds);
+        self.stalls(&mut signs, seconds);
+        self.cgroups(&mut signs, seconds);
+        if self.is_of_one_group(&signs)
+            && let Some((name, group)) = signs.groups.pop_first()
+        {
+            let (at_limit, out_of_memory) = (signs.at_limit.take(), signs.out_of_memory.take());
+            // What does not tell of which it is, is of what is given with it.
+            let some_waited_percent = group.some_waited_percent.or(signs.some_waited_percent);
+            let all_waited_percent = group.all_waited_percent.or(signs.all_waited_percent);
+            let (settings, assumed) = (self.settings(), signs.assumed);
+            let is_mounted = self.cgroups.iter().any(|look| look.path.as_ref().is_some_and(|it| it.starts_with(MOUNT)));
+            let folder = if is_mounted { format!("{MOUNT}{name}") } else { name };
+            let group = Signs { group: Some(folder), some_waited_percent, all_waited_percent, ..group };
+            return Signs { at_limit, out_of_memory, settings, assumed, ..group };
+        }
+        signs.zones = self.zones();
+        signs.nodes = self.nodes();
+        signs.usage = self.usage(&mut signs.assumed);
+        signs.swap = self.swap(&mut signs.assumed).or(signs.swap);
+        let kib = |kib: f64| kib / PAGE_KIB;
+        if let Some(slabs) = self.slabs.last() {
+            signs.slabs = of_slabs(slabs);
+        }
+        // The kernel names the caches that cannot be reclaimed where they hold much, since 4.15.
+        let of_report = || self.log.iter().flat_map(|log| &log.reports).rfind(|report| !report.slabs.is_empty());
+        if let Some(report) = of_report().filter(|_| signs.slabs.is_empty()) {
+            signs.slabs = largest_first(report.slabs.iter().map(|(name, size)| (name.clone(), kib(*size as f64))));
+        }
+        if let Some(processes) = self.processes.iter().rev().find(|look| !look.all.is_empty()) {
+            let all = processes.all.iter().filter(|process| process.rss_kib > 0.0);
+            signs.processes = largest_first(all.map(|process| (process.name.clone(), kib(process.rss_kib))));
+        }
+        signs.log = self.log.clone().map(Arc::new);
+        signs.settings = self.settings();
+        signs
+    }
+
+    /// Returns the counters of `/proc/vmstat`, between two copies or since the start.
+    fn counters(&self, seconds: Option<f64>) -> Signs {
+        let (Some(VmstatFile(first)), Some(VmstatFile(last))) = (self.vmstat.first(), self.vmstat.last()) else {
+            return Signs { elapsed_s: seconds.filter(|_| self.has_two()), ..Signs::default() };
+        };
+        if self.vmstat.len() == 1 {
+            let uptime_s = self.processes.iter().find_map(|look| look.uptime_s);
+            return Signs {
+                elapsed_s: uptime_s,
+                is_since_start: true,
+                ..of_counters(last, uptime_s.unwrap_or_default())
+            }
+            .without_time_if(uptime_s.is_none());
+        }
+        let mut assumed = Vec::new();
+        let (before, after) = if went_back(first, last) {
+            assumed.push(
+                "the copy of /proc/vmstat that was given last is the earlier one, since its counters are less"
+                    .to_owned(),
+            );
+            (last, first)
+        } else {
+            (first, last)
+        };
+        let grown = difference(before, after);
+        let mut signs = of_counters(&grown, seconds.unwrap_or_default()).without_time_if(seconds.is_none());
+        let mut dirty = DirtyLooks::default();
+        self.vmstat.iter().for_each(|VmstatFile(levels)| dirty.look(levels));
+        signs.dirty = dirty.finish(grown.get("nr_dirtied").map(|pages| *pages as f64));
+        signs.assumed = assumed;
+        if seconds.is_none() {
+            signs.missing.push("the time between both copies of /proc/vmstat (--seconds tells it)".to_owned());
+        }
+        signs
+    }
+
+    /// PSI of the memory of the computer.
+    fn stalls(&self, signs: &mut Signs, seconds: Option<f64>) {
+        let of_computer = self.memory_pressure(Some(Resource::Memory)).count();
+        if of_computer + self.memory_pressure(Some(Resource::MemoryOfGroup)).count() == 0 {
+            return;
+        }
+        if self.pressure.iter().any(|(resource, _)| resource.is_none()) {
+            signs.assumed.push("a text of PSI whose resource is not told is of memory".to_owned());
+        }
+        (signs.some_waited_percent, signs.all_waited_percent) = self.stalls_of(Some(Resource::Memory), seconds);
+        if self.pressure.len() < 2 || seconds.is_none() {
+            signs.assumed.push("of PSI the worst of the last 10, 60 and 300 s".to_owned());
+        }
+    }
+
+    /// Shares of time in which some and all waited, percent: between two copies, or the worst of the last 10, 60 and 300 s.
+    fn stalls_of(&self, resource: Option<Resource>, seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
+        let looks: Vec<&Pressure> = self.memory_pressure(resource).collect();
+        let of = |of: fn(&Pressure) -> Option<recordings::looks::pressure::Stalls>| {
+            let (first, last) = (of(looks.first()?)?, of(looks.last()?)?);
+            Some(match seconds.filter(|_| looks.len() >= 2) {
+                Some(seconds) => last.total_us.abs_diff(first.total_us) as f64 / 1e4 / seconds,
+                None => f64::from(last.percent.into_iter().fold(0.0, f32::max)),
+            })
+        };
+        (of(|it| it.some), of(|it| it.full))
+    }
+
+    /// Cgroups by what their files count: growth where there are two copies, else since each was made.
+    fn cgroups(&self, signs: &mut Signs, seconds: Option<f64>) {
+        for (name, looks) in self.groups(seconds) {
+            let grown = |file: &str, counter: &str| {
+                let told: Vec<u64> = looks.iter().filter_map(|look| look.get(file, counter)).collect();
+                let last = *told.last()?;
+                Some(if told.len() >= 2 { last.saturating_sub(told[0]) } else { last } as f64)
+            };
+            let mut group = of_stat(&looks, seconds);
+            let events =
+                |counter: &str| grown("memory.events.local", counter).or_else(|| grown("memory.events", counter));
+            if let Some(times) = events("max").or_else(|| grown("memory.failcnt", "")) {
+                signs.at_limit.get_or_insert_default().insert(name.clone(), times);
+                group.at_limit = Some([(name.clone(), times)].into());
+            }
+            let last = |file: &str, counter: &str| looks.iter().rev().find_map(|look| look.get(file, counter));
+            let control = |counter: &str| last("memory.oom_control", counter);
+            let kills = events("oom_kill").or_else(|| grown("memory.oom_control", "oom_kill"));
+            if let Some(kills) = kills {
+                let told = OutOfMemory {
+                    times: events("oom").unwrap_or(0.0),
+                    kills,
+                    group_kills: events("oom_group_kill").unwrap_or(0.0),
+                    is_waiting: control("under_oom") == Some(1) && control("oom_kill_disable") == Some(1),
+                };
+                let all = signs.out_of_memory.get_or_insert_default();
+                if told != OutOfMemory::default() {
+                    all.insert(name.clone(), told);
+                }
+            }
+            signs.groups.insert(name, group);
+        }
+        let stalls = self.stalls_of(Some(Resource::MemoryOfGroup), seconds);
+        // Of several it is not told which one waited.
+        let is_one = signs.groups.len() == 1;
+        if let Some(group) = signs.groups.values_mut().next().filter(|_| is_one) {
+            (group.some_waited_percent, group.all_waited_percent) = stalls;
+        } else if signs.some_waited_percent.is_none() {
+            (signs.some_waited_percent, signs.all_waited_percent) = stalls;
+        }
+    }
+
+    /// Cgroups by name, each with its files in the order in which they came. Two folders of saved files, with the time between them
+    /// told, are two copies of one.
+    fn groups(&self, seconds: Option<f64>) -> BTreeMap<String, Vec<&CgroupFiles>> {
+        const OF_FILES: &str = "the cgroup of these files";
+        let mut by_name: BTreeMap<String, Vec<&CgroupFiles>> = BTreeMap::new();
+        let is_saved = |look: &&CgroupFiles| look.path.as_ref().is_none_or(|path| !path.starts_with(MOUNT));
+        if seconds.is_some() && self.cgroups.iter().all(|look| is_saved(&look)) && !self.cgroups.is_empty() {
+            return [(OF_FILES.to_owned(), self.cgroups.iter().collect())].into();
+        }
+        for look in &self.cgroups {
+            let path = look.path.as_deref().map(|path| path.trim_start_matches(MOUNT));
+            let name = path.filter(|path| !path.is_empty()).unwrap_or(OF_FILES);
+            by_name.entry(name.to_owned()).or_default().push(look);
+        }
+        by_name
+    }
+
+    /// Returns whether all that is told is of one cgroup.
+    fn is_of_one_group(&self, signs: &Signs) -> bool {
+        let Self { meminfo, vmstat, zoneinfo, buddyinfo, slabs, free, processes, log, .. } = self;
+        let others = [meminfo.len(), vmstat.len(), zoneinfo.len(), buddyinfo.len(), slabs.len(), free.len()];
+        signs.groups.len() == 1 && others == [0; 6] && processes.is_empty() && log.is_none()
+    }
+
+    /// Zones of the last `/proc/zoneinfo`, with free blocks of the last `/proc/buddyinfo`, or of that alone.
+    fn zones(&self) -> Option<Vec<Zone>> {
+        let blocks = self.buddyinfo.last().map(|look| look.zones.as_slice()).unwrap_or_default();
+        let of_zone = |node: u32, name: &str| {
+            let found = blocks.iter().find(|(its, zone, _)| (*its, &**zone) == (node, name));
+            found.map(|(.., blocks)| blocks.iter().map(|count| *count as f64).collect()).unwrap_or_default()
+        };
+        if let Some(zoneinfo) = self.zoneinfo.last() {
+            return Some(
+                zoneinfo
+                    .zones
+                    .iter()
+                    .filter(|zone| zone.managed() > 0)
+                    .map(|zone| Zone {
+                        name: zone.called(),
+                        free: zone.get("free").unwrap_or(0) as f64,
+                        marks: ["min", "low", "high"].map(|mark| zone.get(mark).unwrap_or(0) as f64),
+                        blocks: of_zone(zone.node, &zone.name),
+                    })
+                    .collect(),
+            );
+        }
+        (!blocks.is_empty()).then(|| {
+            let zone = |(node, name, blocks): &(u32, String, Vec<u64>)| {
+                let blocks: Vec<f64> = blocks.iter().map(|count| *count as f64).collect();
+                let free = blocks.iter().zip(0..).map(|(count, order)| count * f64::from(1_u32 << order)).sum();
+                Zone { name: zoneinfo::called(*node, name), free, blocks, ..Zone::default() }
+            };
+            blocks.iter().map(zone).collect()
+        })
+    }
+
+    /// Nodes, of the last `/proc/zoneinfo` or of their own files.
+    fn nodes(&self) -> Vec<Node> {
+        let mut by_node: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
+        for zone in self.zoneinfo.last().iter().flat_map(|look| &look.zones) {
+            let [pages, free] = by_node.entry(zone.node).or_default();
+            *pages += zone.managed() as f64;
+            *free += zone.get("free").unwrap_or(0) as f64;
+        }
+        if let Some(look) = self.meminfo.iter().rfind(|look| !look.nodes.is_empty()).filter(|_| by_node.is_empty()) {
+            let pages = |kib: u64| kib as f64 / PAGE_KIB;
+            by_node.extend(look.nodes.iter().map(|(node, [total, free])| (*node, [pages(*total), pages(*free)])));
+        }
+        let node =
+            |(node, [pages, free]): (u32, [f64; 2])| Node { name: node.to_string(), pages, free, ..Node::default() };
+        by_node.into_iter().map(node).collect()
+    }
+
+    /// Returns the use of memory, by the text that tells most.
+    fn usage(&self, assumed: &mut Vec<String>) -> Option<Usage> {
+        // What nodes tell is less than what is told of all of them.
+        let has_whole = self.meminfo.iter().any(|look| look.nodes.is_empty());
+        let looks = self.meminfo.iter().filter(|look| look.nodes.is_empty() || !has_whole);
+        let looks: Vec<Arc<MemoryUse>> = looks.filter_map(MemoryUse::of_meminfo).map(Arc::new).collect();
+        if let (Some(first), Some(last)) = (looks.first(), looks.last()) {
+            return Some(Usage::between(first, last));
+        }
+        let of_report = || self.log.iter().flat_map(|log| &log.reports).rev().find_map(of_report);
+        let of_free = self.free.last().map(|(look, unit)| of_sizes(&sizes(look, *unit, assumed)));
+        let of_top = || self.processes.iter().rev().find_map(of_top);
+        let of_vmstat = || {
+            let total =
+                self.zoneinfo.last().map(|look| look.zones.iter().map(zoneinfo::Zone::managed).sum::<u64>() as f64);
+            let levels = MemoryUse::of_vmstat(&self.vmstat.last()?.0)?;
+            Some(MemoryUse { total, ..levels })
+        };
+        let of_zoneinfo = || {
+            let zones = &self.zoneinfo.last()?.zones;
+            let free = zones.iter().filter_map(|zone| zone.get("free")).sum::<u64>() as f64;
+            let total = zones.iter().map(zoneinfo::Zone::managed).sum::<u64>() as f64;
+            Some(MemoryUse { total: Some(total), free: Some(free), ..MemoryUse::default() })
+        };
+        of_free.or_else(of_top).or_else(of_vmstat).or_else(of_report).or_else(of_zoneinfo).map(Usage::at)
+    }
+
+    /// Swap and what is free of it, pages; the least that was free where there are several looks of one kind.
+    fn swap(&self, assumed: &mut Vec<String>) -> Option<[f64; 2]> {
+        let of_meminfo = self.meminfo.iter().filter_map(|look| look.swap_kib()).map(|kib| kib.map(|kib| kib as f64));
+        let of_top = self.processes.iter().filter_map(|look| look.swap_kib);
+        let mut units = Vec::new();
+        let of_free: Vec<[f64; 2]> =
+            self.free.iter().filter_map(|(look, unit)| sizes(look, *unit, &mut units).swap).collect();
+        units.retain(|unit| !assumed.contains(unit));
+        assumed.extend(units);
+        let all = self.swaps.iter().map(Swaps::kib).chain(of_meminfo).chain(of_free).chain(of_top);
+        let least = all.min_by(|a, b| a[1].total_cmp(&b[1]));
+        least.map(|kib| kib.map(|kib| kib / PAGE_KIB))
+    }
+
+    /// Returns the settings that were told; of one that was told twice the last.
+    fn settings(&self) -> BTreeMap<String, String> {
+        self.sysctls.iter().flat_map(|look| look.values.clone()).collect()
+    }
+}
+
+impl Signs {
+    /// Removes the time, if it is not known.
+    fn without_time_if(mut self, is_unknown: bool) -> Self {
+        if is_unknown {
+            self.elapsed_s = None;
+        }
+        self
+    }
+}
+
+/// Returns whether a file that counts is among these twice.
+fn are_copies(looks: &[&CgroupFiles]) -> bool {
+    const COUNT: [&str; 5] =
+        ["memory.stat", "memory.events", "memory.events.local", "memory.failcnt", "memory.oom_control"];
+    COUNT.iter().any(|file| looks.iter().filter(|look| look.files.contains_key(*file)).count() >= 2)
+}
+
+/// Returns what the last `memory.stat` of a cgroup tells: of two copies the growth, of one what was since the cgroup was made.
+fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
+    let stats: Vec<&Vmstat> = looks.iter().filter_map(|look| look.files.get("memory.stat")).collect();
+    let has_two = are_copies(looks);
+    let mut signs = match stats.as_slice() {
+        [] => Signs { elapsed_s: seconds.filter(|_| has_two), ..Signs::default() },
+        [one] => group_stat::signs(one, None),
+        [first, .., last] if went_back(first, last) => group_stat::signs(&difference(last, first), seconds),
+        [first, .., last] => group_stat::signs(&difference(first, last), seconds),
+    };
+    signs.is_since_start = !has_two;
+    if has_two && seconds.is_none() {
+        signs.missing.push("the time between both copies of the files of the cgroup (--seconds tells it)".to_owned());
+    }
+    let last = |names: [&str; 2]| names.iter().find_map(|name| looks.iter().rev().find_map(|look| look.get(name, "")));
+    let used = last(["memory.current", "memory.usage_in_bytes"]);
+    let limit = last(["memory.max", "memory.limit_in_bytes"]).filter(|bytes| *bytes < NO_LIMIT);
+    let stat = stats.last().copied().cloned().unwrap_or_default();
+    signs.usage = used.map(|used| Usage::at(group_stat::usage(&stat, used, limit)));
+    signs
+}
+
+/// The folder below which a running kernel has cgroups.
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// More than that is no limit, bytes: version 1 writes the largest number that it has.
+const NO_LIMIT: u64 = 1 << 60;
+
+/// Returns whether counters fell, so that the copies were given in the wrong order.
+fn went_back(first: &Vmstat, last: &Vmstat) -> bool {
+    // Those that only grow.
+    const GROW: [&str; 8] =
+        ["pgfault", "pgfree", "pgpgin", "pgpgout", "pgscan_kswapd", "pswpin", "pgmajfault", "workingset_refault_file"];
+    let both = GROW.iter().filter_map(|name| first.get(*name).zip(last.get(*name)));
+    let (back, forth) = both
+        .fold((0, 0), |(back, forth), (first, last)| (back + u32::from(last < first), forth + u32::from(last > first)));
+    back > forth
+}
+
+/// Slab caches and what they hold, pages, the largest first.
+#[must_use]
+pub fn of_slabs(slabs: &Slabs) -> Vec<(String, f64)> {
+    largest_first(slabs.kib.iter().map(|(name, kib)| (name.clone(), kib / PAGE_KIB)))
+}
+
+fn largest_first(all: impl Iterator<Item = (String, f64)>) -> Vec<(String, f64)> {
+    let mut all: Vec<(String, f64)> = all.collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    all
+}
+
+/// Returns the sizes that `free` tells, in the unit of its command or of its numbers.
+fn sizes(look: &Free, told: Option<Unit>, assumed: &mut Vec<String>) -> Sizes {
+    let numbers = look.bare_numbers();
+    let unit = told.or_else(|| Unit::of_numbers(&numbers)).unwrap_or(Unit::Kib);
+    if told.is_none() && unit != Unit::Kib && numbers.iter().any(|number| *number > 0.0) {
+        assumed.push(format!("`free` in {}, as its numbers say", unit.name()));
+    }
+    look.sizes(unit)
+}
+
+fn of_sizes(sizes: &Sizes) -> MemoryUse {
+    let pages = |kib: Option<f64>| kib.map(|kib| kib / PAGE_KIB);
+    MemoryUse {
+        total: pages(sizes.total),
+        free: pages(sizes.free),
+        available: pages(sizes.available),
+        cached: pages(sizes.cache),
+        shmem: pages(sizes.shared),
+        ..MemoryUse::default()
+    }
+}
+
+fn of_top(look: &Processes) -> Option<MemoryUse> {
+    let [total, free, cache] = look.memory_kib?.map(|kib| Some(kib / PAGE_KIB));
+    Some(MemoryUse {
+        total,
+        free,
+        cached: cache,
+        available: look.available_kib.map(|kib| kib / PAGE_KIB),
+        ..MemoryUse::default()
+    })
+}
+
+/// Returns the use of memory in a report of the kernel; none where it does not tell, and of a cgroup.
+#[must_use]
+pub fn of_report(report: &Report) -> Option<MemoryUse> {
+    let scale = report.page_kib() as f64 / PAGE_KIB;
+    let of = |name: &str| report.counters.get(name).map(|pages| *pages as f64 * scale);
+    let managed: u64 = report.zones.iter().map(|zone| zone.kib("managed")).sum();
+    let ram =
+        report.pages.get("RAM").map(|pages| pages.saturating_sub(report.pages.get("reserved").copied().unwrap_or(0)));
+    let total = if managed > 0 { Some(managed as f64 / PAGE_KIB) } else { ram.map(|pages| pages as f64 * scale) };
+    let of_zones = |name: &str| report.zones.iter().map(|zone| zone.kib(name)).sum::<u64>() as f64 / PAGE_KIB;
+    let stacks =
+        report.node_kib.get("kernel_stack").map_or_else(|| of_zones("kernel_stack"), |kib| *kib as f64 / PAGE_KIB);
+    let shmem = of("shmem");
+    // Shared memory is on the lists of anonymous pages, and counts as page cache elsewhere.
+    let anon = of("active_anon").zip(of("inactive_anon"));
+    let anon = anon.map(|(active, inactive)| {
+        (active + inactive + of("isolated_anon").unwrap_or(0.0) - shmem.unwrap_or(0.0)).max(0.0)
+    });
+    let files = of("active_file").zip(of("inactive_file")).map(|(active, inactive)| active + inactive);
+    let huge = |pages: fn(&recordings::kernel_log::HugePages) -> u64| {
+        Some(report.huge.iter().map(|pool| pages(pool) as f64 * pool.size_kib as f64 / PAGE_KIB).sum())
+    };
+    let mut usage = MemoryUse {
+        total,
+        free: Some(of("free")?),
+        cached: files.map(|files| files + shmem.unwrap_or(0.0)),
+        active_anon: of("active_anon"),
+        inactive_anon: of("inactive_anon"),
+        active_file: of("active_file"),
+        inactive_file: of("inactive_file"),
+        unevictable: of("unevictable"),
+        mlocked: Some(of_zones("mlocked")),
+        dirty: of("dirty"),
+        writeback: of("writeback"),
+        anon,
+        mapped: of("mapped"),
+        shmem,
+        slab_reclaimable: of("slab_reclaimable"),
+        slab_unreclaimable: of("slab_unreclaimable"),
+        kernel_stack: Some(stacks),
+        page_tables: of("pagetables"),
+        huge_pool: huge(|pool| pool.total),
+        huge_free: huge(|pool| pool.free),
+        ..MemoryUse::default()
+    };
+    // A report that is cut among its zones tells of some of them alone.
+    if usage.known().zip(usage.total).is_some_and(|(known, total)| known > total) {
+        usage.total = None;
+    }
+    Some(usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Diagnosis;
+    use crate::doctor::Weight::{Illness, Notice};
+    use recordings::looks::Look as _;
+
+    fn looks(all: Vec<Told>) -> Looks {
+        let mut looks = Looks::default();
+        all.into_iter().for_each(|told| looks.add(told));
+        looks
+    }
+
+    fn causes(signs: &Signs) -> Vec<&'static str> {
+        Diagnosis::of(signs).findings.iter().map(|finding| finding.cause).collect()
+    }
+
+    /// Counters of a computer that thrashes, `n` minutes after it began to.
+    fn vmstat(n: u64) -> Told {
+        let text = format!(
+            "nr_free_pages 9000\nnr_dirty 50\nnr_writeback 0\nnr_dirty_threshold 5000\nnr_dirty_background_threshold 2500\n\
+             workingset_refault_anon {}\nworkingset_refault_file {}\npgfault {}\npgmajfault {}\npswpin {}\npswpout {}\n\
+             pgscan_kswapd {}\npgscan_direct {}\npgsteal_kswapd {}\npgsteal_direct {}\nallocstall_normal {}\n\
+             compact_stall {}\ncompact_fail {}\ncompact_success {}\noom_kill {}\n",
+            700 + n * 20_000,
+            800 + n * 80_000,
+            1_000_000 + n * 400_000,
+            1000 + n * 30_000,
+            600 + n * 20_000,
+            900 + n * 25_000,
+            10_000 + n * 400_000,
+            1000 + n * 90_000,
+            5000 + n * 100_000,
+            900 + n * 20_000,
+            10 + n * 700,
+            n * 50,
+            n * 45,
+            n * 5,
+            n
+        );
+        Told::Vmstat(VmstatFile::of(&text))
+    }
+
+    #[test]
+    fn two_copies_of_counters_tell_what_grew_in_the_time_between() {
+        let both = looks(vec![vmstat(0), vmstat(1)]);
+        let signs = both.signs(Some(60.0));
+        assert_eq!((signs.elapsed_s, signs.kswapd.scanned, signs.killed), (Some(60.0), Some(400_000.0), Some(1.0)));
+        for cause in [
+            "killed",
+            "direct-reclaim",
+            "anonymous-thrashing",
+            "file-cache-thrashing",
+            "kswapd-in-vain",
+            "direct-in-vain",
+            "high-orders-fail",
+        ] {
+            assert!(causes(&signs).contains(&cause), "{cause}: {:?}", causes(&signs));
+        }
+        // In the wrong order it is the same, and said.
+        let swapped = looks(vec![vmstat(1), vmstat(0)]).signs(Some(60.0));
+        assert_eq!((swapped.kswapd, swapped.assumed.len()), (signs.kswapd, 1));
+        // Without the time no rate is known, and the want of it is told.
+        let timeless = both.signs(None);
+        assert_eq!((timeless.elapsed_s, timeless.missing.len(), both.has_two()), (None, 1, true));
+        assert!(causes(&timeless).contains(&"killed") && !causes(&timeless).contains(&"direct-reclaim"));
+    }
+
+    #[test]
+    fn one_copy_tells_what_happened_since_the_start() {
+        let signs = looks(vec![vmstat(3)]).signs(Some(60.0));
+        assert_eq!((signs.elapsed_s, signs.is_since_start, signs.killed), (None, true, Some(3.0)));
+        assert!(causes(&signs).contains(&"since-start"), "{:?}", causes(&signs));
+        let top = "top - 10:00:00 up 10 min,  2 users,  load average: 9.00, 8.01, 0.05\n";
+        let timed = looks(vec![vmstat(3), Told::Processes(Processes::of(top))]).signs(None);
+        assert_eq!(timed.elapsed_s, Some(600.0));
+        assert!(causes(&timed).contains(&"anonymous-thrashing"));
+    }
+
+    const MEMINFO: &str = "MemTotal: 8000000 kB\nMemFree: 90000 kB\nMemAvailable: 200000 kB\nBuffers: 9000 kB\nCached: 200000 kB\n\
+                           SwapTotal: 0 kB\nSwapFree: 0 kB\nAnonPages: 1900000 kB\nShmem: 5000 kB\nSReclaimable: 60000 kB\n\
+                           SUnreclaim: 5600000 kB\nPageTables: 20000 kB\n";
+
+    #[test]
+    fn files_of_one_computer_complete_each_other() {
+        let slabs =
+            " OBJS ACTIVE  USE OBJ SIZE  SLABS OBJ/SLAB CACHE SIZE NAME\n9 9 100% 0.06K 9 64 5500000K bad_node\n";
+        let all = looks(vec![Told::Meminfo(Meminfo::of(MEMINFO)), Told::Slabs(Slabs::of(slabs))]).signs(None);
+        let diagnosis = Diagnosis::of(&all);
+        let finding = diagnosis.findings.iter().find(|it| it.cause == "unreclaimable-slab").unwrap();
+        assert!(
+            finding.sentence.contains("70 % of memory") && finding.sentence.contains("bad_node has 5371 MiB"),
+            "{}",
+            finding.sentence
+        );
+        assert_eq!(causes(&all), ["unreclaimable-slab", "memory-short"]);
+    }
+
+    #[test]
+    fn free_and_top_tell_what_is_left() {
+        let free = "               total        used        free      shared  buff/cache   available\n\
+                    Mem:           15885       15500          90           5         295         150\nSwap:           2047        2047           0\n";
+        let signs = looks(vec![Told::Free(Free::of(free), None)]).signs(None);
+        assert_eq!(causes(&signs), ["swap-full", "memory-short"]);
+        assert_eq!(signs.assumed, ["`free` in MiB, as its numbers say"]);
+        let top = "top - 10:00:00 up 1 day,  2 users,  load average: 9.00, 8.01, 0.05\n\
+                   KiB Mem : 16266448 total,    90508 free, 15912344 used,   263596 buff/cache\n\
+                   KiB Swap:        0 total,        0 free,        0 used.   150000 avail Mem\n\n\
+                   \x20 PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM     TIME+ COMMAND\n\
+                   \x20 812 mysql     20   0 20.1g  11.5g  12345 S  98.7 74.2  99:59.99 mysqld\n";
+        let signs = looks(vec![Told::Processes(Processes::of(top))]).signs(None);
+        let finding = Diagnosis::of(&signs).findings.into_iter().find(|it| it.cause == "memory-short").unwrap();
+        assert!(
+            finding.sentence.contains("The largest processes are mysqld (11776 MiB). There is no swap"),
+            "{}",
+            finding.sentence
+        );
+    }
+
+    #[test]
+    fn pressure_is_asked_between_two_copies_or_as_the_worst_of_its_means() {
+        let text = |total: u64| {
+            format!(
+                "some avg10=9.00 avg60=40.00 avg300=5.00 total={total}\nfull avg10=7.00 avg60=30.00 avg300=2.00 total={total}\n"
+            )
+        };
+        let look = |total: u64| Told::Pressure(Some(Resource::Memory), Pressure::of(&text(total)));
+        let one = looks(vec![look(5)]).signs(None);
+        assert_eq!((one.all_waited_percent, causes(&one)), (Some(30.0), vec!["all-wait"]));
+        let two = looks(vec![look(0), look(600_000)]).signs(Some(10.0));
+        assert_eq!((two.all_waited_percent, two.elapsed_s), (Some(6.0), Some(10.0)));
+        let other = looks(vec![Told::Pressure(Some(Resource::Io), Pressure::of(&text(5)))]).signs(None);
+        assert_eq!(other.all_waited_percent, None);
+        assert_eq!(Resource::of_path("sys/fs/cgroup/a/memory.pressure"), Some(Resource::MemoryOfGroup));
+        assert_eq!(Resource::of_path("cat /proc/pressure/io"), Some(Resource::Io));
+        assert_eq!(Resource::of_path("psi.txt"), None);
+    }
+
+    #[test]
+    fn cgroups_tell_of_their_limits() {
+        let files = |max: u64| {
+            CgroupFiles::of(&format!(
+                "/sys/fs/cgroup/a/memory.events:max {max}\n/sys/fs/cgroup/a/memory.events:oom_kill 1\n"
+            ))
+        };
+        let one = looks(vec![Told::Cgroup(files(7))]).signs(None);
+        assert_eq!(one.at_limit, Some([("/a".to_owned(), 7.0)].into()));
+        assert_eq!(causes(&one), ["killed", "cgroup-limit"]);
+        // When it came there is not known: an illness where it is there now, or its tasks wait.
+        let with = |files: &str| {
+            let texts = ["memory.events:max 7\nmemory.events:oom_kill 0\nmemory.failcnt:7\n", files].concat();
+            let named: String = texts.lines().map(|line| format!("/sys/fs/cgroup/a/{line}\n")).collect();
+            let signs = looks(vec![Told::Cgroup(CgroupFiles::of(&named))]).signs(None);
+            let findings = Diagnosis::of(&signs).findings;
+            findings.iter().map(|it| (it.cause, it.weight)).collect::<Vec<_>>()
+        };
+        assert_eq!(with(""), [("cgroup-limit", Notice)]);
+        assert_eq!(with("memory.current:30000000\nmemory.max:67108864\n"), [("cgroup-limit", Notice)]);
+        assert_eq!(with("memory.current:67108864\nmemory.max:67108864\n"), [("cgroup-limit", Illness)]);
+        assert_eq!(
+            with("memory.usage_in_bytes:67000000\nmemory.limit_in_bytes:67108864\n"),
+            [("cgroup-limit", Illness)]
+        );
+        // Each file may be a text of its own.
+        let waits = looks(
+            [
+                "memory.oom_control:oom_kill_disable 1\n/sys/fs/cgroup/a/memory.oom_control:under_oom 1\n\
+              /sys/fs/cgroup/a/memory.oom_control:oom_kill 0",
+                "memory.failcnt:3",
+            ]
+            .map(|text| Told::Cgroup(CgroupFiles::of(&format!("/sys/fs/cgroup/a/{text}\n"))))
+            .into(),
+        );
+        assert_eq!(causes(&waits.signs(None)), ["killed", "cgroup-limit"]);
+        let two = looks(vec![Told::Cgroup(files(7)), Told::Cgroup(files(9))]).signs(None);
+        assert_eq!((two.at_limit, two.out_of_memory), (Some([("/a".to_owned(), 2.0)].into()), Some(BTreeMap::new())));
+    }
+
+    #[test]
+    fn settings_that_are_pasted_are_known_to_rules() {
+        let sysctls = Sysctls::of("vm.swappiness = 200\nvm.min_free_kbytes=67584\n");
+        let signs = looks(vec![Told::Sysctls(sysctls)]).signs(None);
+        assert_eq!(signs.settings["vm.swappiness"], "200");
+        assert_eq!(signs.settings["vm.min_free_kbytes"], "67584");
+    }
+
+    #[test]
+    fn zones_have_marks_and_blocks() {
+        let zoneinfo = "Node 0, zone   Normal\n  pages free     120\n        min      10\n        low      20\n        high     30\n        managed  4000\nNode 0, zone  Movable\n  pages free 0\n        managed 0\n";
+        let buddyinfo = "Node 0, zone   Normal     3      2      1 \n";
+        let both =
+            looks(vec![Told::Zoneinfo(Zoneinfo::of(zoneinfo)), Told::Buddyinfo(Buddyinfo::of(buddyinfo))]).signs(None);
+        let [zone] = both.zones.as_deref().unwrap() else { panic!("{:?}", both.zones) };
+        assert_eq!(
+            (&*zone.name, zone.free, zone.marks, &*zone.blocks),
+            ("Normal", 120.0, [10.0, 20.0, 30.0], &[3.0, 2.0, 1.0][..])
+        );
+        // A node that is full beside a free one is told of by zones, and by the files of nodes.
+        let of_nodes = |free: [u64; 2]| {
+            let zone = |(node, free): (usize, &u64)| {
+                format!(
+                    "Node {node}, zone   Normal\n  pages free     {free}\n        min      10\n        managed  4000\n"
+                )
+            };
+            let zones: String = free.iter().enumerate().map(zone).collect();
+            let file = |(node, free): (usize, &u64)| {
+                Told::Meminfo(Meminfo::of(&format!(
+                    "Node {node} MemTotal: 16000 kB\nNode {node} MemFree: {} kB\n",
+                    free * 4
+                )))
+            };
+            let files: Vec<Told> = free.iter().enumerate().map(file).collect();
+            [vec![Told::Zoneinfo(Zoneinfo::of(&zones))], files].map(|told| {
+                let signs = looks([vec![vmstat(0), vmstat(1)], told].concat()).signs(Some(60.0));
+                assert_eq!((signs.nodes.len(), signs.usage.as_ref().and_then(Usage::total)), (2, Some(8000.0)));
+                causes(&signs).contains(&"one-node")
+            })
+        };
+        assert_eq!((of_nodes([20, 3000]), of_nodes([20, 30])), ([true; 2], [false; 2]));
+        // Marks of so much are somebody's setting, and an illness where programs are in swap for it.
+        let with = |mark: u64, swap: &str| {
+            let zoneinfo = zoneinfo.replace("high     30", &format!("high {mark}"));
+            let meminfo = Meminfo::of(&format!("MemTotal: 16000 kB\nMemFree: 480 kB\n{swap}"));
+            let signs = looks(vec![Told::Zoneinfo(Zoneinfo::of(&zoneinfo)), Told::Meminfo(meminfo)]).signs(None);
+            let findings = Diagnosis::of(&signs).findings;
+            findings.into_iter().map(|it| (it.cause, it.weight)).collect::<Vec<_>>()
+        };
+        assert_eq!(with(390, ""), []);
+        assert_eq!(with(400, ""), [("marks-too-high", Notice)]);
+        assert_eq!(with(400, "SwapTotal: 8000 kB\nSwapFree: 7800 kB\n"), [("marks-too-high", Illness)]);
+        let zones = looks(vec![Told::Zoneinfo(Zoneinfo::of(&zoneinfo.replace("high     30", "high 1200")))]);
+        let finding = Diagnosis::of(&zones.signs(None)).findings.remove(0);
+        assert!(finding.sentence.contains("kswapd keeps 5 MiB (30 %) of memory free"), "{}", finding.sentence);
+        let alone = looks(vec![Told::Buddyinfo(Buddyinfo::of(buddyinfo))]).signs(None);
+        assert_eq!(alone.zones.unwrap()[0].free, 11.0);
+    }
+
+    #[test]
+    fn reports_of_a_leak_and_of_a_full_tmpfs_name_the_holder() {
+        let report = |anon: u32, shmem: u32, slab: u32| {
+            format!(
+                "a invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0\nMem-Info:\n\
+                 active_anon:{shmem} inactive_anon:{anon} isolated_anon:0\n active_file:100 inactive_file:100 isolated_file:0\n \
+                 unevictable:0 dirty:0 writeback:0\n slab_reclaimable:5000 slab_unreclaimable:{slab}\n mapped:90 shmem:{shmem} \
+                 pagetables:2000\n free:9000 free_pcp:0 free_cma:0\n\
+                 Node 0 Normal free:36000kB min:40000kB low:50000kB high:60000kB present:4194304kB managed:4000000kB\n\
+                 lowmem_reserve[]: 0 0\nUnreclaimable slab info:\nName                      Used          Total\n\
+                 kmalloc-1k            1999984KB      2000000KB\nTasks state (memory values in pages):\n\
+                 Out of memory: Killed process 5 (a) total-vm:9kB, anon-rss:9kB, file-rss:0kB, shmem-rss:0kB\n"
+            )
+        };
+        let found = |text: &str| {
+            let signs = looks(vec![Told::Log(recordings::kernel_log::read(text))]).signs(None);
+            let findings = Diagnosis::of(&signs).findings;
+            findings.iter().map(|it| (it.cause, it.sentence.clone())).collect::<Vec<_>>()
+        };
+        let leak = found(&report(300_000, 1000, 600_000));
+        assert_eq!(leak.iter().map(|it| it.0).collect::<Vec<_>>(), ["killed", "unreclaimable-slab"]);
+        assert!(leak[1].1.contains("60 % of memory") && leak[1].1.contains("kmalloc-1k has 1953 MiB"), "{}", leak[1].1);
+        let tmpfs = found(&report(200_000, 700_000, 40_000));
+        assert_eq!(tmpfs.iter().map(|it| it.0).collect::<Vec<_>>(), ["killed", "shared-memory"]);
+        assert!(
+            tmpfs[0].1.contains("Memory was: shared memory and tmpfs 70 %, memory of programs 20 %."),
+            "{}",
+            tmpfs[0].1
+        );
+        // Of a report that is cut among its zones no size of memory is known, and so no share of it.
+        let zones = "lowmem_reserve[]: 0 0\n";
+        let (before, _) =
+            report(930_000, 1000, 30_000).split_once(zones).map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let cut = found(&before.replace("managed:4000000kB", "managed:400000kB"));
+        assert_eq!(cut.iter().map(|it| it.0).collect::<Vec<_>>(), ["killed"]);
+        assert!(!cut[0].1.contains("Memory was"), "{}", cut[0].1);
+        // Programs alone: they are what memory is for, and the report says who.
+        assert_eq!(found(&report(930_000, 1000, 30_000)).len(), 1);
+    }
+
+    #[test]
+    fn a_report_of_the_killer_tells_what_memory_was_used_for() {
+        let text = recordings::kernel_log::samples::GLOBAL_6_1;
+        let signs = looks(vec![Told::Log(recordings::kernel_log::read(text))]).signs(None);
+        assert_eq!(causes(&signs), ["killed", "unused-huge-pages"]);
+        let usage = signs.usage.unwrap();
+        assert_eq!((usage.last.kernel_stack, usage.last.huge_free), (Some(1404.0), Some(524_288.0)));
+    }
+}

@@ -1,0 +1,444 @@
+//! Diagnoses of memory, in words: `highwater doctor`.
+//!
+//! [`signs`] holds what is known of some time: counters and levels, each of which may be missing; [`usage`] what memory is used for;
+//! [`course`] the stretches of a recording, each with its own signs. [`rules`] has a small function for each illness, which reads the
+//! signs and says what it found, that it found nothing, or what it lacks; [`episodes`] asks it of spans of all lengths, and [`advice`]
+//! says what to do next. [`source`] takes signs out of saved reports and series,
+//! [`recorded`] out of what other tools recorded, [`live`] out of the running kernel. Nothing here guesses: a rule whose signs are missing
+//! is told as one that could not be asked.
+//!
+//! Next: [`signs`].
+
+pub mod advice;
+pub mod course;
+pub mod episodes;
+pub mod given;
+#[cfg(feature = "linux")]
+pub mod group;
+pub mod group_stat;
+#[cfg(feature = "linux")]
+pub mod live;
+pub mod looks;
+pub mod recorded;
+pub mod rules;
+pub mod signs;
+pub mod source;
+pub mod usage;
+pub mod want;
+
+use self::episodes::{Found, Spans};
+use kit::shown;
+use report::Look;
+use report::grid::hanging;
+use report::html::{Page, Part, Section};
+use serde::Serialize;
+use serde_json::json;
+use std::fmt::Write as _;
+
+pub use advice::Step;
+pub use course::{Course, Interval, Place};
+pub use episodes::{Span, When};
+pub use signs::{Disk, FileSystem, Scan, Signs, Zone};
+pub use usage::{MemoryUse, Usage};
+
+/// The weight of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Weight {
+    /// Reclaim at work as it should be: worth knowing, no illness.
+    Notice,
+    /// Somebody pays for it.
+    Illness,
+}
+
+/// A figure behind a finding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Its name: that of a counter where it is one.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// In which unit.
+    pub unit: &'static str,
+}
+
+/// The finding of a rule.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The illness, a word that does not change: `direct-reclaim`.
+    pub cause: &'static str,
+    /// Its weight.
+    pub weight: Weight,
+    /// It in a sentence or two.
+    pub sentence: String,
+    /// The figures behind it.
+    pub figures: Vec<Figure>,
+    /// The condition under which this is said.
+    pub rule: String,
+    /// The facts that would refute it, and were looked at.
+    pub unless: &'static str,
+    /// The time of it, where it was not so all the time.
+    pub when: Option<When>,
+    /// The next steps.
+    pub next: Vec<Step>,
+}
+
+impl Finding {
+    /// Returns the condition under which it is said, and the facts that would refute it.
+    fn whole_rule(&self) -> String {
+        match self.unless {
+            "" => self.rule.clone(),
+            unless => format!("{}; not where {unless}", self.rule),
+        }
+    }
+
+    /// An illness that was found all the time.
+    #[must_use]
+    pub fn new(cause: &'static str, sentence: String, figures: Vec<Figure>, rule: String) -> Self {
+        let (weight, unless, when, next) = (Weight::Illness, "", None, Vec::new());
+        Self { cause, weight, sentence, figures, rule, unless, when, next }
+    }
+}
+
+/// A rule that could not be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unasked {
+    /// The illness that it would find.
+    pub cause: &'static str,
+    /// The sign that is missing.
+    pub missing: String,
+}
+
+/// The findings of all rules in some time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// Illnesses first, causes before what may follow from them; then what is only worth knowing.
+    pub findings: Vec<Finding>,
+    /// Rules that could not be asked.
+    pub unasked: Vec<Unasked>,
+    /// Rules that could be asked.
+    pub asked: usize,
+}
+
+impl Diagnosis {
+    /// Asks all rules of the whole time.
+    #[must_use]
+    pub fn of(signs: &Signs) -> Self {
+        Self::over(signs, &Course::default())
+    }
+
+    /// Asks all rules of somebody: of the whole time, and of spans of it.
+    #[must_use]
+    pub fn of_patient(patient: &Patient) -> Self {
+        Self::over(&patient.signs, &patient.course)
+    }
+
+    fn over(signs: &Signs, course: &Course) -> Self {
+        let mut this = Self::default();
+        // One interval is the whole.
+        let spans = (course.len() > 1).then(|| Spans::of(course, &rules::ALL));
+        for (n, rule) in rules::ALL.iter().enumerate() {
+            let whole = match (rule.ask)(signs) {
+                Ok(whole) => {
+                    this.asked += 1;
+                    whole
+                }
+                Err(missing) => {
+                    this.unasked.push(Unasked { cause: rule.cause, missing });
+                    None
+                }
+            };
+            let found = spans
+                .as_ref()
+                .filter(|_| !rules::is_of_group(rule.cause, signs))
+                .map(|spans| spans.found(n, rule, signs, whole.as_ref()));
+            let finding = match found {
+                None | Some(Found::Whole) => whole,
+                Some(Found::Nothing) => None,
+                Some(Found::Span(finding)) => Some(*finding),
+            };
+            this.findings.extend(finding.map(|finding| Finding { unless: rule.unless, ..finding }));
+        }
+        for (_, ask) in rules::OF_SOURCE.iter().filter(|(brings, _)| brings(signs)) {
+            this.findings.extend(ask(signs).ok().flatten());
+            this.asked += 1;
+        }
+        for finding in &mut this.findings {
+            finding.next = advice::next(finding.cause, signs);
+        }
+        this.findings.sort_by_key(|finding| (finding.weight == Weight::Notice, rules::stage(finding.cause)));
+        this
+    }
+
+    /// Illnesses among the findings, by their words.
+    pub fn illnesses(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.findings.iter().filter(|finding| finding.weight == Weight::Illness).map(|finding| finding.cause)
+    }
+
+    /// Returns whether no illness was found, by the rules that could be asked.
+    #[must_use]
+    pub fn has_no_illness(&self) -> bool {
+        self.illnesses().next().is_none()
+    }
+
+    /// Could no rule be asked?
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        self.asked == 0
+    }
+}
+
+/// Somebody who was looked at: this computer, a column of a report, a run of a series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patient {
+    /// Its name.
+    pub name: String,
+    /// Signs of the whole time.
+    pub signs: Signs,
+    /// Signs of each stretch of it; empty where a source tells of the whole alone.
+    pub course: Course,
+    /// Files that were read for it, where its name does not tell them.
+    pub sources: Vec<String>,
+    /// Parts of the input that were not used, each with the reason.
+    pub left_out: Vec<String>,
+}
+
+impl Patient {
+    /// Somebody of whom only the whole time is known.
+    #[must_use]
+    pub fn new(name: impl Into<String>, signs: Signs) -> Self {
+        Self { name: name.into(), signs, course: Course::default(), sources: Vec::new(), left_out: Vec::new() }
+    }
+
+    /// Somebody of whom all is known by stretches of time.
+    #[must_use]
+    pub fn of_course(name: impl Into<String>, course: Course) -> Self {
+        let signs = course.whole().map(|whole| whole.signs).unwrap_or_default();
+        Self { course, ..Self::new(name, signs) }
+    }
+}
+
+/// The diagnoses in words.
+#[must_use]
+pub fn text(patients: &[Patient], look: Look) -> String {
+    let mut text = String::new();
+    for (n, patient) in patients.iter().enumerate() {
+        let Patient { name, signs, sources, left_out, .. } = patient;
+        if n > 0 {
+            text.push('\n');
+        }
+        let diagnosis = Diagnosis::of_patient(patient);
+        text.push_str(&hanging("", &verdict(name, signs, &diagnosis), look));
+        for finding in &diagnosis.findings {
+            let Finding { cause, weight, sentence, figures, when, next, .. } = finding;
+            let mark = if *weight == Weight::Illness { "!" } else { "-" };
+            let figures: Vec<String> = figures.iter().map(Figure::show).collect();
+            let _ = write!(text, "\n{}", hanging(&format!("{mark} "), &format!("{cause}: {sentence}"), look));
+            if let Some(when) = when {
+                text.push_str(&hanging("  when: ", &when.show(), look));
+            }
+            text.push_str(&hanging("  figures: ", &figures.join("; "), look));
+            text.push_str(&hanging("  rule: ", &finding.whole_rule(), look));
+            for step in next {
+                text.push_str(&hanging("  next: ", &step.show(), look));
+            }
+        }
+        let mut notes = String::new();
+        if !signs.assumed.is_empty() {
+            notes.push_str(&hanging("assumed: ", &signs.assumed.join("; "), look));
+        }
+        if !signs.missing.is_empty() {
+            notes.push_str(&hanging("not readable: ", &signs.missing.join("; "), look));
+        }
+        if !diagnosis.unasked.is_empty() {
+            notes.push_str(&hanging("not asked: ", &some_unasked(&diagnosis), look));
+        }
+        if !sources.is_empty() {
+            notes.push_str(&hanging("read: ", &sources.join("; "), look));
+        }
+        if !left_out.is_empty() {
+            notes.push_str(&hanging("left out: ", &left_out.join("; "), look));
+        }
+        if !notes.is_empty() {
+            let _ = write!(text, "\n{notes}");
+        }
+    }
+    text
+}
+
+/// Returns the first line of a diagnosis: the name, the time, and whether illnesses were found.
+fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
+    let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
+    // For want of what few sources tell nobody is less healthy.
+    let is_asked_all = diagnosis.unasked.iter().all(|it| rules::SELDOM.contains(&it.cause));
+    let verdict = match diagnosis.illnesses().count() {
+        0 if is_asked_all => "healthy".to_owned(),
+        0 => {
+            let (unasked, rules) = (diagnosis.unasked.len(), diagnosis.unasked.len() + diagnosis.asked);
+            format!("no illness found; {unasked} of {rules} rules could not be asked")
+        }
+        1 => "1 illness".to_owned(),
+        illnesses => format!("{illnesses} illnesses{}", causes(diagnosis)),
+    };
+    format!("{name}{time}: {verdict}")
+}
+
+/// Returns the illnesses that may be the cause of the others, in words; nothing where they are all of a kind.
+fn causes(diagnosis: &Diagnosis) -> String {
+    let all: Vec<&str> = diagnosis.illnesses().collect();
+    let first = all.first().map_or(0, |cause| rules::stage(cause));
+    let causes: Vec<&str> = all.iter().copied().filter(|cause| rules::stage(cause) == first).collect();
+    match all.len() - causes.len() {
+        0 => String::new(),
+        1 => format!(", of which {} may be the cause of the other: {}", causes.len(), causes.join(", ")),
+        _ => format!(", of which {} may be the cause of the others: {}", causes.len(), causes.join(", ")),
+    }
+}
+
+/// So many rules that could not be asked are named in a text; JSON and pages name all.
+const UNASKED_MAX: usize = 4;
+
+/// Rules that could not be asked, in a line or two.
+fn some_unasked(diagnosis: &Diagnosis) -> String {
+    let mut named = unasked(diagnosis);
+    let more = named.len().saturating_sub(UNASKED_MAX);
+    named.truncate(UNASKED_MAX);
+    if more > 0 {
+        named.push(format!("{more} more, which --format json names"));
+    }
+    named.join("; ")
+}
+
+/// Rules that could not be asked, each with what it lacks.
+fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
+    diagnosis.unasked.iter().map(|it| format!("{} (no {})", it.cause, it.missing)).collect()
+}
+
+/// Returns the diagnoses as a page.
+#[must_use]
+pub fn page(patients: &[Patient]) -> Page {
+    let section = |patient: &Patient| {
+        let Patient { name, signs, sources, left_out, .. } = patient;
+        let diagnosis = Diagnosis::of_patient(patient);
+        let mut parts = Vec::new();
+        for finding in &diagnosis.findings {
+            let Finding { cause, weight, sentence, figures, when, next, .. } = finding;
+            let kind = if *weight == Weight::Illness { "illness" } else { "worth knowing" };
+            parts.push(Part::Heading(format!("{cause} ({kind})")));
+            parts.push(Part::Words(sentence.clone()));
+            parts.extend(when.as_ref().map(|when| Part::Words(format!("When: {}", when.show()))));
+            parts.push(Part::Lines(figures.iter().map(Figure::show).collect()));
+            parts.push(Part::Words(format!("Rule: {}", finding.whole_rule())));
+            if !next.is_empty() {
+                parts.push(Part::Words("Next:".into()));
+                parts.push(Part::Lines(next.iter().map(Step::show).collect()));
+            }
+        }
+        let lists = [
+            ("Not asked", unasked(&diagnosis)),
+            ("Assumed", signs.assumed.clone()),
+            ("Not readable", signs.missing.clone()),
+            ("Read", sources.clone()),
+            ("Left out", left_out.clone()),
+        ];
+        for (what, list) in lists {
+            if !list.is_empty() {
+                parts.push(Part::Words(format!("{what}: {}", list.join("; "))));
+            }
+        }
+        Section::new(verdict(name, signs, &diagnosis), parts)
+    };
+    Page { title: "What ails memory".into(), about: Vec::new(), sections: patients.iter().map(section).collect() }
+}
+
+/// Returns the diagnoses as JSON, with a line break at the end.
+#[must_use]
+pub fn json(patients: &[Patient]) -> String {
+    let one = |patient: &Patient| {
+        let Patient { name, signs, sources, left_out, .. } = patient;
+        let diagnosis = Diagnosis::of_patient(patient);
+        json!({
+            "name": name,
+            "elapsed_s": signs.elapsed_s,
+            "has_no_illness": diagnosis.has_no_illness(),
+            "findings": diagnosis.findings,
+            "unasked": diagnosis.unasked,
+            "assumed": signs.assumed,
+            "not_readable": signs.missing,
+            "sources": sources,
+            "left_out": left_out,
+        })
+    };
+    shown::json(&json!({ "schema": 1, "patients": patients.iter().map(one).collect::<Vec<_>>() }))
+}
+
+impl Figure {
+    fn show(&self) -> String {
+        let Self { name, value, unit } = self;
+        let decimals = if value.fract() == 0.0 || value.abs() >= 1000.0 { 0 } else { 2 };
+        let gap = if unit.is_empty() { "" } else { " " };
+        format!("{name} {value:.decimals$}{gap}{unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn illnesses_stand_first_and_what_is_missing_is_told() {
+        let signs = Signs {
+            elapsed_s: Some(10.0),
+            kswapd: Scan { scanned: Some(10_000.0), stolen: Some(9_000.0) },
+            direct: Scan { scanned: Some(5000.0), stolen: Some(4000.0) },
+            ..Signs::default()
+        };
+        let diagnosis = Diagnosis::of(&signs);
+        let causes: Vec<&str> = diagnosis.findings.iter().map(|finding| finding.cause).collect();
+        assert_eq!(causes, ["direct-reclaim", "kswapd-awake"]);
+        assert!(!diagnosis.has_no_illness() && !diagnosis.is_blind());
+        let patients = [Patient::new("mine", signs)];
+        let text = text(&patients, Look::default());
+        assert!(text.starts_with("mine, 10.0 s: 1 illness\n\n! direct-reclaim: "), "{text}");
+        assert!(
+            text.contains("\n- kswapd-awake: ")
+                && text.contains("\nnot asked: killed (no oom_kill); all-wait (no PSI of memory); "),
+            "{text}"
+        );
+        let value: serde_json::Value = serde_json::from_str(&json(&patients)).unwrap();
+        assert_eq!(value["patients"][0]["findings"][0]["cause"], "direct-reclaim");
+        assert_eq!(value["patients"][0]["has_no_illness"], false);
+    }
+
+    #[test]
+    fn the_first_line_says_which_illness_may_make_the_others() {
+        let signs = Signs {
+            elapsed_s: Some(10.0),
+            swapped_in: Some(1e5),
+            swapped_out: Some(1e5),
+            all_waited_percent: Some(40.0),
+            ..Signs::default()
+        };
+        let text = text(&[Patient::new("mine", signs)], Look::default());
+        let first = "mine, 10.0 s: 2 illnesses, of which 1 may be the cause of the other: anonymous-thrashing\n\n! anonymous-thr";
+        assert!(text.starts_with(first), "{text}");
+    }
+
+    #[test]
+    fn nobody_is_called_healthy_whom_few_rules_could_be_asked_of() {
+        let signs =
+            Signs { elapsed_s: Some(2.0), swap: Some([0.0, 0.0]), assumed: vec!["a thing".into()], ..Signs::default() };
+        let patient = Patient { left_out: vec!["line 7".into()], ..Patient::new("mine", signs) };
+        let text = text(&[patient], Look::default());
+        assert!(text.starts_with("mine, 2.0 s: no illness found; 18 of 19 rules could not be asked\n"), "{text}");
+        assert!(text.contains("\n\nassumed: a thing\nnot asked: killed (no oom_kill); "), "{text}");
+        assert!(text.contains("14 more, which --format") && text.contains("\nleft out: line 7\n"), "{text}");
+    }
+
+    #[test]
+    fn without_signs_no_rule_can_be_asked() {
+        let diagnosis = Diagnosis::of(&Signs::default());
+        assert!(diagnosis.is_blind() && diagnosis.has_no_illness());
+        assert!(diagnosis.unasked.iter().all(|it| !it.missing.is_empty()));
+    }
+}

@@ -1,0 +1,681 @@
+//! Signs out of what other tools recorded: texts of the [`formats`](recordings::formats), log directories of MMTests.
+//!
+//! Each tells less than the running kernel does. What it does not tell stays none, so that its rules are named as not asked.
+
+use super::course::{Course, Interval, Place, time_of_day};
+use super::looks::Looks;
+use super::signs::{Disk, Scan, Signs};
+use super::source::{DirtyLooks, Moment, course_of, of_counters};
+use super::usage::{MemoryUse, Usage};
+use super::{Diagnosis, Patient};
+use figures::counters::difference;
+use kit::wrong::Wrong;
+use recordings::formats::{Document, Recording, Told};
+use recordings::mmtests::{Benchmark, Monitors, Recorded, read_all};
+use recordings::{Figures, PAGE_KIB, Sample, most_in_swap};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Returns the patients of files that were given together: each recording is one, and all texts of a moment are one. Where there is one
+/// recording, what is at a moment is of it, too.
+///
+/// `interval_s` is the interval of recordings without times, `seconds` the time between two copies of a text, where the user tells it.
+///
+/// # Errors
+/// Where a time is told of texts that have their own.
+pub fn patients(
+    documents: Vec<Document>,
+    interval_s: Option<f64>,
+    seconds: Option<f64>,
+) -> Result<Vec<Patient>, Wrong> {
+    let file = documents.first().map(|document| document.file.clone()).unwrap_or_default();
+    check_times(&file, &documents, interval_s, seconds)?;
+    let mut patients: Vec<Patient> = Vec::new();
+    let mut looks = Looks::default();
+    let (mut files_of_looks, mut left_out_of_looks) = (Vec::new(), Vec::new());
+    let are_several = documents.len() > 1;
+    let recordings = || documents.iter().flat_map(Document::recordings);
+    let over_time = recordings().filter(|recording| !recording.samples.is_empty()).count();
+    let mut disks_beside: Vec<Recording> = Vec::new();
+    for Document { file, told, left_out } in documents {
+        let mut left_out = Some(left_out);
+        for (_, told) in told {
+            match told {
+                // Disks alone are of the computer of which the one recording tells.
+                Told::Recording(recording) if recording.samples.is_empty() && over_time == 1 => {
+                    disks_beside.push(recording);
+                }
+                Told::Recording(recording) => {
+                    let patient = of_recording(&file, recording);
+                    patients.push(Patient { left_out: left_out.take().unwrap_or_default(), ..patient });
+                }
+                Told::Look(look) => looks.add(look),
+            }
+        }
+        if let Some(left_out) = left_out {
+            let named = |it: String| if are_several { format!("{file}: {it}") } else { it };
+            left_out_of_looks.extend(left_out.into_iter().map(named));
+            files_of_looks.push(file);
+        }
+    }
+    for Recording { tool, disks, assumed, .. } in disks_beside {
+        if let Some(patient) = patients.first_mut() {
+            patient.signs.disks.extend(disks.iter().map(|(name, figures)| disk(name, figures)));
+            patient.signs.assumed.extend(assumed);
+            patient.name = format!("{tool} and {}", patient.name);
+        }
+    }
+    if looks.is_empty() {
+        return Ok(patients);
+    }
+    let signs = looks.signs(seconds);
+    match patients.as_mut_slice() {
+        // Counters of another time are none of the recording's.
+        [patient] if signs.swapped_in.is_none() && signs.kswapd.scanned.is_none() && signs.group.is_none() => {
+            complement(&mut patient.signs, signs);
+            patient.name = [vec![std::mem::take(&mut patient.name)], files_of_looks].concat().join(", ");
+            patient.left_out.extend(left_out_of_looks);
+        }
+        _ => {
+            let name = if files_of_looks.is_empty() { file } else { files_of_looks.join(", ") };
+            patients.push(Patient { left_out: left_out_of_looks, ..Patient::new(name, signs) });
+        }
+    }
+    Ok(patients)
+}
+
+/// Checks that a time is told only where a text lacks it.
+///
+/// # Errors
+/// When it is not, with the name of `file`.
+pub fn check_times(
+    file: &str,
+    documents: &[Document],
+    interval_s: Option<f64>,
+    seconds: Option<f64>,
+) -> Result<(), Wrong> {
+    let lacks_times = |document: &Document| document.recordings().any(|recording| !recording.has_times);
+    if interval_s.is_some() && !documents.iter().any(lacks_times) {
+        let what = "--interval is for the text of `vmstat` without -t: what is read here has its own times";
+        return Err(Wrong::of(file, what));
+    }
+    let mut looks = Looks::default();
+    if seconds.is_some() {
+        for (_, told) in documents.iter().flat_map(|document| &document.told) {
+            if let Told::Look(look) = told {
+                looks.add(look.clone());
+            }
+        }
+        if !looks.has_two() {
+            let what = "--seconds is for the running kernel, and for two copies of /proc/vmstat, of files of a cgroup or of PSI: here are no \
+                 two";
+            return Err(Wrong::of(file, what));
+        }
+    }
+    Ok(())
+}
+
+/// Adds what is known of a moment to signs of a time that lack it.
+fn complement(signs: &mut Signs, moment: Signs) {
+    signs.zones = signs.zones.take().or(moment.zones);
+    if signs.nodes.is_empty() {
+        signs.nodes = moment.nodes;
+    }
+    signs.usage = signs.usage.take().or(moment.usage);
+    signs.swap = signs.swap.or(moment.swap);
+    signs.some_waited_percent = signs.some_waited_percent.or(moment.some_waited_percent);
+    signs.all_waited_percent = signs.all_waited_percent.or(moment.all_waited_percent);
+    signs.at_limit = signs.at_limit.take().or(moment.at_limit);
+    signs.out_of_memory = signs.out_of_memory.take().or(moment.out_of_memory);
+    signs.slabs = moment.slabs;
+    signs.processes = moment.processes;
+    signs.log = moment.log;
+    signs.settings.extend(moment.settings);
+    signs.assumed.extend(moment.assumed);
+    signs.missing.extend(moment.missing);
+}
+
+fn of_recording(file: &str, recording: Recording) -> Patient {
+    let Recording { tool, kernel, samples, disks, mut assumed, .. } = recording;
+    let course = match tool {
+        "vmstat" => of_vmstat(&samples),
+        "atop" => of_atop(&samples),
+        _ => {
+            let reclaimed = Reclaimed::of(kernel.as_deref(), &samples);
+            assumed.extend(reclaimed.assumed(&samples));
+            of_sar(&samples, &reclaimed)
+        }
+    };
+    let mut patient = Patient::of_course(format!("{tool}, {file}"), course);
+    patient.signs.disks = disks.iter().map(|(name, figures)| disk(name, figures)).collect();
+    patient.signs.assumed.extend(assumed);
+    patient
+}
+
+/// The benchmarks of a log directory of MMTests, and what is wrong in it and was left out.
+///
+/// # Errors
+/// When it is none.
+pub fn patients_of_mmtests(folder: &Path) -> Result<(Vec<Patient>, Vec<Wrong>), Wrong> {
+    let Recorded { benchmarks, mut wrong } = read_all(folder)?;
+    let patients = benchmarks.iter().map(|benchmark| of_mmtests(benchmark, &benchmark.monitors(&mut wrong))).collect();
+    Ok((patients, wrong))
+}
+
+/// Returns the place of a sample: by its times, else by its line.
+fn place(sample: &Sample) -> Place {
+    match sample.at_s {
+        Some(to) => Place::Times { from: time_of_day(to - sample.seconds), to: time_of_day(to) },
+        None => Place::Lines { first: sample.line, last: sample.line },
+    }
+}
+
+/// `vmstat` tells of memory what is free and what files have, and what goes to swap and comes back.
+fn of_vmstat(samples: &[Sample]) -> Course {
+    let mut earlier: Option<Arc<MemoryUse>> = None;
+    let interval = |sample: &Sample| {
+        let of = |name: &str| sample.values.get(name);
+        let pages = |name: &str| of(name).map(|kib| kib / PAGE_KIB);
+        let moved = |name: &str| Some(pages(name)? * sample.seconds);
+        let now =
+            MemoryUse { free: pages("free"), buffers: pages("buff"), cached: pages("cache"), ..MemoryUse::default() };
+        let signs = Signs {
+            elapsed_s: Some(sample.seconds),
+            swapped_in: moved("si"),
+            swapped_out: moved("so"),
+            swap_used: pages("swpd"),
+            blocked: of("b"),
+            usage: Some(following(&mut earlier, now)),
+            ..Signs::default()
+        };
+        Interval { place: place(sample), signs }
+    };
+    samples.iter().map(interval).collect()
+}
+
+/// Pages scanned in a second by whomever.
+fn scanned(sample: &Sample) -> Option<f64> {
+    Some(sample.values.get("pgscank/s")? + sample.values.get("pgscand/s").unwrap_or_default())
+}
+
+/// The meaning of `pgsteal/s` in a recording.
+///
+/// Since Linux 5.8 `/proc/vmstat` counts each page that was reclaimed twice: by who took it (`pgsteal_kswapd`, `pgsteal_direct`) and by
+/// what it was (`pgsteal_anon`, `pgsteal_file`). Until May 2026 sysstat added up all four.
+#[derive(Clone, Debug, PartialEq)]
+enum Reclaimed {
+    /// Pages reclaimed.
+    Once,
+    /// Twice the pages reclaimed: more were reclaimed than scanned on this line.
+    Twice(usize),
+    /// Either.
+    Unknown,
+}
+
+/// The first version of Linux that counts by kind, too.
+const BY_KIND_SINCE: (u32, u32) = (5, 8);
+
+/// Pages that were scanned before an interval began and are reclaimed within it: two batches of 32.
+const LATE_PAGES: f64 = 64.0;
+
+/// On a computer with many CPUs more are: but no such share of what is scanned in an interval, percent.
+const LATE_PERCENT: f64 = 2.0;
+
+impl Reclaimed {
+    fn of(kernel: Option<&str>, samples: &[Sample]) -> Self {
+        let stolen = |sample: &Sample| sample.values.get("pgsteal/s").filter(|pages| *pages > 0.0);
+        let is_more = |sample: &&Sample| {
+            let (Some(scanned), Some(stolen)) = (scanned(sample), stolen(sample)) else {
+                return false;
+            };
+            (stolen - scanned) * sample.seconds > LATE_PAGES && stolen > scanned * (1.0 + LATE_PERCENT / 100.0)
+        };
+        if kernel.and_then(version).is_some_and(|version| version < BY_KIND_SINCE) {
+            return Self::Once;
+        }
+        match samples.iter().find(is_more) {
+            Some(proof) => Self::Twice(proof.line),
+            None if samples.iter().any(|sample| stolen(sample).is_some()) => Self::Unknown,
+            None => Self::Once,
+        }
+    }
+
+    fn assumed(&self, samples: &[Sample]) -> Option<String> {
+        let why = "sysstat before May 2026 counts each page twice on Linux 5.8 and later";
+        match self {
+            Self::Once => None,
+            Self::Twice(line) => {
+                Some(format!("half of pgsteal/s, since on line {line} it is more than what was scanned: {why}"))
+            }
+            Self::Unknown => {
+                let sum = |of: &dyn Fn(&Sample) -> Option<f64>| -> f64 {
+                    samples.iter().filter_map(|sample| Some(of(sample)? * sample.seconds)).sum()
+                };
+                let of_100 = 100.0 * sum(&|sample| sample.values.get("pgsteal/s")) / sum(&scanned);
+                of_100.is_finite().then(|| {
+                    let range = format!("{:.0} to {of_100:.0} of 100 pages scanned are reclaimed", of_100 / 2.0);
+                    format!("that {range}, since pgsteal/s may be twice what it should: {why}")
+                })
+            }
+        }
+    }
+}
+
+/// The first two numbers of a kernel's version.
+fn version(word: &str) -> Option<(u32, u32)> {
+    let mut numbers = word.split(['.', '-', '+']).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// `sar` tells who scanned, but of pages reclaimed only all together; with -r and -S what memory and swap are used for; with -q how
+/// long tasks waited.
+fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
+    let mut earlier: Option<Arc<MemoryUse>> = None;
+    let interval = |sample: &Sample| {
+        let level = |name: &str| sample.values.get(name);
+        let of = |name: &str| Some(level(name)? * sample.seconds);
+        let (by_kswapd, by_others, counted) = (of("pgscank/s"), of("pgscand/s"), of("pgsteal/s"));
+        let stolen = match reclaimed {
+            Reclaimed::Twice(_) => counted.map(|pages| pages / 2.0),
+            _ => counted,
+        };
+        // Where one of them alone scanned, it is its own.
+        let own = |scanned: Option<f64>, others: Option<f64>| match (scanned, others) {
+            (Some(0.0), _) => Some(0.0),
+            (_, Some(0.0)) => stolen.filter(|pages| *reclaimed != Reclaimed::Unknown || *pages == 0.0),
+            _ => None,
+        };
+        let usage = memory_use(sample).map(|now| following(&mut earlier, now));
+        let signs = Signs {
+            elapsed_s: Some(sample.seconds),
+            kswapd: Scan { scanned: by_kswapd, stolen: own(by_kswapd, by_others) },
+            direct: Scan { scanned: by_others, stolen: own(by_others, by_kswapd) },
+            stolen_together: stolen,
+            swapped_in: of("pswpin/s"),
+            swapped_out: of("pswpout/s"),
+            major_faults: of("majflt/s"),
+            some_waited_percent: level("%smem"),
+            all_waited_percent: level("%fmem"),
+            swap: swap(sample),
+            usage,
+            ..Signs::default()
+        };
+        Interval { place: place(sample), signs }
+    };
+    samples.iter().map(interval).collect()
+}
+
+/// Returns the course of a recording of `atop`: who scanned is not told, but where no task reclaimed it was kswapd.
+fn of_atop(samples: &[Sample]) -> Course {
+    let mut earlier: Option<Arc<MemoryUse>> = None;
+    let interval = |sample: &Sample| {
+        let of = |name: &str| sample.values.get(name);
+        let stalls = of("allocstall");
+        let by_kswapd = of("pgscan").filter(|_| stalls == Some(0.0));
+        let signs = Signs {
+            elapsed_s: Some(sample.seconds),
+            kswapd: Scan { scanned: by_kswapd, stolen: by_kswapd.and(of("pgsteal")) },
+            direct: Scan { scanned: by_kswapd.and(stalls), stolen: by_kswapd.and(stalls) },
+            stalls,
+            stolen_together: of("pgsteal"),
+            swapped_in: of("pswpin"),
+            swapped_out: of("pswpout"),
+            compactions: of("compact_stall"),
+            killed: of("oom_kill"),
+            some_waited_percent: of("%smem"),
+            all_waited_percent: of("%fmem"),
+            swap: swap(sample),
+            usage: memory_use(sample).map(|now| following(&mut earlier, now)),
+            ..Signs::default()
+        };
+        Interval { place: place(sample), signs }
+    };
+    samples.iter().map(interval).collect()
+}
+
+/// Returns the use of memory at the end of a sample, in the words of `sar -r`; none where it does not tell.
+fn memory_use(sample: &Sample) -> Option<MemoryUse> {
+    let level = |name: &str| sample.values.get(name);
+    let pages = |name: &str| Some(level(name)? / PAGE_KIB);
+    let free = Some(pages("kbmemfree")?);
+    // Whatever a version counts as used, its share is of all.
+    let by_share = || Some(pages("kbmemused")? * 100.0 / level("%memused").filter(|share| *share > 0.0)?);
+    Some(MemoryUse {
+        total: pages("kbmemtotal").or_else(by_share),
+        free,
+        available: pages("kbavail"),
+        buffers: pages("kbbuffers"),
+        cached: pages("kbcached"),
+        dirty: pages("kbdirty"),
+        anon: pages("kbanonpg"),
+        shmem: pages("kbshmem"),
+        slab_reclaimable: pages("kbslabreclaimable"),
+        slab_unreclaimable: pages("kbslabunreclaimable"),
+        kernel_stack: pages("kbkstack"),
+        page_tables: pages("kbpgtbl"),
+        vmalloc_used: pages("kbvmused"),
+        huge_pool: pages("kbhugfree").zip(pages("kbhugused")).map(|(free, used)| free + used),
+        huge_free: pages("kbhugfree"),
+        huge_reserved: pages("kbhugrsvd"),
+        ..MemoryUse::default()
+    })
+}
+
+/// The use of memory since the sample before.
+fn following(earlier: &mut Option<Arc<MemoryUse>>, now: MemoryUse) -> Usage {
+    let now = Arc::new(now);
+    let usage = Usage::between(earlier.as_ref().unwrap_or(&now), &now);
+    *earlier = Some(now);
+    usage
+}
+
+/// Swap and what is free of it, pages.
+fn swap(sample: &Sample) -> Option<[f64; 2]> {
+    let pages = |name: &str| Some(sample.values.get(name)? / PAGE_KIB);
+    let free = pages("kbswpfree")?;
+    Some([pages("kbswptotal").or_else(|| Some(free + pages("kbswpused")?))?, free])
+}
+
+fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
+    let Benchmark { run, name, elapsed_s, before, after, .. } = benchmark;
+    let Monitors { counters, vmstat, disks, .. } = monitors;
+    let iteration = benchmark.iteration().map_or_else(String::new, |n| format!(", iter-{n}"));
+    // Without copies before and after, the monitor's first and last will do.
+    let (grown, seconds) = match (before, after, counters.first().zip(counters.last())) {
+        (Some(before), Some(after), _) => (difference(before, after), elapsed_s.unwrap_or_default()),
+        (_, _, Some(((begun, first), (ended, last)))) => (difference(&first.vmstat(), &last.vmstat()), ended - begun),
+        _ => Default::default(),
+    };
+    let mut dirty = DirtyLooks::default();
+    counters.iter().for_each(|(_, levels)| dirty.look(&levels.vmstat()));
+    let mut signs = of_counters(&grown, seconds);
+    signs.dirty = dirty.finish(grown.get("nr_dirtied").map(|pages| *pages as f64));
+    signs.swap_used = most_in_swap(vmstat);
+    signs.swap = benchmark.least_free_swap(monitors);
+    if let Some([some, full]) = benchmark.stalled_percent() {
+        (signs.some_waited_percent, signs.all_waited_percent) = (Some(some), Some(full));
+    }
+    signs.disks = disks.iter().map(|(name, samples)| disk(name, samples)).collect();
+    let unasked = Diagnosis::of(&signs).unasked;
+    let lacking = SOURCES.iter().filter(|(cause, _)| unasked.iter().any(|it| it.cause == *cause));
+    signs.missing = lacking.map(|(_, what)| (*what).to_owned()).collect();
+    let start_s = counters.first().map_or(0.0, |(first, _)| *first);
+    let moments = counters.iter().map(|(at_s, levels)| Moment { at_s: at_s - start_s, values: levels.vmstat() });
+    let sources = vec![benchmark.folder.display().to_string()];
+    Patient { course: course_of(moments), sources, ..Patient::new(format!("{run}{iteration}, {name}"), signs) }
+}
+
+/// Files that logs of MMTests may lack, each with the rule that cannot be asked for want of it.
+const SOURCES: [(&str, &str); 2] = [
+    (
+        "all-wait",
+        "/proc/pressure/memory: the logs have no copy of it before and after the benchmark, or not how long that took",
+    ),
+    (
+        "swap-full",
+        "/proc/meminfo: the logs have no copy of it after the benchmark, and none of the monitor proc-meminfo",
+    ),
+];
+
+/// Means of what `iostat` saw of a device.
+fn disk(name: &str, samples: &[Figures]) -> Disk {
+    let mean = |names: &[&str]| {
+        let column = names.iter().find(|name| samples.iter().any(|sample| sample.get(name).is_some()))?;
+        // A sample without a write does not tell how long one takes.
+        let told: Vec<f64> = samples.iter().filter_map(|sample| sample.get(column)).collect();
+        Some(told.iter().sum::<f64>() / told.len() as f64)
+    };
+    Disk {
+        name: name.to_owned(),
+        busy_percent: mean(&["%util"]),
+        read_wait_ms: mean(&["r_await", "await"]),
+        write_wait_ms: mean(&["w_await", "await"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Weight;
+    use recordings::formats;
+
+    fn patient(file: &str, text: &str, every_s: Option<f64>) -> Result<Patient, Wrong> {
+        Ok(patients(vec![formats::read(file, text, every_s)?], every_s, None)?.remove(0))
+    }
+
+    const BUSY: &str = "Device r/s r_await w/s w_await %util\nsda 1 1 1 1 1\n\nDevice r/s r_await w/s w_await %util\nsda 300 9 200 180 99\n";
+
+    #[test]
+    fn disks_alone_are_a_patient_and_beside_a_recording_of_its_computer() {
+        let alone = patient("io.txt", BUSY, None).unwrap();
+        let findings = Diagnosis::of_patient(&alone).findings;
+        assert_eq!(findings.iter().map(|it| it.cause).collect::<Vec<_>>(), ["busy-disk"]);
+        let sentence = &findings[0].sentence;
+        assert!(
+            sentence.starts_with("The disk sda is busy 99 % of the time: a read takes 9 ms, a write takes 180 ms."),
+            "{sentence}"
+        );
+        assert!(sentence.contains("disks do not tell"), "{sentence}");
+        let line = |si: u32| format!(" 1 3 500000 10000 10 100 {si} 3000 9 9 1 1 1 1 1 97 0\n");
+        let vmstat = |si: u32| {
+            let heading = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+            format!("{heading}{}{}{}", line(si), line(si), line(si))
+        };
+        for (si, part) in
+            [(4000, "Memory has a part in it: 1000 pages a second come back from swap."), (0, "do not tell")]
+        {
+            let files = [("io.txt", BUSY.to_owned()), ("v.txt", vmstat(si))];
+            let documents = files.iter().map(|(name, text)| formats::read(name, text, None).unwrap()).collect();
+            let all = patients(documents, None, None).unwrap();
+            let [patient] = &all[..] else { panic!("{all:?}") };
+            assert_eq!(patient.name, "iostat and vmstat, v.txt");
+            let found = Diagnosis::of_patient(patient).findings.into_iter().find(|it| it.cause == "busy-disk").unwrap();
+            assert!(found.sentence.contains(part), "{}", found.sentence);
+        }
+    }
+
+    fn found(signs: &Signs) -> (Vec<&'static str>, Vec<&'static str>) {
+        let Diagnosis { findings, unasked, .. } = Diagnosis::of(signs);
+        (findings.iter().map(|it| it.cause).collect(), unasked.iter().map(|it| it.cause).collect())
+    }
+
+    #[test]
+    fn vmstat_tells_of_swap_alone() {
+        let line = |si: u32, so: u32| format!(" 1  1 9000 100000 1000 10000 {si} {so} 9 9 1 1 1 1 1 97 0\n");
+        let heading =
+            "procs ---memory--\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+        let text = [heading, &line(0, 0), &line(800, 600), &line(400, 0)].concat();
+        let of = |every_s| patient("v", &text, every_s).unwrap().signs;
+        let signs = of(None);
+        assert_eq!((signs.elapsed_s, signs.swapped_in, signs.swapped_out), (Some(2.0), Some(300.0), Some(150.0)));
+        assert_eq!(signs.assumed, ["an interval of 1 s, since the text tells none (--interval does)"]);
+        let every_five = of(Some(5.0));
+        assert_eq!((every_five.elapsed_s, every_five.swapped_in), (Some(10.0), Some(1500.0)));
+        assert!(every_five.assumed.is_empty());
+        let (causes, unasked) = found(&signs);
+        assert_eq!(causes, ["anonymous-thrashing"]);
+        assert!(["direct-reclaim", "kswapd-awake", "swap-full", "killed"].iter().all(|it| unasked.contains(it)));
+    }
+
+    #[test]
+    fn sar_does_not_tell_whose_pages_were_reclaimed() {
+        let text = |direct: u32| {
+            format!(
+                "Linux 6.1 (vm) 11/25/26 _x86_64_ (2 CPU)\n\n10:00:00 pgscank/s pgscand/s pgsteal/s majflt/s\n\
+                 10:00:10 1000.00 {direct}.00 200.00 1.00\n\n10:00:00 pswpin/s pswpout/s\n10:00:10 0.00 0.00\n"
+            )
+        };
+        let (causes, unasked) = found(&patient("s", &text(0), None).unwrap().signs);
+        assert_eq!(causes, ["kswapd-in-vain", "kswapd-awake"]);
+        assert!(!unasked.contains(&"direct-reclaim") && unasked.contains(&"file-cache-thrashing"));
+        let both = patient("s", &text(500), None).unwrap().signs;
+        let (causes, unasked) = found(&both);
+        assert_eq!((both.elapsed_s, both.stolen_together), (Some(10.0), Some(2000.0)));
+        // All together reclaimed 20 for each 100 that kswapd scanned, and 40 for each 100 that others did.
+        assert!(causes.contains(&"direct-reclaim") && causes.contains(&"kswapd-in-vain"), "{causes:?} {unasked:?}");
+        assert!(!causes.contains(&"direct-in-vain") && unasked.contains(&"direct-in-vain"), "{causes:?} {unasked:?}");
+        let finding = Diagnosis::of(&both).findings.into_iter().find(|it| it.cause == "kswapd-in-vain").unwrap();
+        assert!(finding.sentence.contains("it can reclaim at most 20."), "{}", finding.sentence);
+        // Who scans next to nothing does not scan in vain.
+        let (causes, unasked) = found(&patient("s", &text(1), None).unwrap().signs);
+        assert!(!causes.contains(&"direct-in-vain") && !unasked.contains(&"direct-in-vain"), "{unasked:?}");
+    }
+
+    #[test]
+    fn a_setting_that_is_given_beside_a_recording_is_told_with_what_is_found() {
+        let heading =
+            "procs ---memory--\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+        let line = " 1  1 900000 100000 1000 3000000 900 900 9 9 1 1 1 1 1 97 0\n";
+        let text = [heading, line, line].concat();
+        let step = |swappiness: &str| {
+            let read = |file: &str, text: &str| formats::read(file, text, None).unwrap();
+            let sysctl = format!("vm.swappiness = {swappiness}\n");
+            let all = patients(vec![read("v", &text), read("s", &sysctl)], None, None).unwrap();
+            let [patient] = all.as_slice() else { panic!("{all:?}") };
+            let finding = Diagnosis::of(&patient.signs).findings.into_iter().find(|it| it.cause == "swap-beside-cache");
+            let finding = finding.unwrap();
+            assert!(finding.sentence.contains(&format!("vm.swappiness is {swappiness}")), "{}", finding.sentence);
+            finding.next[0].show()
+        };
+        assert!(step("100").starts_with("set vm.swappiness (now 100) to 60 or less"), "{}", step("100"));
+        assert!(!step("5").contains("swappiness"), "it is low already: {}", step("5"));
+    }
+
+    /// Returns the findings of files that are given together.
+    fn of_files(files: &[(&str, &str)], seconds: Option<f64>) -> Vec<(&'static str, Weight, String)> {
+        let read = |(file, text): &(&str, &str)| formats::read(file, text, None).unwrap();
+        let all = patients(files.iter().map(read).collect(), None, seconds).unwrap();
+        let [patient] = all.as_slice() else { panic!("{all:?}") };
+        let findings = Diagnosis::of(&patient.signs).findings.into_iter();
+        findings.map(|it| (it.cause, it.weight, it.sentence)).collect()
+    }
+
+    #[test]
+    fn files_of_one_cgroup_are_a_patient_of_their_own() {
+        let stat = |pages: u64| {
+            format!(
+                "anon 4096\nfile 8192\npgfault 9\npgmajfault {pages}\nworkingset_refault_file {pages}\npgscan {0}\npgsteal {0}\n",
+                2 * pages
+            )
+        };
+        let (earlier, later) = (stat(100_000), stat(200_000));
+        let waits =
+            "some avg10=60.00 avg60=10.00 avg300=0.00 total=9\nfull avg10=48.00 avg60=0.00 avg300=0.00 total=5\n";
+        // PSI is recognised under its own name, too.
+        let found = of_files(&[("memory.pressure", waits)], None);
+        assert_eq!((found.len(), found[0].0, found[0].1), (1, "all-wait", Weight::Illness));
+        let found = of_files(&[("memory.stat", &earlier)], None);
+        assert_eq!((found.len(), found[0].0, found[0].1), (1, "group-thrashing", Weight::Notice));
+        assert!(
+            found[0].2.starts_with(
+                "Since the cgroup of these files was made 100000 pages came back that reclaim had taken, 50 for"
+            ),
+            "{found:?}"
+        );
+        let found = of_files(&[("./memory.stat", &earlier), ("./memory.pressure", waits)], None);
+        let causes: Vec<_> = found.iter().map(|it| (it.0, it.1)).collect();
+        assert_eq!(causes, [("group-thrashing", Weight::Illness), ("all-wait", Weight::Illness)]);
+        for names in [["memory.stat.before", "memory.stat.after"], ["a/memory.stat", "b/memory.stat"]] {
+            let found = of_files(&[(names[0], &earlier), (names[1], &later)], Some(10.0));
+            let it = found.iter().find(|it| it.0 == "group-thrashing").expect("the group thrashes");
+            assert!(
+                it.1 == Weight::Illness && it.2.contains("took of it, 10000 refaults a second"),
+                "{names:?}: {it:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_cgroup_counted_since_it_was_made_is_no_illness_of_now() {
+        let events = "low 0\nhigh 0\nmax 120000\noom 3\noom_kill 1\n";
+        let found = of_files(&[("./memory.events", events)], None);
+        let causes: Vec<_> = found.iter().map(|it| (it.0, it.1)).collect();
+        assert_eq!(causes, [("killed", Weight::Illness), ("cgroup-limit", Weight::Notice)]);
+        assert!(
+            found[0]
+                .2
+                .starts_with("The cgroup of these files was out of memory at its limit 3 times since it was made"),
+            "{found:?}"
+        );
+        assert!(found[1].2.contains("by a limit: the cgroup of these files came to its limit."), "{found:?}");
+    }
+
+    #[test]
+    fn a_text_that_tells_no_size_of_memory_is_shown() {
+        let slabtop = "  OBJS ACTIVE  USE OBJ SIZE  SLABS OBJ/SLAB CACHE SIZE NAME\n\
+                       734506000 734506000 100%    0.06K 11476600       64  45906400K ebitmap_node\n\
+                       382000 323000  84%    0.19K   9100       42     72800K dentry\n";
+        let found = of_files(&[("slabtop.txt", slabtop)], None);
+        assert_eq!((found.len(), found[0].0, found[0].1), (1, "largest-users", Weight::Notice));
+        assert!(found[0].2.contains("are ebitmap_node (44830 MiB, 100 %), dentry"), "{found:?}");
+        assert!(found[0].2.contains("/proc/meminfo beside it"), "{found:?}");
+    }
+
+    #[test]
+    fn an_empty_swap_is_not_full_however_large_it_is() {
+        let heading =
+            "procs ---memory--\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+        let line = |used: u32| format!(" 1  1 {used} 100000 1000 10000 0 0 9 9 1 1 1 1 1 97 0\n");
+        let unasked = |used: u32| {
+            let text = [heading, &line(0), &line(0), &line(used)].concat();
+            found(&patient("v", &text, None).unwrap().signs).1
+        };
+        assert!(!unasked(0).contains(&"swap-full") && unasked(8).contains(&"swap-full"));
+    }
+
+    /// Returns the causes, the rules not asked and the missing files of a directory of MMTests with these files in it.
+    fn of_logs(files: &[(&str, String)]) -> (Vec<&'static str>, Vec<&'static str>, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let (patients, wrong) = patients_of_mmtests(folder.path()).unwrap();
+        assert_eq!(wrong, []);
+        let signs = &patients[0].signs;
+        let (causes, unasked) = found(signs);
+        (causes, unasked, signs.missing.clone())
+    }
+
+    fn copies(scanned: u32, others: &str, others_after: &str) -> String {
+        let counters = |scanned: u32| {
+            format!(
+                "/proc/vmstat\npgscan_kswapd {scanned}\npgscan_direct 0\npswpin 0\npswpout 0\nworkingset_refault_file 0\n"
+            )
+        };
+        format!(
+            "test begin :: a 10\nfile start :: {}{others}file end :: {}{others_after}test end :: a 20\n",
+            counters(0),
+            counters(scanned)
+        )
+    }
+
+    #[test]
+    fn stalls_and_free_swap_of_mmtests_are_asked_where_its_logs_tell_them() {
+        let both = |wanted: &[&'static str]| ["all-wait", "swap-full"].map(|cause| wanted.contains(&cause));
+        // Memory was short, and nothing else was kept.
+        let (_, unasked, missing) = of_logs(&[("tests-timestamp", copies(5000, "", ""))]);
+        assert_eq!(both(&unasked), [true, true]);
+        assert!(missing[0].starts_with("/proc/pressure/memory: ") && missing[1].starts_with("/proc/meminfo: "));
+        // Who has enough waits for nothing.
+        let (causes, unasked, missing) = of_logs(&[("tests-timestamp", copies(0, "", ""))]);
+        assert_eq!((both(&causes), both(&unasked), missing.len()), ([false, false], [false, true], 1));
+        let pressure = |when: &str, full: u32| {
+            let line = |who: &str, total: u32| format!("{who} avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n");
+            format!("file {when} :: /proc/pressure/memory\n{}{}", line("some", 9_000_000), line("full", full))
+        };
+        let meminfo = |free: u32| format!("MemFree: 5 kB\nSwapTotal:  4000 kB\nSwapFree:  {free} kB\n");
+        let after =
+            |full: u32, free: u32| format!("{}file end :: /proc/meminfo\n{}", pressure("end", full), meminfo(free));
+        // 2 of 10 s, with free swap at the end.
+        let timestamp = copies(5000, &pressure("start", 1_000_000), &after(3_000_000, 3000));
+        let (causes, unasked, missing) = of_logs(&[("tests-timestamp", timestamp.clone())]);
+        assert_eq!((both(&causes), both(&unasked), missing.len()), ([true, false], [false, false], 0));
+        // It was full meanwhile, by either of two monitors.
+        let monitor = format!("time: 10\n{}time: 15\n{}", meminfo(3000), meminfo(8));
+        let vmstat = " procs ---memory--\n r b swpd si\n 1 1 0 0\n 1 1 3996 0\n".to_owned();
+        for file in [("proc-meminfo-a", monitor), ("vmstat-a", vmstat)] {
+            let (causes, ..) = of_logs(&[("tests-timestamp", timestamp.clone()), file]);
+            assert_eq!(both(&causes), [true, true]);
+        }
+    }
+}

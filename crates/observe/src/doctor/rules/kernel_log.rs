@@ -1,0 +1,632 @@
+//! Findings in a kernel log: processes killed, requests that failed, tasks that stood still.
+
+use super::{Said, figure, ill, percent};
+use crate::doctor::looks::of_report;
+use crate::doctor::signs::Signs;
+use crate::doctor::want::{Room, Want, Why};
+use crate::doctor::{Figure, Finding, Weight};
+use recordings::kernel_log::gfp::ZoneKind;
+use recordings::kernel_log::killers::{Eviction, Killer};
+use recordings::kernel_log::{Kill, Kind, Limit, Log, Report, ZoneReport};
+use std::collections::BTreeMap;
+
+/// Causes of reports that are told in full; what is more is counted.
+const TOLD_MAX: usize = 3;
+
+/// Names of tasks in a sentence.
+const NAMES_MAX: usize = 3;
+
+/// A share of memory from which on it is named, percent: a tenth.
+const HOLDER_MIN: f64 = 10.0;
+
+/// Sentences about a log, and the figures behind them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// Sentences.
+    pub sentences: Vec<String>,
+    /// Figures.
+    pub figures: Vec<Figure>,
+    /// Processes that were killed.
+    pub kills: usize,
+}
+
+/// Returns the processes that were killed, with the reasons, by all reports of the killer.
+#[must_use]
+pub fn kills(log: &Log) -> Told {
+    let mut told = Told::default();
+    let reports: Vec<&Report> = log.reports.iter().filter(|report| report.kind == Kind::OutOfMemory).collect();
+    told.kills = log.kills.len() + reports.iter().map(|report| report.kills.len()).sum::<usize>();
+    let groups = alike(&reports);
+    for (n, alike) in groups.iter().enumerate().take(TOLD_MAX) {
+        let want = Want::of(alike[0]);
+        told.sentences.push(who_was_killed(alike));
+        told.sentences.extend(why(&want));
+        told.sentences.extend(holders(&want));
+        told.sentences.extend(largest(alike[0]));
+        told.sentences.extend(next(&want).map(str::to_owned));
+        // Of several causes the figures of the first are enough to see how they are read.
+        if n == 0 {
+            told.figures.extend(figures(&want));
+        }
+    }
+    if groups.len() > TOLD_MAX {
+        let rest: usize = groups[TOLD_MAX..].iter().map(Vec::len).sum();
+        told.sentences.push(format!("{rest} more reports of other causes follow."));
+    }
+    if !log.kills.is_empty() {
+        let of_cgroup = log.kills.iter().filter(|kill| kill.is_of_cgroup).count();
+        let whose = match (of_cgroup, log.kills.len() - of_cgroup) {
+            (0, _) => "for want of memory",
+            (_, 0) => "at the limit of a cgroup",
+            _ => "for want of memory or at the limit of a cgroup",
+        };
+        let names = names(&log.kills.iter().collect::<Vec<_>>());
+        told.sentences.push(format!("The kernel killed {names} {whose}; the log has no report of why."));
+    }
+    let mut killers: Vec<Killer> = log.evictions.iter().map(|it| it.by).collect();
+    killers.sort();
+    killers.dedup();
+    for killer in killers {
+        let all: Vec<&Eviction> = log.evictions.iter().filter(|it| it.by == killer).collect();
+        told.sentences.extend(evicted(killer, &all));
+        told.figures.push(figure(&format!("killed, by {}", name_of(killer)), all.len() as f64, "times"));
+    }
+    told
+}
+
+fn name_of(killer: Killer) -> &'static str {
+    match killer {
+        Killer::SystemdOomd => "systemd-oomd",
+        Killer::Earlyoom => "earlyoom",
+        Killer::Kubelet => "kubelet",
+        Killer::OfContainer => "the kernel (as Kubernetes tells)",
+        Killer::OfUnit => "the kernel (as systemd tells)",
+    }
+}
+
+/// Tells the victims of a killer of user space, the reason that it gives, and the setting by which it decides.
+fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
+    let Some(last) = all.last() else { return Vec::new() };
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    all.iter().for_each(|it| *by_name.entry(&it.whom).or_default() += 1);
+    let whom = match all {
+        [one] if one.whom.is_empty() => "a container".to_owned(),
+        [one] => one.whom.clone(),
+        several => listed(&format!("{} times", several.len()), by_name),
+    };
+    let processes = all.iter().filter_map(|it| it.processes).sum::<u64>();
+    let how_many = match processes {
+        0 => String::new(),
+        1 => ", 1 process".to_owned(),
+        many => format!(", {many} processes"),
+    };
+    let line = if all.len() > 1 { "the last on line" } else { "line" };
+    let place = format!("{line} {}{how_many}", last.line);
+    let why = last.why.as_ref().map_or_else(String::new, |why| format!(" Its reason: {why}."));
+    let (said, how) = match killer {
+        Killer::SystemdOomd => (
+            format!("systemd-oomd, and not the kernel, killed {whom} ({place}).{why}"),
+            "It decides by how long a cgroup waits (PSI), or by memory and swap used, while the kernel may still find memory:              ManagedOOMMemoryPressureLimit= of the unit, and SwapUsedLimit= and DefaultMemoryPressureDurationSec= of oomd.conf;              `oomctl` shows them.",
+        ),
+        Killer::Earlyoom => (
+            format!("earlyoom, and not the kernel, killed {whom} ({place}).{why}"),
+            "It decides by what is available of memory and free of swap, both together (-m and -s), before the kernel finds none.",
+        ),
+        Killer::Kubelet => (
+            format!("kubelet, and not the kernel, evicted {whom} ({place}).{why}"),
+            "It decides by memory.available of the node (--eviction-hard, --eviction-soft), and takes what exceeds its request first: a              request that is true keeps a container.",
+        ),
+        Killer::OfContainer => (
+            format!("The kernel killed {whom} ({place}), as Kubernetes tells it (OOMKilled).{why}"),
+            "A container is killed at its own limit (resources.limits.memory), whatever is free on the node; the kernel log of the node has              the report.",
+        ),
+        Killer::OfUnit => (
+            format!("The kernel killed a process of {whom} ({place}), as systemd tells it.{why}"),
+            "The kernel log (`journalctl -k`) has the report of why.",
+        ),
+    };
+    vec![said, how.to_owned()]
+}
+
+/// Reports by what is said of them: the most frequent first.
+fn alike<'a>(reports: &[&'a Report]) -> Vec<Vec<&'a Report>> {
+    let mut groups: Vec<(String, Vec<&Report>)> = Vec::new();
+    for report in reports {
+        let want = Want::of(report);
+        let zones: Vec<ZoneKind> = want.rooms.iter().map(|room| room.zone.kind).collect();
+        let limited = report.cgroup.as_ref().and_then(|cgroup| cgroup.limited.clone());
+        let key = format!("{:?} {:?} {zones:?} {limited:?} {:?}", report.kind, want.why, report.order);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(report),
+            None => groups.push((key, vec![report])),
+        }
+    }
+    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.len()));
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+fn who_was_killed(alike: &[&Report]) -> String {
+    let kills: Vec<&Kill> = alike.iter().flat_map(|report| &report.kills).collect();
+    let place = place(alike);
+    match (kills.as_slice(), alike[0].has_panicked) {
+        ([], true) => format!("Memory was exhausted and nobody was left to kill: the kernel stopped ({place})."),
+        ([], false) => format!("The kernel's killer was called ({place}); whom it killed is not in the log."),
+        ([kill], _) => {
+            let had = kill.rss_kib().map_or_else(String::new, |kib| format!(", which had {kib} kB in memory"));
+            format!("The kernel killed {} (PID {}){had} ({place}).", kill.name, kill.pid)
+        }
+        (kills, _) => format!("The kernel killed {} ({place}).", names(kills)),
+    }
+}
+
+/// Returns the place of reports in the log: the line of one, the first and the last of several.
+fn place(alike: &[&Report]) -> String {
+    let at = |report: &Report| {
+        let time = report.at.as_ref().map_or_else(String::new, |at| format!(", {at}"));
+        format!("line {}{time}", report.line)
+    };
+    match alike {
+        [] => String::new(),
+        [one] => at(one),
+        [first, .., last] => format!("{} reports, from {} to {}", alike.len(), at(first), at(last)),
+    }
+}
+
+/// Tasks by name with how many of each: `5 processes: httpd (4), java`.
+fn names(kills: &[&Kill]) -> String {
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    kills.iter().for_each(|kill| *by_name.entry(&kill.name).or_default() += 1);
+    listed(&format!("{} process{}", kills.len(), if kills.len() == 1 { "" } else { "es" }), by_name)
+}
+
+/// A count with the most frequent names behind it.
+fn listed(what: &str, by_name: BTreeMap<&str, usize>) -> String {
+    let mut all: Vec<(&str, usize)> = by_name.into_iter().filter(|(name, _)| !name.is_empty()).collect();
+    all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let shown: Vec<String> = all
+        .iter()
+        .take(NAMES_MAX)
+        .map(|(name, count)| if *count == 1 { (*name).to_owned() } else { format!("{name} ({count})") })
+        .collect();
+    let more = if all.len() > NAMES_MAX { " and others" } else { "" };
+    if shown.is_empty() { what.to_owned() } else { format!("{what}: {}{more}", shown.join(", ")) }
+}
+
+fn pages_of(order: i32) -> String {
+    match order {
+        ..=0 => "a page".to_owned(),
+        order => format!("{} pages in one block (order {order})", 1_u64 << order.min(30)),
+    }
+}
+
+/// Returns the request, and why it found no memory.
+fn why(want: &Want<'_>) -> Vec<String> {
+    let report = want.report;
+    if report.order.is_some_and(|order| order < 0) {
+        return vec!["Somebody called the killer by hand (SysRq f).".to_owned()];
+    }
+    let mut said = Vec::new();
+    let asked = || {
+        let task = report.task.as_deref().unwrap_or("A task");
+        let gfp = report.gfp.as_ref().map_or_else(String::new, |gfp| format!(" ({})", gfp.name()));
+        format!("{task} asked for {}{gfp}", pages_of(report.order.unwrap_or(0)))
+    };
+    match want.why {
+        Why::Limit => said.extend(limit(report)),
+        Why::Untold => {
+            let what = if report.gfp.is_none() { "what was asked for" } else { "how much is free in which zone" };
+            said.push(format!("The report does not tell {what}: why there was no memory is not known."));
+        }
+        Why::Short | Why::Pieces | Why::Over => {
+            said.push(format!("{}, which {} can serve{}.", asked(), alone(want), closed(want)));
+            said.extend(rooms(want));
+            said.extend(swap(want));
+        }
+    }
+    said
+}
+
+fn zone_names<'a>(zones: impl Iterator<Item = &'a ZoneReport>, has_nodes: bool) -> String {
+    let names: Vec<String> = zones.map(|zone| zone_name(zone, has_nodes)).collect();
+    match names.as_slice() {
+        [] => "no zone".to_owned(),
+        [one] => one.clone(),
+        [all @ .., last] => format!("{} and {last}", all.join(", ")),
+    }
+}
+
+fn zone_name(zone: &ZoneReport, has_nodes: bool) -> String {
+    if has_nodes { format!("{} of node {}", zone.kind, zone.node) } else { zone.kind.to_string() }
+}
+
+fn has_nodes(report: &Report) -> bool {
+    report.zones.iter().any(|zone| zone.node != report.zones[0].node)
+}
+
+/// The zones that can serve the request.
+fn alone(want: &Want<'_>) -> String {
+    let names = zone_names(want.rooms.iter().map(|room| room.zone), has_nodes(want.report));
+    let several = if want.rooms.len() == 1 { "" } else { "s" };
+    let alone = if want.elsewhere.is_empty() { "" } else { " alone" };
+    format!("zone{several} {names}{alone}")
+}
+
+/// Zones with free memory that may not serve it, and why.
+fn closed(want: &Want<'_>) -> String {
+    if want.elsewhere.is_empty() {
+        return String::new();
+    }
+    let report = want.report;
+    let with_free: Vec<String> = want
+        .elsewhere
+        .iter()
+        .map(|zone| format!("{} ({} kB free)", zone_name(zone, has_nodes(report)), zone.kib("free")))
+        .collect();
+    let is_of_node = |zone: &&ZoneReport| report.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node));
+    let by_nodes = if !want.elsewhere.iter().any(is_of_node) {
+        ""
+    } else if report.constraint.as_deref() == Some("CONSTRAINT_MEMORY_POLICY") {
+        ", which its memory policy excludes"
+    } else {
+        ", which its cpuset or memory policy excludes"
+    };
+    format!(", not {}{by_nodes}", with_free.join(" or "))
+}
+
+/// Returns the free memory of the zones that can serve it, and the part it may not take: the highest zone first, from which it would take.
+fn rooms(want: &Want<'_>) -> Vec<String> {
+    let report = want.report;
+    let nodes = has_nodes(report);
+    let open = || want.rooms.iter().filter(|room| room.is_over_mark());
+    match want.why {
+        Why::Short => {
+            // Lower zones keep nearly all for others: of these the sum is enough.
+            let is_kept = |room: &&Room<'_>| room.reserve > 0 && room.cma == 0;
+            let kept: Vec<&Room<'_>> = want.rooms.iter().filter(is_kept).collect();
+            let mut said: Vec<String> =
+                want.rooms.iter().rev().filter(|room| !is_kept(room)).map(|room| short(room, nodes)).collect();
+            match kept.as_slice() {
+                [] => {}
+                [one] => said.push(short(one, nodes)),
+                several => {
+                    let [free, reserve] = [|room: &Room<'_>| room.free, |room: &Room<'_>| room.reserve]
+                        .map(|of| several.iter().map(|room| of(room)).sum::<u64>());
+                    said.push(format!(
+                        "{free} kB are free in {}, which keep {reserve} kB from requests that a higher zone could serve (lowmem_reserve): \
+                         too little is left there.",
+                        zone_names(several.iter().map(|room| room.zone), nodes)
+                    ));
+                }
+            }
+            said
+        }
+        Why::Pieces => open().map(|room| pieces(room, report, nodes)).collect(),
+        _ => vec![format!(
+            "When the report was printed, {} had enough for it: memory came back meanwhile, or reclaim found nothing to free before.",
+            zone_names(open().map(|room| room.zone), nodes)
+        )],
+    }
+}
+
+/// Returns why a zone has not enough.
+fn short(room: &Room<'_>, nodes: bool) -> String {
+    let name = zone_name(room.zone, nodes);
+    let Room { free, cma, high_atomic, reserve, mark, left, .. } = *room;
+    let under = if mark == room.zone.kib("min") {
+        format!("under its min mark of {mark} kB")
+    } else {
+        format!("under {mark} kB, the part of its min mark that even such a request must leave")
+    };
+    let mut kept = Vec::new();
+    if cma > 0 {
+        kept.push(format!("{cma} of them are CMA, which only pages that can be moved may take"));
+    }
+    if high_atomic > 0 {
+        kept.push(format!("{high_atomic} are kept for blocks that cannot be waited for (highatomic)"));
+    }
+    if reserve > 0 {
+        kept.push(format!("{reserve} are kept from requests that a higher zone could serve (lowmem_reserve)"));
+    }
+    let left_is = match (kept.is_empty(), left) {
+        (true, _) => format!("{free} kB are free in {name}"),
+        (false, ..=0) => return format!("{free} kB are free in {name}, but {}: nothing is left.", kept.join(", and ")),
+        (false, left) => {
+            format!("{free} kB are free in {name}, but {}: {left} kB are left", kept.join(", and "))
+        }
+    };
+    // A boost that ends soon keeps out for a while what would otherwise be served.
+    let boost = room.zone.kib("boost");
+    let boosted = match mark.checked_sub(boost) {
+        Some(without) if boost > 0 && left > without as i64 => {
+            format!(" Without a boost of {boost} kB (watermark_boost_factor) that mark would be {without} kB.")
+        }
+        _ => String::new(),
+    };
+    format!("{left_is}, {under}.{boosted}")
+}
+
+/// The block that a zone has not.
+fn pieces(room: &Room<'_>, report: &Report, nodes: bool) -> String {
+    let order = report.order.unwrap_or(0).clamp(0, 30);
+    let size_kib = report.page_kib() << order;
+    let largest = room.zone.blocks.iter().filter(|blocks| blocks.count > 0).map(|blocks| blocks.kib).max();
+    let name = zone_name(room.zone, nodes);
+    let largest = match largest {
+        Some(kib) if kib >= size_kib => format!("those of {kib} kB that are free are kept for others"),
+        Some(kib) => format!("the largest has {kib} kB"),
+        None => "none is told".to_owned(),
+    };
+    format!("Memory is in pieces: {} kB are free in {name}, but in no block of {size_kib} kB; {largest}.", room.free)
+}
+
+/// Returns how far swap could have served it.
+fn swap(want: &Want<'_>) -> Option<String> {
+    let [total, free] = want.report.swap;
+    let (total, free) = (total?, free?);
+    // What programs have in the zones that are short could leave to swap; nothing else could.
+    let sum = |name: &str| want.rooms.iter().map(|room| room.zone.kib(name)).sum::<u64>();
+    let anon = sum("active_anon") + sum("inactive_anon");
+    let files = sum("active_file") + sum("inactive_file");
+    let unwritten = sum("writepending").max(sum("dirty") + sum("writeback"));
+    let swap = match (total, free) {
+        (0, _) => "There is no swap".to_owned(),
+        (total, free) if free == total => format!("Swap is empty ({free} kB free)"),
+        (total, free) if percent(free as f64, total as f64) < super::SWAP_FREE_MIN => {
+            format!("Swap is full ({free} of {total} kB free)")
+        }
+        (total, free) => format!("Swap has {free} of {total} kB free"),
+    };
+    let zones = if want.rooms.len() == 1 { "this zone" } else { "these zones" };
+    let has_room = percent(free as f64, total as f64) >= super::SWAP_FREE_MIN;
+    let programs =
+        if has_room { format!("; programs have {anon} kB in {zones} that could go there") } else { String::new() };
+    let files = if files == 0 || want.why != Why::Short {
+        String::new()
+    } else if unwritten * 2 >= files {
+        format!("; of {files} kB of files there {} are not yet written to disk", unwritten.min(files))
+    } else {
+        format!("; {files} kB of files are there")
+    };
+    Some(format!("{swap}{programs}{files}."))
+}
+
+/// Returns the use of a cgroup at its limit.
+fn limit(report: &Report) -> Vec<String> {
+    let Some(cgroup) = &report.cgroup else { return Vec::new() };
+    let name = cgroup.limited.as_deref().unwrap_or("of the task");
+    let at_limit = |what: &str| {
+        let Limit { usage_kib, limit_kib, failures } = *cgroup.limits.get(what)?;
+        let limit_kib = limit_kib?;
+        Some((usage_kib, limit_kib, failures))
+    };
+    let mut said = Vec::new();
+    let of_parent = match (&cgroup.limited, &cgroup.of_task) {
+        (Some(limited), Some(task)) if limited != task => format!(" The process was in {task}, below it."),
+        _ => String::new(),
+    };
+    let swap = at_limit("memory+swap").filter(|(usage, limit, _)| usage >= limit);
+    said.push(match (at_limit("memory"), swap) {
+        (_, Some((usage, limit, failures))) => {
+            format!("The cgroup {name} was at its limit of memory and swap together: {usage} of {limit} kB, {failures} times.{of_parent}")
+        }
+        (Some((usage, limit, failures)), None) => {
+            format!("The cgroup {name} was at its limit: {usage} of {limit} kB, {failures} times.{of_parent} What is free outside is not for it.")
+        }
+        (None, None) => format!("The cgroup {name} was at its limit.{of_parent} What is free outside is not for it."),
+    });
+    let of = |names: &[&str]| names.iter().find_map(|name| cgroup.stats.get(*name)).copied().unwrap_or(0) / 1024;
+    let shmem = of(&["total_shmem", "shmem"]);
+    let anon = of(&["anon", "total_rss", "rss"]);
+    let files = of(&["file", "total_cache", "cache"]).saturating_sub(shmem);
+    let kernel = of(&["kernel"]).max(
+        of(&["slab"]).max(of(&["slab_reclaimable"]) + of(&["slab_unreclaimable"]))
+            + of(&["kernel_stack"])
+            + of(&["pagetables"])
+            + of(&["percpu"])
+            + of(&["sock"]),
+    );
+    if !cgroup.stats.is_empty() {
+        let parts = [
+            ("memory of programs", anon),
+            ("shared memory and tmpfs", shmem),
+            ("files", files),
+            ("the kernel's own", kernel),
+        ];
+        let mut parts: Vec<(&str, u64)> = parts.into_iter().filter(|(_, kib)| *kib > 0).collect();
+        parts.sort_by_key(|(_, kib)| std::cmp::Reverse(*kib));
+        let parts: Vec<String> = parts.iter().map(|(what, kib)| format!("{what} {kib} kB")).collect();
+        said.push(format!("It held: {}.", parts.join(", ")));
+    }
+    match cgroup.limits.get("swap") {
+        Some(Limit { limit_kib: Some(0), .. }) => said.push("It may not use swap.".to_owned()),
+        Some(Limit { usage_kib, limit_kib: Some(limit), .. }) if usage_kib >= limit => {
+            said.push(format!("Its swap was full: {usage_kib} of {limit} kB."));
+        }
+        _ => {}
+    }
+    said
+}
+
+/// Returns the use of memory, where a request that may go anywhere found none.
+fn holders(want: &Want<'_>) -> Option<String> {
+    if !matches!(want.why, Why::Short | Why::Over) || !want.elsewhere.is_empty() {
+        return None;
+    }
+    let usage = of_report(want.report)?;
+    let total = usage.total?;
+    let parts = [
+        ("memory of programs", usage.anon),
+        ("shared memory and tmpfs", usage.shmem),
+        ("page cache", usage.files()),
+        ("slab that cannot be reclaimed", usage.slab_unreclaimable),
+        ("other slab", usage.slab_reclaimable),
+        ("page tables", usage.page_tables),
+        ("huge pages", usage.huge_pool),
+        ("in no line of the report", usage.unaccounted()),
+    ];
+    let mut parts: Vec<(&str, f64)> =
+        parts.into_iter().filter_map(|(name, pages)| Some((name, percent(pages?, total)))).collect();
+    parts.retain(|(_, share)| *share >= HOLDER_MIN);
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let parts: Vec<String> = parts.iter().map(|(name, share)| format!("{name} {share:.0} %")).collect();
+    (!parts.is_empty()).then(|| format!("Memory was: {}.", parts.join(", ")))
+}
+
+/// Returns the next steps.
+fn next(want: &Want<'_>) -> Option<&'static str> {
+    let is_of_node = |zone: &&&ZoneReport| want.report.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node));
+    match want.why {
+        Why::Limit => Some(
+            "Raise its limit (memory.max; memory.limit_in_bytes of version 1), or look in its memory.stat, twice, for what grows.",
+        ),
+        Why::Short if want.rooms.iter().any(|room| room.cma * 2 > room.free) => Some(
+            "A smaller CMA (`cma=` of the kernel's command line, or of the device tree) leaves more to the kernel.",
+        ),
+        Why::Short if want.elsewhere.iter().any(|zone| is_of_node(&zone)) => {
+            Some("Let it take from other nodes, too: `cpuset.mems`, or `numactl --interleave` instead of `--membind`.")
+        }
+        Why::Pieces => Some(
+            "A higher vm.min_free_kbytes keeps larger blocks, `echo 1 > /proc/sys/vm/compact_memory` makes some now; who asks for \
+             so much in one block is in the trace of the report.",
+        ),
+        _ => None,
+    }
+}
+
+/// Returns the owner of most memory: a process, or many of one name.
+fn largest(report: &Report) -> Option<String> {
+    let page_kib = report.page_kib();
+    let mut by_name: BTreeMap<&str, (usize, u64, u64)> = BTreeMap::new();
+    for task in &report.tasks {
+        let (count, rss, swap) = by_name.entry(&task.name).or_default();
+        (*count, *rss, *swap) = (*count + 1, *rss + task.rss_pages, *swap + task.swap_pages);
+    }
+    let (name, (count, rss, swap)) = by_name.into_iter().max_by_key(|(_, (_, rss, swap))| rss + swap)?;
+    let all: u64 = report.tasks.iter().map(|task| task.rss_pages + task.swap_pages).sum();
+    let share = percent((rss + swap) as f64, all as f64);
+    let who = if count == 1 { name.to_owned() } else { format!("{count} processes {name} together") };
+    let in_swap = if swap > 0 { format!(" and {} kB in swap", swap * page_kib) } else { String::new() };
+    (rss + swap > 0).then(|| {
+        format!(
+            "Of the processes {who} had the most: {} kB in memory{in_swap}, {share:.0} % of what all had.",
+            rss * page_kib
+        )
+    })
+}
+
+fn figures(want: &Want<'_>) -> Vec<Figure> {
+    let report = want.report;
+    let nodes = has_nodes(report);
+    let mut figures = Vec::new();
+    if let Some(cgroup) = &report.cgroup {
+        for (what, Limit { usage_kib, limit_kib, failures }) in &cgroup.limits {
+            figures.push(figure(&format!("{what}: usage"), *usage_kib as f64, "kB"));
+            figures.extend(limit_kib.map(|kib| figure(&format!("{what}: limit"), kib as f64, "kB")));
+            figures.push(figure(&format!("{what}: failcnt"), *failures as f64, "times"));
+        }
+        return figures;
+    }
+    for room in &want.rooms {
+        let name = zone_name(room.zone, nodes);
+        let mut push = |what: &str, kib: f64| figures.push(figure(&format!("{name}: {what}"), kib, "kB"));
+        push("free", room.free as f64);
+        let kept = [("CMA", room.cma), ("highatomic", room.high_atomic), ("lowmem_reserve", room.reserve)];
+        let kept: Vec<(&str, u64)> = kept.into_iter().filter(|(_, kib)| *kib > 0).collect();
+        kept.iter().for_each(|(what, kib)| push(what, *kib as f64));
+        if !kept.is_empty() {
+            push("left for this request", room.left as f64);
+        }
+        push("min", room.zone.kib("min") as f64);
+    }
+    let [total, free] = report.swap;
+    figures.extend(total.map(|kib| figure("swap", kib as f64, "kB")));
+    figures.extend(free.map(|kib| figure("free swap", kib as f64, "kB")));
+    figures
+}
+
+/// Finds failed allocations that the kernel logged.
+pub fn allocation_failed(signs: &Signs) -> Said {
+    let log = signs.log.as_deref().ok_or("kernel log")?;
+    let is_one = |report: &&Report| matches!(report.kind, Kind::Failure | Kind::Stalled(_));
+    let reports: Vec<&Report> = log.reports.iter().filter(is_one).collect();
+    if reports.is_empty() {
+        return Ok(None);
+    }
+    let groups = alike(&reports);
+    let (mut sentences, mut all_figures) = (Vec::new(), Vec::new());
+    for (n, alike) in groups.iter().enumerate().take(TOLD_MAX) {
+        let want = Want::of(alike[0]);
+        let place = place(alike);
+        let cannot_wait = alike[0].gfp.as_ref().is_some_and(|gfp| !gfp.may_sleep);
+        sentences.push(match alike[0].kind {
+            Kind::Stalled(ms) => format!("A request for memory waited {ms} ms ({place})."),
+            _ if cannot_wait => format!("A request that cannot wait for reclaim failed ({place})."),
+            _ => format!("A request for memory failed ({place})."),
+        });
+        sentences.extend(why(&want));
+        sentences.extend(next(&want).map(str::to_owned));
+        if n == 0 {
+            all_figures = figures(&want);
+        }
+    }
+    if groups.len() > TOLD_MAX {
+        sentences.push(format!("{} more kinds of failures follow.", groups.len() - TOLD_MAX));
+    }
+    all_figures.push(figure("reports", reports.len() as f64, ""));
+    let rule = "the kernel log has `page allocation failure` or `page allocation stalls`".to_owned();
+    Ok(ill("allocation-failed", sentences.join(" "), all_figures, rule))
+}
+
+/// Finds tasks that stood still so long that the kernel logged it.
+pub fn stood_still(signs: &Signs) -> Said {
+    let log = signs.log.as_deref().ok_or("kernel log")?;
+    if log.blocked.is_empty() && log.stuck.is_empty() {
+        return Ok(None);
+    }
+    let mut sentences = Vec::new();
+    let mut is_in_reclaim = false;
+    let count = |names: &[&str]| {
+        let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+        names.iter().for_each(|name| *by_name.entry(name).or_default() += 1);
+        listed(&format!("{} time{}", names.len(), if names.len() == 1 { "" } else { "s" }), by_name)
+    };
+    let blocked: Vec<&str> = log.blocked.iter().map(|it| without_pid(&it.task)).collect();
+    if let Some(longest) = log.blocked.iter().map(|it| it.seconds).max() {
+        let in_reclaim = log.blocked.iter().filter(|it| it.is_in_reclaim).count();
+        is_in_reclaim |= in_reclaim > 0;
+        sentences.push(format!(
+            "Tasks slept for more than {longest} s without an end ({}); the traces of {in_reclaim} of them are in reclaim.",
+            count(&blocked)
+        ));
+    }
+    let stuck: Vec<&str> = log.stuck.iter().map(|it| without_pid(&it.task)).collect();
+    if let Some(longest) = log.stuck.iter().map(|it| it.seconds).max() {
+        let in_reclaim = log.stuck.iter().filter(|it| it.is_in_reclaim).count();
+        is_in_reclaim |= in_reclaim > 0;
+        sentences.push(format!(
+            "A CPU was held by one task for up to {longest} s (soft lockup, {}); {in_reclaim} of them in reclaim.",
+            count(&stuck)
+        ));
+    }
+    if !is_in_reclaim {
+        sentences.push("That is a disk, a lock or a driver, and not reclaim, as far as the log tells.".to_owned());
+    }
+    let figures = vec![
+        figure("blocked tasks", log.blocked.len() as f64, "reports"),
+        figure("soft lockups", log.stuck.len() as f64, "reports"),
+    ];
+    let rule = "the kernel log has `blocked for more than` or `soft lockup`; an illness where a trace of them goes through reclaim";
+    Ok(Some(Finding {
+        weight: if is_in_reclaim { Weight::Illness } else { Weight::Notice },
+        ..Finding::new("stood-still", sentences.join(" "), figures, rule.to_owned())
+    }))
+}
+
+fn without_pid(task: &str) -> &str {
+    task.rsplit_once(':')
+        .filter(|(_, pid)| pid.bytes().all(|byte| byte.is_ascii_digit()))
+        .map_or(task, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests;

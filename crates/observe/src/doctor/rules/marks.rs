@@ -1,0 +1,164 @@
+//! Marks that keep memory free which programs want.
+
+use super::{FREE_MUCH, RATE_MIN, Said, figure, if_known, ill, mib, percent};
+use crate::doctor::signs::{Signs, Zone, need};
+use crate::doctor::{Finding, Usage, Weight};
+use recordings::PAGE_KIB;
+
+/// Share of memory that high marks may take, percent: the kernel's own are below 2 % of a computer with some GiB, and 7 % of one with
+/// 1 GiB where huge pages are on.
+pub const MARKS_MAX: f64 = 10.0;
+
+/// Finds marks so high that much memory stays free while reclaim works.
+pub(super) fn marks_too_high(signs: &Signs) -> Said {
+    let usage = signs.usage.as_ref();
+    let free = need(usage.and_then(|usage| usage.least.free), "free memory over time")?;
+    let seconds = signs.seconds()?;
+    // Marks wake kswapd: where it does nothing, whoever reclaims has another reason.
+    let kswapd = need(signs.kswapd.scanned, "pgscan_kswapd")? / seconds;
+    let swapped = signs.swapped_out.map(|pages| pages / seconds);
+    if kswapd < RATE_MIN {
+        return Ok(None);
+    }
+    let total = need(usage.and_then(|usage| usage.total()), "size of memory")?;
+    let share = percent(free, total);
+    let high = kept(signs);
+    let is_high = high.is_none_or(|high| percent(high, total) >= MARKS_MAX);
+    // Free memory of another node, or in pieces where whole blocks are wanted, is free for another reason.
+    let is_uneven = super::nodes::uneven(signs).is_some();
+    let wants_blocks = signs.compactions.is_some_and(|times| times / seconds >= 1.0);
+    if share < FREE_MUCH || !is_high || is_uneven || wants_blocks {
+        return Ok(None);
+    }
+    let figures = [
+        Some(figure("free, at least", free, "pages")),
+        Some(figure("of", total, "pages")),
+        Some(figure("share", share, "%")),
+        if_known("high marks", high, "pages"),
+        Some(figure("kswapd scans a second", kswapd, "pages")),
+        if_known("swapped out a second", swapped, "pages"),
+    ];
+    let sentence = format!(
+        "The marks are too high: {:.0} MiB ({share:.0} %) of memory are free all the time, and kswapd scans {kswapd:.0} pages a second to keep them so. Programs cannot \
+         have them. min_free_kbytes or watermark_scale_factor is set too high{}.",
+        mib(free),
+        settings(signs)
+    );
+    let rule = format!(
+        "at least {FREE_MUCH} % of memory is free all the time while kswapd scans {RATE_MIN} pages a second; where marks are known, the \
+         high ones are {MARKS_MAX} % of memory"
+    );
+    Ok(ill("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule))
+}
+
+/// Share of memory in swap from which on programs want what marks keep, percent.
+const IN_SWAP_MIN: f64 = 1.0;
+
+/// Pages that the high marks keep, by zones, or by the settings.
+fn kept(signs: &Signs) -> Option<f64> {
+    let of_zones = signs.zones.iter().flatten().map(|zone| zone.marks[2]).sum::<f64>();
+    if of_zones > 0.0 { Some(of_zones) } else { of_settings(signs, signs.usage.as_ref()?.total()?) }
+}
+
+/// Returns whether marks are known, and not what kswapd does for them.
+pub(super) fn is_of_a_moment(signs: &Signs) -> bool {
+    let is_moment = signs.elapsed_s.is_none() || signs.kswapd.scanned.is_none();
+    is_moment && kept(signs).is_some() && signs.usage.as_ref().is_some_and(|usage| usage.total().is_some())
+}
+
+/// Finds marks that keep much of memory free, whatever reclaim does: an illness where something is in swap meanwhile.
+pub(super) fn marks_keep_much(signs: &Signs) -> Said {
+    let kept = need(kept(signs), "marks of zones")?;
+    let usage = signs.usage.as_ref();
+    let total = need(usage.and_then(Usage::total), "size of memory")?;
+    let share = percent(kept, total);
+    // Texts of two computers, or one that is cut, would keep more than all.
+    if !(MARKS_MAX..100.0).contains(&share) {
+        return Ok(None);
+    }
+    let in_swap = signs.swap.map(|[all, free]| all - free).or(signs.swap_used);
+    let is_wanted = in_swap.is_some_and(|pages| percent(pages, total) >= IN_SWAP_MIN);
+    let figures = [
+        Some(figure("high marks", kept, "pages")),
+        Some(figure("of", total, "pages")),
+        Some(figure("share", share, "%")),
+        if_known("free", usage.and_then(|usage| usage.last.free), "pages"),
+        if_known("in swap", in_swap, "pages"),
+    ];
+    let meanwhile = match in_swap.filter(|_| is_wanted) {
+        Some(pages) => format!(" {:.0} MiB are in swap meanwhile.", mib(pages)),
+        None => String::new(),
+    };
+    let sentence = format!(
+        "The marks are too high: kswapd keeps {:.0} MiB ({share:.0} %) of memory free, which programs cannot have.{meanwhile} \
+         min_free_kbytes or watermark_scale_factor is set too high{}.",
+        mib(kept),
+        settings(signs)
+    );
+    let rule = format!(
+        "the high marks are at least {MARKS_MAX} % of memory; an illness where {IN_SWAP_MIN} % of memory is in swap meanwhile"
+    );
+    Ok(Some(Finding {
+        weight: if is_wanted { Weight::Illness } else { Weight::Notice },
+        ..Finding::new("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule)
+    }))
+}
+
+/// Returns the settings behind the marks, where they are known: ` (vm.min_free_kbytes is 157000)`.
+fn settings(signs: &Signs) -> String {
+    let set = |name: &str| signs.settings.get(name).map(|value| format!("{name} is {value}"));
+    let now: Vec<String> = ["vm.min_free_kbytes", "vm.watermark_scale_factor"].into_iter().filter_map(set).collect();
+    if now.is_empty() { String::new() } else { format!(" ({})", now.join(", ")) }
+}
+
+/// The high marks together by the sysctls that set them, pages: the min marks, and twice the distance, which is a quarter of those or
+/// `watermark_scale_factor`, whichever is more. None where these are not known. Source: docs/mechanisms/modern.md.
+fn of_settings(signs: &Signs, total: f64) -> Option<f64> {
+    let number = |name: &str| signs.settings.get(name)?.parse::<f64>().ok();
+    let min = number("vm.min_free_kbytes")? / PAGE_KIB;
+    // Its default where only the other is told.
+    let scale = number("vm.watermark_scale_factor").unwrap_or(10.0) / 10_000.0;
+    Some(min + 2.0 * (min / 4.0).max(total * scale))
+}
+
+/// Returns whether marks are known of a moment alone: where scanning is counted, that tells more.
+pub(super) fn are_of_a_moment(signs: &Signs) -> bool {
+    signs.kswapd.scanned.is_none() && signs.zones.iter().flatten().any(|zone| zone.marks[0] > 0.0)
+}
+
+/// Finds zones that are under their marks at a moment.
+pub(super) fn below_marks(signs: &Signs) -> Said {
+    let zones = signs.zones.as_ref().ok_or("marks of zones")?;
+    let under = |mark: usize| -> Vec<&Zone> { zones.iter().filter(|zone| zone.free < zone.marks[mark]).collect() };
+    let (under_min, under_low) = (under(0), under(1));
+    let (found, mark, name, what) = match (under_min.is_empty(), under_low.is_empty()) {
+        (true, true) => return Ok(None),
+        (true, false) => (under_low, 1, "low", "kswapd is awake for it, as it should be"),
+        (false, _) => (under_min, 0, "min", "who wants memory of it has to reclaim it first"),
+    };
+    let first = found[0];
+    let more = match found.len() {
+        1 => String::new(),
+        count => format!(" {} more zones are.", count - 1),
+    };
+    let figures = found.iter().flat_map(|zone| {
+        [
+            figure(&format!("{}: free", zone.name), zone.free, "pages"),
+            figure(&format!("{}: {name}", zone.name), zone.marks[mark], "pages"),
+        ]
+    });
+    let sentence = format!(
+        "At this moment zone {} is under its {name} mark: {:.0} pages are free of {:.0}; {what}.{more}",
+        first.name, first.free, first.marks[mark]
+    );
+    let rule = "a zone has fewer free pages than its low mark at a moment of which nothing else is known; an illness under the min mark";
+    Ok(Some(Finding {
+        weight: if mark == 0 { Weight::Illness } else { Weight::Notice },
+        ..Finding::new("below-marks", sentence, figures.collect(), rule.to_owned())
+    }))
+}
+
+/// The load of kswapd's scanning, s at the least rate.
+pub(super) fn worked(signs: &Signs) -> f64 {
+    signs.kswapd.scanned.unwrap_or(0.0) / RATE_MIN
+}

@@ -1,0 +1,398 @@
+//! Uses of memory: holders from which reclaim takes nothing.
+//!
+//! Page cache and memory of programs are what memory is for. Unreclaimable slab, page tables, kernel stacks and per-CPU memory are the
+//! kernel's own, and are small where nothing is wrong; shared memory, locked memory and pools of huge pages are somebody's choice, and no
+//! illness while enough is left for the others.
+
+use super::{Said, figure, mib, percent};
+use crate::doctor::signs::{Signs, need};
+use crate::doctor::usage::MemoryUse;
+use crate::doctor::{Finding, Weight};
+
+/// Memory available to a new program (`MemAvailable`) below which memory is scarce, percent: the rest is held by somebody.
+pub const SCARCE_MAX: f64 = 20.0;
+
+/// Memory available to a new program below which next to none is left, percent: kswapd's marks are some percent of memory.
+pub const SHORT_MAX: f64 = 5.0;
+
+/// Somebody who holds memory that reclaim cannot take.
+struct Holder {
+    cause: &'static str,
+    /// Its name among figures: the line of `/proc/meminfo`.
+    name: &'static str,
+    pages: fn(&MemoryUse) -> Option<f64>,
+    /// Share of memory from which on it is said, percent.
+    share_min: f64,
+    /// True for memory of the kernel's own, which nobody asked for. Other holders are named only where memory is scarce.
+    is_kernels: bool,
+    /// Behind `72 % of memory (46270 MiB) `.
+    is_what: &'static str,
+    /// The next step.
+    next: &'static str,
+}
+
+/// All holders.
+///
+/// The shares: unreclaimable slab is 1 to 5 % of a server, more on a small computer with many devices; page tables are 0.2 % of what is
+/// mapped, so that 5 % are 25 times what is needed, as where a thousand processes map one segment each for itself; a stack takes 16 KiB, so
+/// that 3 % of 16 GiB are 30,000 threads. What no line tells of is drivers' memory and ballast of virtual machines, some percent elsewhere.
+const HOLDERS: [Holder; 8] = [
+    Holder {
+        cause: "unreclaimable-slab",
+        name: "SUnreclaim",
+        pages: |usage| usage.slab_unreclaimable,
+        share_min: 15.0,
+        is_kernels: true,
+        is_what: "is slab that cannot be reclaimed: a part of the kernel leaks, or keeps what it should give back",
+        next: "Look twice, an hour apart: `slabtop -o -s c` names the cache that grows, and with it the part of the kernel.",
+    },
+    Holder {
+        cause: "page-tables",
+        name: "PageTables",
+        pages: |usage| usage.page_tables,
+        share_min: 5.0,
+        is_kernels: true,
+        is_what: "is page tables: many processes map much memory, each with tables of its own",
+        next: "Huge pages for what many processes share (`huge_pages` of PostgreSQL, `use_large_pages` of Oracle), or fewer \
+               processes, make them smaller; `VmPTE` of /proc/PID/status tells whose they are.",
+    },
+    Holder {
+        cause: "unused-huge-pages",
+        name: "HugePages_Free",
+        pages: |usage| Some((usage.huge_free? - usage.huge_reserved.unwrap_or(0.0)).max(0.0)),
+        share_min: 10.0,
+        is_kernels: true,
+        is_what: "is huge pages that are reserved and that nobody uses: nothing else can have them",
+        next: "Make vm.nr_hugepages smaller, or have the program use them that they are for.",
+    },
+    Holder {
+        cause: "kernel-stacks",
+        name: "KernelStack",
+        pages: |usage| usage.kernel_stack,
+        share_min: 3.0,
+        is_kernels: true,
+        is_what: "is stacks of the kernel, one for each thread",
+        next: "Look for who has so many threads: `ps -eo nlwp,pid,comm --sort=-nlwp | head`.",
+    },
+    Holder {
+        cause: "percpu-memory",
+        name: "Percpu",
+        pages: |usage| usage.percpu,
+        share_min: 5.0,
+        is_kernels: true,
+        is_what: "is per-CPU memory, which cgroups, mounts and BPF maps take for each CPU",
+        next: "Look for cgroups that were left behind: `num_cgroups` of /proc/cgroups, `nr_dying_descendants` of cgroup.stat.",
+    },
+    Holder {
+        cause: "shared-memory",
+        name: "Shmem",
+        pages: |usage| usage.shmem,
+        share_min: 25.0,
+        is_kernels: false,
+        is_what: "is shared memory and files of tmpfs, which can leave to swap alone",
+        next: "`df -t tmpfs` and `ipcs -m` tell whose it is.",
+    },
+    Holder {
+        cause: "locked-memory",
+        name: "Mlocked",
+        pages: |usage| usage.mlocked,
+        share_min: 25.0,
+        is_kernels: false,
+        is_what: "is locked by programs (mlock), so that reclaim may not take it",
+        next: "`VmLck` of /proc/PID/status tells whose it is.",
+    },
+    Holder {
+        cause: "unaccounted-memory",
+        name: "in no line",
+        pages: MemoryUse::unaccounted,
+        share_min: 15.0,
+        is_kernels: true,
+        is_what: "is in no line that tells what memory is used for: pages that drivers, a file system of its own (ZFS) or the balloon of a virtual machine took",
+        next: "Look at the driver's own numbers (/sys/kernel/debug/dri, arcstats of ZFS, the hypervisor); page_owner=on of the kernel \
+               names who took a page.",
+    },
+];
+
+/// Returns whether the size of memory and some of its uses are known.
+#[must_use]
+pub fn is_known(signs: &Signs) -> bool {
+    signs.usage.as_ref().is_some_and(|usage| usage.last.total.is_some())
+}
+
+/// Finds holders of memory that reclaim cannot take.
+pub fn held(signs: &Signs) -> Said {
+    let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
+    let now = &*usage.last;
+    let total = need(now.total, "MemTotal")?;
+    // Memory of which half is a pool somebody asked for is no leak; but what of the rest is left counts.
+    let available = now.available.or_else(|| Some(now.free? + now.files()?)).map(|pages| percent(pages, total));
+    let is_scarce = available.is_none_or(|share| share < SCARCE_MAX);
+    let mut found: Vec<(&Holder, f64)> = HOLDERS
+        .iter()
+        .filter(|holder| is_scarce || holder.is_kernels)
+        .filter_map(|holder| Some((holder, (holder.pages)(now)?)))
+        .filter(|(holder, pages)| percent(*pages, total) >= holder.share_min)
+        .collect();
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let Some(((first, _), _)) = found.split_first() else { return Ok(None) };
+    let mut sentences: Vec<String> = Vec::new();
+    for (holder, pages) in &found {
+        sentences.push(format!(
+            "{:.0} % of memory ({:.0} MiB) {}.",
+            percent(*pages, total),
+            mib(*pages),
+            holder.is_what
+        ));
+        if holder.cause == "unreclaimable-slab" {
+            sentences.extend(worst_caches(signs, *pages));
+        }
+    }
+    sentences.push(first.next.to_owned());
+    let mut figures = vec![figure("MemTotal", mib(total), "MiB")];
+    figures.extend(found.iter().map(|(holder, pages)| figure(holder.name, mib(*pages), "MiB")));
+    figures.extend(available.map(|share| figure("available", share, "% of memory")));
+    let shares: Vec<String> = HOLDERS.iter().map(|holder| format!("{} {} %", holder.name, holder.share_min)).collect();
+    let rule = format!(
+        "of memory at least: {}; shared and locked memory only where less than {SCARCE_MAX} % is available, and an illness only there",
+        shares.join(", ")
+    );
+    Ok(Some(Finding {
+        weight: if is_scarce { Weight::Illness } else { Weight::Notice },
+        ..Finding::new(first.cause, sentences.join(" "), figures, rule)
+    }))
+}
+
+/// Returns whether caches or processes are all that is known of memory: how much there is, is not.
+pub fn is_alone(signs: &Signs) -> bool {
+    let is_told = !signs.slabs.is_empty() || !signs.processes.is_empty();
+    is_told && !is_known(signs)
+}
+
+/// Tells the largest slab caches and processes, where nothing tells how much memory there is.
+pub fn largest(signs: &Signs) -> Said {
+    let list = |all: &[(String, f64)]| {
+        let sum: f64 = all.iter().map(|(_, pages)| pages).sum();
+        let told =
+            |(name, pages): &(String, f64)| format!("{name} ({:.0} MiB, {:.0} %)", mib(*pages), percent(*pages, sum));
+        (!all.is_empty()).then(|| (sum, all.iter().take(3).map(told).collect::<Vec<_>>().join(", ")))
+    };
+    let mut sentences = Vec::new();
+    let mut figures = Vec::new();
+    for (what, all) in [("slab caches", &signs.slabs), ("processes", &signs.processes)] {
+        if let Some((sum, told)) = list(all) {
+            sentences.push(format!("The largest {what} are {told}: shares of the {:.0} MiB that all have.", mib(sum)));
+            figures.push(figure(&format!("all {what}"), mib(sum), "MiB"));
+        }
+    }
+    sentences.push(
+        "How much of memory that is nothing tells: /proc/meminfo beside it does, and two copies of /proc/vmstat with --seconds tell \
+         what reclaim does."
+            .to_owned(),
+    );
+    Ok(Some(Finding {
+        weight: Weight::Notice,
+        ..Finding::new("largest-users", sentences.join(" "), figures, "the size of memory is not known".to_owned())
+    }))
+}
+
+/// The largest slab caches, where they are known.
+fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
+    let caches: Vec<String> = signs
+        .slabs
+        .iter()
+        .take(3)
+        .filter(|(_, pages)| percent(*pages, all) >= 5.0)
+        .map(|(name, pages)| format!("{name} has {:.0} MiB", mib(*pages)))
+        .collect();
+    (!caches.is_empty()).then(|| format!("Of the slab caches {}.", caches.join(", ")))
+}
+
+/// Finds that next to no memory is left.
+pub fn short(signs: &Signs) -> Said {
+    let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
+    let now = &*usage.last;
+    let total = need(now.total, "MemTotal")?;
+    // Kernels before 3.14 do not estimate it, and a report of the killer says more itself.
+    let Some(available) = now.available else { return Ok(None) };
+    let share = percent(available, total);
+    if share >= SHORT_MAX {
+        return Ok(None);
+    }
+    let [swap, free_swap] = signs.swap.unwrap_or_default();
+    let has_swap = swap > 0.0 && percent(free_swap, swap) >= super::SWAP_FREE_MIN;
+    let of_swap = match (signs.swap, has_swap) {
+        (None, _) => "Of swap nothing is known.",
+        (Some([total, _]), _) if total <= 0.0 => {
+            "There is no swap: what is wanted next is taken from page cache, and then somebody is killed."
+        }
+        (_, false) => "Swap is full, too: what is wanted next is taken from page cache, and then somebody is killed.",
+        (_, true) => "Swap has room: pages of programs leave for it.",
+    };
+    let parts = [
+        ("memory of programs", now.anon),
+        ("page cache", now.files()),
+        ("shared memory", now.shmem),
+        ("slab", now.slab_reclaimable.zip(now.slab_unreclaimable).map(|(can, cannot)| can + cannot)),
+    ];
+    let mut parts: Vec<(&str, f64)> =
+        parts.into_iter().filter_map(|(name, pages)| Some((name, percent(pages?, total)))).collect();
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let parts: Vec<String> = parts
+        .iter()
+        .take(2)
+        .filter(|(_, share)| *share >= 10.0)
+        .map(|(name, share)| format!("{name} {share:.0} %"))
+        .collect();
+    let uses = if parts.is_empty() { String::new() } else { format!(" Most is {}.", parts.join(", and ")) };
+    let processes: Vec<String> =
+        signs.processes.iter().take(3).map(|(name, pages)| format!("{name} ({:.0} MiB)", mib(*pages))).collect();
+    let who = if processes.is_empty() {
+        String::new()
+    } else {
+        format!(" The largest processes are {}.", processes.join(", "))
+    };
+    let figures = vec![
+        figure("MemTotal", mib(total), "MiB"),
+        figure("MemAvailable", mib(available), "MiB"),
+        figure("swap", mib(swap), "MiB"),
+        figure("free swap", mib(free_swap), "MiB"),
+    ];
+    let sentence = format!("Next to nothing is left: {share:.1} % of memory is available.{uses}{who} {of_swap}");
+    let rule =
+        format!("less than {SHORT_MAX} % of memory is available; an illness where swap is full or there is none");
+    Ok(Some(Finding {
+        weight: if has_swap { Weight::Notice } else { Weight::Illness },
+        ..Finding::new("memory-short", sentence, figures, rule)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Usage;
+    use recordings::looks::{Look as _, Meminfo};
+
+    fn signs(meminfo: &str) -> Signs {
+        let meminfo = Meminfo::of(meminfo);
+        let swap = meminfo.swap_kib().map(|kib| kib.map(|kib| kib as f64 / 4.0));
+        Signs { usage: Some(Usage::at(MemoryUse::of_meminfo(&meminfo).unwrap())), swap, ..Signs::default() }
+    }
+
+    /// A desktop with 16 GiB at work: nothing is wrong.
+    const HEALTHY: &str = "\
+MemTotal:       16266448 kB
+MemFree:         1180508 kB
+MemAvailable:    9575468 kB
+Buffers:          412604 kB
+Cached:          7873596 kB
+SwapCached:            0 kB
+Active:          6012344 kB
+Inactive:        7100220 kB
+Active(anon):    4012344 kB
+Inactive(anon):   900100 kB
+Active(file):    2000000 kB
+Inactive(file):  6200120 kB
+Unevictable:       80044 kB
+Mlocked:           80044 kB
+SwapTotal:       8191996 kB
+SwapFree:        8191996 kB
+AnonPages:       4900300 kB
+Mapped:          1200300 kB
+Shmem:            612404 kB
+KReclaimable:     620100 kB
+Slab:             980200 kB
+SReclaimable:     620100 kB
+SUnreclaim:       360100 kB
+KernelStack:       22400 kB
+PageTables:        61400 kB
+VmallocUsed:       90100 kB
+Percpu:            16300 kB
+HugePages_Total:       0
+HugePages_Free:        0
+HugePages_Rsvd:        0
+Hugepagesize:       2048 kB
+Hugetlb:               0 kB
+";
+
+    /// The healthy one with other values of some lines.
+    fn with(lines: &[(&str, u64)]) -> Signs {
+        let mut text = HEALTHY.to_owned();
+        for (name, value) in lines {
+            let line = HEALTHY.lines().find(|line| line.starts_with(&format!("{name}:"))).unwrap();
+            text = text.replace(line, &format!("{name}: {value} kB"));
+        }
+        signs(&text)
+    }
+
+    fn found(signs: &Signs) -> Option<(&'static str, Weight)> {
+        held(signs).unwrap().map(|it| (it.cause, it.weight))
+    }
+
+    #[test]
+    fn a_healthy_computer_is_not_spoken_of() {
+        assert_eq!((found(&signs(HEALTHY)), short(&signs(HEALTHY))), (None, Ok(None)));
+        // A database server with a pool of huge pages in use, and much shared memory while much is left.
+        let pool = HEALTHY.replace("HugePages_Total:       0", "HugePages_Total:    3500");
+        let text = pool
+            .replace("MemFree:         1180508", "MemFree:         180508")
+            .replace("Cached:          7873596", "Cached: 1705596");
+        assert_eq!(found(&signs(&text)), None);
+        assert_eq!(found(&with(&[("Shmem", 6_000_000)])), None);
+    }
+
+    #[test]
+    fn each_holder_is_named_with_its_share() {
+        let scarce = ("MemAvailable", 800_000);
+        for (lines, cause, part) in [
+            (
+                &[("SUnreclaim", 9_000_000)][..],
+                "unreclaimable-slab",
+                "55 % of memory (8789 MiB) is slab that cannot be reclaimed",
+            ),
+            (&[("PageTables", 3_000_000)], "page-tables", "18 % of memory (2930 MiB) is page tables"),
+            (&[("KernelStack", 900_000)], "kernel-stacks", "one for each thread"),
+            (&[("Percpu", 900_000)], "percpu-memory", "for each CPU"),
+            (&[("Shmem", 7_000_000)], "shared-memory", "can leave to swap alone"),
+            (&[("Mlocked", 7_000_000)], "locked-memory", "locked by programs"),
+            (
+                &[("Cached", 1_000_000), ("Active(file)", 100_000), ("Inactive(file)", 500_000)],
+                "unaccounted-memory",
+                "in no line",
+            ),
+        ] {
+            let ill = with(&[lines, &[scarce]].concat());
+            let finding = held(&ill).unwrap().unwrap_or_else(|| panic!("{cause}"));
+            assert_eq!((finding.cause, finding.weight), (cause, Weight::Illness));
+            assert!(finding.sentence.contains(part), "{}", finding.sentence);
+        }
+        let unused = HEALTHY
+            .replace("HugePages_Total:       0", "HugePages_Total:    2048")
+            .replace("HugePages_Free:        0", "HugePages_Free:     2000");
+        assert_eq!(found(&signs(&unused)), Some(("unused-huge-pages", Weight::Notice)));
+        assert_eq!(found(&signs(&unused.replace("HugePages_Rsvd:        0", "HugePages_Rsvd:     1990"))), None);
+        // What is the kernel's own is worth knowing even where enough is left.
+        assert_eq!(found(&with(&[("PageTables", 3_000_000)])), Some(("page-tables", Weight::Notice)));
+    }
+
+    #[test]
+    fn the_largest_of_several_comes_first_and_caches_are_named() {
+        let mut ill = with(&[("SUnreclaim", 5_000_000), ("PageTables", 1_000_000), ("MemAvailable", 200_000)]);
+        ill.slabs =
+            vec![("kmalloc-512".to_owned(), 1_000_000.0), ("dentry".to_owned(), 100_000.0), ("x".to_owned(), 5.0)];
+        let finding = held(&ill).unwrap().unwrap();
+        assert_eq!(finding.cause, "unreclaimable-slab");
+        assert!(finding.sentence.contains("kmalloc-512 has 3906 MiB, dentry has 391 MiB."), "{}", finding.sentence);
+        assert!(finding.sentence.contains("is page tables"), "{}", finding.sentence);
+    }
+
+    #[test]
+    fn memory_that_is_as_good_as_gone_is_an_illness_where_swap_cannot_help() {
+        let of = |lines: &[(&str, u64)]| short(&with(lines)).unwrap().map(|it| (it.weight, it.sentence));
+        let (weight, sentence) = of(&[("MemAvailable", 300_000), ("SwapFree", 0), ("AnonPages", 14_000_000)]).unwrap();
+        assert_eq!(weight, Weight::Illness);
+        assert!(sentence.contains("1.8 % of memory is available. Most is memory of programs 86 %"), "{sentence}");
+        assert_eq!(of(&[("MemAvailable", 300_000)]).unwrap().0, Weight::Notice);
+        assert_eq!(of(&[("MemAvailable", 900_000), ("SwapFree", 0)]), None);
+        assert_eq!(short(&Signs::default()), Err("/proc/meminfo".into()));
+    }
+}

@@ -1,0 +1,568 @@
+//! Signs of memory in some time. A sign that no source told is none, and is not guessed.
+//!
+//! [`Signs::then`] adds a time that follows: it says of each sign what it means over both.
+
+use super::usage::Usage;
+use recordings::kernel_log::Log;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The name of a sign that is missing.
+pub type Missing = String;
+
+/// Pages that somebody scanned and reclaimed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Scan {
+    /// Pages of inactive lists that it looked at.
+    pub scanned: Option<f64>,
+    /// The part of them that was reclaimed.
+    pub stolen: Option<f64>,
+}
+
+impl Scan {
+    /// Adds a time that follows. Pages reclaimed are known of both only where each knows its own.
+    fn then(&mut self, later: Self) {
+        *self = match (self.scanned, later.scanned) {
+            (Some(now), Some(later_scanned)) => Self {
+                scanned: Some(now + later_scanned),
+                stolen: self.stolen.zip(later.stolen).map(|(now, later)| now + later),
+            },
+            (None, Some(_)) => later,
+            (_, None) => *self,
+        };
+    }
+}
+
+/// A zone at the end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Zone {
+    /// As the kernel calls it.
+    pub name: String,
+    /// Free pages.
+    pub free: f64,
+    /// Its marks, pages: min, low, high.
+    pub marks: [f64; 3],
+    /// Free blocks by order; empty where they are not known.
+    pub blocks: Vec<f64>,
+}
+
+/// A node of memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    /// Its number, as the kernel has it.
+    pub name: String,
+    /// Pages of it, as far as they are known: what was free or used at some moment.
+    pub pages: f64,
+    /// The least that was free of it, pages.
+    pub free: f64,
+    /// Pages of it that tasks scanned, where that is counted by node.
+    pub by_tasks: Option<f64>,
+    /// Pages that kswapd scanned there.
+    pub by_kswapd: Option<f64>,
+}
+
+impl Node {
+    /// Pages scanned in it, by whomever.
+    #[must_use]
+    pub fn scanned(&self) -> f64 {
+        self.by_tasks.unwrap_or(0.0) + self.by_kswapd.unwrap_or(0.0)
+    }
+
+    /// Adds a time that follows.
+    fn then(&mut self, later: &Self) {
+        self.pages = self.pages.max(later.pages);
+        self.free = self.free.min(later.free);
+        self.by_tasks = both(self.by_tasks, later.by_tasks, |now, later| now + later);
+        self.by_kswapd = both(self.by_kswapd, later.by_kswapd, |now, later| now + later);
+    }
+}
+
+/// A process that was looked at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Process {
+    /// Its number and name.
+    pub name: String,
+    /// Its page faults that waited for a disk.
+    pub major_faults: f64,
+    /// Pages of it in memory at the end.
+    pub resident: f64,
+    /// The growth of that.
+    pub resident_grown: f64,
+    /// The part of them that is of files.
+    pub resident_file: f64,
+    /// Pages of it in swap at the end.
+    pub swapped: f64,
+}
+
+/// A disk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Disk {
+    /// Its name.
+    pub name: String,
+    /// Time in which it had something to do, percent.
+    pub busy_percent: Option<f64>,
+    /// Mean time of a read, its wait in the queue included, ms.
+    pub read_wait_ms: Option<f64>,
+    /// Mean time of a write, likewise, ms.
+    pub write_wait_ms: Option<f64>,
+}
+
+/// A file system on a disk, at the end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FileSystem {
+    /// Its mount point.
+    pub mount: String,
+    /// Its size, bytes.
+    pub bytes: f64,
+    /// Room left for users who are not root, bytes.
+    pub free_bytes: f64,
+}
+
+/// Counters of a cgroup that had to have memory and found none to reclaim.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OutOfMemory {
+    /// The number of allocations that were about to fail at its limit.
+    pub times: f64,
+    /// Processes of it that were killed.
+    pub kills: f64,
+    /// The number of times that it was killed as a whole.
+    pub group_kills: f64,
+    /// True where a process waits in it, at the end, for memory that nobody frees.
+    pub is_waiting: bool,
+}
+
+impl OutOfMemory {
+    /// Adds a time that follows.
+    fn then(&mut self, later: &Self) {
+        self.times += later.times;
+        self.kills += later.kills;
+        self.group_kills += later.group_kills;
+        self.is_waiting = later.is_waiting;
+    }
+}
+
+/// Dirty pages over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Dirty {
+    /// Share of the looks at which so much was dirty or under writeback that writers are held back, percent.
+    pub held_back_percent: f64,
+    /// The most that was dirty or under writeback, pages.
+    pub most: f64,
+    /// From how much on writers are held back, pages, at the last look: half-way between the two limits.
+    pub from: f64,
+    /// Pages dirtied, where that is counted.
+    pub dirtied: Option<f64>,
+}
+
+impl Dirty {
+    /// Adds a time that follows; `times` are how long both were.
+    fn then(self, later: Self, times: [f64; 2]) -> Self {
+        let shares = [Some(self.held_back_percent), Some(later.held_back_percent)];
+        Self {
+            held_back_percent: weighted(shares, times).unwrap_or_default(),
+            most: self.most.max(later.most),
+            from: later.from,
+            dirtied: both(self.dirtied, later.dirtied, |now, later| now + later),
+        }
+    }
+}
+
+/// All signs. Counters are what they grew by, levels are those at the end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Signs {
+    /// The length of the time, s.
+    pub elapsed_s: Option<f64>,
+    /// Reclaim in the background.
+    pub kswapd: Scan,
+    /// Reclaim by tasks that want memory.
+    pub direct: Scan,
+    /// CPU time of all kswapd, s.
+    pub kswapd_cpu_s: Option<f64>,
+    /// Pages scanned by zone.
+    pub scanned_by_zone: BTreeMap<String, f64>,
+    /// Pages allocated by zone.
+    pub allocated_by_zone: BTreeMap<String, f64>,
+    /// Direct reclaims (`allocstall`).
+    pub stalls: Option<f64>,
+    /// Pages reclaimed by whomever, those of cgroups at their limits included where the kernel counts them.
+    pub stolen_together: Option<f64>,
+    /// Pages scanned by whomever, those of cgroups at their limits included where the kernel counts them.
+    pub scanned_together: Option<f64>,
+    /// Pages of active lists that were looked at (`pgrefill`).
+    pub refilled: Option<f64>,
+    /// Pages that went to the tail of their list at the end of their write (`pgrotated`).
+    pub rotated: Option<f64>,
+    /// Time in direct reclaim, of the tasks that are measured, s.
+    pub direct_s: Option<f64>,
+    /// Share of the time in which some task waited for memory (PSI), percent.
+    pub some_waited_percent: Option<f64>,
+    /// Share of the time in which all tasks that had something to do waited for memory (PSI), percent.
+    pub all_waited_percent: Option<f64>,
+    /// Pages read from swap.
+    pub swapped_in: Option<f64>,
+    /// Pages written to swap.
+    pub swapped_out: Option<f64>,
+    /// Pages of zeroes that came back from swap, for which nothing is read: not among those read.
+    pub zeroes_in: Option<f64>,
+    /// Pages of zeroes that left for swap, for which nothing is written: not among those written.
+    pub zeroes_out: Option<f64>,
+    /// Anonymous pages that came back after they were reclaimed; none where 0, for kernels before 5.9 do not count it.
+    pub refaulted_anon: Option<f64>,
+    /// Pages of files that came back after they were reclaimed.
+    pub refaulted_file: Option<f64>,
+    /// Refaulted pages of files that had left so recently that they became active at once.
+    pub activated_file: Option<f64>,
+    /// Page faults that waited for a disk.
+    pub major_faults: Option<f64>,
+    /// Huge pages that faults got.
+    pub huge_got: Option<f64>,
+    /// Faults that wanted a huge page and got none.
+    pub huge_failed: Option<f64>,
+    /// Compactions that a task did for itself.
+    pub compactions: Option<f64>,
+    /// Direct compactions after which the task had a block.
+    pub compactions_succeeded: Option<f64>,
+    /// Direct compactions after which the task had no block.
+    pub compactions_failed: Option<f64>,
+    /// Zones, where they are known.
+    pub zones: Option<Vec<Zone>>,
+    /// Nodes of memory, where they are known.
+    pub nodes: Vec<Node>,
+    /// The number of times that a task reclaimed its own node before it looked at others (`vm.zone_reclaim_mode`).
+    pub node_reclaims: Option<f64>,
+    /// The use of memory, where that is known.
+    pub usage: Option<Usage>,
+    /// Tasks that waited for a disk, or slept so that no signal ends it (`b` of `vmstat`, `procs_blocked`): how many on average.
+    pub blocked: Option<f64>,
+    /// Dirty pages, where they are known.
+    pub dirty: Option<Dirty>,
+    /// Disks, where they are known.
+    pub disks: Vec<Disk>,
+    /// File systems on disks that can be written, where they are known.
+    pub file_systems: Option<Vec<FileSystem>>,
+    /// Pages of files that reclaim wrote itself.
+    pub file_writes: Option<f64>,
+    /// Pages that reclaim met before they were written, and marked.
+    pub met_unwritten: Option<f64>,
+    /// Swap and what was free of it when it was least, pages; at the end where there was one look.
+    pub swap: Option<[f64; 2]>,
+    /// The most that was in swap, pages, where a source tells that alone.
+    pub swap_used: Option<f64>,
+    /// The number of times that each cgroup came to its limit; cgroups that did not may be left out.
+    pub at_limit: Option<BTreeMap<String, f64>>,
+    /// Cgroups that had to have memory and found none to reclaim; none where no cgroup tells.
+    pub out_of_memory: Option<BTreeMap<String, OutOfMemory>>,
+    /// The folder of the cgroup of which these signs are, where they are of one.
+    pub group: Option<String>,
+    /// The process that was looked at, where it was one: the other signs are of its group.
+    pub process: Option<Process>,
+    /// Signs that cgroups count themselves, by their names.
+    pub groups: BTreeMap<String, Signs>,
+    /// Settings by the names of `sysctl`, or of files of a cgroup, where they are known.
+    pub settings: BTreeMap<String, String>,
+    /// Processes killed for want of memory.
+    pub killed: Option<f64>,
+    /// Requests that found neither a free page nor one to reclaim, and failed: what the engine counts, whose programs nobody kills.
+    pub exhausted: Option<f64>,
+    /// The reports of memory in the kernel log, where there is one.
+    pub log: Option<Arc<Log>>,
+    /// Slab caches and what they hold, pages, the largest first; empty where they are not known.
+    pub slabs: Vec<(String, f64)>,
+    /// Processes and what they have in memory, pages, the largest first; empty where they are not known.
+    pub processes: Vec<(String, f64)>,
+    /// True where counters are those since the start of the computer.
+    pub is_since_start: bool,
+    /// Facts that a source does not tell, and that are assumed.
+    pub assumed: Vec<String>,
+    /// Files that could not be read, each with the reason.
+    pub missing: Vec<String>,
+}
+
+impl Signs {
+    /// Adds a time that follows: counters grow, shares are weighted by time, levels are the later ones or the least or the most, as each
+    /// sign means. A sign that one of both lacks is what the other tells.
+    pub fn then(&mut self, later: &Self) {
+        // Without `..`: a new sign is to be told how it is added.
+        let Self {
+            elapsed_s,
+            kswapd,
+            direct,
+            kswapd_cpu_s,
+            scanned_by_zone,
+            allocated_by_zone,
+            stalls,
+            stolen_together,
+            scanned_together,
+            refilled,
+            rotated,
+            direct_s,
+            some_waited_percent,
+            all_waited_percent,
+            swapped_in,
+            swapped_out,
+            zeroes_in,
+            zeroes_out,
+            refaulted_anon,
+            refaulted_file,
+            activated_file,
+            major_faults,
+            huge_got,
+            huge_failed,
+            compactions,
+            compactions_succeeded,
+            compactions_failed,
+            zones,
+            nodes,
+            node_reclaims,
+            usage,
+            blocked,
+            dirty,
+            disks,
+            file_systems,
+            file_writes,
+            met_unwritten,
+            swap,
+            swap_used,
+            at_limit,
+            out_of_memory,
+            group,
+            process,
+            groups,
+            settings,
+            killed,
+            exhausted,
+            log,
+            slabs,
+            processes,
+            is_since_start,
+            assumed,
+            missing,
+        } = later;
+        let times = [self.elapsed_s, *elapsed_s].map(|time| time.unwrap_or(0.0));
+        let mean = |now: &mut Option<f64>, later: &Option<f64>| *now = weighted([*now, *later], times);
+        mean(&mut self.some_waited_percent, some_waited_percent);
+        mean(&mut self.all_waited_percent, all_waited_percent);
+        mean(&mut self.blocked, blocked);
+        self.dirty = match (self.dirty, *dirty) {
+            (Some(now), Some(later)) => Some(now.then(later, times)),
+            (now, later) => later.or(now),
+        };
+        for disk in disks {
+            match self.disks.iter_mut().find(|it| it.name == disk.name) {
+                Some(now) => {
+                    mean(&mut now.busy_percent, &disk.busy_percent);
+                    mean(&mut now.read_wait_ms, &disk.read_wait_ms);
+                    mean(&mut now.write_wait_ms, &disk.write_wait_ms);
+                }
+                None => self.disks.push(disk.clone()),
+            }
+        }
+        self.kswapd.then(*kswapd);
+        self.direct.then(*direct);
+        for (now, later) in [
+            (&mut self.elapsed_s, elapsed_s),
+            (&mut self.kswapd_cpu_s, kswapd_cpu_s),
+            (&mut self.stalls, stalls),
+            (&mut self.stolen_together, stolen_together),
+            (&mut self.scanned_together, scanned_together),
+            (&mut self.refilled, refilled),
+            (&mut self.rotated, rotated),
+            (&mut self.node_reclaims, node_reclaims),
+            (&mut self.direct_s, direct_s),
+            (&mut self.swapped_in, swapped_in),
+            (&mut self.swapped_out, swapped_out),
+            (&mut self.zeroes_in, zeroes_in),
+            (&mut self.zeroes_out, zeroes_out),
+            (&mut self.refaulted_anon, refaulted_anon),
+            (&mut self.refaulted_file, refaulted_file),
+            (&mut self.activated_file, activated_file),
+            (&mut self.major_faults, major_faults),
+            (&mut self.huge_got, huge_got),
+            (&mut self.huge_failed, huge_failed),
+            (&mut self.compactions, compactions),
+            (&mut self.compactions_succeeded, compactions_succeeded),
+            (&mut self.compactions_failed, compactions_failed),
+            (&mut self.file_writes, file_writes),
+            (&mut self.met_unwritten, met_unwritten),
+            (&mut self.killed, killed),
+            (&mut self.exhausted, exhausted),
+        ] {
+            *now = both(*now, *later, |now, later| now + later);
+        }
+        for (now, later) in
+            [(&mut self.scanned_by_zone, scanned_by_zone), (&mut self.allocated_by_zone, allocated_by_zone)]
+        {
+            add_by_name(now, later, |now, later| *now += later);
+        }
+        if let Some(later) = at_limit {
+            add_by_name(self.at_limit.get_or_insert_default(), later, |now, later| *now += later);
+        }
+        if let Some(later) = out_of_memory {
+            add_by_name(self.out_of_memory.get_or_insert_default(), later, OutOfMemory::then);
+        }
+        for node in nodes {
+            match self.nodes.iter_mut().find(|it| it.name == node.name) {
+                Some(now) => now.then(node),
+                None => self.nodes.push(node.clone()),
+            }
+        }
+        add_by_name(&mut self.groups, groups, Self::then);
+        add_by_name(&mut self.settings, settings, String::clone_from);
+        if process.is_some() {
+            self.process.clone_from(process);
+        }
+        if group.is_some() {
+            self.group.clone_from(group);
+        }
+        if zones.is_some() {
+            self.zones.clone_from(zones);
+        }
+        match (&mut self.usage, usage) {
+            (Some(now), Some(later)) => now.then(later),
+            (now, later) => *now = now.take().or_else(|| later.clone()),
+        }
+        let least = |now: [f64; 2], later: [f64; 2]| [later[0], now[1].min(later[1])];
+        self.swap = both(self.swap, *swap, least);
+        self.swap_used = both(self.swap_used, *swap_used, f64::max);
+        for later in file_systems.iter().flatten() {
+            let all = self.file_systems.get_or_insert_default();
+            match all.iter_mut().find(|it| it.mount == later.mount) {
+                Some(now) => now.free_bytes = now.free_bytes.min(later.free_bytes),
+                None => all.push(later.clone()),
+            }
+        }
+        if log.is_some() {
+            self.log.clone_from(log);
+        }
+        for (now, later) in [(&mut self.slabs, slabs), (&mut self.processes, processes)] {
+            if !later.is_empty() {
+                now.clone_from(later);
+            }
+        }
+        self.is_since_start &= is_since_start;
+        for (now, later) in [(&mut self.assumed, assumed), (&mut self.missing, missing)] {
+            let new: Vec<String> = later.iter().filter(|it| !now.contains(it)).cloned().collect();
+            now.extend(new);
+        }
+    }
+
+    /// Pages reclaimed by whomever: what kswapd and tasks took, or all together where that is more.
+    #[must_use]
+    pub fn stolen(&self) -> Option<f64> {
+        let apart = self.kswapd.stolen.zip(self.direct.stolen).map(|(kswapd, direct)| kswapd + direct);
+        match (apart, self.stolen_together) {
+            (Some(apart), Some(together)) => Some(apart.max(together)),
+            (apart, together) => apart.or(together),
+        }
+    }
+
+    /// The least share of memory that was free, percent; of a cgroup's, what it might still take.
+    #[must_use]
+    pub fn free_share(&self) -> Option<f64> {
+        let usage = self.usage.as_ref()?;
+        Some(100.0 * usage.least.free? / usage.total().filter(|pages| *pages > 0.0)?)
+    }
+
+    /// A word for the memory that it is about.
+    #[must_use]
+    pub fn memory_of(&self) -> &'static str {
+        if self.group.is_some() { "the limit of their cgroup" } else { "memory" }
+    }
+
+    /// Returns the length of the time, s.
+    ///
+    /// # Errors
+    /// When that is not known, or no time.
+    pub fn seconds(&self) -> Result<f64, Missing> {
+        self.elapsed_s.filter(|time| *time > 0.0).ok_or_else(|| "elapsed time".to_owned())
+    }
+}
+
+/// Joins the values of two times; where one does not tell, returns the other.
+fn both<T>(now: Option<T>, later: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (now, later) {
+        (Some(now), Some(later)) => Some(join(now, later)),
+        (now, later) => now.or(later),
+    }
+}
+
+/// The mean of two times' values by how long each was.
+fn weighted(values: [Option<f64>; 2], times: [f64; 2]) -> Option<f64> {
+    let [now, later] = values;
+    let all = times[0] + times[1];
+    both(now, later, |now, later| if all > 0.0 { (now * times[0] + later * times[1]) / all } else { later })
+}
+
+fn add_by_name<T: Clone>(now: &mut BTreeMap<String, T>, later: &BTreeMap<String, T>, add: impl Fn(&mut T, &T)) {
+    for (name, value) in later {
+        match now.get_mut(name) {
+            Some(known) => add(known, value),
+            None => drop(now.insert(name.clone(), value.clone())),
+        }
+    }
+}
+
+/// A sign that a rule cannot do without.
+///
+/// # Errors
+/// Its name, where it is none.
+pub fn need(sign: Option<f64>, name: &str) -> Result<f64, Missing> {
+    sign.ok_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sign_is_added_as_it_means() {
+        let mut first = Signs {
+            elapsed_s: Some(1.0),
+            kswapd: Scan { scanned: Some(10.0), stolen: Some(5.0) },
+            swapped_in: Some(100.0),
+            some_waited_percent: Some(40.0),
+            swap: Some([90.0, 10.0]),
+            at_limit: Some([("/a".to_owned(), 1.0)].into()),
+            disks: vec![Disk { name: "sda".into(), busy_percent: Some(100.0), ..Disk::default() }],
+            assumed: vec!["x".into()],
+            ..Signs::default()
+        };
+        let later = Signs {
+            elapsed_s: Some(3.0),
+            kswapd: Scan { scanned: Some(20.0), stolen: None },
+            swapped_in: Some(50.0),
+            refaulted_file: Some(7.0),
+            some_waited_percent: Some(0.0),
+            swap: Some([90.0, 20.0]),
+            at_limit: Some([("/a".to_owned(), 2.0), ("/b".to_owned(), 3.0)].into()),
+            disks: vec![Disk {
+                name: "sda".into(),
+                busy_percent: Some(0.0),
+                write_wait_ms: Some(2.0),
+                ..Disk::default()
+            }],
+            assumed: vec!["x".into()],
+            ..Signs::default()
+        };
+        first.then(&later);
+        let both = Signs {
+            elapsed_s: Some(4.0),
+            // Who reclaimed how much is known of one of both alone.
+            kswapd: Scan { scanned: Some(30.0), stolen: None },
+            swapped_in: Some(150.0),
+            refaulted_file: Some(7.0),
+            some_waited_percent: Some(10.0),
+            swap: Some([90.0, 10.0]),
+            at_limit: Some([("/a".to_owned(), 3.0), ("/b".to_owned(), 3.0)].into()),
+            disks: vec![Disk {
+                name: "sda".into(),
+                busy_percent: Some(25.0),
+                write_wait_ms: Some(2.0),
+                ..Disk::default()
+            }],
+            assumed: vec!["x".into()],
+            ..Signs::default()
+        };
+        assert_eq!(first, both);
+    }
+}

@@ -1,0 +1,257 @@
+//! Reasons for which a request found no memory, by what the kernel printed of it: [`recordings::kernel_log`].
+//!
+//! A request may take from the zones up to the highest that its `gfp_mask` allows, on the nodes that its cpuset and policy leave. Of what
+//! is free in such a zone it may not take pages of CMA, unless its own can be moved; the reserve for high orders, unless it may not
+//! wait; and what a lower zone keeps from requests that a higher one could serve (`lowmem_reserve`). What is left must be over the min
+//! mark, and for more than one page there must be a block. Source: docs/mechanisms/reclaim/memory.md and allocation.md, and the kernel's
+//! documents of CMA.
+
+use recordings::kernel_log::gfp::{Gfp, Mobility, ZoneKind};
+use recordings::kernel_log::{Report, ZoneReport};
+
+/// The memory that a zone could give to a request, KiB.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Room<'a> {
+    /// The zone.
+    pub zone: &'a ZoneReport,
+    /// Free pages.
+    pub free: u64,
+    /// The part of them in CMA, where the request may not take them.
+    pub cma: u64,
+    /// The part of them kept for requests of high orders that cannot wait, where this is none.
+    pub high_atomic: u64,
+    /// Memory kept from requests that a higher zone could serve.
+    pub reserve: u64,
+    /// The mark that the request must leave: the min mark, or the part of it that it may not go below.
+    pub mark: u64,
+    /// The rest: below 0 where more is kept than free.
+    pub left: i64,
+    /// The size of its block beyond a page.
+    pub block: u64,
+    /// True where the zone has a block that the request may take.
+    pub has_block: bool,
+}
+
+impl Room<'_> {
+    /// Returns whether enough is left, in one block or not.
+    #[must_use]
+    pub const fn is_over_mark(&self) -> bool {
+        self.left.saturating_sub_unsigned(self.block) > self.mark as i64
+    }
+}
+
+/// The reason for which a request found no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A cgroup was at its limit.
+    Limit,
+    /// No zone that it may take from had enough.
+    Short,
+    /// One had enough, but no block of its order.
+    Pieces,
+    /// One had enough when the report was printed.
+    Over,
+    /// The report does not tell what was asked, or nothing of zones.
+    Untold,
+}
+
+/// A request that found no memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Want<'a> {
+    /// The report of the kernel.
+    pub report: &'a Report,
+    /// The reason.
+    pub why: Why,
+    /// Zones that it may take from, lowest first.
+    pub rooms: Vec<Room<'a>>,
+    /// Zones that have free pages over their high marks, and that it may not take from.
+    pub elsewhere: Vec<&'a ZoneReport>,
+}
+
+/// The part of the min mark that a request that cannot wait must leave: half for its urgency, and of that three quarters.
+/// Source: docs/mechanisms/reclaim/allocation.md.
+const ATOMIC_MARK: (u64, u64) = (3, 8);
+
+/// No kernel has blocks of a larger order: 1 GiB of pages of 4 KiB.
+const ORDER_MAX: u32 = 18;
+
+impl<'a> Want<'a> {
+    /// Looks at a report.
+    #[must_use]
+    pub fn of(report: &'a Report) -> Self {
+        let mut this = Self { report, why: Why::Untold, rooms: Vec::new(), elsewhere: Vec::new() };
+        if report.cgroup.is_some() {
+            this.why = Why::Limit;
+            return this;
+        }
+        let Some(gfp) = &report.gfp else { return this };
+        let order = report.order.unwrap_or(0).max(0) as u32;
+        let is_allowed = |zone: &ZoneReport| {
+            let is_of_node = report.nodes.as_ref().is_none_or(|nodes| nodes.contains(&zone.node));
+            is_of_node && zone.kind <= gfp.highest && zone.kind != ZoneKind::Device
+        };
+        // A zone without pages is printed by some kernels.
+        let zones = || report.zones.iter().filter(|zone| zone.kib("managed").max(zone.kib("present")) > 0);
+        this.rooms = zones().filter(|zone| is_allowed(zone)).map(|zone| room(report, zone, gfp, order)).collect();
+        this.rooms.sort_by_key(|room| (room.zone.node, room.zone.kind));
+        let is_free = |zone: &&ZoneReport| zone.kind != ZoneKind::Device && zone.kib("free") > zone.kib("high");
+        this.elsewhere = zones().filter(|zone| !is_allowed(zone)).filter(is_free).collect();
+        let has_room = this.rooms.iter().any(Room::is_over_mark);
+        let has_block = this.rooms.iter().any(|room| room.is_over_mark() && room.has_block);
+        this.why = match (this.rooms.is_empty(), has_room, has_block) {
+            (true, ..) => Why::Untold,
+            (_, false, _) => Why::Short,
+            (.., false) => Why::Pieces,
+            _ => Why::Over,
+        };
+        this
+    }
+}
+
+/// Returns the memory that a zone could give.
+fn room<'a>(report: &Report, zone: &'a ZoneReport, gfp: &Gfp, order: u32) -> Room<'a> {
+    let page_kib = report.page_kib();
+    let free = zone.kib("free");
+    let cma = if gfp.mobility == Mobility::Movable { 0 } else { zone.kib("free_cma") };
+    // Since 6.12 the kernel prints what of that reserve is free; before, all of it is left alone.
+    let kept = zone.kib.get("free_highatomic").copied().unwrap_or_else(|| zone.kib("reserved_highatomic"));
+    let high_atomic = if gfp.is_high { 0 } else { kept.min(free.saturating_sub(cma)) };
+    let reserve = reserve(report, zone, gfp.highest).saturating_mul(page_kib);
+    let min = zone.kib("min");
+    let mark = if gfp.is_high { min.saturating_mul(ATOMIC_MARK.0) / ATOMIC_MARK.1 } else { min };
+    let kept = cma.saturating_add(high_atomic).saturating_add(reserve);
+    let size_kib = page_kib << order.min(ORDER_MAX);
+    let suits = |kinds: &str| {
+        kinds.is_empty()
+            || kinds.contains(['U', 'M', 'E'])
+            || kinds.contains('C') && gfp.mobility == Mobility::Movable
+            || kinds.contains('H') && gfp.is_high
+    };
+    Room {
+        zone,
+        free,
+        cma,
+        high_atomic,
+        reserve,
+        mark,
+        left: i64::try_from(free).unwrap_or(i64::MAX).saturating_sub(i64::try_from(kept).unwrap_or(i64::MAX)),
+        block: size_kib - page_kib,
+        // A report without free blocks is no sign that there is none.
+        has_block: order == 0
+            || zone.blocks.is_empty()
+            || zone.blocks.iter().any(|it| it.kib >= size_kib && it.count > 0 && suits(&it.kinds)),
+    }
+}
+
+use ZoneKind::{Device, Dma, Dma32, HighMem, Movable, Normal};
+
+/// The zones that kernels are built with, lowest first. A list of `lowmem_reserve` has an entry for each, whether it has pages or not.
+const LAYOUTS: [&[ZoneKind]; 13] = [
+    &[Dma, Normal, HighMem, Movable],
+    &[Normal, HighMem, Movable],
+    &[Dma, Normal, HighMem, Movable, Device],
+    &[Normal, HighMem, Movable, Device],
+    &[Dma, Dma32, Normal, HighMem, Movable],
+    &[Dma, Dma32, Normal, Movable],
+    &[Dma, Dma32, Normal, Movable, Device],
+    &[Dma, Normal, Movable],
+    &[Dma32, Normal, Movable],
+    &[Dma, Normal, Movable, Device],
+    &[Dma32, Normal, Movable, Device],
+    &[Normal, Movable],
+    &[Normal, Movable, Device],
+];
+
+/// Returns the pages that a zone keeps from requests that may go up to `highest`. Where the list fits no layout nothing counts as kept.
+fn reserve(report: &Report, zone: &ZoneReport, highest: ZoneKind) -> u64 {
+    let has_highmem = report.zones.iter().any(|zone| zone.kind == HighMem);
+    // What a zone keeps from requests for itself or for lower ones is nothing.
+    let fits = |layout: &[ZoneKind], zone: &ZoneReport| {
+        let place = layout.iter().position(|kind| *kind == zone.kind);
+        let own = |place: usize| zone.reserve.iter().take(place + 1).all(|pages| *pages == 0);
+        zone.reserve.is_empty() || zone.reserve.len() == layout.len() && place.is_some_and(own)
+    };
+    let layout = LAYOUTS.iter().find(|layout| {
+        layout.contains(&HighMem) == has_highmem
+            && layout.len() == zone.reserve.len()
+            && report.zones.iter().all(|zone| fits(layout, zone))
+    });
+    let place = layout.and_then(|layout| layout.iter().rposition(|kind| *kind <= highest));
+    place.and_then(|place| zone.reserve.get(place)).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recordings::kernel_log::read;
+
+    fn report(text: &str) -> Report {
+        read(text).reports.remove(0)
+    }
+
+    /// Returns the reason, and the memory left in each zone.
+    fn why(report: &Report) -> (Why, Vec<(ZoneKind, i64)>) {
+        let want = Want::of(report);
+        (want.why, want.rooms.iter().map(|room| (room.zone.kind, room.left)).collect())
+    }
+
+    fn asked(request: &str, zones: &str) -> Report {
+        report(&format!("a invoked oom-killer: {request}, oom_score_adj=0\nMem-Info:\n{zones}"))
+    }
+
+    const PI: &str = "\
+DMA free:500000kB min:9000kB low:9900kB high:10000kB present:786432kB managed:700000kB free_cma:494000kB
+lowmem_reserve[]: 0 0 3000 3000
+HighMem free:2000000kB min:512kB low:4500kB high:8500kB present:3264512kB managed:3264512kB free_cma:0kB
+lowmem_reserve[]: 0 0 0 0
+";
+
+    #[test]
+    fn a_request_of_the_kernel_gets_neither_high_memory_nor_cma() {
+        let kernel = asked("gfp_mask=0xcc0(GFP_KERNEL), order=0", PI);
+        assert_eq!(why(&kernel), (Why::Short, vec![(Dma, 6000)]));
+        let want = Want::of(&kernel);
+        assert_eq!((want.rooms[0].cma, want.rooms[0].reserve, want.elsewhere[0].kind), (494_000, 0, HighMem));
+        // Pages of a program may go anywhere: there is room. Low memory keeps its reserve from them.
+        let program = asked("gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0", PI);
+        assert_eq!(why(&program), (Why::Over, vec![(Dma, 488_000), (HighMem, 2_000_000)]));
+        assert!(Want::of(&program).elsewhere.is_empty());
+    }
+
+    const SERVER: &str = "\
+Node 0 DMA free:11264kB min:64kB low:80kB high:96kB present:15992kB managed:15360kB free_cma:0kB
+lowmem_reserve[]: 0 1918 15884 15884 15884
+Node 0 DMA32 free:62248kB min:8144kB low:10180kB high:12216kB present:2080640kB managed:1996800kB free_cma:0kB
+lowmem_reserve[]: 0 0 13966 13966 13966
+Node 0 Normal free:59504kB min:61392kB low:75740kB high:90088kB reserved_highatomic:2048KB present:14680064kB managed:14301556kB free_cma:0kB
+lowmem_reserve[]: 0 0 0 0 0
+Node 0 Normal: 3210*4kB (UME) 1203*8kB (UMEH) 2*16kB (H) 0*32kB = 59456kB
+Node 1 Normal free:900000kB min:61392kB low:75740kB high:90088kB present:14680064kB managed:14301556kB free_cma:0kB
+lowmem_reserve[]: 0 0 0 0 0
+Node 1 Normal: 3210*4kB (UME) 1203*8kB (UMEH) 2*16kB (H) 0*32kB = 59456kB
+";
+
+    #[test]
+    fn lower_zones_keep_their_reserve_and_other_nodes_are_closed_by_a_policy() {
+        let bound = asked("gfp_mask=0xcc0(GFP_KERNEL), nodemask=0, order=0", SERVER);
+        assert_eq!(why(&bound), (Why::Short, vec![(Dma, -52_272), (Dma32, 6384), (Normal, 57_456)]));
+        assert_eq!(Want::of(&bound).elsewhere.len(), 1);
+        let free = asked("gfp_mask=0xcc0(GFP_KERNEL), nodemask=(null), order=0", SERVER);
+        assert_eq!((why(&free).0, why(&free).1.len()), (Why::Over, 4));
+        // Of four pages there is no block that it may take, and 32-bit devices reach no Normal.
+        assert_eq!(why(&asked("gfp_mask=0xcc0(GFP_KERNEL), nodemask=1, order=2", SERVER)).0, Why::Pieces);
+        let dma32 = asked("gfp_mask=0xcc4(GFP_KERNEL|GFP_DMA32), order=0", SERVER);
+        assert_eq!(why(&dma32), (Why::Over, vec![(Dma, 3592), (Dma32, 62_248)]));
+        let atomic = asked("gfp_mask=0x820(GFP_ATOMIC), nodemask=0, order=2", SERVER);
+        assert_eq!(why(&atomic).0, Why::Over, "the blocks kept for it");
+    }
+
+    #[test]
+    fn what_a_report_does_not_tell_is_not_guessed() {
+        assert_eq!(why(&asked("gfp_mask=0xcc0(GFP_KERNEL), order=0", "")).0, Why::Untold);
+        assert_eq!(why(&report(&format!("Mem-Info:\n{PI}"))).0, Why::Untold);
+        // A list of another length fits no layout.
+        let odd = asked("gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE), order=0", &PI.replace("3000 3000", "3000 3000 1 1"));
+        assert_eq!(why(&odd).1[0], (Dma, 500_000));
+    }
+}

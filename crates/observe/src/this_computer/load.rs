@@ -1,0 +1,60 @@
+//! How busy others kept the CPUs while something was measured: what they use makes each cost dearer.
+
+use crate::stat::snapshot::TICKS_PER_S;
+use computer::sys;
+
+/// Share of all CPUs that others may use before it is told, %.
+pub const WARN_FROM_PERCENT: f64 = 5.0;
+
+/// The work of CPUs since the start of the computer, seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Time of all CPUs together, idle or not.
+    all_s: f64,
+    /// Time that others than this process and those that it waited for used, and that a hypervisor took.
+    others_s: f64,
+}
+
+impl Load {
+    /// Reads it now; none where `/proc/stat` cannot be read.
+    #[must_use]
+    pub fn now() -> Option<Self> {
+        let text = std::fs::read_to_string("/proc/stat").ok()?;
+        let (own, children) = (sys::cpu_times(), sys::used_by_children());
+        let own_s = (own.user + own.system).0 as f64 / 1e9 + children.user_s + children.system_s;
+        Self::of(&text, own_s)
+    }
+
+    /// The first line of `/proc/stat`, in ticks: user, nice, system, idle, iowait, irq, softirq, steal. What guests use is in user.
+    fn of(text: &str, own_s: f64) -> Option<Self> {
+        let line = text.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Vec<f64> = line.split_whitespace().take(8).map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        let [_, _, _, idle, iowait, ..] = ticks[..] else { return None };
+        let all_s = ticks.iter().sum::<f64>() / TICKS_PER_S;
+        Some(Self { all_s, others_s: all_s - (idle + iowait) / TICKS_PER_S - own_s })
+    }
+
+    /// Share of all CPUs that others used since `earlier`, %; none where no time is known to have passed.
+    #[must_use]
+    pub fn others_since(self, earlier: Self) -> Option<f64> {
+        let all_s = self.all_s - earlier.all_s;
+        let others_s = (self.others_s - earlier.others_s).max(0.0);
+        (all_s > 0.0).then(|| (100.0 * others_s / all_s).min(100.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_neither_idled_nor_was_ours_is_others() {
+        let before = Load::of("cpu  100 0 100 1000 0 0 0 0 0 0\ncpu0 1 2\n", 1.0).unwrap();
+        // 10 s on all CPUs: 6 idle, 1 waiting for a disk, 2 used by this process.
+        let after = Load::of("cpu  250 0 150 1600 100 50 30 20 7 0\n", 3.0).unwrap();
+        let share = after.others_since(before).unwrap();
+        assert!((share - 10.0).abs() < 1e-9, "{share}");
+        assert_eq!(after.others_since(after), None);
+        assert_eq!(Load::of("intr 5\n", 0.0), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! Which kernel file is nearest to a running kernel.
+
+use super::Computer;
+use catalogue::versions;
+
+/// The kernel file that is nearest to the kernel of a computer: of those with or without the multi-generational LRU, as it has it on or
+/// off, the newest that is not newer; the oldest where all are.
+#[must_use]
+pub fn kernel(computer: &Computer) -> String {
+    let running = versions::version(&computer.release).unwrap_or((u32::MAX, 0));
+    versions::nearest(running, computer.has_multigen == Some(true)).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_that_is_not_newer_is_nearest() {
+        let nearest = |release: &str, has_multigen| {
+            kernel(&Computer { release: release.into(), has_multigen, ..Computer::default() })
+        };
+        assert_eq!(nearest("6.18.44-fc-v669", None), "6.18-classic");
+        assert_eq!(nearest("7.0.1", Some(false)), "6.18-classic");
+        assert_eq!(nearest("6.8.0-45-generic", Some(true)), "6.1-mglru");
+        assert_eq!(nearest("6.14.0", Some(true)), "6.14-mglru");
+        assert_eq!(nearest("6.8.0-45-generic", Some(false)), "6.1-classic");
+        assert_eq!(nearest("5.15.0", None), "5.12-mainline");
+        assert_eq!(nearest("3.3.8", None), "3.3.6");
+        assert_eq!(nearest("2.6.32", None), "3.3.6", "all are newer");
+    }
+}

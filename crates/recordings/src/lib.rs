@@ -1,0 +1,333 @@
+//! Recordings of memory by other tools: texts of the [`formats`] in the table there, as people paste them ([`text`]), and the log
+//! directories of [`mmtests`].
+//!
+//! Each reader gives what is written, under the tool's own names, and interprets nothing; who asks (`observe::doctor`) knows what it
+//! means. What is wrong is told with its file, its line and what was expected there.
+//!
+//! Next: [`text`].
+
+pub mod atop;
+pub mod collectl;
+pub mod formats;
+pub mod kernel_log;
+pub mod looks;
+pub mod mmtests;
+pub mod procps;
+pub mod sadf;
+pub mod sar;
+pub mod sysstat;
+pub mod text;
+pub mod vmstat_disks;
+
+use flate2::read::MultiGzDecoder;
+use kit::input::{self, why, without_mark};
+pub use kit::wrong::Wrong;
+use std::fs;
+use std::io::{self, Read};
+use std::ops::Index;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Longer recordings are refused, unpacked: a day of `/proc/vmstat` each second has four times as much.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// A line of figures by the names of their columns, at a moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// For how long it is, s.
+    pub seconds: f64,
+    /// The time at its end, where that is told: s since an epoch that is the recording's own.
+    pub at_s: Option<f64>,
+    /// Its line in the text, from 1.
+    pub line: usize,
+    /// The figures.
+    pub values: Figures,
+}
+
+/// KiB of a page.
+pub const PAGE_KIB: f64 = 4.0;
+
+/// The most that was in swap by the column `swpd` of `vmstat`, pages; none where no line has it.
+#[must_use]
+pub fn most_in_swap(samples: &[Sample]) -> Option<f64> {
+    samples.iter().filter_map(|sample| sample.values.get("swpd")).reduce(f64::max).map(|kib| kib / PAGE_KIB)
+}
+
+/// Figures by the names of their columns. Lines under one heading share its names, so that a recording takes at most five times its size
+/// of memory while it is read: 0.9 GiB for 200 MiB of `vmstat`, the text included, where it took 4.4.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures(Vec<Part>);
+
+/// The names under one heading, and their figures.
+type Part = (Arc<[String]>, Box<[f64]>);
+
+impl Figures {
+    /// The figure of a column; none where there is no such column.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.iter().find(|(column, _)| *column == name).map(|(_, figure)| figure)
+    }
+
+    /// All, in the order of columns.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().flat_map(|(names, figures)| names.iter().map(String::as_str).zip(figures.iter().copied()))
+    }
+
+    /// Multiplies the figure of a column, if there is one.
+    fn scale(&mut self, name: &str, factor: f64) {
+        for (names, figures) in &mut self.0 {
+            if let Some(at) = names.iter().position(|column| column == name) {
+                figures[at] *= factor;
+            }
+        }
+    }
+
+    /// Adds those of other columns of the same moment.
+    fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+}
+
+impl Index<&str> for Figures {
+    type Output = f64;
+
+    /// The figure of a column.
+    ///
+    /// # Panics
+    /// Where there is no such column.
+    fn index(&self, name: &str) -> &f64 {
+        let mut all = self.0.iter().flat_map(|(names, figures)| names.iter().zip(figures));
+        let found = all.find_map(|(column, figure)| (column == name).then_some(figure));
+        found.unwrap_or_else(|| panic!("there is no column {name}"))
+    }
+}
+
+/// Of pairs of names and figures.
+impl<const N: usize> From<[(&str, f64); N]> for Figures {
+    fn from(pairs: [(&str, f64); N]) -> Self {
+        let names = pairs.iter().map(|(name, _)| (*name).to_owned()).collect();
+        Self(vec![(names, pairs.iter().map(|(_, figure)| *figure).collect())])
+    }
+}
+
+/// Returns the files of a folder and of those below it, by path. Links are followed, but in no circle. What cannot be read is
+/// told.
+pub fn files_below(folder: &Path, depth_max: usize, wrong: &mut Vec<Wrong>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    walk(folder, depth_max, &mut Vec::new(), &mut found, wrong);
+    found.sort();
+    found
+}
+
+fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut Vec<PathBuf>, wrong: &mut Vec<Wrong>) {
+    let entries = || -> io::Result<(PathBuf, Vec<PathBuf>)> {
+        let paths = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+        Ok((fs::canonicalize(folder)?, paths))
+    };
+    match entries() {
+        // A link to a folder above leads back here.
+        Ok((place, _)) if above.iter().any(|above| above.starts_with(&place)) => {}
+        Ok((place, paths)) => {
+            above.push(place);
+            for path in paths {
+                match path.is_dir() {
+                    true if above.len() <= depth_max => walk(&path, depth_max, above, found, wrong),
+                    true => {}
+                    false => found.push(path),
+                }
+            }
+            above.pop();
+        }
+        Err(error) => wrong.push(Wrong::of(&folder.display().to_string(), format!("cannot be read: {}", why(&error)))),
+    }
+}
+
+/// Endings of files that are packed in a way that is not read.
+const OTHERWISE_PACKED: [&str; 4] = [".xz", ".bz2", ".zst", ".lzma"];
+
+/// The path of a file without the ending that says that it is packed otherwise than by gzip, if there is none beside it that can be read.
+#[must_use]
+pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let name = OTHERWISE_PACKED.iter().find_map(|ending| name.strip_suffix(ending))?;
+    let is_there = [name.to_owned(), format!("{name}.gz")].iter().any(|name| path.with_file_name(name).is_file());
+    (!is_there && path.is_file()).then(|| path.with_file_name(name))
+}
+
+/// The text of a file of any encoding, unpacked where it is gzip.
+///
+/// # Errors
+/// As [`read_bytes`]; and when it is no text, with what it is.
+pub fn read(path: &Path) -> Result<String, Wrong> {
+    text::decode(&path.display().to_string(), read_bytes(path)?)
+}
+
+/// The text of what is piped in, as [`read`] reads a file.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_input(name: &str, input: impl Read) -> Result<String, Wrong> {
+    text::decode(name, unpacked(name, input)?)
+}
+
+/// The text of a log, unpacked where it is gzip; what is no UTF-8 in it is replaced.
+///
+/// # Errors
+/// As [`read_bytes`].
+pub fn read_lossy(path: &Path) -> Result<String, Wrong> {
+    // No copy of what is UTF-8, as it mostly is.
+    let text = String::from_utf8(read_bytes(path)?);
+    Ok(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// The bytes of a file, unpacked where it is gzip.
+///
+/// # Errors
+/// When it cannot be read, or has more than 256 MiB.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
+    let name = path.display().to_string();
+    let file = input::open(path, "a recording").map_err(|error| unreadable(&name, &error))?;
+    unpacked(&name, file)
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Wrong {
+    Wrong::of(name, format!("cannot be read: {}", why(error)))
+}
+
+/// First bytes of files that are packed otherwise than by gzip, the name of the format, and the command that unpacks it.
+const PACKED: [(&[u8], &str, &str); 7] = [
+    (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -dc"),
+    (b"BZh", "bzip2", "bzip2 -dc"),
+    (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -dc"),
+    (&[0x5d, 0, 0, 0x80, 0, 0xff], "lzma", "xz -dc --format=lzma"),
+    (b"LZIP", "lzip", "lzip -dc"),
+    (&[0x1f, 0x9d], "compress", "zcat"),
+];
+
+/// The longest of these.
+const MAGIC_BYTES_MAX: u64 = 6;
+
+fn unpacked(name: &str, mut input: impl Read) -> Result<Vec<u8>, Wrong> {
+    let told = |error: &io::Error| unreadable(name, error);
+    let mut start = Vec::new();
+    input.by_ref().take(MAGIC_BYTES_MAX).read_to_end(&mut start).map_err(|error| told(&error))?;
+    let is_packed = start.starts_with(&[0x1f, 0x8b]);
+    if let Some((_, by, unpack)) = PACKED.iter().find(|(magic, ..)| start.starts_with(magic)) {
+        let what = format!("it is packed by {by}: `{unpack} FILE | highwater doctor -` reads it");
+        return Err(Wrong::of(name, what));
+    }
+    let whole = io::Cursor::new(start).chain(input);
+    let mut bytes = Vec::new();
+    let read = if is_packed {
+        without_mark(MultiGzDecoder::new(whole)).and_then(|text| text.take(BYTES_MAX + 1).read_to_end(&mut bytes))
+    } else {
+        whole.take(BYTES_MAX + 1).read_to_end(&mut bytes)
+    };
+    read.map_err(|error| told(&error))?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(Wrong::of(name, format!("it has more than {} MiB", BYTES_MAX >> 20)));
+    }
+    Ok(bytes)
+}
+
+/// Time from one moment of a day to the next, s: over a midnight where the second is before the first. None where it falls by less than
+/// half a day: no tool waits so long that this could be a midnight.
+fn since(earlier: f64, now: f64) -> Option<f64> {
+    const DAY: f64 = 86_400.0;
+    let seconds = (now - earlier).rem_euclid(DAY);
+    (now >= earlier || seconds < DAY / 2.0).then_some(seconds)
+}
+
+/// A number as tools print it, in some languages with a comma.
+fn number(word: &str) -> Option<f64> {
+    let number = if word.contains(',') { word.replace(',', ".").parse() } else { word.parse() };
+    number.ok().filter(|number: &f64| number.is_finite())
+}
+
+/// A figure with its unit behind it, as `--human` and `-h` of sysstat print it under the names of sizes and shares: `1.2G`, `99.5%`.
+fn human(column: &str, word: &str) -> Option<f64> {
+    match column.starts_with('%') {
+        true => number(word.strip_suffix('%')?),
+        false => column.to_ascii_lowercase().contains("kb").then(|| looks::size_kib(word, 1.0))?,
+    }
+}
+
+/// The range of what a tool can have counted or measured: no kernel's counter is negative, or as large as its end.
+const COUNTED: std::ops::Range<f64> = 0.0..18_446_744_073_709_551_616.0;
+
+/// A line of numbers under a heading.
+fn under(heading: &Arc<[String]>, words: &[&str], file: &str, line: usize) -> Result<Figures, Wrong> {
+    if words.len() != heading.len() {
+        let what = format!("expected {} numbers, for {}: found {}", heading.len(), heading.join(" "), words.len());
+        return Err(Wrong::at(file, line, what));
+    }
+    let one = |(name, word): (&String, &&str)| match number(word).or_else(|| human(name, word)) {
+        Some(value) if COUNTED.contains(&value) => Ok(value),
+        Some(_) => {
+            Err(Wrong::at(file, line, format!("expected a number from 0 to 2^64 in column {name}: found `{word}`")))
+        }
+        None => Err(Wrong::at(file, line, format!("expected a number in column {name}: found `{word}`"))),
+    };
+    let figures = heading.iter().zip(words).map(one).collect::<Result<_, Wrong>>()?;
+    Ok(Figures(vec![(heading.clone(), figures)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Write as _;
+
+    #[test]
+    fn packed_files_are_unpacked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.gz");
+        let mut packer = flate2::write::GzEncoder::new(File::create(&path).unwrap(), flate2::Compression::fast());
+        packer.write_all("\u{feff}pgfault 1\n".as_bytes()).unwrap();
+        packer.finish().unwrap();
+        assert_eq!(read(&path).unwrap(), "pgfault 1\n");
+        assert_eq!(read(&folder.path().join("no")).unwrap_err().what, "cannot be read: no such file or directory");
+        let plain = folder.path().join("a");
+        std::fs::write(&plain, "x").unwrap();
+        assert_eq!(read(&plain).unwrap(), "x");
+        std::fs::write(&plain, [0x1f, 0x8b, 1]).unwrap();
+        assert!(read(&plain).unwrap_err().to_string().contains("cannot be read"));
+    }
+
+    #[test]
+    fn files_that_are_packed_otherwise_are_named_with_what_unpacks_them() {
+        let folder = tempfile::tempdir().unwrap();
+        for (start, command) in [
+            (&[0xfd, b'7', b'z', b'X', b'Z', 0, 0, 4][..], "xz -dc"),
+            (&[0x28, 0xb5, 0x2f, 0xfd, 4, 0], "zstd -dc"),
+            (b"BZh91AY&SY", "bzip2 -dc"),
+            (&[0x04, 0x22, 0x4d, 0x18, 1], "lz4 -dc"),
+        ] {
+            let path = folder.path().join("vmstat.txt");
+            std::fs::write(&path, start).unwrap();
+            let told = read(&path).unwrap_err().to_string();
+            assert!(told.ends_with(&format!("`{command} FILE | highwater doctor -` reads it")), "{told}");
+        }
+        // A short text is none of these.
+        assert_eq!(read_input("s", &b"B"[..]).unwrap(), "B");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_a_folder_above_leads_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().join("logs/web1");
+        std::fs::create_dir_all(&below).unwrap();
+        let elsewhere = folder.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        for file in [folder.path().join("other"), below.join("mine"), elsewhere.join("linked")] {
+            std::fs::write(file, "x").unwrap();
+        }
+        std::os::unix::fs::symlink(folder.path(), below.join("above")).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, below.join("beside")).unwrap();
+        let mut wrong = Vec::new();
+        assert_eq!(files_below(&below, 8, &mut wrong), [below.join("beside/linked"), below.join("mine")]);
+        assert_eq!(wrong, []);
+    }
+}

@@ -1,0 +1,253 @@
+//! Files of a memory cgroup: `memory.stat`, `memory.events`, `memory.current`, `memory.max` and their like, of version 1 and 2.
+//!
+//! A file that holds one number tells by its name alone what that is. Names stand in front of lines as `grep` writes them
+//! (`memory.max:524288000`), above a file as `head` and `tail` do (`==> memory.max <==`), or are the name of the file that is read.
+
+use super::{Look, Took};
+use crate::kernel_log::Numbers;
+use std::collections::BTreeMap;
+
+/// The contents of the files of one cgroup.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CgroupFiles {
+    /// The path in front of the names, where there is one: the cgroup.
+    pub path: Option<String>,
+    /// Numbers by name within each file: `memory.stat` → `anon`. A file of one number has it under the empty name; without a limit it is
+    /// none.
+    pub files: BTreeMap<String, Numbers>,
+    /// Files whose one word is `max`.
+    pub unlimited: Vec<String>,
+    /// The file of the lines that follow.
+    file: Option<String>,
+}
+
+/// Names of lines of `memory.stat` that no other file has: of version 2, and of version 1.
+const OF_STAT: [&str; 9] = [
+    "hierarchical_memory_limit",
+    "total_rss",
+    "rss_huge",
+    "total_cache",
+    "file_mapped",
+    "slab_unreclaimable",
+    "anon_thp",
+    "kernel_stack",
+    "sock",
+];
+
+/// Names of lines of `memory.events`.
+const OF_EVENTS: [&str; 6] = ["low", "high", "max", "oom", "oom_kill", "oom_group_kill"];
+
+/// The first two names of a file whose lines have names: of `memory.stat` of version 2 and 1, `memory.events`, `memory.oom_control`.
+const FIRST: [[&str; 2]; 5] =
+    [["anon", "file"], ["cache", "rss"], ["low", "high"], ["max", "oom"], ["oom_kill_disable", "under_oom"]];
+
+/// Returns whether lines begin one: by names of files in front of the first or above it, or by the first two names within a file.
+pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
+    let Some(line) = lines.next() else { return false };
+    if file_of_heading(line).is_some() || named(line).is_some() {
+        return true;
+    }
+    let name = |line: &str| pair(line).map(|(name, _)| name.to_owned());
+    let (Some(first), Some(second)) = (name(line), lines.next().and_then(name)) else { return false };
+    FIRST.iter().any(|names| *names == [&*first, &*second])
+}
+
+/// Returns whether a line may be of a file of a memory cgroup.
+#[must_use]
+pub fn holds(line: &str) -> bool {
+    pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some()
+}
+
+/// Files of a memory cgroup of which others' names are beginnings, or that somebody may have saved under a longer name.
+const FILES: [&str; 22] = [
+    "memory.stat",
+    "memory.events",
+    "memory.events.local",
+    "memory.current",
+    "memory.peak",
+    "memory.min",
+    "memory.low",
+    "memory.high",
+    "memory.max",
+    "memory.pressure",
+    "memory.swap.current",
+    "memory.swap.max",
+    "memory.swap.high",
+    "memory.swap.events",
+    "memory.usage_in_bytes",
+    "memory.max_usage_in_bytes",
+    "memory.limit_in_bytes",
+    "memory.failcnt",
+    "memory.memsw.usage_in_bytes",
+    "memory.memsw.limit_in_bytes",
+    "memory.memsw.failcnt",
+    "memory.oom_control",
+];
+
+/// The file of memory of a cgroup that a path is of: `memory.max`. What stands behind a known name, as in `memory.stat.before` or
+/// `memory.events-2.txt`, is of whoever saved it.
+#[must_use]
+pub fn file_name(path: &str) -> Option<&str> {
+    let name = path.trim().rsplit('/').next()?;
+    let is_known = |known: &&&str| {
+        name.strip_prefix(**known).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+    };
+    if let Some(known) = FILES.iter().filter(is_known).max_by_key(|known| known.len()) {
+        return Some(known);
+    }
+    let rest = name.strip_prefix("memory.")?;
+    let is_name = !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+    is_name.then_some(name)
+}
+
+/// Returns whether a line is of a file without the name of one in it: a name with a number, or one number.
+#[must_use]
+pub fn is_of_one_file(line: &str) -> bool {
+    let line = line.trim();
+    pair(line).is_some() || line == "max" || line.parse::<u64>().is_ok()
+}
+
+/// The path in a line `==> /sys/fs/cgroup/a/memory.max <==`.
+fn file_of_heading(line: &str) -> Option<&str> {
+    let path = line.trim().strip_prefix("==>")?.strip_suffix("<==")?.trim();
+    file_name(path).map(|_| path)
+}
+
+/// Path and rest of a line `/sys/fs/cgroup/a/memory.max:524288000`, or `memory.max = max`, `memory.max: 5`.
+fn named(line: &str) -> Option<(&str, &str)> {
+    let (path, rest) = line.trim().split_once([':', '='])?;
+    file_name(path).map(|_| (path.trim(), rest.trim()))
+}
+
+/// Name and number of a line `anon 519155712`.
+fn pair(line: &str) -> Option<(&str, u64)> {
+    let mut words = line.split_whitespace();
+    let (name, value, None) = (words.next()?, words.next()?, words.next()) else { return None };
+    value.parse().ok().map(|value| (name, value))
+}
+
+impl CgroupFiles {
+    /// Says whose lines follow: a path of a file.
+    pub fn begin_file(&mut self, path: &str) {
+        if let Some(name) = file_name(path) {
+            let folder = path.trim().rsplit_once('/').map(|(folder, _)| folder.trim_end_matches('/'));
+            let is_told = |folder: &&str| !folder.trim_start_matches(['.', '/']).is_empty();
+            self.path = self.path.take().or_else(|| folder.filter(is_told).map(str::to_owned));
+            self.file = Some(name.to_owned());
+        }
+    }
+
+    /// Returns whether this path is of another cgroup than the lines so far.
+    fn is_of_another(&self, path: &str) -> bool {
+        let folder = path.rsplit_once('/').map(|(folder, _)| folder);
+        self.path.as_deref().zip(folder).is_some_and(|(known, folder)| known != folder)
+    }
+
+    /// The number of a file that holds one, or of a line of one; none where it is not told, or is no limit.
+    #[must_use]
+    pub fn get(&self, file: &str, name: &str) -> Option<u64> {
+        self.files.get(file)?.get(name).copied()
+    }
+
+    /// The file of a line without a name in front of it.
+    fn guess(&self, name: &str) -> Option<&'static str> {
+        let is_of_control = matches!(name, "under_oom" | "oom_kill_disable");
+        match (OF_EVENTS.contains(&name), is_of_control) {
+            (_, true) => Some("memory.oom_control"),
+            (true, _) => Some("memory.events"),
+            (false, false) if self.files.contains_key("memory.stat") || OF_STAT.contains(&name) => Some("memory.stat"),
+            // The lines that come first in it.
+            (false, false) if matches!(name, "anon" | "file" | "kernel" | "cache" | "rss") => Some("memory.stat"),
+            _ => None,
+        }
+    }
+
+    fn insert(&mut self, file: &str, name: &str, value: u64) -> Took {
+        let numbers = self.files.entry(file.to_owned()).or_default();
+        if numbers.contains_key(name) {
+            return Took::Next;
+        }
+        numbers.insert(name.to_owned(), value);
+        Took::Yes
+    }
+}
+
+impl Look for CgroupFiles {
+    fn take(&mut self, line: &str) -> Took {
+        if let Some(path) = file_of_heading(line) {
+            let is_again = file_name(path).is_some_and(|name| self.files.contains_key(name));
+            if is_again || self.is_of_another(path) {
+                return Took::Next;
+            }
+            self.begin_file(path);
+            return Took::Yes;
+        }
+        let (file, rest) = match named(line) {
+            Some((path, _)) if self.is_of_another(path) => return Took::Next,
+            Some((path, rest)) => {
+                let before = self.file.take();
+                self.begin_file(path);
+                (std::mem::replace(&mut self.file, before), rest)
+            }
+            None => (self.file.clone(), line.trim()),
+        };
+        if let Some((name, value)) = pair(rest) {
+            let file = file.or_else(|| self.guess(name).map(str::to_owned));
+            return file.map_or(Took::No, |file| self.insert(&file, name, value));
+        }
+        let Some(file) = file else { return Took::No };
+        match rest.parse() {
+            Ok(value) => self.insert(&file, "", value),
+            Err(_) if rest == "max" => {
+                self.unlimited.push(file);
+                Took::Yes
+            }
+            Err(_) => Took::No,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_above_or_in_front() {
+        let expected = [("memory.current", 524_288), ("memory.high", 600_000)];
+        let above = "==> /sys/fs/cgroup/a/memory.current <==\n524288\n\n==> /sys/fs/cgroup/a/memory.high <==\n600000\n\n\
+                     ==> /sys/fs/cgroup/a/memory.max <==\nmax\n==> /sys/fs/cgroup/a/memory.events <==\nmax 7\noom_kill 1\n";
+        let front = "/sys/fs/cgroup/a/memory.current:524288\n/sys/fs/cgroup/a/memory.high:600000\n/sys/fs/cgroup/a/memory.max:max\n\
+                     /sys/fs/cgroup/a/memory.events:max 7\n/sys/fs/cgroup/a/memory.events:oom_kill 1\n";
+        for text in [above, front] {
+            let found = CgroupFiles::of(text);
+            assert_eq!(found.path.as_deref(), Some("/sys/fs/cgroup/a"));
+            assert!(expected.iter().all(|(file, value)| found.get(file, "") == Some(*value)), "{found:?}");
+            assert_eq!(
+                (found.unlimited.as_slice(), found.get("memory.events", "max")),
+                (&["memory.max".to_owned()][..], Some(7))
+            );
+        }
+        let other = front.replace("/a/memory.events:max 7", "/b/memory.events:max 7");
+        let lines: Vec<&str> = other.lines().collect();
+        let looks: Vec<CgroupFiles> = super::super::all(&lines, |line| line, |_| ());
+        assert_eq!(
+            looks.iter().map(|it| it.path.as_deref().unwrap()).collect::<Vec<_>>(),
+            ["/sys/fs/cgroup/a", "/sys/fs/cgroup/b", "/sys/fs/cgroup/a"]
+        );
+    }
+
+    #[test]
+    fn a_file_without_its_name_is_known_by_its_lines() {
+        let stat = CgroupFiles::of("anon 519155712\nfile 4096\nkernel_stack 65536\nslab_unreclaimable 7\npgfault 3\n");
+        assert_eq!((stat.get("memory.stat", "anon"), stat.get("memory.stat", "pgfault")), (Some(519_155_712), Some(3)));
+        let events = CgroupFiles::of("low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n");
+        assert_eq!(events.get("memory.events", "oom_kill"), Some(2));
+        let mut alone = CgroupFiles::default();
+        alone.begin_file("/tmp/x/memory.limit_in_bytes");
+        assert_eq!(alone.take("9223372036854771712"), Took::Yes);
+        assert_eq!(alone.get("memory.limit_in_bytes", ""), Some(9_223_372_036_854_771_712));
+        let begins = |text: &str| begins(&mut text.lines());
+        assert!(begins("low 0\nhigh 3\n") && begins("==> memory.max <==") && begins("memory.max:max"));
+        assert!(!begins("max 3\n") && !begins("anon 5\n") && !begins("nr_free_pages 5\npgfault 3\n"));
+    }
+}

@@ -1,0 +1,198 @@
+//! The rows that texts of a moment have in the table of formats.
+
+use super::{
+    Buddyinfo, CgroupFiles, Free, Look, Meminfo, Pagetypeinfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls,
+    Told, Took, Zoneinfo, all, buddyinfo, cgroup_files, free, meminfo, pressure, processes, slabs, swaps, sysctls,
+    vmstat_file, zoneinfo,
+};
+use crate::formats::Format;
+use crate::text::{Block, LeftOut, Line};
+use crate::{formats, kernel_log};
+use kit::wrong::Wrong;
+
+/// A kernel log.
+pub const KERNEL_LOG: Format = Format {
+    name: "the kernel log (dmesg, journalctl -k)",
+    how: "a line of a report of memory, such as `invoked oom-killer` or `page allocation failure`",
+    begins: |lines| kernel_log::tells(&lines[0].text),
+    holds: kernel_log::holds,
+    read: |block, _| {
+        let log = kernel_log::read_lines(block.lines.iter().map(|line| (line.number, &*line.text)));
+        Ok(vec![formats::Told::Look(Told::Log(log))])
+    },
+};
+
+/// `/proc/meminfo`.
+pub const MEMINFO: Format = Format {
+    name: "/proc/meminfo",
+    how: "a line `MemTotal: N kB`",
+    begins: |lines| meminfo::begins(&lines[0].text),
+    holds: takes::<Meminfo>,
+    read: |block, left_out| read(block, left_out, Told::Meminfo),
+};
+
+/// `/proc/vmstat`.
+pub const VMSTAT_FILE: Format = Format {
+    name: "/proc/vmstat",
+    how: "lines of a name and a number, such as `pgscan_kswapd N`",
+    begins: |lines| vmstat_file::begins(&mut texts(lines)),
+    holds: vmstat_file::holds,
+    read: |block, left_out| read(block, left_out, Told::Vmstat),
+};
+
+/// `/proc/zoneinfo`.
+pub const ZONEINFO: Format = Format {
+    name: "/proc/zoneinfo",
+    how: "a line `Node 0, zone Normal`",
+    begins: |lines| zoneinfo::begins(&lines[0].text),
+    // Its counters, indented, are those of `/proc/vmstat`: newer kernels count reclaim by node, too.
+    holds: |line| line.starts_with([' ', '\t']) || takes::<Zoneinfo>(line),
+    read: |block, left_out| read(block, left_out, Told::Zoneinfo),
+};
+
+/// `/proc/buddyinfo`.
+pub const BUDDYINFO: Format = Format {
+    name: "/proc/buddyinfo",
+    how: "a line `Node 0, zone Normal` with numbers of free blocks behind it",
+    begins: |lines| buddyinfo::begins(&lines[0].text),
+    holds: takes::<Buddyinfo>,
+    read: |block, left_out| read(block, left_out, Told::Buddyinfo),
+};
+
+/// `/proc/pagetypeinfo`.
+pub const PAGETYPEINFO: Format = Format {
+    name: "/proc/pagetypeinfo",
+    how: "a line `Node 0, zone Normal, type Movable` with numbers of free blocks behind it",
+    begins: |lines| buddyinfo::begins_types(&lines[0].text),
+    holds: buddyinfo::holds_types,
+    read: |block, left_out| read(block, left_out, |look: Pagetypeinfo| Told::Buddyinfo(look.blocks)),
+};
+
+/// `slabtop`, or `/proc/slabinfo`.
+pub const SLABS: Format = Format {
+    name: "slabtop, vmstat -m, /proc/slabinfo",
+    how: "a heading `OBJS ACTIVE USE …`, `Cache Num Total Size Pages` or `# name <active_objs> …`",
+    begins: |lines| slabs::begins(&lines[0].text),
+    holds: takes::<Slabs>,
+    read: |block, left_out| read(block, left_out, Told::Slabs),
+};
+
+/// PSI.
+pub const PRESSURE: Format = Format {
+    name: "/proc/pressure/memory",
+    how: "lines `some avg10=… total=…` and `full …`; the name of the file or a command tells whose",
+    begins: |lines| pressure::begins(&lines[0].text),
+    holds: takes::<Pressure>,
+    read: |block, left_out| {
+        let command = block.last_command(first(block));
+        let resource = command.and_then(Resource::of_path).or_else(|| Resource::of_path(block.file));
+        read(block, left_out, |look| Told::Pressure(resource, look))
+    },
+};
+
+/// Files of a memory cgroup.
+pub const CGROUP: Format = Format {
+    name: "memory.stat, memory.events and other files of a cgroup",
+    how: "the name of such a file, before its lines, above them, or of the file itself; or the first names within",
+    begins: |lines| cgroup_files::begins(&mut texts(lines)),
+    holds: cgroup_files::holds,
+    read: read_cgroup,
+};
+
+/// `free`.
+pub const FREE: Format = Format {
+    name: "free",
+    how: "a heading `total used free shared buff/cache available`, in any language",
+    begins: |lines| free::begins(&lines[0].text),
+    holds: takes::<Free>,
+    read: |block, left_out| {
+        let unit = block.last_command(first(block)).and_then(free::Unit::of_command);
+        read(block, left_out, |look| Told::Free(look, unit))
+    },
+};
+
+/// `/proc/swaps`, or `swapon`.
+pub const SWAPS: Format = Format {
+    name: "/proc/swaps, swapon",
+    how: "a heading `Filename Type Size Used Priority`",
+    begins: |lines| swaps::begins(&lines[0].text),
+    holds: takes::<Swaps>,
+    read: |block, left_out| read(block, left_out, Told::Swaps),
+};
+
+/// `top`, or `ps`.
+pub const PROCESSES: Format = Format {
+    name: "top, ps",
+    how: "a line `top - … load average: …`, or a heading with PID, RES or RSS, and COMMAND",
+    begins: |lines| processes::begins(&lines[0].text),
+    holds: takes::<Processes>,
+    read: |block, left_out| read(block, left_out, Told::Processes),
+};
+
+/// `sysctl`.
+pub const SYSCTLS: Format = Format {
+    name: "sysctl",
+    how: "a line `vm.NAME = VALUE`, or `/proc/sys/vm/NAME:VALUE`",
+    begins: |lines| sysctls::begins(&lines[0].text),
+    holds: takes::<Sysctls>,
+    read: |block, left_out| read(block, left_out, Told::Sysctls),
+};
+
+fn texts<'l>(lines: &'l [Line<'_>]) -> impl Iterator<Item = &'l str> {
+    lines.iter().map(|line| &*line.text)
+}
+
+/// Returns whether a look of this kind begins or goes on with a line.
+fn takes<L: Look>(line: &str) -> bool {
+    L::default().take(line) == Took::Yes
+}
+
+fn first(block: &Block<'_>) -> usize {
+    block.lines.first().map_or(0, |line| line.number)
+}
+
+fn read<L: Look>(
+    block: &Block<'_>,
+    left_out: &mut LeftOut,
+    told: impl Fn(L) -> Told,
+) -> Result<Vec<formats::Told>, Wrong> {
+    let looks = all(block.lines, |line| &line.text, |line| left_out.line(line));
+    Ok(looks.into_iter().map(|look| formats::Told::Look(told(look))).collect())
+}
+
+/// Files of cgroups, of which the first may be named by a command or by the file that is read.
+fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<formats::Told>, Wrong> {
+    let mut look = CgroupFiles::default();
+    let of_command = block.last_command(first(block)).and_then(|command| command.split_whitespace().last());
+    let names = of_command.into_iter().chain([block.file]);
+    if let Some(path) = names.into_iter().find(|path| cgroup_files::file_name(path).is_some()) {
+        look.begin_file(path);
+    }
+    let mut told = Vec::new();
+    for line in block.lines {
+        match look.take(&line.text) {
+            Took::Yes => {}
+            Took::No => left_out.line(line),
+            Took::Next => {
+                told.push(formats::Told::Look(Told::Cgroup(std::mem::take(&mut look))));
+                look.take(&line.text);
+            }
+        }
+    }
+    told.push(formats::Told::Look(Told::Cgroup(look)));
+    Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_nodes_within_zoneinfo_begin_no_other_text() {
+        let text = "Node 0, zone   Normal\n  per-node stats\n      nr_inactive_anon 5\n      pgscan_kswapd 7\n      pgsteal_kswapd 3\n  \
+                    pages free     120\n        min      10\n        managed  4000\n      nr_free_pages 120\n";
+        let document = formats::read("z", text, None).unwrap();
+        let [(1, formats::Told::Look(Told::Zoneinfo(look)))] = document.told.as_slice() else { panic!("{document:?}") };
+        assert_eq!((look.zones[0].managed(), document.left_out.is_empty()), (4000, true));
+    }
+}

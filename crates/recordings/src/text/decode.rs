@@ -1,0 +1,134 @@
+//! Bytes as text, whichever encoding they have.
+
+use kit::wrong::Wrong;
+
+/// First bytes of files that are no text, with what they are, and what to do instead.
+const BINARY: [(&[u8], &str); 12] = [
+    (
+        &[0x96, 0xd5],
+        "a binary file of sysstat: write `sadf -j FILE -- -A` or `sar -A -f FILE` into a text, and give that",
+    ),
+    (
+        &[0xd5, 0x96],
+        "a binary file of sysstat: write `sadf -j FILE -- -A` or `sar -A -f FILE` into a text, and give that",
+    ),
+    (&[0xef, 0xbe, 0xed, 0xfe], "a binary file of atop: write `atop -r FILE -P ALL` into a text, and give that"),
+    (&[0xfe, 0xed, 0xbe, 0xef], "a binary file of atop: write `atop -r FILE -P ALL` into a text, and give that"),
+    (b"PERFILE2", "a binary file of perf, which is not read"),
+    (b"LPKSHHRH", "a journal of systemd: write `journalctl -k --file FILE` into a text, and give that"),
+    (b"\x7fELF", "a program or a dump of memory, which is not read"),
+    (b"KDUMP", "a dump of memory, which is not read: `crash` shows its kernel log by `log`"),
+    (b"\x89PNG", "a picture: give the text that it shows"),
+    (&[0xff, 0xd8, 0xff], "a picture: give the text that it shows"),
+    (b"%PDF", "a PDF: give the text that it shows"),
+    (b"PK\x03\x04", "a zip archive: unpack it"),
+];
+
+/// Bytes at the start that are looked at.
+const LOOKED_AT: usize = 4096;
+
+/// Text of bytes: UTF-8, UTF-16 with or without its mark, and else Latin-1. Bytes of 0, which a crash leaves in a file, are left out.
+/// Lines that end with a carriage return alone, as some editors write them, end with a line feed.
+///
+/// # Errors
+/// When the bytes are none of a text, with what kind of file they are.
+pub fn decode(file: &str, bytes: Vec<u8>) -> Result<String, Wrong> {
+    if let Some((_, what)) = BINARY.iter().find(|(start, _)| bytes.starts_with(start)) {
+        return Err(Wrong::of(file, format!("it is not text, but {what}")));
+    }
+    let start = &bytes[..bytes.len().min(LOOKED_AT)];
+    let mut text = match utf16(start) {
+        Some(of_two) => {
+            let units: Vec<u16> = bytes.chunks_exact(2).map(|two| of_two([two[0], two[1]])).collect();
+            String::from_utf16_lossy(&units)
+        }
+        None => utf8_or_latin(bytes),
+    };
+    if text.contains('\0') {
+        text.retain(|c| c != '\0');
+    }
+    if let Some(rest) = text.strip_prefix('\u{feff}') {
+        text = rest.to_owned();
+    }
+    // One behind the last line comes from an editor. A terminal's output has line feeds.
+    if text.contains('\r') && !text.trim_end_matches('\n').contains('\n') {
+        text = text.replace('\r', "\n");
+    }
+    // More of them than a terminal's escapes have is no text.
+    let is_odd = |c: &char| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{1b}' | '\u{8}' | '\u{7}' | '\u{c}');
+    let (looked_at, odd) =
+        text.chars().take(LOOKED_AT).fold((0, 0), |(all, odd), c| (all + 1, odd + usize::from(is_odd(&c))));
+    if odd * 20 > looked_at {
+        return Err(Wrong::of(file, "it is not text"));
+    }
+    Ok(text)
+}
+
+/// Returns the order of bytes in a unit of UTF-16, where a text begins as one.
+fn utf16(start: &[u8]) -> Option<fn([u8; 2]) -> u16> {
+    match start {
+        [0xff, 0xfe, ..] => return Some(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => return Some(u16::from_be_bytes),
+        _ => {}
+    }
+    // Of ASCII each second byte is 0. What pads a file is 0 at both places.
+    let zeroes = |at: usize| start.chunks_exact(2).filter(|two| two[at] == 0 && two[1 - at] != 0).count();
+    let (first, second, most) = (zeroes(0), zeroes(1), start.len() / 2 / 2);
+    match most > 0 {
+        true if second > most && first == 0 => Some(u16::from_le_bytes),
+        true if first > most && second == 0 => Some(u16::from_be_bytes),
+        _ => None,
+    }
+}
+
+fn utf8_or_latin(bytes: Vec<u8>) -> String {
+    let error = match String::from_utf8(bytes) {
+        Ok(text) => return text,
+        Err(error) => error,
+    };
+    let bytes = error.as_bytes();
+    // Where one character of several bytes is whole the others are broken ones, not letters of Latin-1.
+    let has_whole = bytes.utf8_chunks().any(|chunk| !chunk.valid().is_ascii());
+    match has_whole {
+        true => String::from_utf8_lossy(bytes).into_owned(),
+        false => bytes.iter().map(|byte| char::from(*byte)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_any_encoding_is_read() {
+        let text = "10:00:01   pswpin/s\nMoyenne é 1\n";
+        let le: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let be: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let latin: Vec<u8> = text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+        let marked = |mark: &[u8], bytes: &[u8]| [mark, bytes].concat();
+        for bytes in [
+            text.as_bytes().to_vec(),
+            marked(&[0xef, 0xbb, 0xbf], text.as_bytes()),
+            marked(&[0xff, 0xfe], &le),
+            marked(&[0xfe, 0xff], &be),
+            le,
+            be,
+            latin,
+            marked(text.as_bytes(), &[0; 5000]),
+            marked(&[0; 5000], text.as_bytes()),
+            text.replace('\n', "\r").into_bytes(),
+        ] {
+            assert_eq!(decode("f", bytes.clone()).unwrap(), text, "{bytes:?}");
+        }
+        let cut = "é a".as_bytes();
+        assert_eq!(decode("f", [cut, &cut[..1]].concat()).unwrap(), "é a\u{fffd}");
+    }
+
+    #[test]
+    fn files_that_are_no_text_are_named() {
+        let told = |bytes: &[u8]| decode("f", bytes.to_vec()).unwrap_err().to_string();
+        assert!(told(&[0x96, 0xd5, 0x75, 0x21]).contains("sadf -j FILE"));
+        assert!(told(b"\x89PNG\r\n").starts_with("f: it is not text, but a picture"));
+        assert_eq!(told(&(0..200_u8).cycle().take(3000).collect::<Vec<_>>()), "f: it is not text");
+    }
+}

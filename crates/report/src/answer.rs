@@ -1,0 +1,462 @@
+//! The answer of a table, in a sentence or two: the row that its experiment is about, and which columns are better.
+//!
+//! [`Answer::render`] is the short report: the answer, bars of that row, the rows to look at first, and where the rest is. It fits a screen
+//! of 80 columns and 40 lines where columns are few. Markdown and pages begin with [`Answer::sentences`].
+
+use super::grid::{self, Cell, Grid, Look, Tone};
+use super::text::{self, Heads};
+use super::{Show, Table, TableRow, percent::PercentRule};
+use figures::figure::Better;
+use figures::statistics::percent;
+use figures::verdict::{Comparison, Verdict};
+use kit::words::counted;
+
+/// Lines of a screen: those of a terminal when it opens are 24 to 50, and 40 are what stays of a laptop's screen with a bar or two.
+const SCREEN: usize = 40;
+
+/// So many rows are shown even where they do not fit a screen.
+const ROWS_MIN: usize = 3;
+
+/// Up to so many columns each has its words in the sentence.
+const NAMED_MAX: usize = 4;
+
+/// Most characters of a bar: longer ones show no more.
+const BAR_MAX: usize = 50;
+
+/// Characters that a bar has at least, or none is drawn.
+const BAR_MIN: usize = 8;
+
+/// The answer of a table.
+#[derive(Clone, Debug)]
+pub struct Answer<'t> {
+    table: &'t Table,
+    /// The row that it is about.
+    pub row: &'t TableRow,
+    /// Names of the columns.
+    names: Vec<String>,
+}
+
+impl<'t> Answer<'t> {
+    /// The answer of a table whose experiment says what it is about; none where that row is not there.
+    #[must_use]
+    pub fn of(table: &'t Table) -> Option<Self> {
+        let name = table.main_rows.first()?;
+        let row = table.rows.iter().find(|row| row.name == *name)?;
+        let names = Heads::names(&table.columns);
+        Some(Self { table, row, names })
+    }
+
+    /// Returns the columns that were compared and the row, and the verdict on each column beside the first.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<String> {
+        let Self { table, row, names } = self;
+        let direction = match row.better {
+            Better::Higher => "; more is better",
+            Better::Lower => "; less is better",
+            Better::Neutral => "",
+        };
+        let figure = self.figure();
+        let [name] = names.as_slice() else {
+            let first = format!("{}: {} by {figure}{direction}.", text::title(table), self.what());
+            return vec![first, self.verdicts()];
+        };
+        let Some(value) = row.cells[0].value else {
+            return vec![format!("{} with {name}: no run has a figure of {figure}.", table.experiment)];
+        };
+        let ends = if value.n > 1 {
+            format!(" ({} to {}, {})", row.format.show(value.low), row.format.show(value.high), value.ends())
+        } else {
+            String::new()
+        };
+        let unit = spaced(&row.unit);
+        vec![format!(
+            "{} with {name}: {} is {}{unit}{ends}{direction}.",
+            table.experiment,
+            row.name,
+            row.format.show(value.median)
+        )]
+    }
+
+    /// Returns the kind and number of the columns.
+    fn what(&self) -> String {
+        let columns = &self.table.columns;
+        let is_alone = |n: usize| columns[..n].iter().all(|it| it.kernel != columns[n].kernel);
+        let are_kernels = (0..columns.len()).all(is_alone) && self.table.is_simulated() && !self.table.has_saved();
+        counted(columns.len(), if are_kernels { "kernel" } else { "column" })
+    }
+
+    /// The row and its unit.
+    fn figure(&self) -> String {
+        let TableRow { name, unit, .. } = self.row;
+        if unit.is_empty() { name.clone() } else { format!("{name} ({unit})") }
+    }
+
+    fn verdicts(&self) -> String {
+        let Self { table, row, names } = self;
+        let base = &names[0];
+        let comparisons: Vec<(usize, Comparison)> =
+            (1..names.len()).filter_map(|column| Some((column, row.compared(0, column)?))).collect();
+        let mut clauses: Vec<String> = Vec::new();
+        if row.median(0).is_none() {
+            let why = table.columns[0].failure().unwrap_or_else(|| "has no figure".into());
+            clauses.push(format!("{base}, which others are compared with, {why}"));
+        }
+        if names.len() <= NAMED_MAX {
+            let mut has_base = true;
+            for column in 1..names.len() {
+                clauses.push(self.clause(column, has_base));
+                // What it is beside need be told once.
+                has_base &= row.compared(0, column).is_none();
+            }
+        } else {
+            clauses.extend(self.counts(&comparisons));
+        }
+        let mut text = format!("{}.", clauses.join("; "));
+        let mut bases: Vec<String> = Vec::new();
+        // Where every run found the same figure, no more runs are missing.
+        let are_same = |column: usize| {
+            let [base, own] = [0, column].map(|it| row.cells[it].samples.iter().map(|it| it.value));
+            base.eq(own)
+        };
+        let differing = comparisons.iter().filter(|(column, it)| it.is_known() || !are_same(*column));
+        for basis in differing.map(|(_, it)| basis(it)) {
+            if !bases.contains(&basis) {
+                bases.push(basis);
+            }
+        }
+        if let Some(first) = bases.first_mut() {
+            first[..1].make_ascii_uppercase();
+            text.push_str(&format!(" {}.", bases.join("; ")));
+        }
+        text
+    }
+
+    /// Returns the verdict on one column, with the base's figure where that has not been told.
+    fn clause(&self, column: usize, has_base: bool) -> String {
+        let Self { table, row, names } = self;
+        let (name, base) = (&names[column], &names[0]);
+        let Some(median) = row.median(column) else {
+            return match table.columns[column].failure() {
+                Some(failure) => format!("{name} {failure}"),
+                None => format!("{name} has no such figure"),
+            };
+        };
+        let unit = spaced(&row.unit);
+        let own = format!("{}{unit}", row.format.show(median));
+        let Some((from, it)) = row.median(0).zip(row.compared(0, column)) else { return format!("{name} has {own}") };
+        let beside = if has_base { format!(" beside {} of {base}", row.format.show(from)) } else { String::new() };
+        let change = self.change(from, median);
+        let interval = self.interval(from, &it).map_or_else(String::new, |interval| format!(" ({interval})"));
+        match it.verdict {
+            Verdict::NotToldApart if it.is_known() => {
+                format!("{name} is not told apart: {own}{beside}, {change}{interval}")
+            }
+            Verdict::NotToldApart => format!("{name} has {own}{beside}, {change}"),
+            verdict => format!("{name} is {}: {own}{beside}, {change}{interval}", verdict.word()),
+        }
+    }
+
+    /// Returns the number of columns of each verdict, and the least and the greatest median.
+    fn counts(&self, comparisons: &[(usize, Comparison)]) -> Vec<String> {
+        let Self { table, row, names } = self;
+        let is_known = comparisons.iter().any(|(_, it)| it.is_known());
+        let count = |verdict: Verdict| comparisons.iter().filter(|(_, it)| it.verdict == verdict).count();
+        let verdicts = [Verdict::Better, Verdict::Worse, Verdict::Other, Verdict::NotToldApart];
+        let counted: Vec<String> = verdicts
+            .into_iter()
+            .filter(|verdict| is_known && count(*verdict) > 0)
+            .map(|verdict| format!("{} {}", count(verdict), verdict.word()))
+            .collect();
+        let mut clauses = Vec::new();
+        if !counted.is_empty() {
+            clauses.push(format!("Beside {}, {} of {} others", names[0], counted.join(", "), names.len() - 1));
+        }
+        let failed = table.columns.iter().filter(|column| column.has_failed()).count();
+        if failed > 0 {
+            clauses.push(format!("{failed} failed"));
+        }
+        let of = |column: usize| row.median(column).filter(|median| !median.is_nan()).map(|median| (column, median));
+        let numbered = || (0..names.len()).filter_map(of);
+        let most = numbered().reduce(|a, b| if b.1 > a.1 { b } else { a });
+        let least = numbered().reduce(|a, b| if b.1 < a.1 { b } else { a });
+        if let (Some(most), Some(least)) = (most, least) {
+            let told = |(column, median): (usize, f64)| format!("{} with {}", row.format.show(median), names[column]);
+            let the = if clauses.is_empty() { "The" } else { "the" };
+            clauses.push(format!("{the} medians reach from {} to {}", told(least), told(most)));
+        }
+        clauses
+    }
+
+    /// `110.9 % more`, `3.2 points less`, `the same`; in units of the row where nothing was there before.
+    fn change(&self, from: f64, to: f64) -> String {
+        let [from, to] = [from, to].map(|value| self.row.format.as_shown(value));
+        let by = (to - from).abs();
+        let word = if to > from { "more" } else { "less" };
+        match self.scale(from) {
+            _ if from == to => "the same".into(),
+            Some((factor, unit)) => format!("{}{unit} {word}", rounded(by * factor)),
+            None => format!("{}{} {word}", self.row.format.show(by), spaced(&self.row.unit)),
+        }
+    }
+
+    /// The interval of a change, if one is known.
+    fn interval(&self, from: f64, it: &Comparison) -> Option<String> {
+        let coverage = percent(it.shift.coverage?);
+        let (factor, unit) = self.scale(from).unwrap_or((1.0, ""));
+        let ends = [it.shift.low, it.shift.high].map(|end| {
+            let shown =
+                if factor == 1.0 && unit.is_empty() { self.row.format.show(end) } else { rounded(end * factor) };
+            if end > 0.0 && !shown.starts_with('+') { format!("+{shown}") } else { shown }
+        });
+        Some(format!("{coverage} interval {} to {}{unit}", ends[0], ends[1]))
+    }
+
+    /// By what a difference is multiplied to be told beside a figure, and its unit; none beside nothing.
+    fn scale(&self, from: f64) -> Option<(f64, &'static str)> {
+        if PercentRule::default().of(self.row.format, &self.row.unit) == PercentRule::Points {
+            return Some((1.0, " points"));
+        }
+        (from != 0.0 && from.is_finite()).then(|| (100.0 / from.abs(), "%"))
+    }
+
+    /// The rows to look at first, with the main one before all; so many of them.
+    fn rows(&self, most: usize) -> Vec<&'t TableRow> {
+        let names = &self.table.main_rows;
+        let rows = self.table.rows.iter().filter(|row| names.contains(&row.name));
+        let (first, others): (Vec<&TableRow>, Vec<&TableRow>) = rows.partition(|row| row.name == self.row.name);
+        let kept: Vec<&TableRow> = first.into_iter().chain(others).take(most).collect();
+        // In the order of the table.
+        self.table.rows.iter().filter(|row| kept.iter().any(|it| std::ptr::eq(*it, *row))).collect()
+    }
+
+    /// The short report.
+    #[must_use]
+    pub fn render(&self, show: Show) -> String {
+        let look = show.look;
+        let sentences: String = self.sentences().iter().map(|it| grid::hanging("", it, look)).collect();
+        let bars = self.bars(look);
+        let (all, main) = (self.table.rows.len(), self.table.main_rows.len());
+        let foot = text::foot(self.table, show.look);
+        let lines = |text: &str| text.lines().count();
+        let used = lines(&sentences) + lines(&bars) + lines(&foot) + 3;
+        let mut rows = main;
+        let mut figures = self.figures(rows, show);
+        while rows > ROWS_MIN && used + lines(&figures) > SCREEN {
+            rows -= 1;
+            figures = self.figures(rows, show);
+        }
+        if used + lines(&figures) > SCREEN && !bars.is_empty() {
+            // Many columns: the bars have said what their rows begin with.
+            (rows, figures) = (1, String::new());
+        }
+        let rest = if all > rows { format!("\n{all} rows in all: --all shows them.\n") } else { String::new() };
+        let parts = [sentences, bars, figures].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+        parts.join("\n") + &rest + if rest.is_empty() { &foot } else { foot.trim_start_matches('\n') }
+    }
+
+    /// The rows to look at first, under their units.
+    fn figures(&self, most: usize, show: Show) -> String {
+        let heads = Heads::of(&self.table.columns).own.into_iter().map(|name| Cell::new(name, Tone::Heading));
+        let head = std::iter::once(Cell::default()).chain(heads).collect();
+        let (mut lines, mut unit) = (Vec::new(), None);
+        for row in self.rows(most) {
+            if unit != Some(&row.unit) {
+                lines.push(vec![Cell::new(if row.unit.is_empty() { "count" } else { &row.unit }, Tone::Faint)]);
+                unit = Some(&row.unit);
+            }
+            let of = |line: text::Line| [line.label].into_iter().chain(line.figures).collect::<Vec<_>>();
+            lines.extend(text::lines_of(self.table, row, &row.group, show).into_iter().map(of));
+        }
+        let mut grid = Grid { keys: 1, head, lines, texts: vec![0] };
+        text::align(&mut grid);
+        grid.with_baseline(show.look.width).render(show.look)
+    }
+
+    /// A bar for each column, of the row that it is about; none where there is one column, or no room.
+    fn bars(&self, look: Look) -> String {
+        let Self { table, row, names } = self;
+        let most = (0..names.len()).filter_map(|column| row.median(column)).fold(0.0, |a: f64, b| a.max(b.abs()));
+        let wide = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
+        let shown = |column: usize| match row.cells[column].value {
+            Some(value) => row.format.show(value.median),
+            None if table.columns[column].has_failed() => text::FAILED.into(),
+            None => "-".into(),
+        };
+        let figures: Vec<String> = (0..names.len()).map(shown).collect();
+        let taken = wide(&mut names.iter().map(|it| it.chars().count()))
+            + wide(&mut figures.iter().map(|it| it.chars().count()));
+        let verdict = |column: usize| {
+            let of = row.comparison(column).map(|it| it.verdict).filter(|it| it.is_told_apart());
+            of.map_or_else(Cell::default, |it| Cell::new(it.word(), text::tone(it)))
+        };
+        let verdicts: Vec<Cell> = (0..names.len()).map(verdict).collect();
+        let words = wide(&mut verdicts.iter().map(|it| it.text.chars().count()));
+        // Between name, figure, bar and word are two blanks each.
+        let room = usize::from(look.width).saturating_sub(taken + words + 6).min(BAR_MAX);
+        if names.len() < 2 || room < BAR_MIN || !most.is_normal() {
+            return String::new();
+        }
+        let line = |(column, verdict): (usize, Cell)| {
+            let share = row.median(column).map_or(0.0, |median| (median / most).max(0.0));
+            vec![
+                Cell::from(&*names[column]),
+                Cell::from(&*figures[column]),
+                Cell::new(bar(share, room), verdict.tone),
+                verdict,
+            ]
+        };
+        let lines = verdicts.into_iter().enumerate().map(line).collect();
+        Grid { keys: 4, lines, texts: vec![0, 2, 3], ..Grid::default() }.render(look)
+    }
+}
+
+/// A unit behind a figure.
+fn spaced(unit: &str) -> String {
+    if unit.is_empty() { String::new() } else { format!(" {unit}") }
+}
+
+/// The runs that a verdict is of, and what to do where they are too few.
+fn basis(it: &Comparison) -> String {
+    let more = if it.is_known() { "" } else { " (--runs 10 tells)" };
+    format!("{}{more}", it.basis_words())
+}
+
+/// A change with as many decimals as somebody reads: none from 100 on, else one, or two below 1.
+fn rounded(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 0.995 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.decimals$}");
+    // Nothing has no sign.
+    if text.parse() == Ok(0.0) { text.trim_start_matches('-').to_owned() } else { text }
+}
+
+/// A bar of a share of `room` characters, in eighths of one.
+fn bar(share: f64, room: usize) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share * room as f64 * 8.0).round() as usize;
+    "█".repeat(eighths / 8) + PARTS[eighths % 8]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Failed, samples};
+    use figures::figure::{Format, Row};
+
+    fn table(values: &[&[f64]], row: impl Fn(f64) -> Row) -> Table {
+        let names = ["old", "new", "other", "d", "e", "f"];
+        let seeds = values.iter().map(|values| values.len()).max().unwrap();
+        let run = |value: &f64| vec![row(*value), samples::ops("Ops side", 1.0), samples::ops("Ops rest", 2.0)];
+        let runs: Vec<_> = values.iter().map(|values| values.iter().map(run).collect()).collect();
+        let mut table = Table::of_runs(samples::head(&names[..values.len()], seeds as u64), &runs, None);
+        table.main_rows = vec![table.rows[0].name.clone(), "Ops side".into()];
+        table
+    }
+
+    fn ops(value: f64) -> Row {
+        samples::ops("Ops", value)
+    }
+
+    fn verdicts(table: &Table) -> String {
+        Answer::of(table).unwrap().sentences()[1].clone()
+    }
+
+    #[test]
+    fn one_seed_tells_the_difference_and_no_verdict() {
+        let table = table(&[&[100.0], &[210.0], &[0.0]], ops);
+        let sentences = Answer::of(&table).unwrap().sentences();
+        assert_eq!(sentences[0], "parallelio: 3 kernels by Ops (ops/s); more is better.");
+        assert_eq!(
+            sentences[1],
+            "new has 210.00 ops/s beside 100.00 of old, 110% more; other has 0.00 ops/s, 100% less. One seed: chance is \
+             not known (--runs 10 tells)."
+        );
+    }
+
+    #[test]
+    fn columns_with_the_same_figures_want_no_more_runs() {
+        assert_eq!(
+            verdicts(&table(&[&[100.0], &[100.0]], ops)),
+            "new has 100.00 ops/s beside 100.00 of old, the same."
+        );
+    }
+
+    #[test]
+    fn paired_seeds_tell_the_verdict_with_its_interval() {
+        let base = [100.0, 110.0, 120.0, 130.0, 140.0, 150.0, 160.0];
+        let plus = |by: f64| base.map(|it| it + by + it / 1000.0);
+        let table = table(&[&base, &plus(13.0), &[130.0, 100.0, 131.0, 129.0, 128.0, 160.0, 129.0]], ops);
+        let text = verdicts(&table);
+        assert!(
+            text.starts_with(
+                "new is better: 143.13 ops/s beside 130.00 of old, 10.1% more (95.3% interval +10.1 to +10.1%); "
+            ),
+            "{text}"
+        );
+        assert!(text.contains("other is not told apart: 129.00 ops/s, 0.77% less ("), "{text}");
+        assert!(text.ends_with(". 7 paired seeds."), "{text}");
+    }
+
+    #[test]
+    fn shares_differ_in_points() {
+        let row = |value| Row::new("hits", "Hit ratio", "%", Better::Higher, Format::Decimals(2), value);
+        let table = table(&[&[60.0], &[63.2]], row);
+        assert!(
+            verdicts(&table).starts_with("new has 63.20 % beside 60.00 of old, 3.2 points more. One seed"),
+            "{}",
+            verdicts(&table)
+        );
+        let text = text::render(&table, Show::default());
+        assert!(text.contains("63.20 (  3.2pt)"), "{text}");
+    }
+
+    #[test]
+    fn what_failed_is_said_first_and_last() {
+        let mut found = table(&[&[100.0], &[]], ops);
+        found.columns[1].failed = vec![Failed { why: "out of memory".into(), runs: 1, of: 1 }];
+        assert_eq!(verdicts(&found), "new failed: out of memory (1 of 1).");
+        let text = text::render(&found, Show { is_short: true, ..Show::default() });
+        assert!(text.contains("new failed: out of memory (1 of 1)\n"), "{text}");
+        let mut found = table(&[&[], &[5.0]], ops);
+        found.columns[0].failed = vec![Failed { why: "out of memory".into(), runs: 1, of: 1 }];
+        let expected = "old, which others are compared with, failed: out of memory (1 of 1); new has 5.00 ops/s.";
+        assert_eq!(verdicts(&found), expected);
+    }
+
+    #[test]
+    fn many_columns_are_counted() {
+        let far: Vec<Vec<f64>> = (0..6).map(|n| (0..6).map(|seed| f64::from(100 * n + seed)).collect()).collect();
+        let table = table(&far.iter().map(Vec::as_slice).collect::<Vec<_>>(), ops);
+        assert_eq!(
+            verdicts(&table),
+            "Beside old, 5 better of 5 others; the medians reach from 2.50 with old to 502.50 with f. 6 paired seeds."
+        );
+    }
+
+    #[test]
+    fn a_short_report_has_bars_the_main_rows_and_the_way_to_the_rest() {
+        let table = table(&[&[100.0], &[200.0]], ops);
+        let look = Look { width: 40, ..Look::default() };
+        let text = text::render(&table, Show { look, is_short: true, ..Show::default() });
+        let lines: Vec<&str> = text.lines().collect();
+        let bars: Vec<&&str> = lines.iter().filter(|line| line.contains('█')).collect();
+        assert_eq!(bars, [&"old  100.00  ████████████▌", &"new  200.00  █████████████████████████"]);
+        assert!(text.contains("Ops side") && !text.contains("Ops rest"), "{text}");
+        assert!(text.contains("\n3 rows in all: --all shows them.\n") && text.contains("fingerprint"), "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 40), "{text}");
+        let all = text::render(&table, Show { look, ..Show::default() });
+        assert!(all.starts_with("parallelio\n") && all.contains("Ops rest"), "{all}");
+    }
+
+    #[test]
+    fn a_table_without_a_main_row_has_no_answer() {
+        let mut table = table(&[&[1.0]], ops);
+        table.main_rows = vec!["none".into()];
+        assert!(Answer::of(&table).is_none());
+        table.main_rows.clear();
+        assert!(Answer::of(&table).is_none());
+    }
+}

@@ -1,0 +1,333 @@
+//! Physical memory over time: a strip for each run, in which time grows to the right and frames from the bottom up; and
+//! below it each moment that the workload has a name for, pageblock by pageblock.
+
+use super::canvas::{self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, TEXT, WIDTH, fill, line, text};
+use super::scale::{Axis, label};
+use crate::Table;
+use catalogue::experiment::Experiment;
+use figures::memory_map::{Moment, Most, RunMemory};
+
+/// Left of the strips, for sizes.
+const LEFT: i32 = 50;
+/// Above a strip, for its caption.
+const CAPTION: i32 = 28;
+/// Below a strip.
+const GAP: i32 = 12;
+/// Below the last strip, for the axis.
+const FOOT: i32 = 44;
+/// Width of a cell, pixels.
+const CELL: i32 = 4;
+/// And of one in the strips of variants.
+const SMALL_CELL: i32 = 3;
+/// Height of a strip at most, pixels.
+const HEIGHT: i32 = 192;
+/// Cells above each other at most.
+const ROWS: usize = 64;
+/// Height of a strip of variants, pixels, and its cells above each other at most.
+const SMALL_HEIGHT: i32 = 72;
+const SMALL_ROWS: usize = 36;
+/// Above a strip of variants, for its caption, and below it.
+const SMALL_CAPTION: i32 = 20;
+const SMALL_GAP: i32 = 6;
+/// From one map of a named moment to the next, pixels.
+const MAP: i32 = ACROSS as i32 * CELL + APART;
+/// Between two such maps.
+const APART: i32 = 12;
+/// Pageblocks in a row of such a map.
+const ACROSS: usize = 36;
+/// Height of the line that says which moment a map is of.
+const MARK_LINE: i32 = 18;
+/// Pageblocks in a MiB, the other way round.
+const BLOCK_MIB: f64 = 2.0;
+
+/// The memory of runs, of the first seed of a table.
+#[must_use]
+pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> String {
+    let seed = table.seeds.first().copied();
+    let runs: Vec<&RunMemory> = runs.iter().filter(|run| Some(run.seed) == seed).collect();
+    let mut about = vec![
+        experiment.about.clone(),
+        table.footer(),
+        "A cell is what more than half of most of its pageblocks is. Low frames are at the bottom.".to_owned(),
+    ];
+    if table.seeds.len() > 1 {
+        about.push(format!("Drawn is seed {}.", table.seeds[0]));
+    }
+    draw(&format!("{}: physical memory", experiment.name), about, &runs)
+}
+
+/// Memory over time of the runs of a variant.
+#[derive(Clone, Debug)]
+pub struct VariantMemory {
+    /// The name of the variant.
+    pub name: String,
+    /// The run of the first seed for each column of the experiment as it is; none of kernels that the variant is not about.
+    pub runs: Vec<Option<RunMemory>>,
+}
+
+/// The memory of an experiment as it is and with each variant: a line of strips for each, in which each column of `table` has one,
+/// of its first seed.
+#[must_use]
+pub fn of_variants(table: &Table, lines: &[VariantMemory]) -> String {
+    let mut about = vec![
+        table.footer(),
+        "A line is a variant, and a strip a run: time grows to the right, frames from the bottom up. A cell is what more than half \
+         of most of its pageblocks is. Lines across a strip are the moments right before and after each pass."
+            .to_owned(),
+    ];
+    if table.seeds.len() > 1 {
+        about.push(format!("Drawn is seed {}.", table.seeds[0]));
+    }
+    let columns: Vec<&str> = table.columns.iter().map(|column| column.id.as_str()).collect();
+    draw_lines(&format!("{}: physical memory by variant", table.experiment), about, &columns, lines)
+}
+
+fn draw_lines(title: &str, about: Vec<String>, columns: &[&str], lines: &[VariantMemory]) -> String {
+    let frame = Frame { title: title.to_owned(), about, keys: keys() };
+    let axis = axis_of(lines.iter().flat_map(|line| line.runs.iter().flatten()));
+    let each = (WIDTH - 2 * MARGIN) / columns.len().max(1) as i32;
+    let sides = |n: usize| {
+        let left = MARGIN + n as i32 * each + LEFT;
+        (left, left + each - LEFT - GAP)
+    };
+    let line_height = SMALL_CAPTION + SMALL_HEIGHT + SMALL_GAP;
+    frame.draw(CAPTION + line_height * lines.len() as i32 + FOOT, |area| {
+        for (n, column) in columns.iter().enumerate() {
+            text(area, column, (sides(n).0, 14), &canvas::bold(TEXT, 14, Anchor::Start));
+        }
+        let mut top = CAPTION;
+        for VariantMemory { name, runs } in lines {
+            text(area, name, (MARGIN, top + 10), &canvas::words(TEXT, 13, Anchor::Start));
+            for (n, run) in runs.iter().enumerate() {
+                let Some(run) = run else { continue };
+                let (left, right) = sides(n);
+                let top = top + SMALL_CAPTION;
+                let size = Strip { left, right, top, height: SMALL_HEIGHT, rows: SMALL_ROWS, cell: SMALL_CELL };
+                strip(area, run, size, axis);
+            }
+            top += line_height;
+        }
+        for (left, right) in (0..columns.len()).map(sides) {
+            time_axis(area, (left, right), top, axis);
+        }
+    })
+}
+
+/// Returns the meaning of the colors.
+fn keys() -> Vec<Key> {
+    Most::ALL.map(|most| Key { mark: Mark::Area, ink: ink(most), name: most.words().to_owned() }).to_vec()
+}
+
+/// Time from the start to the last moment of all runs.
+fn axis_of<'r>(runs: impl Iterator<Item = &'r RunMemory>) -> Axis {
+    let last = runs.filter_map(|run| run.moments.last()).map(|moment| moment.now_ns).max().unwrap_or(0);
+    Axis { from: 0.0, to: (last as f64 / 1e9).max(1e-3), is_log: false }
+}
+
+/// Times below strips.
+fn time_axis(area: &Area<'_>, (left, right): (i32, i32), top: i32, axis: Axis) {
+    for tick in axis.ticks(((right - left) / 100).max(1) as usize) {
+        let x = axis.pixel(tick, left, right);
+        text(area, &label(tick), (x, top + 4), &canvas::words(FAINT, 12, Anchor::Middle));
+    }
+    text(area, "virtual time, s", ((left + right) / 2, top + 26), &canvas::words(FAINT, 12, Anchor::Middle));
+}
+
+fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory]) -> String {
+    let frame = Frame { title: title.to_owned(), about, keys: keys() };
+    let axis = axis_of(runs.iter().copied());
+    let (left, right) = (MARGIN + LEFT, WIDTH - MARGIN);
+    let strips = (CAPTION + HEIGHT + GAP) * runs.len() as i32 + FOOT;
+    let maps_below: i32 = runs.iter().map(|run| maps_height(run)).sum();
+    frame.draw(strips + maps_below, |area| {
+        let mut top = 0;
+        for run in runs {
+            text(area, &run.column, (MARGIN, top + 14), &canvas::bold(TEXT, 14, Anchor::Start));
+            let size = Strip { left, right, top: top + CAPTION, height: HEIGHT, rows: ROWS, cell: CELL };
+            strip(area, run, size, axis);
+            top += CAPTION + HEIGHT + GAP;
+        }
+        time_axis(area, (left, right), top, axis);
+        top = strips;
+        for run in runs.iter().filter(|run| maps_height(run) > 0) {
+            text(area, &run.column, (MARGIN, top + 14), &canvas::bold(TEXT, 14, Anchor::Start));
+            maps(area, run, top + CAPTION);
+            top += maps_height(run);
+        }
+    })
+}
+
+/// The moments of a run that have a name, as many as have room beside each other.
+fn marked(run: &RunMemory) -> impl Iterator<Item = (&'static str, &Moment)> {
+    let room = (WIDTH - 2 * MARGIN + APART) / MAP;
+    run.moments.iter().filter_map(|moment| Some((moment.mark?, moment))).take(room as usize)
+}
+
+/// Height of the maps of a run with their captions; 0 where no moment has a name.
+fn maps_height(run: &RunMemory) -> i32 {
+    let rows = marked(run).map(|(_, moment)| blocks_of(moment).div_ceil(ACROSS)).max();
+    rows.map_or(0, |rows| CAPTION + MARK_LINE + rows as i32 * CELL + GAP)
+}
+
+/// Draws each moment that has a name, pageblock by pageblock, row by row with low frames at the bottom left.
+fn maps(area: &Area<'_>, run: &RunMemory, top: i32) {
+    let bottom = top + maps_height(run) - CAPTION - GAP;
+    for (n, (mark, moment)) in marked(run).enumerate() {
+        let left = MARGIN + n as i32 * MAP;
+        text(area, mark, (left, top + 6), &canvas::words(FAINT, 11, Anchor::Start));
+        let blocks: Vec<Most> = moment.zones.iter().flat_map(|zone| &zone.most).copied().collect();
+        let mut rows: Vec<Vec<Option<Most>>> =
+            blocks.chunks(ACROSS).map(|row| row.iter().copied().map(Some).collect()).collect();
+        rows.iter_mut().for_each(|row| row.resize(ACROSS, None));
+        for (row, column, height, width, most) in joined(rows) {
+            let x = left + column as i32 * CELL;
+            let y = bottom - row as i32 * CELL;
+            fill(area, (x, y - height as i32 * CELL), (x + width as i32 * CELL, y), ink(most));
+        }
+    }
+}
+
+/// Where a strip is drawn, pixels, and how finely.
+#[derive(Clone, Copy, Debug)]
+struct Strip {
+    left: i32,
+    right: i32,
+    top: i32,
+    height: i32,
+    /// Cells above each other at most.
+    rows: usize,
+    /// Width of a cell.
+    cell: i32,
+}
+
+/// Draws a run's strip, how much memory lies below its edges, and the moments that have a name.
+fn strip(area: &Area<'_>, run: &RunMemory, size: Strip, axis: Axis) {
+    let Strip { left, right, top, height: strip_height, rows, cell } = size;
+    let blocks = run.moments.iter().map(blocks_of).max().unwrap_or(0);
+    if blocks == 0 {
+        return;
+    }
+    let columns = ((right - left) / cell).max(1) as usize;
+    let cells = cells(&run.moments, blocks.min(rows), blocks, columns, axis);
+    let rows = cells.len() as i32;
+    let bottom = top + strip_height;
+    for (row, column, height, width, most) in joined(cells) {
+        let from = (left + column as i32 * cell, bottom - strip_height * (row + height) as i32 / rows);
+        let to = (left + (column + width) as i32 * cell, bottom - strip_height * row as i32 / rows);
+        fill(area, from, to, ink(most));
+    }
+    for moment in run.moments.iter().filter(|moment| moment.mark.is_some()) {
+        let x = axis.pixel(moment.now_ns as f64 / 1e9, left, right);
+        line(area, &[(x, top - 5), (x, bottom)], TEXT, 1);
+    }
+    for (y, mib) in [(bottom - 6, 0.0), (top + 6, blocks as f64 * BLOCK_MIB)] {
+        text(area, &format!("{mib} MiB"), (left - 6, y), &canvas::words(FAINT, 11, Anchor::End));
+    }
+}
+
+fn blocks_of(moment: &Moment) -> usize {
+    moment.zones.iter().map(|zone| zone.most.len()).sum()
+}
+
+/// Returns the contents of each cell, row by row from low frames up; nothing where no moment was recorded.
+fn cells(moments: &[Moment], rows: usize, blocks: usize, columns: usize, axis: Axis) -> Vec<Vec<Option<Most>>> {
+    let mut counts = vec![vec![[0_u32; Most::ALL.len()]; columns]; rows];
+    let mut begin = 0;
+    for (n, moment) in moments.iter().enumerate() {
+        // A moment stands for the time up to the next; the last for itself, for its run has ended then.
+        let place = |ns: u64| (axis.part(ns as f64 / 1e9) * columns as f64) as usize;
+        let end = moments.get(n + 1).map_or(begin + 1, |next| place(next.now_ns)).min(columns);
+        let from = begin.min(columns - 1);
+        for (block, most) in moment.zones.iter().flat_map(|zone| &zone.most).enumerate() {
+            let row = &mut counts[block * rows / blocks];
+            row[from..end.max(from + 1)].iter_mut().for_each(|cell| cell[*most as usize] += 1);
+        }
+        begin = end;
+    }
+    let most = |cell: &[u32; Most::ALL.len()]| {
+        let (n, count) = cell.iter().enumerate().rev().max_by_key(|(_, count)| **count)?;
+        (*count > 0).then_some(Most::ALL[n])
+    };
+    counts.iter().map(|row| row.iter().map(most).collect()).collect()
+}
+
+/// Rectangles of one color: row, column, height, width.
+fn joined(mut cells: Vec<Vec<Option<Most>>>) -> Vec<(usize, usize, usize, usize, Most)> {
+    let mut found = Vec::new();
+    for row in 0..cells.len() {
+        let mut column = 0;
+        while column < cells[row].len() {
+            let Some(most) = cells[row][column] else {
+                column += 1;
+                continue;
+            };
+            let width = cells[row][column..].iter().take_while(|cell| **cell == Some(most)).count();
+            let range = column..column + width;
+            let is_same = |row: &&mut Vec<Option<Most>>| row[range.clone()].iter().all(|cell| *cell == Some(most));
+            let height = cells[row..].iter_mut().take_while(is_same).map(|row| row[range.clone()].fill(None)).count();
+            found.push((row, column, height, width, most));
+            column += width;
+        }
+    }
+    found
+}
+
+const fn ink(most: Most) -> Ink {
+    match most {
+        Most::Free => BAND,
+        Most::File => Ink::of(1),
+        Most::Anonymous => Ink::of(0),
+        Most::Kernel => Ink::of(3),
+        Most::Whole => Ink::of(2),
+        Most::Mixed => FAINT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use figures::samples::memory_run as run;
+
+    #[test]
+    fn blocks_that_are_handed_out_one_after_the_other_are_a_stair() {
+        let axis = Axis { from: 0.0, to: 8.0, is_log: false };
+        let cells = cells(&run().moments, 8, 8, 8, axis);
+        for (row, cells) in cells.iter().enumerate() {
+            for (column, most) in cells.iter().enumerate() {
+                let expected = if row == 0 {
+                    Most::Kernel
+                } else if row <= column {
+                    Most::Whole
+                } else {
+                    Most::Free
+                };
+                assert_eq!(*most, Some(expected), "row {row}, column {column}");
+            }
+        }
+        let pieces = joined(cells);
+        assert_eq!(pieces[0], (0, 0, 1, 8, Most::Kernel));
+        assert_eq!(pieces.iter().map(|(_, _, height, width, _)| height * width).sum::<usize>(), 64);
+    }
+
+    #[test]
+    fn each_variant_has_a_line_and_no_strip_where_it_has_no_run() {
+        let line = |name: &str, runs: Vec<Option<RunMemory>>| VariantMemory { name: name.to_owned(), runs };
+        let lines = [line("as it is", vec![Some(run()), Some(run())]), line("a patch", vec![None, Some(run())])];
+        let svg = draw_lines("memory", Vec::new(), &["x", "y"], &lines);
+        assert_eq!(svg.matches("16 MiB").count(), 3, "{svg}");
+        for (words, times) in [("as it is\n", 1), ("a patch\n", 1), ("virtual time, s\n", 2), ("x\n", 1)] {
+            assert_eq!(svg.matches(&format!(">\n{words}")).count(), times, "{words:?}: {svg}");
+        }
+    }
+
+    #[test]
+    fn each_run_has_a_strip_and_the_legend_says_all_colors() {
+        let run = run();
+        let svg = draw("memory", Vec::new(), &[&run, &run]);
+        assert!(Most::ALL.iter().all(|most| svg.contains(most.words())), "{svg}");
+        assert_eq!(svg.matches("16 MiB").count(), 2);
+        assert_eq!(svg.matches("here\n").count(), 2, "the moment that has a name has a map in each run: {svg}");
+        assert!(svg.contains("prefers-color-scheme:dark"));
+        assert!(draw("nothing", Vec::new(), &[]).starts_with("<svg "));
+    }
+}

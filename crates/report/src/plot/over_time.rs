@@ -1,0 +1,195 @@
+//! Curves of a workload's own, and counters of runs over time, as an experiment wants them drawn.
+
+use super::lines::{Lines, Panel, Plot};
+use crate::Table;
+use catalogue::experiment::{Experiment, PanelUnit, PlotPanel};
+use figures::curves::{Curve, RunCurves, Steps};
+use figures::series::{RunSeries, Series, is_gauge};
+use machine::PAGE_BYTES;
+
+/// Points of a line at most: a picture has no more pixels for them.
+const POINTS: usize = 230;
+
+/// The curves of the workload, if it has some, then the panels of an experiment, or those of any if it has none of its own,
+/// with a line for each run of the first seed.
+#[must_use]
+pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curves: &[RunCurves]) -> Lines {
+    let seed = table.seeds.first().copied();
+    let curves: Vec<&RunCurves> = curves.iter().filter(|run| Some(run.seed) == seed).collect();
+    let runs: Vec<&RunSeries> = runs.iter().filter(|run| Some(run.seed) == seed).collect();
+    let panels = if experiment.plot.is_empty() { usual() } else { experiment.plot.clone() };
+    let mut about = vec![experiment.about.clone(), table.footer()];
+    if table.seeds.len() > 1 {
+        about.push(format!("Drawn is seed {}.", table.seeds[0]));
+    }
+    Lines {
+        title: experiment.name.clone(),
+        about,
+        names: runs.iter().map(|run| run.column.clone()).collect(),
+        across: if table.is_simulated() { "virtual time, s" } else { "time, s" }.to_owned(),
+        panels: panels.iter().map(|it| panel(it, &runs)).collect(),
+        beside: beside(&curves),
+        // Runs differ by the time that the last bytes of a step take.
+        steps: curves.first().map_or_else(Steps::default, |run| run.steps.clone()),
+    }
+}
+
+/// Returns the panels that are worth a look in any run.
+#[must_use]
+pub fn usual_panels(runs: &[&RunSeries]) -> Vec<Panel> {
+    usual().iter().map(|it| panel(it, runs)).collect()
+}
+
+fn panel(panel: &PlotPanel, runs: &[&RunSeries]) -> Panel {
+    let lines = runs.iter().map(|run| points(&run.series, panel)).collect();
+    Panel { caption: panel.caption.clone(), lines }
+}
+
+/// Curves of runs, those with one name beside each other.
+fn beside(runs: &[&RunCurves]) -> Vec<Vec<Plot>> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let mut rows: Vec<Vec<Plot>> = Vec::new();
+    for (n, Curve { name, across, .. }) in first.curves.iter().enumerate() {
+        let lines = runs.iter().map(|run| run.curves.get(n).map_or_else(Vec::new, |curve| thinned(&curve.points)));
+        let panel = Panel { caption: name.clone(), lines: lines.collect() };
+        let plot = Plot { panel, across: across.clone() };
+        match rows.last_mut().filter(|row| row[0].panel.caption == *name) {
+            Some(row) => row.push(plot),
+            None => rows.push(vec![plot]),
+        }
+    }
+    rows
+}
+
+/// Every so many points, and the last.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let every = points.len().div_ceil(POINTS).max(1);
+    let last = points.last().filter(|_| points.len() % every != 1 && every > 1);
+    points.iter().step_by(every).chain(last).copied().collect()
+}
+
+/// Returns the panels that are worth a look in every experiment.
+fn usual() -> Vec<PlotPanel> {
+    let panel = |caption: &str, sum: &[&str], unit| PlotPanel {
+        caption: caption.to_owned(),
+        sum: sum.iter().map(|name| (*name).to_owned()).collect(),
+        unit,
+    };
+    vec![
+        panel("Free memory, MiB", &["nr_free_pages"], PanelUnit::Mib),
+        panel("Pages scanned by reclaim, 1/s", &["pgscan_kswapd_*", "pgscan_direct_*"], PanelUnit::Count),
+        panel("Read from disks, MiB/s", &["pgpgin"], PanelUnit::KibAsMib),
+        panel("Swapped in and out, MiB/s", &["pswpin", "pswpout"], PanelUnit::Mib),
+    ]
+}
+
+/// One counter: a level as it is, of a count of events the rate.
+#[must_use]
+pub fn course_of(series: &Series, name: &str) -> Vec<(f64, f64)> {
+    let panel = PlotPanel { caption: String::new(), sum: vec![name.to_owned()], unit: PanelUnit::Count };
+    points(series, &panel)
+}
+
+/// A line: levels as they are, of counts of events the rate, each the mean over some moments.
+fn points(series: &Series, panel: &PlotPanel) -> Vec<(f64, f64)> {
+    let fits = |name: &str, word: &str| match word.strip_suffix('*') {
+        Some(begin) => name.starts_with(begin),
+        None => name == word,
+    };
+    let columns: Vec<usize> =
+        (0..series.names.len()).filter(|n| panel.sum.iter().any(|word| fits(&series.names[*n], word))).collect();
+    let factor = match panel.unit {
+        PanelUnit::Count => 1.0,
+        PanelUnit::Mib => PAGE_BYTES as f64 / f64::from(1 << 20),
+        PanelUnit::KibAsMib => 1.0 / 1024.0,
+    };
+    let is_level = columns.iter().all(|n| is_gauge(&series.names[*n]));
+    let value = |n: usize| columns.iter().map(|column| series.points[n].values[*column]).sum::<u64>();
+    let seconds = |n: usize| series.points[n].now_ns as f64 / 1e9;
+    let Some(last) = series.points.len().checked_sub(1) else { return Vec::new() };
+    let width = (seconds(last) - seconds(0)) / POINTS as f64;
+    let mut found = Vec::new();
+    let mut begin = 0;
+    for end in 1..=last {
+        if seconds(end) - seconds(begin) < width {
+            continue;
+        }
+        let figure = if is_level {
+            (begin + 1..=end).map(value).sum::<u64>() as f64 / (end - begin) as f64
+        } else {
+            value(end).saturating_sub(value(begin)) as f64 / (seconds(end) - seconds(begin)).max(1e-9)
+        };
+        found.push((f64::midpoint(seconds(begin), seconds(end)), figure * factor));
+        begin = end;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::stat::{Event, Gauge, ZoneEvent};
+    use machine::Nanos;
+
+    fn series() -> Series {
+        let mut series = Series::default();
+        for n in 0..1000_u64 {
+            let values = [("nr_free_pages", 256 * n), ("pswpin", 512 * n), ("pswpout", 0), ("other", n * n)];
+            let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            series.push(Nanos::from_secs(n), &values);
+        }
+        series
+    }
+
+    #[test]
+    fn levels_are_means_and_counts_are_rates() {
+        let panel = |sum: &str| PlotPanel { sum: vec![sum.into()], unit: PanelUnit::Mib, ..PlotPanel::default() };
+        let free = points(&series(), &panel("nr_free_pages"));
+        assert!(free.len() <= POINTS && free.len() > POINTS / 2, "{}", free.len());
+        assert_eq!(free[0], (2.5, 3.0), "the mean of 1 to 5 MiB");
+        let swapped = points(&series(), &panel("pswp*"));
+        assert!(swapped.iter().all(|(_, rate)| *rate == 2.0), "{swapped:?}");
+        assert!(points(&Series::default(), &panel("pswpin")).is_empty());
+    }
+
+    #[test]
+    fn curves_of_one_name_lie_beside_each_other() {
+        let curve = |name: &str, across: &str| Curve {
+            name: name.into(),
+            across: across.into(),
+            points: (0..1000).map(|n| (f64::from(n), f64::from(n))).collect(),
+        };
+        let run = |column: &str| RunCurves {
+            column: column.into(),
+            seed: 1,
+            curves: vec![curve("got", "time"), curve("got", "pages"), curve("lost", "time")],
+            steps: Steps::default(),
+        };
+        let (a, b) = (run("a"), run("b"));
+        let rows = beside(&[&a, &b]);
+        assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
+        let line = &rows[0][1].panel.lines[1];
+        assert!(line.len() <= POINTS + 1 && line[0] == (0.0, 0.0) && line.last() == Some(&(999.0, 999.0)), "{line:?}");
+        assert!(line.windows(2).all(|pair| pair[0].0 < pair[1].0), "no point comes twice: {line:?}");
+    }
+
+    #[test]
+    fn every_name_that_an_experiment_draws_is_one_of_a_series() {
+        let events = Event::ALL.into_iter().map(Event::name);
+        let of_zones = ZoneEvent::ALL.into_iter().map(ZoneEvent::name);
+        let gauges = Gauge::ALL.into_iter().map(Gauge::name);
+        let others = ["operations", "nr_free_pages_dma32", "nr_free_pages_normal"];
+        let names: Vec<&str> = events.chain(gauges).chain(others).collect();
+        let zones: Vec<&str> = of_zones.collect();
+        let known = |word: &str| match word.strip_suffix("_*") {
+            Some(begin) => zones.contains(&begin),
+            None => names.contains(&word),
+        };
+        for name in catalogue::embedded::names("experiments") {
+            let experiment = catalogue::library::experiment(name).unwrap();
+            for panel in experiment.plot.iter().chain(&usual()) {
+                assert!(panel.sum.iter().all(|word| known(word)), "{name}: {:?}", panel.sum);
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Which rows of a report are meant by words of the command line.
+
+use crate::grid::{Look, hanging};
+use crate::{Table, TableRow};
+use figures::figure::RowName;
+
+/// Checks that each of `words` means one of these rows.
+///
+/// # Errors
+/// When one does not: the message has all such words, the rows that are called nearly so, and a list of all by block.
+pub fn check(names: &[RowName], words: &[String]) -> Result<(), String> {
+    match missing(names, words) {
+        None => Ok(()),
+        Some(message) => Err(format!("{message}; {}", listed(names))),
+    }
+}
+
+/// Says which of `words` mean none of these rows, with the rows that are called nearly so; none where each means some.
+///
+/// # Errors
+/// The same where no word means a row, with a list of all.
+pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, String> {
+    match missing(names, words) {
+        Some(_) if !words.iter().any(|word| means_any(names, word)) => check(names, words).map(|()| None),
+        missing => Ok(missing),
+    }
+}
+
+/// Describes the words that mean no row; none where there is no such word.
+fn missing(names: &[RowName], words: &[String]) -> Option<String> {
+    let mut missing: Vec<&str> = Vec::new();
+    for word in words.iter().filter(|word| !means_any(names, word)) {
+        if !missing.contains(&word.as_str()) {
+            missing.push(word);
+        }
+    }
+    let quoted =
+        |words: &[&str], between| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(between);
+    let near: Vec<&str> = near(names, &missing);
+    let near = if near.is_empty() { String::new() } else { format!("; near are {}", quoted(&near, ", ")) };
+    (!missing.is_empty())
+        .then(|| format!("no row has {} in its name, and no block is called so{near}", quoted(&missing, " or ")))
+}
+
+/// Rows at most that are called nearly as some words.
+const NEAR_MAX: usize = 5;
+
+/// Rows that share a word with those of `words`, or nearly; those that share most first.
+fn near<'n>(names: &'n [RowName], words: &[&str]) -> Vec<&'n str> {
+    let pieces = |text: &str| -> Vec<String> {
+        let pieces = text.split(|c: char| !c.is_alphanumeric()).filter(|piece| piece.len() > 2);
+        pieces.map(str::to_lowercase).collect()
+    };
+    let known: Vec<(&str, Vec<String>)> = names.iter().map(|row| (row.name.as_str(), pieces(&row.name))).collect();
+    let all = || known.iter().flat_map(|(_, pieces)| pieces).map(String::as_str);
+    let wanted: Vec<&str> =
+        words.iter().flat_map(|word| pieces(word)).filter_map(|piece| placed::nearest(&piece, all())).collect();
+    let mut found: Vec<(usize, &str)> = Vec::new();
+    for (name, pieces) in &known {
+        let shared = pieces.iter().filter(|piece| wanted.contains(&piece.as_str())).count();
+        if shared > 0 && !found.iter().any(|(_, other)| other == name) {
+            found.push((shared, name));
+        }
+    }
+    found.sort_by_key(|(shared, _)| std::cmp::Reverse(*shared));
+    found.into_iter().map(|(_, name)| name).take(NEAR_MAX).collect()
+}
+
+/// All rows by block, as the end of a message: a name of a block means all of its rows.
+#[must_use]
+pub fn listed(names: &[RowName]) -> String {
+    let mut blocks: Vec<(&str, Vec<&str>)> = Vec::new();
+    for RowName { group, name } in names {
+        match blocks.iter_mut().find(|(known, _)| known == group) {
+            // Reports of several experiments may have rows of one name.
+            Some((_, rows)) if rows.contains(&name.as_str()) => {}
+            Some((_, rows)) => rows.push(name),
+            None => blocks.push((group, vec![name])),
+        }
+    }
+    let width = blocks.iter().map(|(group, _)| group.chars().count()).max().unwrap_or(0);
+    let block = |(group, rows): &(&str, Vec<&str>)| {
+        // A name is not broken.
+        let rows: Vec<String> = rows.iter().map(|name| name.replace(' ', UNBROKEN)).collect();
+        hanging(&format!("  {group:width$}  "), &rows.join(", "), Look::default()).replace(UNBROKEN, " ")
+    };
+    let blocks: String = blocks.iter().map(block).collect();
+    format!("the rows by block:\n{}", blocks.trim_end())
+}
+
+/// Stands for a blank at which no line is broken. `split_whitespace` takes a blank of Unicode that does not break for one that does.
+const UNBROKEN: &str = "\u{2060}";
+
+/// Returns whether a word means any of these rows.
+#[must_use]
+pub fn means_any(names: &[RowName], word: &str) -> bool {
+    names.iter().any(|RowName { group, name }| is_meant(group, name, word))
+}
+
+/// Returns whether a word means a row: it is in its name, or its block is called so.
+#[must_use]
+pub fn is_meant(group: &str, name: &str, word: &str) -> bool {
+    contains(name, word) || group.to_lowercase() == word.to_lowercase()
+}
+
+/// Leaves the rows that `words` mean: those in whose name one of them is, in any case, where a `.` stands for any character; and those
+/// of a block that is called so.
+/// What a table says beside its rows stays: the fingerprint covers the whole run. Says which words fit no row, as [`fits`].
+///
+/// # Errors
+/// When no word fits any row: all rows stay, so that the run was not for nothing.
+pub fn keep(table: &mut Table, words: &[String]) -> Result<Option<String>, String> {
+    keep_of_all([table], words)
+}
+
+/// Keeps the rows of several tables; a word may fit rows of one of them alone.
+///
+/// # Errors
+/// When no word fits any row of any table: all rows stay.
+pub fn keep_of_all<'t>(
+    tables: impl IntoIterator<Item = &'t mut Table>,
+    words: &[String],
+) -> Result<Option<String>, String> {
+    let mut tables: Vec<&mut Table> = tables.into_iter().collect();
+    let names: Vec<RowName> = tables.iter().flat_map(|table| table.row_names()).collect();
+    let missing = fits(&names, words)?;
+    if !words.is_empty() {
+        let is_meant = |row: &TableRow| words.iter().any(|word| is_meant(&row.group, &row.name, word));
+        tables.iter_mut().for_each(|table| table.rows.retain(is_meant));
+    }
+    Ok(missing)
+}
+
+/// Returns whether `word` means `name`, one of `names`. A word that is a whole name means that row alone, another all that contain it.
+#[must_use]
+pub fn is_named<'n>(name: &str, word: &str, mut names: impl Iterator<Item = &'n str>) -> bool {
+    if names.any(|it| it.eq_ignore_ascii_case(word)) { name.eq_ignore_ascii_case(word) } else { contains(name, word) }
+}
+
+/// Is `word` somewhere in `name`, in any case? A `.` stands for any character.
+#[must_use]
+pub fn contains(name: &str, word: &str) -> bool {
+    let of = |text: &str| text.to_lowercase().chars().collect::<Vec<char>>();
+    let (name, word) = (of(name), of(word));
+    let fits = |window: &[char]| window.iter().zip(&word).all(|(c, wanted)| *wanted == '.' || c == wanted);
+    word.is_empty() || name.windows(word.len()).any(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{head, ops};
+    use figures::figure::duration_rows;
+
+    fn table() -> Table {
+        let rows = ["Ops memcachetest-0M", "Kswapd pages scanned", "Direct pages scanned"];
+        Table::of_runs(head(&["a"], 1), &[vec![rows.map(|name| ops(name, 1.0)).to_vec()]], None)
+    }
+
+    fn names(words: &[&str]) -> Result<Vec<String>, String> {
+        let mut table = table();
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        keep(&mut table, &words)?;
+        Ok(table.rows.into_iter().map(|row| row.name).collect())
+    }
+
+    #[test]
+    fn rows_are_found_by_parts_of_their_names_in_their_own_order() {
+        assert_eq!(names(&["kswapd.pages", "MEMCACHE"]).unwrap(), ["Ops memcachetest-0M", "Kswapd pages scanned"]);
+        assert_eq!(names(&["scanned"]).unwrap(), ["Kswapd pages scanned", "Direct pages scanned"]);
+        assert_eq!(names(&[]).unwrap().len(), 3);
+        let mut whole = table();
+        assert!(keep(&mut whole, &["none".to_owned()]).is_err() && whole.rows.len() == 3);
+    }
+
+    #[test]
+    fn a_block_is_meant_by_its_name() {
+        let rows = vec![vec![[vec![ops("Ops a", 1.0)], duration_rows(1.0, 2.0, 3.0)].concat()]];
+        let mut table = Table::of_runs(head(&["a"], 1), &rows, None);
+        assert_eq!(keep(&mut table, &["DURATION".to_owned()]), Ok(None));
+        assert_eq!(table.rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["User", "System", "Elapsed"]);
+    }
+
+    #[test]
+    fn a_word_that_fits_no_row_is_told_with_those_that_are_near() {
+        let names: Vec<RowName> = ["Ops memcachetest-0M", "Kswapd pages scanned", "Ops memcachetest-0M"]
+            .map(|name| RowName { group: "Ops".into(), name: name.into() })
+            .into();
+        let of = |words: &[&str]| fits(&names, &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let listed = "the rows by block:\n  Ops  Ops memcachetest-0M, Kswapd pages scanned";
+        let missing = "no row has `xyzzy` or `b` in its name, and no block is called so";
+        assert_eq!(of(&["scanned", "xyzzy", "b", "b"]), Ok(Some(missing.to_owned())));
+        assert_eq!(of(&["xyzzy", "b"]), Err(format!("{missing}; {listed}")));
+        assert_eq!((of(&["scanned"]), of(&[])), (Ok(None), Ok(None)));
+        let near = of(&["pgscan_kswpad"]).unwrap_err();
+        assert!(near.contains("is called so; near are `Kswapd pages scanned`; the rows"), "{near}");
+        let words = ["scanned", "b"].map(str::to_owned);
+        assert!(check(&names, &words).is_err() && check(&names, &words[..1]).is_ok());
+        assert!(keep(&mut table(), &words).unwrap().unwrap().starts_with("no row has `b` in"));
+    }
+
+    #[test]
+    fn a_hundred_names_are_told_by_block_on_lines_that_fit() {
+        let names: Vec<RowName> = (0..130)
+            .map(|n| RowName { group: ["Ops", "vmstat"][n % 2].into(), name: format!("Pages of kind {n}") })
+            .collect();
+        let message = check(&names, &["xyzzy".to_owned()]).unwrap_err();
+        assert!(message.lines().skip(1).all(|line| line.chars().count() <= 100), "{message}");
+        assert!(message.contains("\n  vmstat  Pages of kind 1, Pages of kind 3,"), "{message}");
+        assert!(message.lines().all(|line| !line.ends_with("Pages")), "no name is broken: {message}");
+    }
+}

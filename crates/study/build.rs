@@ -1,0 +1,69 @@
+//! Hashes the sources that decide what a run finds.
+//!
+//! Nothing here says where the checkout lies: several may share a target folder.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn main() {
+    println!("cargo::rustc-env=HIGHWATER_SOURCES={:016x}", hash_of_sources());
+}
+
+/// Files and folders whose code decides what a run finds. Those of other crates are there in a checkout alone; a published package
+/// is known by its version.
+const DECIDING: [&str; 10] = [
+    "src/plan.rs",
+    "src/plan",
+    "../catalogue/src",
+    "../engine/src",
+    "../figures/src",
+    "../grounds/src",
+    "../machine/src",
+    "../placed/src",
+    "../sim/src",
+    "../workloads/src",
+];
+
+/// What of them only measures or shows.
+const NOT_DECIDING: [&str; 2] = ["../catalogue/src/values.rs", "../grounds/src/real_time"];
+
+/// A hash over the sources (FNV-1a), the same wherever the checkout lies and however its lines end.
+fn hash_of_sources() -> u64 {
+    let is_checkout = Path::new("../catalogue").exists();
+    let gone = NOT_DECIDING.iter().find(|path| is_checkout && !Path::new(path).exists());
+    assert!(gone.is_none(), "{gone:?} is not there: what has another name now decides what a run finds");
+    let mut files = Vec::new();
+    for path in DECIDING.map(Path::new).into_iter().filter(|path| path.exists()) {
+        println!("cargo::rerun-if-changed={}", path.display());
+        sources(path, &mut files);
+    }
+    files.sort();
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut take = |bytes: &[u8]| {
+        for byte in bytes.iter().filter(|byte| **byte != b'\r') {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for (name, path) in files {
+        take(name.as_bytes());
+        take(&[0]);
+        take(&fs::read(path).expect("a source file is readable"));
+        take(&[0]);
+    }
+    hash
+}
+
+/// Adds the source files at a path, each by its name with `/` between folders and by its path.
+fn sources(path: &Path, files: &mut Vec<(String, PathBuf)>) {
+    let name = path.to_str().expect("UTF-8 path").replace('\\', "/");
+    if NOT_DECIDING.contains(&name.as_str()) {
+        return;
+    }
+    if let Ok(entries) = fs::read_dir(path) {
+        entries.flatten().for_each(|entry| sources(&entry.path(), files));
+    } else if path.extension().is_some_and(|ending| ending == "rs") {
+        files.push((name, path.to_owned()));
+    }
+}

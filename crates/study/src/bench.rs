@@ -1,0 +1,169 @@
+//! How fast the simulator and the library are on this computer: what `highwater bench` shows.
+//!
+//! The simulator: `spend` calls of tasks that take turns at nearly each, and a small parallelio. The library beside the
+//! running kernel ([`Hits`]): pages that are in memory, in place and by copy, through
+//! [`System`](workloads::system::System) as a workload reads them. Wall time is looked at here, so that no two reports are alike; the fingerprint is that of parallelio. What needs more
+//! time (misses, eviction, disks, several threads) is in `cargo bench`.
+
+use crate::plan::fold;
+use catalogue::ground::Ground;
+use catalogue::library;
+use figures::figure::Row;
+use figures::scale::Scale;
+use grounds::job::{Failure, Job};
+use grounds::real_time::hits::Hits;
+use kit::interrupt;
+use kit::progress::Progress;
+use machine::{Machine, Step};
+use report::{Column, Table, TableHead};
+use sim::{Config, Sim};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Virtual CPUs whose tasks take turns.
+const CPUS: [usize; 3] = [1, 8, 64];
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Amount {
+    /// How often, each time with a seed of its own.
+    pub rounds: u64,
+    /// `spend` calls.
+    pub spends: u32,
+    /// The scale of parallelio.
+    pub scale: Scale,
+    /// Pages of the file.
+    pub pages: u64,
+    /// Pages read in place; by copy, a quarter.
+    pub hits: u64,
+}
+
+/// Measures all of it; files lie in a fresh folder of `folder`.
+///
+/// # Errors
+/// When a simulation fails, a page cannot be read, or it is interrupted. A folder that lies in memory is no error: then
+/// the running kernel is left out, with a note.
+pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
+    let _guard = interrupt::guard();
+    let hits = Hits::new(amount.pages, folder)?;
+    let mut fingerprints = Vec::new();
+    let mut runs = Vec::new();
+    for seed in 1..=amount.rounds {
+        let mut rows = Vec::new();
+        for cpus in CPUS {
+            let plural = if cpus == 1 { "CPU" } else { "CPUs in turns" };
+            rows.push(Row::rate(
+                "sim",
+                format!("M spend/s, {cpus} virtual {plural}"),
+                "M/s",
+                spends(cpus, amount.spends)? / 1e6,
+            ));
+        }
+        rows.extend(parallelio(amount.scale, seed, &mut fingerprints)?);
+        rows.extend(hits.rows(amount.hits, seed)?);
+        runs.push(rows);
+        if interrupt::is_set() {
+            return Err(Failure("interrupted".into()));
+        }
+    }
+    let head = TableHead {
+        experiment: "bench".into(),
+        machine: "parallelio-8g".into(),
+        scale: amount.scale,
+        // Rounds are repetitions on one computer; seeds are what the simulation draws from in each.
+        seeds: Vec::new(),
+        fingerprint: Some(fold(fingerprints.into_iter())),
+        columns: vec![Column { id: "here".into(), ..Column::new(KERNEL, "here") }],
+        notes: [vec![rounds(amount.rounds)], hits.notes()].concat(),
+    };
+    hits.finish()?;
+    Ok(Table::of_runs(head, &[runs], None))
+}
+
+/// Returns the number of rounds, in words.
+fn rounds(count: u64) -> String {
+    match count {
+        1 => "1 round: how far others would lie apart is not known".to_owned(),
+        _ => format!("medians of {count} rounds on this computer, one after the other"),
+    }
+}
+
+/// The kernel of parallelio: that whose reclaim works most.
+const KERNEL: &str = "3.10-rc4-vanilla";
+
+/// `spend` calls a second, by a task on each of so many CPUs, each small and of another length than the others', so that
+/// nearly every one lets another CPU go first.
+fn spends(cpus: usize, steps: u32) -> Result<f64, Failure> {
+    let sim = Sim::new(Config::uniform(cpus, 10));
+    let started = Instant::now();
+    let each = steps / cpus as u32;
+    let spawn = |number: u32| {
+        let worker = sim.clone();
+        let work = move || (0..each).for_each(|step| worker.spend(Step::ScanPage, 1 + (step ^ number) % 3));
+        sim.spawn("worker", work)
+    };
+    let tasks: Vec<_> = (0..cpus as u32).map(spawn).collect();
+    let main = sim.clone();
+    sim.run("main", move || {
+        for task in tasks {
+            main.join(task);
+        }
+    })
+    .map_err(|failure| Failure(failure.to_string()))?;
+    Ok(f64::from(each * cpus as u32) / started.elapsed().as_secs_f64())
+}
+
+fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[Row; 2], Failure> {
+    let experiment = library::experiment("parallelio")?;
+    let workload = grounds::find(&experiment.workload).expect("the workload of an embedded experiment");
+    let job = Job {
+        experiment: experiment.name,
+        kernel: library::kernel(KERNEL)?,
+        machine: Arc::new(library::machine(&experiment.machine)?),
+        params: experiment.params,
+        seed,
+        scale,
+        profile: false,
+        series_every: None,
+        memory_every: None,
+        generations_every: None,
+        trace: None,
+        locks: false,
+        ground: Ground::Sim,
+        makes_swap: false,
+        device_pages: None,
+        inside: None,
+    };
+    let started = Instant::now();
+    let outcome = workload.run(&job, &Progress::default())?;
+    let seconds = started.elapsed().as_secs_f64();
+    fingerprints.push(outcome.fingerprint);
+    let rate = |what: &str, unit, amount: f64| Row::rate("sim", format!("{what}, parallelio"), unit, amount / seconds);
+    Ok([
+        rate("virtual s/s", "s/s", outcome.virtual_time_ns as f64 / 1e9),
+        rate("M page events/s", "M/s", outcome.page_events as f64 / 1e6),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_measure_has_a_rate_and_nothing_stays_behind() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let scale = "1/64".parse().unwrap();
+        let amount = Amount { rounds: 2, spends: 1000, scale, pages: 256, hits: 400 };
+        let table = run(&amount, folder.path()).unwrap();
+        let is_told = |what: &str| table.notes.iter().any(|note| note.starts_with(what));
+        let (library, kernel) = (!is_told("hits: skipped"), !is_told("hits: skipped") && !is_told("linux: skipped"));
+        assert_eq!(library, cfg!(feature = "linux"));
+        assert_eq!(table.rows.len(), 5 + 2 * usize::from(library) + 2 * usize::from(kernel));
+        for row in &table.rows {
+            assert!(row.cells[0].value.is_some_and(|value| value.median > 0.0 && value.n == 2), "{}", row.name);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "files stay behind");
+        assert_eq!(run(&amount, folder.path()).unwrap().fingerprint, table.fingerprint);
+    }
+}

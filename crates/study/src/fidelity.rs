@@ -1,0 +1,451 @@
+//! How near simulated figures are to the published ones: each level, and each effect of a kernel beside the baseline.
+//!
+//! A *level* is one published figure: a row and a kernel. An *effect* is the change of a kernel's figure from the
+//! baseline's, as a share of it. Rows that are context (`neutral`) or follow from others (`derived`) are counted
+//! separately. A figure that the simulation does not have counts as missed; nothing is left out.
+//!
+//! Shares are given of all of these, and of those that are not left to chance. What is left to chance follows from
+//! `published.toml` alone ([`LeftToChance`]), which says of how many runs a row is a statistic.
+
+pub mod text;
+
+use serde::Serialize;
+
+use catalogue::experiment::{Published, PublishedRow, Statistic};
+use figures::statistics::Estimate;
+use report::Table;
+
+/// Levels above this count: below, a factor says little.
+pub const LEVEL: f64 = 100.0;
+
+/// How far a level may be off, either way, to be met.
+pub const FACTOR: f64 = 2.0;
+
+/// Printed effects from this share of the baseline count.
+pub const EFFECT: f64 = 0.05;
+
+/// A change beyond this factor is as good as from or to nothing when sizes are compared: print has `gone` where a
+/// simulation may have three pages left.
+const FAR: f64 = 100.0;
+
+/// Spreads and extremes of fewer runs than this are chance. The smallest sample that textbooks call large.
+pub const FEW_RUNS: u32 = 30;
+
+/// A figure of one run below this is chance: a Poisson count of it varies by a tenth from run to run.
+pub const ONE_RUN: f64 = 100.0;
+
+/// Why no mechanism can decide whether a published figure, or an effect, is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LeftToChance {
+    /// It is a spread or an extreme of fewer than [`FEW_RUNS`] runs.
+    FewRuns,
+    /// It is of one run, and below [`ONE_RUN`]; an effect, where both of its figures are.
+    Small,
+    /// The effect is smaller than the published spread of the same row, of the baseline or of the kernel.
+    WithinSpread,
+}
+
+/// The agreement of published and simulated figures of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fidelity {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Name of the machine.
+    pub machine: String,
+    /// The seeds; figures here are medians over them.
+    pub seeds: Vec<u64>,
+    /// Hash over every run, as in the report of `highwater compare`, 16 hexadecimal digits.
+    pub fingerprint: Option<String>,
+    /// The summary of them.
+    pub summary: Summary,
+    /// Every published row, in its order.
+    pub rows: Vec<Row>,
+}
+
+/// One published row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The block that it stands in.
+    pub group: String,
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// Does it count apart, as context or because it follows from other rows?
+    pub is_apart: bool,
+    /// One for each published kernel.
+    pub cells: Vec<Cell>,
+}
+
+/// One published figure, and the simulated one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// The kernel.
+    pub kernel: String,
+    /// In print.
+    pub published: f64,
+    /// Here: the median over the seeds and its interval; none where the simulation has no such row.
+    pub simulated: Option<Estimate>,
+    /// Here by print: 1 where both are zero, none where print alone is.
+    pub ratio: Option<f64>,
+    /// Is the ratio within [`FACTOR`]?
+    pub is_met: bool,
+    /// Does the level count, being above [`LEVEL`]?
+    pub counts: bool,
+    /// Why chance decides the level; none where a mechanism can.
+    pub left_to_chance: Option<LeftToChance>,
+    /// The effect of the kernel beside the baseline; none for the baseline itself, and where that is not printed.
+    pub effect: Option<Effect>,
+}
+
+/// A kernel's figure beside the baseline's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// In print: the change as a share of the baseline; infinite (null in JSON) where the baseline is zero.
+    pub published: f64,
+    /// Here, likewise; none where either figure is missing.
+    pub simulated: Option<f64>,
+    /// Does it count, being at least [`EFFECT`] in the posting?
+    pub counts: bool,
+    /// Does it go the published way?
+    pub has_sign: bool,
+    /// And is its logarithm within [`FACTOR`] of print's, with a hundredfold change as the most that counts?
+    pub has_size: bool,
+    /// Why chance decides the effect; none where a mechanism can.
+    pub left_to_chance: Option<LeftToChance>,
+}
+
+/// How many of how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// That many are met,
+    pub met: usize,
+    /// of so many that count.
+    pub of: usize,
+}
+
+/// Effects and levels of some rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Effects with the published sign.
+    pub signs: Share,
+    /// Effects that have its size, too.
+    pub sizes: Share,
+    /// Levels within [`FACTOR`].
+    pub levels: Share,
+}
+
+/// The summary of an experiment's rows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// Rows that are measurements of their own.
+    pub plain: Tally,
+    /// The part of those that a mechanism can decide.
+    pub decidable: Tally,
+    /// Rows that are context, or follow from others.
+    pub apart: Tally,
+    /// The level that is farthest off, of those that count.
+    pub worst: Option<Worst>,
+}
+
+/// A level that is far off.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Worst {
+    /// Its row.
+    pub row: String,
+    /// Its kernel.
+    pub kernel: String,
+    /// In print.
+    pub published: f64,
+    /// Here; none where the simulation has no such row.
+    pub simulated: Option<f64>,
+}
+
+impl Share {
+    fn add(&mut self, is_met: bool) {
+        self.met += usize::from(is_met);
+        self.of += 1;
+    }
+
+    /// Both summed.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { met: self.met + other.met, of: self.of + other.of }
+    }
+
+    /// The share in percent; none of nothing.
+    #[must_use]
+    pub fn percent(self) -> Option<f64> {
+        (self.of > 0).then(|| 100.0 * self.met as f64 / self.of as f64)
+    }
+}
+
+impl Tally {
+    /// Counts a cell, as far as `is_wanted` says of what decides its level and its effect.
+    fn add(&mut self, cell: &Cell, is_wanted: impl Fn(Option<LeftToChance>) -> bool) {
+        if cell.counts && is_wanted(cell.left_to_chance) {
+            self.levels.add(cell.is_met);
+        }
+        if let Some(effect) = cell.effect.filter(|effect| effect.counts && is_wanted(effect.left_to_chance)) {
+            self.signs.add(effect.has_sign);
+            self.sizes.add(effect.has_size);
+        }
+    }
+
+    /// Both summed.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            signs: self.signs.and(other.signs),
+            sizes: self.sizes.and(other.sizes),
+            levels: self.levels.and(other.levels),
+        }
+    }
+}
+
+impl Fidelity {
+    /// Sets a table of full size beside the published figures.
+    #[must_use]
+    pub fn of(table: &Table, published: &Published) -> Self {
+        let rows: Vec<Row> = published.rows.iter().map(|row| Row::of(row, table, published)).collect();
+        Self {
+            experiment: table.experiment.clone(),
+            machine: table.machine.clone(),
+            seeds: table.seeds.clone(),
+            fingerprint: table.fingerprint.map(|fingerprint| format!("{fingerprint:016x}")),
+            summary: Summary::of(&rows),
+            rows,
+        }
+    }
+}
+
+impl Row {
+    fn of(row: &PublishedRow, table: &Table, published: &Published) -> Self {
+        let here = table.rows.iter().find(|here| here.group == row.group && here.name == row.name);
+        let simulated = |kernel: &str| {
+            let mut cells = table.cells(here?);
+            cells.find(|(column, _)| column.comparable && column.kernel == kernel)?.1.value
+        };
+        let printed = |kernel: &str| Some(published.figure(&row.group, &row.name, kernel)?.value);
+        let base = printed(&published.baseline).map(|base| (base, simulated(&published.baseline)));
+        let spread = |kernel: &str| Some(published.figure(&row.group, row.spread.as_ref()?, kernel)?.value);
+        let cell = |kernel: &String| {
+            let (figure, simulated) = (printed(kernel)?, simulated(kernel));
+            let base = base.filter(|_| *kernel != published.baseline);
+            let mut cell = Cell::of(kernel, figure, simulated, base);
+            cell.left_to_chance = left_to_chance(row, figure.abs());
+            if let (Some(effect), Some((base, _))) = (&mut cell.effect, base) {
+                let spread = spread(kernel).into_iter().chain(spread(&published.baseline)).reduce(f64::max);
+                let is_within = spread.is_some_and(|spread| (figure - base).abs() < spread);
+                effect.left_to_chance = left_to_chance(row, figure.abs().max(base.abs()))
+                    .or(is_within.then_some(LeftToChance::WithinSpread));
+            }
+            Some(cell)
+        };
+        Self {
+            group: row.group.clone(),
+            name: row.name.clone(),
+            unit: row.unit.clone(),
+            is_apart: row.neutral || row.derived,
+            cells: published.columns.iter().filter_map(cell).collect(),
+        }
+    }
+}
+
+impl Cell {
+    /// `base` holds the published and the simulated figure of the baseline.
+    fn of(kernel: &str, figure: f64, simulated: Option<Estimate>, base: Option<(f64, Option<Estimate>)>) -> Self {
+        let here = simulated.map(|estimate| estimate.median);
+        let ratio = here.and_then(|here| ratio(figure, here));
+        let effect = base.map(|(base, base_here)| {
+            Effect::of((base, figure), base_here.zip(here).map(|(base, here)| (base.median, here)))
+        });
+        let is_met = ratio.is_some_and(|ratio| (FACTOR.recip()..=FACTOR).contains(&ratio));
+        let counts = figure.abs() > LEVEL;
+        let kernel = kernel.to_owned();
+        Self { kernel, published: figure, simulated, ratio, is_met, counts, left_to_chance: None, effect }
+    }
+
+    /// By which factor the level is off; infinite where one of both figures is missing or zero.
+    fn factor(&self) -> f64 {
+        self.ratio.map_or(f64::INFINITY, |ratio| ratio.max(ratio.recip()))
+    }
+}
+
+impl Effect {
+    /// Of baseline and figure, published and simulated.
+    fn of(published: (f64, f64), simulated: Option<(f64, f64)>) -> Self {
+        let (printed, here) = (change(published), simulated.map(change));
+        let has_sign = here.is_some_and(|here| here != 0.0 && printed != 0.0 && (here < 0.0) == (printed < 0.0));
+        let has_size = has_sign
+            && simulated.is_some_and(|simulated| {
+                let ratio = reach(simulated) / reach(published);
+                (FACTOR.recip()..=FACTOR).contains(&ratio)
+            });
+        let counts = printed.abs() >= EFFECT;
+        Self { published: printed, simulated: here, counts, has_sign, has_size, left_to_chance: None }
+    }
+}
+
+impl Summary {
+    fn of(rows: &[Row]) -> Self {
+        let mut summary = Self::default();
+        let mut worst: Option<(&Row, &Cell)> = None;
+        for row in rows {
+            for cell in &row.cells {
+                if row.is_apart {
+                    summary.apart.add(cell, |_| true);
+                } else {
+                    summary.plain.add(cell, |_| true);
+                    summary.decidable.add(cell, |left_to_chance| left_to_chance.is_none());
+                }
+                let rank = |cell: &Cell| (cell.factor(), cell.published);
+                if cell.counts && worst.is_none_or(|(_, worst)| rank(cell) > rank(worst)) {
+                    worst = Some((row, cell));
+                }
+            }
+        }
+        summary.worst = worst.map(|(row, cell)| Worst {
+            row: row.name.clone(),
+            kernel: cell.kernel.clone(),
+            published: cell.published,
+            simulated: cell.simulated.map(|estimate| estimate.median),
+        });
+        summary
+    }
+}
+
+/// Why chance decides a figure of a row as large as `figure`, whatever its spread.
+fn left_to_chance(row: &PublishedRow, figure: f64) -> Option<LeftToChance> {
+    match row.statistic {
+        Statistic::Spread | Statistic::Extreme if row.runs < FEW_RUNS => Some(LeftToChance::FewRuns),
+        _ => (row.runs == 1 && figure < ONE_RUN).then_some(LeftToChance::Small),
+    }
+}
+
+/// `here` by `printed`; 1 of two zeroes, none of a printed zero alone.
+fn ratio(printed: f64, here: f64) -> Option<f64> {
+    match (printed == 0.0, here == 0.0) {
+        (true, true) => Some(1.0),
+        (true, false) => None,
+        _ => Some(here / printed),
+    }
+}
+
+/// The change from a baseline to a figure, as a share of the baseline.
+fn change((base, figure): (f64, f64)) -> f64 {
+    if base == figure { 0.0 } else { (figure - base) / base.abs() }
+}
+
+/// The logarithm of a change, at most [`FAR`]'s either way.
+fn reach((base, figure): (f64, f64)) -> f64 {
+    let log = if base == figure { 0.0 } else { (figure / base).ln() };
+    log.clamp(-FAR.ln(), FAR.ln())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use figures::figure::{Better, Format};
+    use report::samples::head;
+
+    const PRINTED: &str = r#"
+schema = 1
+posting = { author = "a", title = "t", date = "2013-06-28" }
+title = "t"
+columns = ["old", "new"]
+baseline = "old"
+pct_rule = "none"
+rows = [
+    { group = "g", name = "scanned", unit = "pages", better = "lower", values = [1000, 500] },
+    { group = "g", name = "swapped", unit = "pages", better = "lower", values = [200, 0] },
+    { group = "g", name = "absent", unit = "pages", better = "lower", values = [300, 900] },
+    { group = "g", name = "small", unit = "s", better = "lower", values = [10, 10.1] },
+    { group = "g", name = "context", unit = "pages", better = "lower", neutral = true, values = [nan, 4000] },
+]
+"#;
+
+    fn fidelity() -> Fidelity {
+        let published = Published::parse("published.toml", PRINTED).unwrap();
+        let of = |values: &[(&str, f64)]| -> Vec<figures::figure::Row> {
+            let row = |(name, value): &(&str, f64)| {
+                figures::figure::Row::new("g", *name, "pages", Better::Lower, Format::Decimals(0), *value)
+            };
+            values.iter().map(row).collect()
+        };
+        let old = of(&[("scanned", 1900.0), ("swapped", 90.0), ("small", 1.0), ("context", 7.0)]);
+        let new = of(&[("scanned", 2100.0), ("swapped", 0.0), ("small", 1.0), ("context", 3000.0)]);
+        let runs = [vec![old], vec![new]];
+        Fidelity::of(&Table::of_runs(head(&["old", "new"], 1), &runs, Some(&published)), &published)
+    }
+
+    #[test]
+    fn levels_and_effects_are_counted_with_what_is_missing() {
+        let Summary { plain, apart, worst, .. } = fidelity().summary;
+        // scanned goes up and not down; swapped is gone in both; absent is missed; small has no published effect.
+        assert_eq!(plain.signs, Share { met: 1, of: 3 });
+        assert_eq!(plain.sizes, Share { met: 1, of: 3 });
+        // scanned is 1.9 and 4.2 times print; swapped 0.45; absent twice missed; zero and small do not count.
+        assert_eq!(plain.levels, Share { met: 1, of: 5 });
+        assert_eq!((apart.signs.of, apart.levels), (0, Share { met: 1, of: 1 }));
+        let worst = worst.unwrap();
+        assert_eq!((worst.row.as_str(), worst.kernel.as_str(), worst.simulated), ("absent", "new", None));
+    }
+
+    #[test]
+    fn a_rule_of_the_published_data_says_what_chance_decides() {
+        let printed = PRINTED.split("rows = [").next().unwrap().to_owned()
+            + r#"rows = [
+    { group = "g", name = "one run", unit = "pages", better = "lower", values = [99, 100] },
+    { group = "g", name = "small", unit = "s", better = "lower", values = [10, 99.9] },
+    { group = "g", name = "mean", unit = "s", better = "lower", runs = 12, spread = "stddev", values = [10, 12] },
+    { group = "g", name = "stddev", unit = "s", better = "lower", runs = 12, statistic = "spread", values = [1, 3] },
+    { group = "g", name = "far", unit = "s", better = "lower", runs = 12, spread = "stddev", values = [10, 13] },
+    { group = "g", name = "max", unit = "s", better = "lower", runs = 29, statistic = "extreme", values = [500, 700] },
+    { group = "g", name = "of many", unit = "s", better = "lower", runs = 30, statistic = "extreme", values = [5, 7] },
+]
+"#;
+        let published = Published::parse("published.toml", &printed).unwrap();
+        let fidelity =
+            Fidelity::of(&Table::of_runs(head(&["old", "new"], 1), &[vec![vec![]], vec![vec![]]], None), &published);
+        let found = fidelity.rows.iter().map(|row| {
+            let [old, new] = &row.cells[..] else { panic!("{row:?}") };
+            (row.name.as_str(), old.left_to_chance, new.left_to_chance, new.effect.unwrap().left_to_chance)
+        });
+        use LeftToChance::{FewRuns, Small, WithinSpread};
+        let few = Some(FewRuns);
+        let expected = [
+            ("one run", Some(Small), None, None),
+            ("small", Some(Small), Some(Small), Some(Small)),
+            ("mean", None, None, Some(WithinSpread)),
+            ("stddev", few, few, few),
+            ("far", None, None, None),
+            ("max", few, few, few),
+            ("of many", None, None, None),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        // Effects of one run, far and of many; the level that is 100 does not count, being no more.
+        let Summary { plain, decidable, .. } = fidelity.summary;
+        assert_eq!((plain.signs.of, decidable.signs.of), (6, 2));
+        assert_eq!((plain.levels.of, decidable.levels.of), (2, 0));
+        let wrong = printed.replace("spread = \"stddev\"", "spread = \"deviation\"");
+        assert!(Published::parse("p", &wrong).unwrap_err().to_string().contains("no row `deviation` to be its spread"));
+    }
+
+    #[test]
+    fn a_change_to_nothing_is_as_large_as_a_hundredfold_one() {
+        let gone = Effect::of((1000.0, 0.0), Some((500.0, 1.0)));
+        assert!(gone.has_sign && gone.has_size && gone.published == -1.0);
+        let new = Effect::of((0.0, 5.0), Some((0.0, 1.0)));
+        assert!(new.counts && new.has_sign && new.has_size && new.published.is_infinite());
+        let weak = Effect::of((1000.0, 100.0), Some((1000.0, 900.0)));
+        assert!(weak.has_sign && !weak.has_size);
+        assert!(!Effect::of((1.0, 2.0), Some((1.0, 1.0))).has_sign);
+    }
+
+    #[test]
+    fn what_is_zero_in_both_is_met_and_a_printed_zero_alone_is_not() {
+        assert_eq!([ratio(0.0, 0.0), ratio(0.0, 3.0), ratio(4.0, 0.0)], [Some(1.0), None, Some(0.0)]);
+    }
+}

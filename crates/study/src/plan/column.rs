@@ -1,0 +1,67 @@
+//! Names of columns, and the command that runs one job of a column again.
+
+use std::collections::BTreeMap;
+
+use engine::kernel::Origin;
+
+use super::{Request, Subject, sets::OF_MACHINE};
+use catalogue::ground::Ground;
+use catalogue::{difference, library};
+use report::Column;
+
+/// A column: a kernel by its name and what was set beside its file, after its ground where that is not plain.
+pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
+    let Subject { named, setup, ground, .. } = *subject;
+    let (kernel, running) = (&named.kernel, grounds::running_kernel(ground));
+    let changed = kernel.settings.iter().filter(|setting| running.is_none() && setting.origin == Origin::Set);
+    let of_kernel =
+        changed.map(|setting| (format!("{}.{}", setting.section, setting.key), difference::plain(&setting.value)));
+    let set: BTreeMap<String, String> = of_kernel.chain(setup.set.clone()).collect();
+    let kernel = running.unwrap_or_else(|| kernel.name.clone());
+    let changes: String = set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
+    Column {
+        id: if grounds == [Ground::Sim] { format!("{kernel}{changes}") } else { format!("{ground}-{kernel}{changes}") },
+        comparable: ground == Ground::Sim && !library::is_file(&named.word) && set.is_empty(),
+        set,
+        ..Column::new(&kernel, ground)
+    }
+}
+
+/// Tells columns of one name apart: `#2` and so on where it comes again.
+pub(super) fn number(columns: &mut [Column]) {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for column in columns {
+        let times = seen.entry(column.id.clone()).or_default();
+        *times += 1;
+        if *times > 1 {
+            column.id = format!("{}#{times}", column.id);
+        }
+    }
+}
+
+/// The command that runs one job again.
+pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> String {
+    let Subject { named, setup, ground, .. } = *subject;
+    let mut command =
+        format!("highwater run {} --kernel {} --seed {seed}", quoted(&setup.experiment_word), quoted(&named.word));
+    if ground.is_timed_by_the_wall() {
+        command.push_str(&format!(" --on {ground} --dir {}", quoted(&request.place.folder.display().to_string())));
+        command.push_str(if request.place.is_limited { "" } else { " --no-limit" });
+        command.push_str(if request.place.makes_swap { " --swap" } else { "" });
+    }
+    let is_changed = setup.set.keys().any(|key| key.starts_with(OF_MACHINE));
+    if request.machine.is_some() || is_changed {
+        command.push_str(&format!(" --machine {}", quoted(&setup.machine_word)));
+    }
+    if let Some(scale) = request.scale.filter(|scale| !scale.is_full()) {
+        command.push_str(&format!(" --scale {scale}"));
+    }
+    command
+}
+
+/// A word as a shell takes it.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./+,:@%=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}

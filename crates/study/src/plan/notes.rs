@@ -1,0 +1,111 @@
+//! Notes beside the figures: settings that nothing read, columns that are the same run, runs in which nothing was
+//! reclaimed.
+
+use super::{Plan, Run, run::Ended};
+use catalogue::difference::plain;
+use catalogue::library;
+use engine::kernel::{Setting, choice::Choice};
+use grounds::job::Job;
+use std::collections::BTreeMap;
+
+impl Plan {
+    /// Keys that somebody set and that no run of some columns reads, each with why.
+    #[must_use]
+    pub fn unused(&self) -> Vec<String> {
+        let mut found: Vec<(String, Vec<usize>)> = Vec::new();
+        let mut owners: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let firsts = self.runs.chunk_by(|a, b| a.column == b.column).map(|runs| &runs[0]);
+        for run in firsts.filter(|run| !run.is_real()) {
+            for choice in set_by_hand(run, &self.columns[run.column].set) {
+                owners.entry(choice.path()).or_default().push(run.column);
+                let Some(why) = choice.unused(&|what| value_of(&run.job, what)) else { continue };
+                let line = format!("{}: unused with {why}", choice.path());
+                match found.iter_mut().find(|(known, _)| *known == line) {
+                    Some((_, columns)) => columns.push(run.column),
+                    None => found.push((line, vec![run.column])),
+                }
+            }
+        }
+        let said = found.into_iter().map(|(line, columns)| {
+            let key = line.split(':').next().unwrap_or_default();
+            // Where all that set it do not read it, the columns need no names.
+            if owners.get(key) == Some(&columns) { line } else { format!("{line} ({})", self.names_of(&columns)) }
+        });
+        said.collect()
+    }
+
+    /// The ids of some columns, without the settings that all columns have.
+    fn names_of(&self, columns: &[usize]) -> String {
+        let is_common =
+            |(key, value): &(&String, &String)| self.columns.iter().all(|it| it.set.get(*key) == Some(*value));
+        let name = |column: &usize| {
+            let column = &self.columns[*column];
+            let common = column.set.iter().filter(is_common).filter(|_| self.columns.len() > 1);
+            common.fold(column.id.clone(), |id, (key, value)| id.replace(&format!("+{key}={value}"), ""))
+        };
+        columns.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Columns whose simulated runs all ended on the same fingerprint as those of another: whatever separates them had no effect.
+    pub(super) fn same_runs(&self, ended: &[Ended<'_>]) -> Vec<String> {
+        let mut by_prints: BTreeMap<Vec<(u64, u64)>, Vec<usize>> = BTreeMap::new();
+        for column in 0..self.columns.len() {
+            let runs = ended.iter().filter(|it| it.run.column == column && !it.run.is_real());
+            let prints: Vec<(u64, u64)> = runs.map(|it| (it.run.seed, it.outcome.fingerprint)).collect();
+            if prints.len() == self.seeds.len() {
+                by_prints.entry(prints).or_default().push(column);
+            }
+        }
+        let mut groups: Vec<Vec<usize>> = by_prints.into_values().filter(|columns| columns.len() > 1).collect();
+        groups.sort();
+        let one = if self.seeds.len() > 1 { "the same runs" } else { "the same run" };
+        groups.iter().map(|columns| format!("these columns are {one}: {}", self.names_of(columns))).collect()
+    }
+
+    /// Columns in none of whose simulated runs a page was reclaimed.
+    pub(super) fn idle_runs(&self, ended: &[Ended<'_>]) -> Option<String> {
+        let is_idle = |column: &usize| {
+            let mut runs = ended.iter().filter(|it| it.run.column == *column && !it.run.is_real()).peekable();
+            runs.peek().is_some() && runs.all(|it| it.outcome.is_idle)
+        };
+        let idle: Vec<usize> = (0..self.columns.len()).filter(is_idle).collect();
+        match idle.len() {
+            0 => None,
+            all if all == self.columns.len() => Some(
+                "no page was reclaimed: memory never filled, so that nothing here tells how kernels reclaim".into(),
+            ),
+            _ => Some(format!("no page was reclaimed, for memory never filled, in: {}", self.names_of(&idle))),
+        }
+    }
+}
+
+/// Choices that the command line sets, and those that a kernel file of the user's own names.
+fn set_by_hand(run: &Run, set: &BTreeMap<String, String>) -> Vec<&'static Choice> {
+    let word = run.order.kernel.split('+').next().unwrap_or_default();
+    let path = |setting: &Setting| format!("{}.{}", setting.section, setting.key);
+    let own: Vec<String> = if library::is_file(word) { run.job.kernel.own().map(path).collect() } else { Vec::new() };
+    let mut choices: Vec<&Choice> = Vec::new();
+    for choice in own.iter().chain(set.keys()).filter_map(|key| Choice::find(key)) {
+        if !choices.iter().any(|known| known.path() == choice.path()) {
+            choices.push(choice);
+        }
+    }
+    choices
+}
+
+/// The value of a key of a job's kernel, or a fact of its machine.
+fn value_of(job: &Job, what: &str) -> Option<String> {
+    match what {
+        "memory nodes" => Some(job.machine.memory.nodes.len().to_string()),
+        "swap slots" => Some(job.swap_pages().to_string()),
+        "synchronous swap" => {
+            let is_synchronous = job.machine.disks.first().and_then(|disk| disk.synchronous.as_ref());
+            Some(if is_synchronous.is_some_and(|it| it.value) { "yes" } else { "no" }.to_owned())
+        }
+        key => {
+            let (section, key) = key.split_once('.')?;
+            let setting = job.kernel.settings.iter().find(|it| it.section == section && it.key == key)?;
+            Some(plain(&setting.value))
+        }
+    }
+}

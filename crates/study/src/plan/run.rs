@@ -1,0 +1,286 @@
+//! Runs the jobs of plans and puts together what they found.
+
+use std::borrow::Borrow;
+
+use super::{JobFailure, Plan, Results, Run};
+use crate::runner::Watch;
+use crate::store::{Identity, Key, SeedKeys};
+use crate::{ranking, runner};
+use figures::curves::RunCurves;
+use figures::generations::RunGenerations;
+use figures::histogram;
+use figures::memory_map::RunMemory;
+use figures::profile::RunProfile;
+use figures::series::RunSeries;
+use figures::trace::RunTrace;
+use grounds::job::{Failure, Job, Outcome};
+use kit::fnv;
+use kit::progress::Progress;
+use report::{Table, TableHead, rows};
+
+/// A run of one of several plans, in its turn.
+struct Turn<'p> {
+    /// Its number among the runs of all plans.
+    number: usize,
+    plan: &'p Plan,
+    run: &'p Run,
+}
+
+/// A run, and what it found.
+pub(super) struct Ended<'p> {
+    pub run: &'p Run,
+    pub outcome: Outcome,
+}
+
+/// A run and its outcome.
+type Became<'p> = (&'p Run, Result<Outcome, Failure>);
+
+impl Turn<'_> {
+    fn take(&self, watch: &dyn Watch) -> Result<Outcome, Failure> {
+        let (plan, run, progress) = (self.plan, self.run, Progress::default());
+        let kept = plan.store.as_ref().filter(|_| !run.is_real()).map(|store| (store, plan.key(run)));
+        if let Some((store, key)) = &kept
+            && run.wants_figures_alone()
+            && let Some(found) = store.find(key)?
+        {
+            watch.found();
+            return Ok(found.outcome);
+        }
+        watch.began(self.number, &run.title, &progress);
+        let mut outcome = plan.carry_out(run, &progress);
+        watch.ended(self.number);
+        if let (Some((store, key)), Ok(outcome)) = (&kept, &mut outcome) {
+            store.keep(key, outcome)?;
+            // A store has none: the report is the same whichever runs were there.
+            outcome.times.clear();
+        }
+        outcome
+    }
+
+    /// Where a run of real time stands among those of its plan: seed by seed, and to and fro over the columns, so that what
+    /// drifts on the computer meets all of them alike.
+    fn place(&self) -> (u64, usize) {
+        let Run { column, seed, .. } = self.run;
+        let round = seed - self.plan.seeds[0];
+        (round, if round.is_multiple_of(2) { *column } else { usize::MAX - column })
+    }
+}
+
+impl Run {
+    /// Returns its job.
+    fn job(&self) -> Job {
+        Job { seed: self.seed, ..(*self.job).clone() }
+    }
+
+    /// Is all that is wanted of it what a store keeps?
+    fn wants_figures_alone(&self) -> bool {
+        let Job { profile, series_every, memory_every, generations_every, trace, .. } = &*self.job;
+        !profile && series_every.is_none() && memory_every.or(*generations_every).is_none() && trace.is_none()
+    }
+}
+
+impl Plan {
+    /// Returns the key of a run: all that decides it.
+    fn key(&self, run: &Run) -> Key {
+        Key::of_job(&run.job(), &self.columns[run.column], self.workload.name())
+    }
+
+    fn carry_out(&self, run: &Run, progress: &Progress) -> Result<Outcome, Failure> {
+        grounds::carry_out(self.workload, &run.job(), &run.order, &self.place, progress)
+    }
+
+    /// Returns the keys of its runs, in their order.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        self.by_seed(|keys, seed| keys.of_seed(seed))
+    }
+
+    /// The hash of what decides each of its runs, and what it is called, in their order.
+    pub fn names(&self) -> impl Iterator<Item = (String, Identity)> {
+        self.by_seed(|keys, seed| keys.name(seed))
+    }
+
+    /// Returns the result of `of` for each run, by the keys of its column.
+    fn by_seed<T>(&self, of: impl Fn(&SeedKeys, u64) -> T + Copy) -> impl Iterator<Item = T> {
+        self.runs.chunk_by(|a, b| a.column == b.column).flat_map(move |runs| {
+            let keys = SeedKeys::of_job(&runs[0].job, &self.columns[runs[0].column], self.workload.name());
+            runs.iter().map(move |run| of(&keys, run.seed))
+        })
+    }
+
+    /// Returns the key of one run, by its number.
+    ///
+    /// # Panics
+    /// When there is no run of this number.
+    #[must_use]
+    pub fn key_of(&self, number: usize) -> Key {
+        self.key(&self.runs[number])
+    }
+
+    /// Does one run, by its number, on the calling thread.
+    ///
+    /// # Errors
+    /// When it could not be finished.
+    ///
+    /// # Panics
+    /// When there is no run of this number, or a bug stops it.
+    pub fn run_one(&self, number: usize, progress: &Progress) -> Result<Outcome, Failure> {
+        self.carry_out(&self.runs[number], progress)
+    }
+
+    /// The command that does one run again, by its number.
+    ///
+    /// # Panics
+    /// When there is no run of this number.
+    #[must_use]
+    pub fn replay(&self, number: usize) -> &str {
+        &self.runs[number].replay
+    }
+
+    /// The table of what became of its runs, in their order.
+    #[must_use]
+    pub fn table(&self, outcomes: Vec<Result<Outcome, Failure>>) -> Table {
+        self.results(self.runs.iter().zip(outcomes).collect()).table
+    }
+
+    /// Runs every job: first those of real time, one after the other; then the simulated ones on `threads` threads. One that fails costs the
+    /// others nothing.
+    #[must_use]
+    pub fn run(&self, threads: usize, watch: &dyn Watch) -> Results {
+        let mut results = run_all(std::slice::from_ref(self), threads, watch);
+        results.pop().expect("one plan has one result").1
+    }
+
+    /// A run that failed, and why.
+    fn failure(&self, run: &Run, failure: Failure) -> JobFailure {
+        let Run { column, seed, replay, .. } = run;
+        JobFailure { column: self.columns[*column].id.clone(), seed: *seed, failure, replay: replay.clone() }
+    }
+
+    /// The names of the rows of a table that are to be looked at first, the one that the experiment is about before all.
+    fn main_rows(&self, table: &Table) -> Vec<String> {
+        let names = || table.rows.iter().map(|row| row.name.as_str());
+        let main = self.experiment.main_row.as_ref().and_then(|word| ranking::main_row(word, names()));
+        let words: Vec<&str> = self.experiment.main_rows.iter().map(String::as_str).collect();
+        let is_meant = |name: &str| words.iter().any(|word| rows::is_named(name, word, names()));
+        let others = names().filter(|name| Some(*name) != main && is_meant(name));
+        main.into_iter().flat_map(|main| std::iter::once(main).chain(others.clone())).map(str::to_owned).collect()
+    }
+
+    /// Returns the notes beside the figures: what was skipped, and what each ground of real time was like.
+    fn notes(&self, ended: &[Ended<'_>]) -> Vec<String> {
+        let mut notes = Vec::new();
+        for Ended { run, outcome } in ended {
+            for note in &outcome.notes {
+                let note = format!("{}: {note}", run.job.ground);
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+        if self.seeds.len() == 1 {
+            for Ended { run, outcome } in ended.iter().filter(|it| !it.outcome.report.is_empty()) {
+                notes.push(format!("{}:", self.columns[run.column].id));
+                notes.extend(outcome.report.iter().cloned());
+            }
+        }
+        notes.extend(self.skipped.iter().cloned());
+        notes.extend(self.unused());
+        notes.extend(self.same_runs(ended));
+        notes.extend(self.idle_runs(ended));
+        notes
+    }
+
+    fn results(&self, became: Vec<Became<'_>>) -> Results {
+        let (mut ended, mut failures) = (Vec::new(), Vec::new());
+        let mut columns = self.columns.clone();
+        for (run, result) in became {
+            match result {
+                Ok(outcome) => ended.push(Ended { run, outcome }),
+                Err(failure) => {
+                    columns[run.column].add_failure(&reason(&failure), self.seeds.len());
+                    failures.push(self.failure(run, failure));
+                }
+            }
+        }
+        let simulated = || ended.iter().filter(|it| !it.run.is_real());
+        let head = TableHead {
+            experiment: self.experiment.name.clone(),
+            machine: self.machine.name.clone(),
+            scale: self.scale,
+            seeds: self.seeds.clone(),
+            fingerprint: simulated().next().map(|_| fold(simulated().map(|it| it.outcome.fingerprint))),
+            columns,
+            notes: self.notes(&ended),
+        };
+        let (mut profile, mut series, mut memory, mut traces) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut curves, mut rows) = (Vec::new(), vec![vec![Vec::new(); self.seeds.len()]; self.columns.len()]);
+        let (mut generations, mut histograms) = (Vec::new(), Vec::new());
+        for Ended { run, outcome } in ended {
+            let root = run.title.replace([' ', ';'], "_");
+            let (column, seed) = (self.columns[run.column].id.clone(), run.seed);
+            let of_run = |stacks| RunProfile { column: column.clone(), root, stacks };
+            profile.extend(outcome.profile.map(of_run));
+            memory.extend(outcome.memory.map(|moments| RunMemory { column: column.clone(), seed, moments }));
+            let of_run = |moments| RunGenerations { column: column.clone(), seed, moments };
+            generations.extend(outcome.generations.map(of_run));
+            histogram::gather(&mut histograms, &column, outcome.times);
+            if !outcome.curves.is_empty() || !outcome.steps.steps.is_empty() {
+                let (column, steps) = (column.clone(), outcome.steps);
+                curves.push(RunCurves { column, seed, curves: outcome.curves, steps });
+            }
+            series.extend(outcome.series.map(|series| RunSeries { column, seed, series }));
+            traces.extend(outcome.trace.map(|trace| RunTrace { title: run.title.clone(), trace }));
+            rows[run.column][(run.seed - self.seeds[0]) as usize] = outcome.rows;
+        }
+        let table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
+        let table = Table { histograms, main_rows: self.main_rows(&table), ..table };
+        Results { table, profile, series, memory, generations, traces, curves, failures }
+    }
+}
+
+/// Returns why a run failed, without what differs from seed to seed: `out of memory`.
+fn reason(Failure(message): &Failure) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let line = [" (task ", " (at "].iter().filter_map(|word| line.find(word)).min().map_or(line, |end| &line[..end]);
+    // Where a message begins with what it is about, a thing by its name or a file, the reason comes behind that.
+    let is_about = |clause: &&str| clause.contains(['`', '/']);
+    let short = line.split(": ").find(|clause| !is_about(clause)).unwrap_or(line);
+    short.chars().take(REASON_MAX).collect()
+}
+
+/// Characters of a reason at most: it stands in a cell.
+const REASON_MAX: usize = 80;
+
+/// Runs the jobs of several plans: first those of real time, one after the other; then the simulated ones of all plans
+/// on `threads` threads, in the order of the plans, so that no thread waits for the last job of one. Each plan comes back
+/// with its results, the failures of its runs among them. Who watches counts the jobs over all plans.
+pub fn run_all<'p, P: Borrow<Plan>>(plans: &'p [P], threads: usize, watch: &dyn Watch) -> Vec<(&'p P, Results)> {
+    let (mut real, mut simulated, mut number) = (Vec::new(), Vec::new(), 0);
+    for plan in plans.iter().map(Borrow::borrow) {
+        let first = real.len();
+        for run in &plan.runs {
+            let turns = if run.is_real() { &mut real } else { &mut simulated };
+            turns.push(Turn { number, plan, run });
+            number += 1;
+        }
+        real[first..].sort_by_key(Turn::place);
+    }
+    let mut became: Vec<(usize, Became<'_>)> = Vec::new();
+    for (turns, threads) in [(&real, 1), (&simulated, threads)] {
+        let results = runner::all(turns, threads, |turn| turn.take(watch));
+        became.extend(results.into_iter().map(|(turn, result)| (turn.number, (turn.run, result))));
+    }
+    became.sort_by_key(|(number, _)| *number);
+    let mut became = became.into_iter().map(|(_, became)| became);
+    let found = plans.iter().map(|it| {
+        let plan: &Plan = it.borrow();
+        (it, plan.results(became.by_ref().take(plan.runs.len()).collect()))
+    });
+    found.collect()
+}
+
+/// One fingerprint of many, order included (FNV-1a over their bytes).
+#[must_use]
+pub fn fold(fingerprints: impl Iterator<Item = u64>) -> u64 {
+    fnv::hash(fingerprints.flat_map(u64::to_le_bytes))
+}

@@ -1,0 +1,152 @@
+//! Changes of a request: values of kernels, of the machine, and parameters.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use engine::kernel::{self, choice};
+use placed::{Error, Node};
+
+use super::Request;
+use catalogue::experiment::Experiment;
+use catalogue::hardware::Machine;
+use catalogue::library;
+use grounds::job::Runnable;
+
+/// Values for one key of a kernel: `lru.batch`, and `1`, `14`; of the machine: `machine.cpu.count`; or for a parameter
+/// of the workload: `params.hogs`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// Section and key.
+    pub key: String,
+    /// The values, as a file has them; quotes may be left out.
+    pub values: Vec<String>,
+}
+
+/// The beginning of keys of the machine. Keys with neither this nor that of parameters are of kernels.
+pub const OF_MACHINE: &str = "machine.";
+/// The beginning of keys of parameters.
+pub const OF_PARAMS: &str = "params.";
+
+impl Set {
+    /// Is it a key of kernels, not of the machine and no parameter?
+    #[must_use]
+    pub fn is_of_kernel(&self) -> bool {
+        !self.key.starts_with(OF_MACHINE) && !self.key.starts_with(OF_PARAMS)
+    }
+}
+
+/// Where kernels run: a machine and the workload's parameters, perhaps changed.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    /// The machine, and its name or file with what is changed in it.
+    pub machine: Arc<Machine>,
+    pub machine_word: String,
+    /// The parameters, and the experiment's name or file with what is changed in them.
+    pub params: Node,
+    pub experiment_word: String,
+    /// The changes, by key.
+    pub set: BTreeMap<String, String>,
+}
+
+impl Setup {
+    /// The setup of a request with each combination of the values that it gives to keys of the machine and to
+    /// parameters.
+    pub fn all(request: &Request, experiment: &Experiment) -> Result<Vec<Self>, Error> {
+        let machine_word = request.machine.clone().unwrap_or_else(|| experiment.machine.clone());
+        let plain = [(machine_word, request.experiment.clone(), BTreeMap::new())];
+        let others = request.set.iter().filter(|set| !set.is_of_kernel());
+        let words = others.fold(plain.to_vec(), |words, set| {
+            let with = |(machine, experiment, keys): &(String, String, BTreeMap<String, String>), value: &String| {
+                let (mut machine, mut experiment, mut keys) = (machine.clone(), experiment.clone(), keys.clone());
+                match set.key.strip_prefix(OF_MACHINE) {
+                    Some(key) => machine.push_str(&format!("+{key}={value}")),
+                    None => experiment.push_str(&format!("+{}={value}", &set.key[OF_PARAMS.len()..])),
+                }
+                keys.insert(set.key.clone(), value.clone());
+                (machine, experiment, keys)
+            };
+            words.iter().flat_map(|word| set.values.iter().map(move |value| with(word, value))).collect()
+        });
+        let setup = |(machine_word, experiment_word, set): (String, String, BTreeMap<String, String>)| {
+            let machine = library::machine(&machine_word).map_err(|error| of_set(error, OF_MACHINE, &set))?;
+            let params = library::experiment(&experiment_word).map_err(|error| of_set(error, OF_PARAMS, &set))?.params;
+            Ok(Self { machine: Arc::new(machine), machine_word, params, experiment_word, set })
+        };
+        words.into_iter().map(setup).collect()
+    }
+
+    /// Says of a parameter that was refused how it was given.
+    pub fn told(&self, why: &str) -> String {
+        let given = self.set.iter().find_map(|(key, value)| {
+            let rest = why.strip_prefix(&format!("{}={value}: ", key.strip_prefix(OF_PARAMS)?))?;
+            Some(format!("--set {key}={value}: {rest}"))
+        });
+        given.unwrap_or_else(|| why.to_owned())
+    }
+}
+
+/// Says of an error in a changed file what was changed: a file that comes with the program has none of its own. What a value itself is
+/// refused for needs no place.
+fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
+    let given: Vec<String> = set
+        .iter()
+        .filter(|(key, _)| key.starts_with(prefix))
+        .map(|(key, value)| format!("--set {key}={value}"))
+        .collect();
+    if given.is_empty() {
+        return error;
+    }
+    let is_of_value = error.place.as_ref().is_none_or(|place| place.line == 0);
+    let why = if is_of_value { error.message } else { error.to_string() };
+    Error { place: None, message: format!("{}: {why}", given.join(" ")) }
+}
+
+/// Each kernel with each of the values.
+pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<String> {
+    words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
+}
+
+/// Refuses a key that is of something else than it says: of the machine, of the workload, of kernels.
+///
+/// # Errors
+/// The first such key, with the name that it is known by. A key that is known nowhere is for its own reader to refuse.
+pub(super) fn check_owners(
+    request: &Request,
+    experiment: &Experiment,
+    setup: &Setup,
+    workload: &dyn Runnable,
+) -> Result<(), Error> {
+    let is_of_kernel = |key: &str| choice::all().any(|choice| choice.path() == key);
+    let defaults = workload.params(&experiment.params).unwrap_or_default();
+    let is_param = |key: &str| {
+        let mut words = key.split('.');
+        let is_default = || key.split('.').try_fold(&defaults, |value, word| value.get(word)).is_some();
+        words.try_fold(&experiment.params, |node, word| node.get(word)).is_some() || is_default()
+    };
+    let is_of_machine = |key: &str| {
+        let found = key.split('.').try_fold(&setup.machine.node, |node, key| node.first().get(key));
+        key.contains('.') && found.is_some()
+    };
+    for key in request.set.iter().map(|set| set.key.as_str()) {
+        let (plain, is_known) = match (key.strip_prefix(OF_MACHINE), key.strip_prefix(OF_PARAMS)) {
+            (Some(plain), _) => (plain, is_of_machine(plain)),
+            (_, Some(plain)) => (plain, is_param(plain)),
+            _ => (key, is_of_kernel(key)),
+        };
+        if is_known {
+            continue;
+        }
+        let owner = if is_param(plain) {
+            Some((format!("{OF_PARAMS}{plain}"), "a parameter of the workload"))
+        } else if is_of_machine(plain) {
+            Some((format!("{OF_MACHINE}{plain}"), "of the machine"))
+        } else if plain != key {
+            kernel::meant_key(plain).map(|key| (key, "a choice of kernels"))
+        } else {
+            None
+        };
+        if let Some((name, whose)) = owner {
+            return Err(Error { place: None, message: format!("--set {key}: it is {whose}: `{name}`") });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! How kernels stand in the figure that an experiment is about, its `main_row`.
+//!
+//! A kernel wins or loses where it is told apart from the best of the others, as [`figures::verdict`] has it, and ties where it is not. Of too
+//! few seeds for that nothing is said but by how much it is ahead.
+
+use serde::Serialize;
+use std::cmp::Ordering;
+
+use figures::figure::{Better, Format};
+use figures::statistics::Estimate;
+use figures::verdict::{Comparison, Verdict};
+use report::{Column, Table};
+
+/// The kernels of one experiment, the best first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ranking {
+    /// The experiment.
+    pub experiment: String,
+    /// The row that says who is better.
+    pub row: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way it is better.
+    pub better: Better,
+    /// How its values are printed.
+    #[serde(skip)]
+    pub format: Format,
+    /// The scale.
+    pub scale: String,
+    /// Hash over all runs.
+    pub fingerprint: Option<String>,
+    /// The kernels, the best first; equal ones in the order in which they were named.
+    pub places: Vec<Place>,
+}
+
+/// One kernel's place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Place {
+    /// The kernel.
+    pub kernel: String,
+    /// The figure over the seeds; none where no run of the kernel has the row.
+    pub value: Option<Estimate>,
+    /// By how much it is better than the best of the others, as a share of that one's figure; less than 0 where it is worse.
+    /// None where that one's is 0.
+    pub ahead: Option<f64>,
+    /// The verdict on that.
+    pub verdict: Standing,
+    /// The reason for which it has no figure, if its runs failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// A kernel beside the best of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// It is told apart from the best of the others, and better.
+    Wins,
+    /// It is not told apart from the best.
+    Ties,
+    /// It is told apart from the best, and worse.
+    Loses,
+    /// There are too few seeds to tell.
+    Open,
+    /// It has no such figure.
+    Lacks,
+}
+
+impl Standing {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Wins => "wins",
+            Self::Ties => "ties",
+            Self::Loses => "loses",
+            Self::Open => "too few seeds",
+            Self::Lacks => "has none",
+        }
+    }
+}
+
+impl Ranking {
+    /// The kernels of a table by the row that [`main_row`] finds.
+    ///
+    /// # Errors
+    /// When no run has such a row, or neither way of it is better.
+    pub fn of(table: &Table, row: &str) -> Result<Self, String> {
+        let experiment = table.experiment.clone();
+        let name = main_row(row, table.rows.iter().map(|it| it.name.as_str()));
+        let found = table.rows.iter().find(|it| Some(it.name.as_str()) == name);
+        let found = found.ok_or_else(|| format!("experiment `{experiment}`: no run has the row `{row}`"))?;
+        // The better one comes first.
+        let order: fn(f64, f64) -> Ordering = match found.better {
+            Better::Higher => |a, b| b.total_cmp(&a),
+            Better::Lower => |a, b| a.total_cmp(&b),
+            Better::Neutral => {
+                return Err(format!("experiment `{experiment}`: of row `{row}` neither more nor less is better"));
+            }
+        };
+        let before = |a, b| order(a, b) == Ordering::Less;
+        let values: Vec<Option<Estimate>> = found.cells.iter().map(|cell| cell.value).collect();
+        let place = |(n, value): (usize, &Option<Estimate>)| {
+            let others = values.iter().enumerate().filter(|(other, _)| *other != n);
+            let others = others.filter_map(|(other, value)| Some((other, (*value)?)));
+            let rival = others.reduce(|best, it| if before(it.1.median, best.1.median) { it } else { best });
+            let (ahead, verdict) = match (value, rival) {
+                (None, _) => (None, Standing::Lacks),
+                (Some(_), None) => (None, Standing::Wins),
+                (Some(own), Some((other, rival))) => {
+                    let more = (rival.median != 0.0).then(|| ((own.median - rival.median) / rival.median).abs());
+                    let is_first = before(own.median, rival.median);
+                    let comparison = found.compared(other, n).filter(Comparison::is_known);
+                    let verdict = match comparison.map(|it| it.verdict) {
+                        None => Standing::Open,
+                        Some(Verdict::Better) => Standing::Wins,
+                        Some(Verdict::Worse) => Standing::Loses,
+                        Some(Verdict::Other | Verdict::NotToldApart) => Standing::Ties,
+                    };
+                    (more.map(|more| if is_first { more } else { -more + 0.0 }), verdict)
+                }
+            };
+            let Column { id, .. } = &table.columns[n];
+            Place { kernel: id.clone(), value: *value, ahead, verdict, failed: table.columns[n].failure() }
+        };
+        let mut places: Vec<Place> = values.iter().enumerate().map(place).collect();
+        places.sort_by(|a, b| match (a.value, b.value) {
+            (Some(a), Some(b)) => order(a.median, b.median),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        });
+        Ok(Self {
+            experiment,
+            row: found.name.clone(),
+            unit: found.unit.clone(),
+            better: found.better,
+            format: found.format,
+            scale: table.scale.to_string(),
+            fingerprint: table.fingerprint.map(|print| format!("{print:016x}")),
+            places,
+        })
+    }
+
+    /// The place of a kernel.
+    #[must_use]
+    pub fn place(&self, kernel: &str) -> Option<&Place> {
+        self.places.iter().find(|place| place.kernel == kernel)
+    }
+
+    /// The best of all others than a kernel.
+    #[must_use]
+    pub fn rival(&self, kernel: &str) -> Option<&Place> {
+        self.places.iter().find(|place| place.kernel != kernel)
+    }
+}
+
+/// The row that an experiment's `main_row` means: the one of that name; where the word ends with `-`, the last of those whose names begin
+/// so, since names may tell sizes, which depend on the scale.
+pub fn main_row<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let is_beginning = word.ends_with('-');
+    names.filter(|name| *name == word || is_beginning && name.starts_with(word)).last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::samples::{head, ops};
+
+    fn table(values: &[&[f64]]) -> Table {
+        let names = ["a", "b", "c", "d"];
+        let seeds = values.iter().map(|seeds| seeds.len()).max().unwrap();
+        let runs: Vec<_> =
+            values.iter().map(|seeds| seeds.iter().map(|value| vec![ops("Ops", *value)]).collect()).collect();
+        Table::of_runs(head(&names[..values.len()], seeds as u64), &runs, None)
+    }
+
+    fn verdicts(values: &[&[f64]]) -> Vec<(String, Standing)> {
+        let ranking = Ranking::of(&table(values), "Ops").unwrap();
+        ranking.places.into_iter().map(|place| (place.kernel, place.verdict)).collect()
+    }
+
+    #[test]
+    fn the_best_comes_first_and_is_ahead_of_the_next() {
+        let found = verdicts(&[&[100.0], &[200.0], &[150.0]]);
+        assert_eq!(found, ["b", "c", "a"].map(|kernel| (kernel.into(), Standing::Open)), "one seed tells no more");
+        let ranking = Ranking::of(&table(&[&[100.0], &[200.0]]), "Ops").unwrap();
+        assert_eq!((ranking.places[0].ahead, ranking.places[1].ahead), (Some(1.0), Some(-0.5)));
+        let from_nothing = Ranking::of(&table(&[&[0.0], &[200.0]]), "Ops").unwrap();
+        assert_eq!((from_nothing.places[0].ahead, from_nothing.places[0].verdict), (None, Standing::Open));
+        assert_eq!(ranking.rival("b").map(|place| place.kernel.as_str()), Some("a"));
+    }
+
+    #[test]
+    fn what_seeds_do_not_tell_apart_are_ties() {
+        let word =
+            |values: &[&[f64]]| verdicts(values).into_iter().map(|(_, verdict)| verdict.word()).collect::<Vec<_>>();
+        let base = [90.0, 100.0, 110.0, 95.0, 105.0, 115.0];
+        assert_eq!(word(&[&base, &base.map(|it| it + 0.5)]), ["wins", "loses"], "every pair says so");
+        assert_eq!(word(&[&base, &[91.0, 99.0, 111.0, 94.0, 106.0, 114.0]]), ["ties", "ties"]);
+        assert_eq!(word(&[&base[..3], &[900.0, 901.0, 902.0]]), ["too few seeds", "too few seeds"]);
+    }
+
+    #[test]
+    fn a_main_row_is_a_name_or_the_last_that_begins_so() {
+        let names = ["Ops a-0M", "Ops a-10M", "Ops", "Ops b"];
+        let of = |word| main_row(word, names.into_iter());
+        assert_eq!([of("Ops"), of("Ops a-"), of("Ops a"), of("")], [Some("Ops"), Some("Ops a-10M"), None, None]);
+    }
+
+    #[test]
+    fn who_has_no_figure_comes_last_and_an_unknown_row_is_told() {
+        let found = verdicts(&[&[], &[200.0]]);
+        assert_eq!(found, [("b".into(), Standing::Wins), ("a".into(), Standing::Lacks)]);
+        assert!(Ranking::of(&table(&[&[1.0]]), "Nothing").unwrap_err().contains("no run has the row `Nothing`"));
+    }
+}

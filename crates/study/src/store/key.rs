@@ -1,0 +1,234 @@
+//! The key of a run: all that decides it, as one text in one form, and its hash.
+
+use std::collections::BTreeMap;
+
+use engine::kernel::Kernel;
+use placed::{Node, Value};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use grounds::job::Job;
+use report::Column;
+
+/// The version of the form of keys and files. Another one finds no file of this one.
+pub const FORMAT: u32 = 1;
+
+/// The name of a run in a store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub struct Identity {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Name of the machine, with what is changed in it.
+    pub machine: String,
+    /// The scale, as text.
+    pub scale: String,
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Values that were changed beside the files, by key.
+    pub set: BTreeMap<String, String>,
+    /// The random seed.
+    pub seed: u64,
+}
+
+impl Identity {
+    /// Returns the name that tells its column apart: the kernel, and what is changed.
+    #[must_use]
+    pub fn column(&self) -> String {
+        let changes: String = self.set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
+        format!("{}{changes}", self.kernel)
+    }
+
+    /// The machine without what is changed in it.
+    #[must_use]
+    pub fn plain_machine(&self) -> &str {
+        self.machine.split('+').next().unwrap_or(&self.machine)
+    }
+}
+
+/// All that decides a run, and the hash of it that names the run's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The name of the run.
+    pub identity: Identity,
+    /// All that decides it: a line for each value, in order.
+    pub text: String,
+    /// The hash of the text: 32 hexadecimal digits.
+    pub hash: String,
+}
+
+impl Key {
+    /// The key of a simulated job, which is a run of `column`.
+    #[must_use]
+    pub fn of_job(job: &Job, column: &Column, workload: &str) -> Self {
+        SeedKeys::of_job(job, column, workload).of_seed(job.seed)
+    }
+}
+
+/// The keys of a column's runs, which differ in their seeds alone.
+#[derive(Clone, Debug)]
+pub struct SeedKeys {
+    /// The seed in it is any.
+    identity: Identity,
+    /// The text before that of the seed, and behind it.
+    before: String,
+    behind: String,
+    /// The hasher after the text before.
+    hasher: Sha256,
+}
+
+impl SeedKeys {
+    /// Makes the keys of a simulated job with any seed, which is a run of `column`.
+    #[must_use]
+    pub fn of_job(job: &Job, column: &Column, workload: &str) -> Self {
+        let identity = Identity {
+            experiment: job.experiment.clone(),
+            machine: job.machine.name.clone(),
+            scale: job.scale.to_string(),
+            kernel: column.kernel.clone(),
+            set: column.set.clone(),
+            seed: job.seed,
+        };
+        let mut lines = Vec::new();
+        lines.push(format!("program = {:?}", concat!(env!("CARGO_PKG_VERSION"), " ", env!("HIGHWATER_SOURCES"))));
+        lines.push(format!("workload = {workload:?}"));
+        lines.push(format!("locks = {}", job.locks));
+        of_kernel(&job.kernel, &mut lines);
+        flatten("machine", &job.machine.node, &mut lines);
+        flatten("params", &job.params, &mut lines);
+        Self::of_lines(identity, lines)
+    }
+
+    /// Makes the keys of an identity and the lines of what else decides the runs, in any order.
+    fn of_lines(identity: Identity, mut lines: Vec<String>) -> Self {
+        let Identity { experiment, machine, scale, kernel, set, .. } = &identity;
+        for (name, value) in [("experiment", experiment), ("machine", machine), ("scale", scale), ("kernel", kernel)] {
+            lines.push(format!("run.{name} = {value:?}"));
+        }
+        lines.extend(set.iter().map(|(key, value)| format!("run.set.{key} = {value:?}")));
+        lines.sort_unstable();
+        // No other line begins as that of the seed does, so its place does not depend on the number.
+        let (before, behind) = lines.split_at(lines.partition_point(|line| line.as_str() < SEED));
+        let ended = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let before = format!("highwater run, format {FORMAT}\n{}", ended(before));
+        let hasher = Sha256::new_with_prefix(before.as_bytes());
+        Self { before, behind: ended(behind), hasher, identity }
+    }
+
+    /// The hash of the run with a seed, and what it is called.
+    #[must_use]
+    pub fn name(&self, seed: u64) -> (String, Identity) {
+        let hasher = self.hasher.clone().chain_update(self.after(seed));
+        (digits(&hasher.finalize()), Identity { seed, ..self.identity.clone() })
+    }
+
+    /// The key of the run with a seed.
+    #[must_use]
+    pub fn of_seed(&self, seed: u64) -> Key {
+        let (hash, identity) = self.name(seed);
+        Key { identity, text: format!("{}{}", self.before, self.after(seed)), hash }
+    }
+
+    fn after(&self, seed: u64) -> String {
+        format!("{SEED}{seed}\n{}", self.behind)
+    }
+}
+
+/// How the line of the seed begins.
+const SEED: &str = "run.seed = ";
+
+/// The name that the hash of a text gives.
+#[must_use]
+pub fn hash_of(text: &str) -> String {
+    digits(&Sha256::digest(text.as_bytes()))
+}
+
+/// The first half of a hash.
+fn digits(hash: &[u8]) -> String {
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Every value of a kernel; where each comes from decides nothing.
+fn of_kernel(kernel: &Kernel, lines: &mut Vec<String>) {
+    for setting in &kernel.settings {
+        let node = Node::new("", setting.value.clone());
+        flatten(&format!("kernel.{}.{}", setting.section, setting.key), &node, lines);
+    }
+}
+
+/// Words about a value, which decide nothing.
+const PROSE: [&str; 3] = ["about", "from", "source"];
+
+/// A line for each value of a tree.
+fn flatten(path: &str, node: &Node, lines: &mut Vec<String>) {
+    match &node.value {
+        Value::Text(text) => lines.push(format!("{path} = {text:?}")),
+        Value::Integer(number) => lines.push(format!("{path} = {number}")),
+        // Its bits: no way to print a number is promised to stay.
+        Value::Float(number) => lines.push(format!("{path} = float {:016x}", number.to_bits())),
+        Value::Boolean(value) => lines.push(format!("{path} = {value}")),
+        Value::List(nodes) => {
+            lines.push(format!("{path} = list of {}", nodes.len()));
+            for (n, node) in nodes.iter().enumerate() {
+                flatten(&format!("{path}[{n}]"), node, lines);
+            }
+        }
+        Value::Table(entries) => {
+            for entry in entries.iter().filter(|entry| !PROSE.contains(&entry.key.as_str())) {
+                flatten(&format!("{path}.{}", entry.key), &entry.node, lines);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity() -> Identity {
+        Identity {
+            experiment: "parallelio".into(),
+            machine: "parallelio-8g".into(),
+            scale: "1/16".into(),
+            kernel: "mine".into(),
+            set: [("lru.batch".to_owned(), "14".to_owned())].into(),
+            seed: 7,
+        }
+    }
+
+    #[test]
+    fn the_hash_is_the_same_on_every_computer_and_with_every_compiler() {
+        let text = "about = \"x\"\n[a]\nb = { ns = 90, from = \"fitted\", source = \"y\" }\nc = [1, 0.5]\nd = true\n";
+        let mut lines = Vec::new();
+        flatten("machine", &Node::parse("m.toml", text).unwrap(), &mut lines);
+        let key = SeedKeys::of_lines(identity(), lines).of_seed(7);
+        let expected = "highwater run, format 1\n\
+            machine.a.b.ns = 90\n\
+            machine.a.c = list of 2\n\
+            machine.a.c[0] = 1\n\
+            machine.a.c[1] = float 3fe0000000000000\n\
+            machine.a.d = true\n\
+            run.experiment = \"parallelio\"\n\
+            run.kernel = \"mine\"\n\
+            run.machine = \"parallelio-8g\"\n\
+            run.scale = \"1/16\"\n\
+            run.seed = 7\n\
+            run.set.lru.batch = \"14\"\n";
+        assert_eq!(key.text, expected);
+        assert_eq!(key.hash, "66680de83bc0ced2b8a7f1fb86e9de8a");
+        assert_eq!(key.hash, hash_of(&key.text));
+        // SHA-256 itself, by the example of its standard.
+        assert_eq!(hash_of("abc"), "ba7816bf8f01cfea414140de5dae2223");
+    }
+
+    #[test]
+    fn the_order_of_a_file_decides_nothing() {
+        let of = |text: &str| {
+            let mut lines = Vec::new();
+            flatten("params", &Node::parse("p.toml", text).unwrap(), &mut lines);
+            SeedKeys::of_lines(identity(), lines).name(7).0
+        };
+        assert_eq!(of("a = 1\nb = 2\n"), of("# words\nb = 2 # more\na = 1\n"));
+        assert_ne!(of("a = 1\n"), of("a = 1.0\n"));
+        assert_ne!(of("a = [1]\n"), of("a = [1, 2]\n"));
+    }
+}

@@ -1,0 +1,392 @@
+//! Random *worlds*: a machine, a workload and a kernel drawn from a seed, with every check on.
+//!
+//! *Flow*: `draw` makes a world from a seed; its tasks (`task`) write stamps and verify every stamp
+//! that they read against a model in memory (`store`), while the simulator disturbs their
+//! interleaving. At the end every page is read back, the whole machine is checked, everything is
+//! dropped, and all memory, swap and blocks must be accounted for. Some worlds run one of the experiments' workloads in
+//! place of the tasks (`workload`), which verifies what it reads by itself.
+//!
+//! A seed finds a bug; a scenario of the engine's tests keeps it, since the next change of code alters
+//! what a seed does.
+
+mod chance;
+#[cfg(test)]
+mod conditions;
+mod draw;
+mod drawn;
+mod store;
+mod task;
+mod workload;
+
+pub use chance::CORRUPTING_SEED;
+use draw::{Role, World};
+use engine::anonymous::Sharing;
+use engine::slab::SlabCache;
+use engine::stat::Gauge;
+use engine::{Engine, ReadState, Task};
+use machine::{DeviceId, Func, Machine};
+use sim::{Rng, Sim, TaskId};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use store::{Part, Store, What};
+use task::Worker;
+
+/// The world of a seed, and its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwarmReport {
+    /// The world in one line.
+    pub drawn: String,
+    /// Hash over every state and event of the run: two runs of a seed end on the same one.
+    pub fingerprint: u64,
+    /// The world's counters at the end.
+    pub vmstat: engine::stat::Vmstat,
+}
+
+/// The world of a seed, and what broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwarmFailure {
+    /// The seed.
+    pub seed: u64,
+    /// The world in one line.
+    pub drawn: String,
+    /// The check that failed, with its values.
+    pub message: String,
+}
+
+impl fmt::Display for SwarmFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, drawn, message } = self;
+        write!(f, "{drawn}\n  {message}\n  replay: highwater swarm --seed {seed:#x}")
+    }
+}
+
+impl std::error::Error for SwarmFailure {}
+
+/// The state that all tasks of a world share.
+struct Shared {
+    sim: Sim,
+    engine: Rc<Engine<Sim>>,
+    file_device: DeviceId,
+    has_faults: bool,
+    /// Tasks that write to the common stores.
+    sharers: u32,
+    common: RefCell<Vec<Rc<Store>>>,
+    /// Every store that was not dropped.
+    live: RefCell<BTreeMap<u64, Rc<Store>>>,
+    next_number: Cell<u64>,
+    /// Requests that were told that memory is exhausted.
+    out_of_memory: Rc<Cell<u64>>,
+    /// Has the world used so much CPU time that it must come to an end?
+    is_late: Rc<Cell<bool>>,
+}
+
+impl Shared {
+    fn add(&self, what: What) -> Rc<Store> {
+        let number = self.next_number.get();
+        self.next_number.set(number + 1);
+        let store = Store::new(what, number, self.has_faults);
+        self.live.borrow_mut().insert(number, store.clone());
+        store
+    }
+
+    /// One user less; the last one drops the store.
+    fn release(&self, store: &Rc<Store>) {
+        store.users.set(store.users.get() - 1);
+        if store.users.get() == 0 {
+            self.live.borrow_mut().remove(&store.number);
+            store.drop_all(&self.engine);
+        }
+    }
+}
+
+/// Runs the world of one seed.
+///
+/// # Errors
+/// When a check fails, or anything panics.
+pub fn run(seed: u64) -> Result<SwarmReport, SwarmFailure> {
+    let world = World::draw(seed);
+    let drawn = world.to_string();
+    match run_drawn(&world) {
+        Ok((fingerprint, vmstat)) => Ok(SwarmReport { drawn, fingerprint, vmstat }),
+        Err(message) => Err(SwarmFailure { seed, drawn, message }),
+    }
+}
+
+/// Runs a world: its fingerprint and its counters at the end, or what broke.
+fn run_drawn(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
+    let work = || world.workload.as_ref().map_or_else(|| run_world(world), |drawn| workload::run(world, drawn));
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(kit::panics::message(&*payload)))
+}
+
+fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
+    let sim = Sim::new(world.sim_config());
+    let engine = Engine::new(sim.clone(), &world.kernel.choices, &world.layout(), &world.devices(), world.swap());
+    let engine = Rc::new(engine.map_err(|error| error.to_string())?);
+    sim.attach(engine.clone());
+    let kernel_tasks: Vec<TaskId> = engine
+        .kernel_tasks()
+        .into_iter()
+        .chain(engine.khugepaged())
+        .map(|task| {
+            let engine = engine.clone();
+            sim.spawn_on(task.node(), &task.name(), move || engine.run(task))
+        })
+        .collect();
+    let shared = Rc::new(Shared {
+        sim: sim.clone(),
+        engine,
+        file_device: world.file_device,
+        has_faults: !world.faults.is_empty(),
+        sharers: world.tasks.iter().filter(|task| task.role == Role::Sharer).count().max(1) as u32,
+        common: RefCell::default(),
+        live: RefCell::default(),
+        next_number: Cell::new(1),
+        out_of_memory: Rc::default(),
+        is_late: Rc::default(),
+    });
+    let result = Rc::new(RefCell::new(Ok(engine::stat::Vmstat::new())));
+    let (found, plan) = (result.clone(), Plan::of(world));
+    let refused = shared.out_of_memory.clone();
+    sim.run("main", move || *found.borrow_mut() = run_main(&shared, &plan, &kernel_tasks))
+        .map_err(|failure| failure.to_string())?;
+    let vmstat = result.replace(Err(String::new()))?;
+    vmstat.values().for_each(|value| sim.mix(*value));
+    sim.mix(refused.get());
+    Ok((sim.fingerprint(), vmstat))
+}
+
+/// Times that memory is exhausted for a task before it gives up: each takes reclaim a tenth of a second and more, and nobody
+/// kills a task here so that others have its memory.
+const REFUSALS_MAX: u32 = 20;
+
+/// Steps that the tasks of a world may take in all: five hundred times what most need, for some wait for a slow
+/// disk by scanning, and some without swap scan all of memory for each page.
+const STEPS_MAX: u64 = 1_500_000_000;
+
+/// The part of [`STEPS_MAX`] after which a world is late: its tasks end, and the last look reads no further. Where
+/// memory is full and swap, too, each page may cost a scan of all memory for as long as somebody asks, and a kswapd
+/// that some choices keep awake. That is slow and ends. What the watchdog looks for is a call that does not. Chosen, no
+/// other was tried.
+const LATE_PART: u64 = 4;
+
+/// The part of a world that its main task needs.
+struct Plan {
+    mean_step: machine::Nanos,
+    cpus: usize,
+    seed: u64,
+    tasks: Vec<draw::TaskPlan>,
+    shared: u64,
+    faults: Vec<(machine::Nanos, DeviceId, sim::disk::Fault)>,
+    compacts_every: Option<machine::Nanos>,
+}
+
+impl Plan {
+    fn of(world: &World) -> Self {
+        let World { seed, cpus, tasks, shared, faults, compacts_every, .. } = world;
+        Self {
+            mean_step: world.mean_step(),
+            cpus: *cpus,
+            seed: *seed,
+            tasks: tasks.clone(),
+            shared: *shared,
+            faults: faults.clone(),
+            compacts_every: *compacts_every,
+        }
+    }
+}
+
+/// The main task: makes what is shared, starts the tasks, waits for them, and looks at everything.
+fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result<engine::stat::Vmstat, String> {
+    let (sim, engine) = (&shared.sim, &shared.engine);
+    let mut rng = Rng::new(plan.seed, u64::MAX - 8);
+    let mut task = Task::user();
+    make_common(shared, plan, &mut task, &mut rng)?;
+    let mut events: Vec<(machine::Nanos, Event)> = Vec::new();
+    let mut workers = Vec::new();
+    for (number, of_task) in plan.tasks.iter().enumerate() {
+        let sharers_before = plan.tasks[..number].iter().filter(|task| task.role == Role::Sharer).count();
+        let worker = Worker::new(shared, of_task.clone(), sharers_before as u32, Rng::new(rng.next_u64(), 0));
+        let id = sim.spawn(&format!("{:?}", of_task.role).to_lowercase(), move || worker.run());
+        events.extend(of_task.killed_at.map(|time| (time, Event::Kill(id))));
+        workers.push(id);
+    }
+    events.extend(plan.faults.iter().map(|(time, device, fault)| (*time, Event::Fault(*device, fault.clone()))));
+    start_events(sim, events);
+    start_watchdog(sim, plan, &shared.is_late);
+    let compactor = plan.compacts_every.map(|interval| start_compactor(shared, interval));
+    for worker in workers {
+        sim.join(worker);
+    }
+    if let Some(compactor) = compactor {
+        sim.kill(compactor);
+        sim.join(compactor);
+    }
+    if plan.seed == CORRUPTING_SEED {
+        let store = shared.common.borrow()[0].clone();
+        store.corrupt(engine, &mut task, 0).map_err(|error| error.to_string())?;
+        return verify_everything(shared, &mut task)
+            .map_err(|message| {
+                format!("{message} (on purpose: this seed spoils a page, to show how a failure replays)")
+            })
+            .and(Err("a page was spoilt on purpose, and nobody saw it".to_owned()));
+    }
+    verify_everything(shared, &mut task)?;
+    for id in kernel_tasks {
+        sim.kill(*id);
+        sim.join(*id);
+    }
+    store::wait_for_devices(engine)?;
+    engine.check().map_err(|broken| format!("after the run: {broken}"))?;
+    let vmstat = engine.vmstat();
+    let live = shared.live.take();
+    live.values().for_each(|store| store.drop_all(engine));
+    store::wait_for_devices(engine)?;
+    engine.check().map_err(|broken| format!("after everything was dropped: {broken}"))?;
+    check_nothing_is_left(engine)?;
+    Ok(vmstat)
+}
+
+/// Files and regions that several tasks use; the first is a file.
+fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng) -> Result<(), String> {
+    let engine = &shared.engine;
+    for n in 0..plan.shared {
+        let pages = 1 + rng.below(u64::from(plan.tasks[0].size_pages)) as u32;
+        let what = match if n == 0 { 0 } else { rng.below(4) } {
+            0 => engine.access().create(task, shared.file_device).map(What::File),
+            1 => store::map_new_file(engine, task, shared.file_device, pages, Sharing::Shared),
+            _ => Ok(What::Region(engine.anonymous().create_region(pages, rng.below(2) == 0))),
+        };
+        let what = what.map_err(|error| error.to_string())?;
+        let store = shared.add(what);
+        if let What::File(_) = store.what {
+            // The last page makes the length; what lies before it is a hole.
+            store.write(engine, task, pages - 1, Part::Whole).map_err(|error| error.to_string())?;
+            store.write(engine, task, 0, Part::Whole).map_err(|error| error.to_string())?;
+        }
+        shared.common.borrow_mut().push(store);
+    }
+    Ok(())
+}
+
+/// An event from outside of a world.
+enum Event {
+    Kill(TaskId),
+    Fault(DeviceId, sim::disk::Fault),
+}
+
+fn start_events(sim: &Sim, mut events: Vec<(machine::Nanos, Event)>) {
+    events.sort_by_key(|(time, _)| *time);
+    let world = sim.clone();
+    sim.spawn("fate", move || {
+        for (time, event) in events {
+            world.pause(time.since(world.now()));
+            if world.is_killed() {
+                return;
+            }
+            match event {
+                Event::Kill(id) => world.kill(id),
+                Event::Fault(device, fault) => world.inject(device, fault),
+            }
+        }
+    });
+}
+
+/// Moves pages about while the others work.
+fn start_compactor(shared: &Rc<Shared>, interval: machine::Nanos) -> TaskId {
+    let shared = shared.clone();
+    shared.sim.clone().spawn("compactor", move || {
+        while !shared.sim.is_killed() {
+            let began = shared.sim.now();
+            shared.engine.compact().compact_memory();
+            // Half of the time at most: in a small zone, reclaim waits for the pages that a run has taken off their lists.
+            shared.sim.pause(interval.max(shared.sim.now().since(began)));
+        }
+    })
+}
+
+/// Tells a world that it is late, and fails one whose tasks work on and on: in virtual time that could take for ever.
+fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
+    // A task that was killed spins while it waits for a device, which may stall for some seconds.
+    let spinning = plan.tasks.iter().filter(|task| task.killed_at.is_some()).count() as u64;
+    let limit = machine::Nanos(plan.mean_step.0 * STEPS_MAX) + machine::Nanos::from_secs(10 * spinning);
+    let interval = machine::Nanos((limit.0 / 64 / plan.cpus as u64).max(1_000_000));
+    let (world, is_late) = (sim.clone(), is_late.clone());
+    sim.spawn("watchdog", move || {
+        while !world.is_killed() {
+            world.pause(interval);
+            let time_of = |line: &String| line.rsplit(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
+            let mut profile = world.profile();
+            profile.retain(|line| !line.contains(Func::User.name()));
+            let used = machine::Nanos(profile.iter().map(time_of).sum());
+            is_late.set(used.0 > limit.0 / LATE_PART);
+            if used > limit {
+                profile.sort_by_key(|line| std::cmp::Reverse(time_of(line)));
+                profile.truncate(12);
+                panic!("the tasks do not come to an end; {used} of CPU time went to\n    {}", profile.join("\n    "));
+            }
+        }
+    });
+}
+
+/// Reads back every page of every store that is left. Where memory was exhausted, what was in it goes then, so that there is
+/// room for the files.
+fn verify_everything(shared: &Shared, task: &mut Task) -> Result<(), String> {
+    let live: Vec<Rc<Store>> = shared.live.borrow().values().cloned().collect();
+    let (memory, files): (Vec<_>, Vec<_>) = live.into_iter().partition(|store| store.is_memory());
+    for store in memory {
+        verify(shared, task, &store)?;
+        if shared.out_of_memory.get() > 0 {
+            shared.live.borrow_mut().remove(&store.number);
+            store.drop_all(&shared.engine);
+        }
+    }
+    files.iter().try_for_each(|store| verify(shared, task, store))
+}
+
+fn verify(shared: &Shared, task: &mut Task, store: &Store) -> Result<(), String> {
+    let mut state = ReadState::default();
+    for start in (0..store.pages()).step_by(64).take_while(|_| !shared.is_late.get()) {
+        let pages = start..(start + 64).min(store.pages());
+        match store.verify(&shared.engine, task, &mut state, pages) {
+            Ok(()) | Err(engine::Error::OutOfMemory { .. } | engine::Error::TooManyTables { .. }) => {}
+            Err(engine::Error::Read { .. } | engine::Error::SwapRead { .. }) if shared.has_faults => {}
+            Err(error) => return Err(format!("nothing failed, but the last check reported: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// Files and regions are gone: what is not free now belongs to slab, or waits in the swap cache for reclaim.
+fn check_nothing_is_left(engine: &Engine<Sim>) -> Result<(), String> {
+    engine.memory().drain_all_per_cpu();
+    let gauge = |gauge| engine.memory().gauge(gauge);
+    let managed: u64 = engine.memory().zones.iter().map(|zone| zone.managed()).sum();
+    let slab = gauge(Gauge::NrSlabReclaimable) + gauge(Gauge::NrSlabUnreclaimable);
+    let cached = u64::from(engine.swap().cache.pages());
+    let kept: u64 = engine.slab().object_caches.iter().map(|cache| cache.slabs().idle_pages()).sum();
+    let kept = kept + engine.slab().index_nodes.slabs().map_or(0, SlabCache::idle_pages);
+    let left = [
+        ("pages are neither free nor slab nor in the swap cache", managed - gauge(Gauge::NrFreePages) - slab - cached),
+        ("file pages", gauge(Gauge::NrFilePages) - cached),
+        ("mapped anonymous pages", gauge(Gauge::NrAnonPages)),
+        ("page-table pages", gauge(Gauge::NrPageTablePages)),
+        ("dirty pages", gauge(Gauge::NrDirty)),
+        ("pages under writeback", gauge(Gauge::NrWriteback)),
+        ("swap slots", u64::from(engine.swap().total_slots() - engine.swap().free_slots()) - cached),
+        (
+            "pages of unshrinkable slab more, or fewer, than those kept for packets to come",
+            gauge(Gauge::NrSlabUnreclaimable).abs_diff(engine.slab().socket_buffers.idle_pages()),
+        ),
+        (
+            "pages of shrinkable slab more, or fewer, than those kept for objects to come",
+            gauge(Gauge::NrSlabReclaimable).abs_diff(kept),
+        ),
+    ];
+    match left.into_iter().find(|(_, n)| *n > 0) {
+        Some((what, n)) => Err(format!("everything was dropped, but {n} {what} are left")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,170 @@
+//! Random touches of anonymous memory that is larger than memory: what does not fit is in swap.
+//!
+//! Each task has a region of its own. It stores every page once, in order. Then it loads and verifies pages at random
+//! and stores some of them again. Rates are of the second part.
+//!
+//! The tasks keep step, as the threads of a parallel program with barriers do. Otherwise chance decides for a whole run:
+//! a task whose region happens to be in memory touches it a hundred times as often as one that waits for faults, so
+//! reclaim finds its pages in use and takes those of the others. Then either all tasks fault alike, or a few never do
+//! and make the sum. With equal work the same share of every region stays in memory, on any ground.
+
+use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
+use super::random::{Size, check_sizes, check_theta, extent};
+use crate::choose::{Chooser, Distribution};
+use crate::extent::Extent;
+use crate::system::contents::Pattern;
+use crate::system::{System, SystemError, page_bytes};
+use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
+use figures::figure::{Row, RowName, names};
+use figures::scale::Scale;
+use machine::{Nanos, PAGE_BYTES};
+use serde::{Deserialize, Serialize};
+
+/// Stream of the first task's chance.
+const STREAM: u64 = 5000;
+
+/// The `[params]` of an experiment.
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Size of all regions together, percent of memory. Default 150.
+    pub region_percent: u64,
+    /// Size of all regions together in MiB at full scale, in place of `region_percent`.
+    pub region_mib: Option<u64>,
+    /// How often each page of a region is touched. Default: each as often as any other.
+    pub distribution: Distribution,
+    /// For zipf, how uneven: above 0. Default 1.2.
+    pub theta: f64,
+    /// Touches that store, percent. Default 50.
+    pub store_percent: u64,
+    /// Tasks, each with a region. Default 4.
+    pub tasks: u64,
+    /// Operations of each task, if they are what ends the run.
+    pub operations: Option<u64>,
+    /// Otherwise seconds. Default 10.
+    pub touch_s: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            region_percent: 150,
+            region_mib: None,
+            distribution: Distribution::Uniform,
+            theta: 1.2,
+            store_percent: 50,
+            tasks: 4,
+            operations: None,
+            touch_s: 10,
+        }
+    }
+}
+
+impl Params {
+    fn size(&self) -> Size {
+        Size { percent: self.region_percent, mib: self.region_mib }
+    }
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Anon;
+
+impl Workload for Anon {
+    type Params = Params;
+
+    const NAME: &'static str = "anon";
+
+    const ABOUT: &'static str = "random touches of anonymous memory larger than memory";
+
+    const VERIFIES: bool = true;
+
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
+    fn check(params: &Params, resources: &Resources) -> Result<(), String> {
+        let Resources { memory_pages, used_pages, swap_pages } = *resources;
+        check_theta(params.distribution, params.theta)?;
+        let pages = params.size().pages(memory_pages, Scale::FULL);
+        // A tenth of memory for what is not in regions.
+        if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
+            return Err(format!(
+                "{pages} pages of regions do not fit {memory_pages} pages of memory and {swap_pages} of swap"
+            ));
+        }
+        check_sizes(params.tasks, pages, "regions")
+    }
+
+    fn extent(params: &Params, _: &Resources, _: Scale) -> Extent {
+        extent(params.operations, params.tasks, params.touch_s, 0)
+    }
+
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
+        Some(names(rows(&Course::with_everything())))
+    }
+
+    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+        let Params { tasks, store_percent, .. } = *params;
+        let own = params.size().pages(system.memory_pages(), system.given().scale) / tasks;
+        let chooser = Chooser::new(params.distribution, params.theta, own);
+        let length = params.operations.map_or(Length::Steady(Nanos::from_secs(params.touch_s)), Length::Operations);
+        // Memory is full before the measured part begins.
+        let measured =
+            Measured { name: "anon", tasks, length, fills_memory: false, keeps_step: true, look_every: LOOK_EVERY };
+        let course = measure(system, &measured, move |system, n, tally| {
+            touch_at_random(system, n, own as u32, &chooser, store_percent, tally)
+        })?;
+        Ok(Found { rows: rows(&course), times: course.times("Touch"), ..Found::default() })
+    }
+}
+
+fn rows(course: &Course) -> Vec<Row> {
+    let hits = course.fault_hit_row("Hit ratio").into_iter().collect();
+    [course.rate_rows("anon"), hits, course.latency_rows("Touch"), course.cost_rows()].concat()
+}
+
+fn touch_at_random<S: System>(
+    system: &S,
+    task: u64,
+    pages: u32,
+    chooser: &Chooser,
+    store_percent: u64,
+    tally: &mut Tally,
+) -> Result<(), SystemError> {
+    let kept = system.kept();
+    let name = format!("anon {task}");
+    let mut rng = system.rng(STREAM + task);
+    let region = system.map(pages)?;
+    let mut versions = vec![1_u32; pages as usize];
+    let mut bytes = vec![0; PAGE_BYTES];
+    for offset in (0..pages.into()).map(page_bytes) {
+        if system.is_killed() {
+            break;
+        }
+        Pattern::new(&name, 1).fill(kept, offset, &mut bytes);
+        system.store(&region, offset, &bytes)?;
+    }
+    tally.begin(system);
+    while !tally.is_over() && !system.is_killed() {
+        tally.keep_step(system);
+        let page = chooser.next(&mut rng);
+        let offset = page_bytes(page);
+        let version = &mut versions[page as usize];
+        let started = system.now();
+        system.load(&region, offset, &mut bytes)?;
+        let mut time = system.now().since(started);
+        Pattern::new(&name, (*version).into()).verify(kept, offset, &bytes)?;
+        if rng.below(100) < store_percent {
+            Pattern::new(&name, u64::from(*version) + 1).fill(kept, offset, &mut bytes);
+            let started = system.now();
+            system.store(&region, offset, &bytes)?;
+            *version += 1;
+            time += system.now().since(started);
+        }
+        tally.count(time);
+    }
+    system.unmap(region);
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Rows of whose CPU time it was, and what it went to, since memory was full.
+
+use super::meter::Course;
+use figures::figure::{Better, Format, Row};
+use machine::{Func, LockClass, Nanos};
+use std::collections::BTreeMap;
+
+/// Tasks whose time is told: what their names begin with, and what rows call them.
+#[derive(Clone, Copy, Debug)]
+pub struct Who<'a> {
+    /// The beginning of the tasks' names.
+    pub prefix: &'a str,
+    /// How rows call them.
+    pub name: &'a str,
+    /// Does each that there is have a row, if there are several?
+    pub tells_each: bool,
+}
+
+/// All instances of kswapd.
+pub const KSWAPD: Who<'static> = Who { prefix: "kswapd", name: "kswapd", tells_each: true };
+
+/// Parts of their time that are told: the function in whose calls each was spent.
+const PARTS: [(Func, &str); 4] = [
+    (Func::RemoveMapping, "removal from indexes"),
+    (Func::AddToPageCache, "insertion into indexes"),
+    (Func::ShrinkActiveList, "active lists"),
+    (Func::SpinLock, "spinning"),
+];
+
+/// Classes of locks whose waits are told of.
+const LOCKS: [LockClass; 3] = [LockClass::IPages, LockClass::Lru, LockClass::Zone];
+
+/// CPU time of some tasks in percent of one CPU, what part of it was spent where, in percent of their time, and how long they
+/// spun for which lock, in percent of one CPU. No rows where the ground cannot tell, or they used none.
+#[must_use]
+pub fn rows(course: &Course, who: Who<'_>) -> Vec<Row> {
+    let spent = course.spent.last().filter(|spent| !spent.profile.is_empty()).unwrap_or(&course.spent[0]);
+    let is_theirs = |path: &str| path.starts_with(who.prefix);
+    let sum = |is_counted: &dyn Fn(&str) -> bool| -> Nanos {
+        let counted = spent.profile.iter().filter(|(path, _)| is_theirs(path) && is_counted(path));
+        counted.fold(Nanos(0), |sum, (_, time)| sum + *time)
+    };
+    let total = sum(&|_| true);
+    let elapsed = course.time_at_full();
+    if total == Nanos(0) || elapsed == Nanos(0) {
+        return Vec::new();
+    }
+    let percent = |part: Nanos, whole: Nanos| 100.0 * part.0 as f64 / whole.0 as f64;
+    let row =
+        |name: String, unit, value| Row::new("cpu at full", name, unit, Better::Lower, Format::Decimals(2), value);
+    let mut rows = vec![row(format!("{} CPU", who.name), "% of a CPU", percent(total, elapsed))];
+    let mut by_task: BTreeMap<&str, Nanos> = BTreeMap::new();
+    for (path, time) in spent.profile.iter().filter(|(path, _)| is_theirs(path)) {
+        let task = path.split(';').next().unwrap_or(path);
+        *by_task.entry(task).or_default() += *time;
+    }
+    if who.tells_each && by_task.len() > 1 {
+        rows.extend(
+            by_task.iter().map(|(task, time)| row(format!("{task} CPU"), "% of a CPU", percent(*time, elapsed))),
+        );
+    }
+    rows.extend(PARTS.map(|(func, part)| {
+        let time = sum(&|path| path.split(';').any(|name| name == func.name()));
+        row(format!("{}: {part}", who.name), "% of its time", percent(time, total))
+    }));
+    rows.extend(LOCKS.map(|class| {
+        let waits = spent.lock_waits.iter().filter(|((path, lock), _)| is_theirs(path) && *lock == class.name());
+        let time = waits.fold(Nanos(0), |sum, (_, time)| sum + *time);
+        row(format!("{} waits for {}", who.name, class.name()), "% of a CPU", percent(time, elapsed))
+    }));
+    rows
+}

@@ -1,0 +1,84 @@
+//! The extent of a run, as far as its parameters tell before it: what cannot end is refused, and who waits is told how long.
+
+use figures::scale::Scale;
+
+/// The longest run, seconds of its own time: ten hours. The simulator's clock ends at twenty.
+pub const TIME_MAX_S: u64 = 36_000;
+
+/// The most memory of one program, MiB: 1 TiB, at full scale. Its pages have numbers of 32 bits.
+pub const MEMORY_MAX_MIB: u64 = 1 << 20;
+
+/// The most operations of a run. A simulator does some million a second, so that these take hours.
+pub const OPERATIONS_MAX: u64 = 10_000_000_000;
+
+/// The extent of a run. Numbers are at least so large, and at most `u64::MAX` where they are larger than that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Seconds that the run lasts, virtual or real, where parameters say so.
+    pub time_s: Option<u64>,
+    /// The longest that one of its tasks sleeps or computes at a time, seconds.
+    pub wait_s: u64,
+    /// Operations of all tasks.
+    pub operations: u64,
+    /// Pages of files that are there at the same time.
+    pub file_pages: u64,
+}
+
+impl Extent {
+    /// Refuses a run that would not end, or whose files find no room on a device with `device_pages` for files, where that is
+    /// known.
+    ///
+    /// # Errors
+    /// What there is too much of.
+    pub fn check(&self, device_pages: Option<u64>) -> Result<(), String> {
+        let Self { time_s, wait_s, operations, file_pages } = *self;
+        if let Some(time_s) = time_s.filter(|time_s| *time_s > TIME_MAX_S) {
+            return Err(format!("a run of {time_s} s: at most {TIME_MAX_S} s can be run"));
+        }
+        if wait_s > TIME_MAX_S {
+            return Err(format!("a wait of {wait_s} s: at most {TIME_MAX_S} s can be run"));
+        }
+        if let Some(pages) = device_pages.filter(|pages| file_pages > *pages) {
+            return Err(format!("{file_pages} pages of files: the device has room for {pages}"));
+        }
+        if operations > OPERATIONS_MAX {
+            return Err(format!("{operations} operations: at most {OPERATIONS_MAX} can be run"));
+        }
+        Ok(())
+    }
+}
+
+/// How often something of `step_ns` happens in `time_s`.
+#[must_use]
+pub fn times(time_s: u64, step_ns: u64) -> u64 {
+    time_s.saturating_mul(1_000_000_000) / step_ns.max(1)
+}
+
+/// Pages of so many KiB, rounded up.
+#[must_use]
+pub fn kib_pages(kib: u64) -> u64 {
+    kib.div_ceil(4)
+}
+
+/// Pages of so many MiB, at a scale.
+#[must_use]
+pub fn mib_pages(mib: u64, scale: Scale) -> u64 {
+    scale.of(mib.saturating_mul(256))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_end_is_refused() {
+        let told = |extent: Extent| extent.check(Some(1000)).err().unwrap_or_default();
+        assert_eq!(told(Extent { time_s: Some(TIME_MAX_S), file_pages: 1000, ..Extent::default() }), "");
+        let long = Extent { time_s: Some(TIME_MAX_S + 1), ..Extent::default() };
+        assert_eq!(told(long), "a run of 36001 s: at most 36000 s can be run");
+        assert!(told(Extent { wait_s: u64::MAX, ..Extent::default() }).starts_with("a wait of 18446744073709551615 s"));
+        assert!(told(Extent { file_pages: 1001, ..Extent::default() }).ends_with("has room for 1000"));
+        let many = Extent { operations: times(u64::MAX, 1), ..Extent::default() };
+        assert!(told(many).starts_with("18446744073709551615 operations: "));
+    }
+}

@@ -1,0 +1,99 @@
+//! Code of programs: mapped files, used function by function.
+
+use crate::choose::{Chooser, Distribution};
+use crate::system::{MapMode, Sharing, System, SystemError};
+use machine::Nanos;
+use sim::Rng;
+use std::ops::Range;
+
+/// The way in which code is used.
+#[derive(Clone, Copy, Debug)]
+pub struct Use {
+    /// Consecutive pages that are used together.
+    pub function_pages: u32,
+    /// The exponent of the use of functions: the one of rank k is called in proportion to k to the power of minus this.
+    pub theta: f64,
+    /// CPU time of one call.
+    pub call: Nanos,
+}
+
+/// Files of code that one process has mapped, and which of their functions it calls.
+#[derive(Debug)]
+pub struct Code<S: System> {
+    regions: Vec<S::Region>,
+    functions_per_file: u64,
+    chooser: Chooser,
+    how: Use,
+}
+
+impl<S: System> Code<S> {
+    /// Maps the files number `files` that are called `name`, of `pages` pages each, executable and private.
+    ///
+    /// # Errors
+    /// When memory is exhausted, or the ground cannot map files.
+    pub fn map(system: &S, name: &str, files: Range<u64>, pages: u32, how: Use) -> Result<Self, SystemError> {
+        let text = MapMode { sharing: Sharing::Private, is_executable: true, ..MapMode::default() };
+        let map = |n| system.map_file(&system.open(&file_name(name, n))?, 0..pages, text);
+        let regions = files.clone().map(map).collect::<Result<_, SystemError>>()?;
+        let functions_per_file = functions(pages, how.function_pages);
+        let chooser = Chooser::new(Distribution::Zipf, how.theta, (files.end - files.start) * functions_per_file);
+        Ok(Self { regions, functions_per_file, chooser, how })
+    }
+
+    /// Calls a function: has its pages in memory, and computes.
+    ///
+    /// # Errors
+    /// When memory is exhausted, or the code cannot be read.
+    pub fn call(&self, system: &S, rng: &mut Rng) -> Result<(), SystemError> {
+        let function = self.chooser.next(rng);
+        let region = &self.regions[(function / self.functions_per_file) as usize];
+        let pages = pages_of((function % self.functions_per_file) as u32, self.how.function_pages);
+        system.touch(region, pages, false)?;
+        // No call is as long as the last: in step, all would want the same at once.
+        system.compute(Nanos(self.how.call.0 / 2 + rng.below(self.how.call.0 + 1)));
+        Ok(())
+    }
+
+    /// Uses all code once, as starting does.
+    ///
+    /// # Errors
+    /// As [`Code::call`].
+    pub fn start(&self, system: &S) -> Result<(), SystemError> {
+        let all = 0..self.functions_per_file as u32 * self.how.function_pages;
+        self.regions.iter().try_for_each(|region| system.touch(region, all.clone(), false))
+    }
+
+    /// Unmaps it.
+    pub fn unmap(self, system: &S) {
+        self.regions.into_iter().for_each(|region| system.unmap(region));
+    }
+}
+
+/// Puts `files` files of code on the device, of `pages` pages each; nothing of them is in memory.
+///
+/// # Errors
+/// When there are such files, or the device is full.
+pub fn install<S: System>(system: &S, name: &str, files: u64, pages: u32) -> Result<(), SystemError> {
+    (0..files).try_for_each(|n| crate::big_file::provide(system, &file_name(name, n), pages.into()))
+}
+
+/// Removes files of code.
+///
+/// # Errors
+/// When there are none.
+pub fn remove<S: System>(system: &S, name: &str, files: u64) -> Result<(), SystemError> {
+    (0..files).try_for_each(|n| system.remove(&file_name(name, n)))
+}
+
+fn file_name(name: &str, n: u64) -> String {
+    format!("{name} {n}")
+}
+
+/// Whole functions in a file.
+fn functions(pages: u32, function_pages: u32) -> u64 {
+    u64::from((pages / function_pages).max(1))
+}
+
+fn pages_of(function: u32, function_pages: u32) -> Range<u32> {
+    function * function_pages..(function + 1) * function_pages
+}

@@ -1,0 +1,668 @@
+//! Measures tasks that do one operation after another while memory fills, and after it is full.
+//!
+//! Each task keeps a [`Tally`]: how long every operation took, apart for the time before memory was full and after.
+//! Whoever started them ([`measure`]) looks every 10 ms at how much they have done and how much memory is free, says
+//! when memory is full ([`FullDetector`]) and when it is enough. What it saw is a [`Course`], which has the rows of
+//! a report.
+
+use crate::system::{System, SystemError};
+use engine::stat::Vmstat;
+use figures::counters;
+use figures::counters::difference;
+use figures::figure::{Better, Format, Row, duration_rows};
+use figures::histogram::Times;
+use figures::usage::CpuTimes;
+use hdrhistogram::Histogram;
+use machine::Nanos;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// How often the course is looked at, in most workloads.
+pub const LOOK_EVERY: Nanos = Nanos::from_millis(10);
+
+/// Tasks that keep step look at each other after so many operations, and one that is so many ahead of the slowest waits.
+///
+/// At a hundred microseconds to a fault, two for three operations, a step takes some milliseconds: long beside a look
+/// (`GATE_EVERY`), short beside a run, and far less than a region's pages, so that no task has its memory for itself.
+pub const STEP: u64 = 64;
+
+/// How often a task that is ready asks whether all are, and one that is ahead how far the others are.
+const GATE_EVERY: Nanos = Nanos::from_millis(1);
+
+/// How long a run is measured.
+#[derive(Clone, Debug)]
+pub enum Length {
+    /// Each task does so many operations.
+    Operations(u64),
+    /// So long, whatever memory holds.
+    Steady(Nanos),
+    /// Until somebody sets it.
+    Until(Arc<AtomicBool>),
+    /// So long after memory is full; or, if that takes longer than `filling` or cannot be, after that.
+    Time {
+        /// After memory is full.
+        full: Nanos,
+        /// Until then at most.
+        filling: Nanos,
+    },
+}
+
+/// The signs by which memory is known to be full.
+#[derive(Clone, Copy, Debug)]
+pub struct Signs {
+    /// Free pages.
+    pub free: u64,
+    /// Free pages that reclaim aims at, where the ground tells.
+    pub high_mark: Option<u64>,
+    /// Pages that reclaim has freed since the beginning, where the ground counts them.
+    pub reclaimed: Option<u64>,
+}
+
+/// Says when memory is full.
+///
+/// It is when free pages have first fallen under the ground's high mark, which reclaim aims at; when reclaim has freed
+/// its first page; where the ground tells neither, when less than 1/128 of memory is free. Or when free pages have
+/// stopped falling, low: no new least in a second, with less than 1/8 of memory free.
+#[derive(Clone, Copy, Debug)]
+pub struct FullDetector {
+    memory_pages: u64,
+    least: u64,
+    least_at: Nanos,
+}
+
+impl FullDetector {
+    /// Memory of so many pages, now.
+    #[must_use]
+    pub const fn new(memory_pages: u64, now: Nanos) -> Self {
+        Self { memory_pages, least: u64::MAX, least_at: now }
+    }
+
+    /// Is memory full now?
+    pub fn is_full(&mut self, now: Nanos, Signs { free, high_mark, reclaimed }: Signs) -> bool {
+        if free < self.least {
+            (self.least, self.least_at) = (free, now);
+        }
+        let is_under = match (high_mark, reclaimed) {
+            (Some(mark), _) => free < mark,
+            (None, Some(_)) => false,
+            (None, None) => free < self.memory_pages / 128,
+        };
+        let has_stopped = now.since(self.least_at) >= Nanos::from_secs(1) && self.least < self.memory_pages / 8;
+        is_under || reclaimed.is_some_and(|pages| pages > 0) || has_stopped
+    }
+}
+
+/// The measurement.
+#[derive(Clone, Debug)]
+pub struct Measured<'a> {
+    /// The name of the tasks.
+    pub name: &'a str,
+    /// How many there are.
+    pub tasks: u64,
+    /// How long.
+    pub length: Length,
+    /// Does memory fill meanwhile?
+    pub fills_memory: bool,
+    /// How often the course is looked at: more often where memory fills within a fraction of a second.
+    pub look_every: Nanos,
+    /// Do the tasks keep step? Then none is more than 128 operations ahead of the slowest ([`STEP`]).
+    pub keeps_step: bool,
+}
+
+/// The state that tasks and their watcher share.
+#[derive(Debug)]
+struct Shared {
+    /// Tasks that are ready.
+    ready: AtomicUsize,
+    /// May they begin?
+    is_open: AtomicBool,
+    is_full: AtomicBool,
+    is_over: AtomicBool,
+    keeps_step: bool,
+    running: AtomicUsize,
+    operations: Vec<Alone>,
+}
+
+/// A count with its cache line to itself.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Alone(AtomicU64);
+
+/// The work that one task has done.
+#[derive(Debug)]
+pub struct Tally {
+    shared: Arc<Shared>,
+    task: usize,
+    operations: u64,
+    most: u64,
+    /// Times of operations, ns: before memory was full, and after.
+    times: [Histogram<u64>; 2],
+}
+
+impl Tally {
+    fn new(shared: &Arc<Shared>, task: usize, most: u64) -> Self {
+        let times = [(); 2].map(|()| Histogram::new(3).expect("three digits are a precision"));
+        Self { shared: shared.clone(), task, operations: 0, most, times }
+    }
+
+    /// Waits until all tasks are ready: what was done before is not measured.
+    pub fn begin<S: System>(&self, system: &S) {
+        self.shared.ready.fetch_add(1, Relaxed);
+        while !self.shared.is_open.load(Relaxed) && !self.shared.is_over.load(Relaxed) && !system.is_killed() {
+            system.sleep(GATE_EVERY);
+        }
+    }
+
+    /// Is it enough?
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.operations >= self.most || self.shared.is_over.load(Relaxed)
+    }
+
+    /// Waits until no other task is far behind, where tasks keep step. Called between operations: no operation's time
+    /// has it.
+    #[inline]
+    pub fn keep_step<S: System>(&self, system: &S) {
+        if self.shared.keeps_step && self.operations.is_multiple_of(STEP) {
+            self.wait_for_others(system);
+        }
+    }
+
+    #[cold]
+    fn wait_for_others<S: System>(&self, system: &S) {
+        let least = || self.shared.operations.iter().map(|count| count.0.load(Relaxed)).min().unwrap_or(0);
+        while self.operations > least() + STEP && !self.is_over() && !system.is_killed() {
+            system.sleep(GATE_EVERY);
+        }
+    }
+
+    /// One operation more, which took so long.
+    #[inline]
+    pub fn count(&mut self, time: Nanos) {
+        self.operations += 1;
+        self.shared.operations[self.task].0.store(self.operations, Relaxed);
+        // The histogram grows as far as need be.
+        let _ = self.times[usize::from(self.shared.is_full.load(Relaxed))].record(time.0.max(1));
+    }
+}
+
+/// Says that a task has ended, however it did; others need not go on when it failed.
+struct Ending(Arc<Shared>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The others must not wait for it.
+            self.0.is_over.store(true, Relaxed);
+        }
+        self.0.running.fetch_sub(1, Relaxed);
+    }
+}
+
+/// How memory became full.
+#[derive(Clone, Copy, Debug)]
+struct Full {
+    at: Nanos,
+    operations: u64,
+    read_in: Option<u64>,
+}
+
+/// Where CPU time has gone by some moment.
+#[derive(Clone, Debug, Default)]
+pub struct Spent {
+    /// By call path; empty where the ground cannot tell.
+    pub profile: BTreeMap<String, Nanos>,
+    /// Of it, spinning for locks: by call path and class of lock.
+    pub lock_waits: BTreeMap<(String, &'static str), Nanos>,
+}
+
+impl Spent {
+    fn of<S: System>(system: &S) -> Self {
+        Self { profile: system.profile(), lock_waits: system.lock_waits() }
+    }
+
+    /// Returns the time spent since `earlier`.
+    fn since(self, earlier: &Self) -> Self {
+        fn less<K: Ord>(later: BTreeMap<K, Nanos>, earlier: &BTreeMap<K, Nanos>) -> BTreeMap<K, Nanos> {
+            let since = |(key, time): (K, Nanos)| {
+                let spent = time.since(earlier.get(&key).copied().unwrap_or_default());
+                (key, spent)
+            };
+            later.into_iter().map(since).collect()
+        }
+        Self { profile: less(self.profile, &earlier.profile), lock_waits: less(self.lock_waits, &earlier.lock_waits) }
+    }
+}
+
+/// The record of a run.
+#[derive(Debug)]
+pub struct Course {
+    started: Nanos,
+    /// Operations done by a time, from the start on, in order.
+    looks: Vec<(Nanos, u64)>,
+    full: Option<Full>,
+    /// Operations of each task.
+    by_task: Vec<u64>,
+    read_in: Option<u64>,
+    cpu: CpuTimes,
+    /// The growth of counters.
+    pub counters: Vmstat,
+    /// Where CPU time went: until memory was full, or all of it where it never was; and after that.
+    pub spent: [Spent; 2],
+    times: [Histogram<u64>; 2],
+}
+
+/// Starts tasks, each of which runs `body` with its number and its tally: gets ready, calls [`Tally::begin`], and goes on
+/// until the tally is over. Watches them meanwhile.
+///
+/// # Errors
+/// When one of them failed.
+pub fn measure<S: System>(
+    system: &S,
+    measured: &Measured<'_>,
+    body: impl Fn(&S, u64, &mut Tally) -> Result<(), SystemError> + Clone + Send + 'static,
+) -> Result<Course, SystemError> {
+    let Measured { name, tasks, length, .. } = measured;
+    let shared = Arc::new(Shared {
+        ready: AtomicUsize::new(0),
+        is_open: AtomicBool::new(false),
+        is_full: AtomicBool::new(false),
+        is_over: AtomicBool::new(false),
+        keeps_step: measured.keeps_step,
+        running: AtomicUsize::new(*tasks as usize),
+        operations: (0..*tasks).map(|_| Alone::default()).collect(),
+    });
+    let most = if let Length::Operations(operations) = length { *operations } else { u64::MAX };
+    let started: Vec<_> = (0..*tasks)
+        .map(|n| {
+            let (shared, body) = (shared.clone(), body.clone());
+            system.start(&format!("{name} {n}"), move |system| {
+                let _ending = Ending(shared.clone());
+                let mut tally = Tally::new(&shared, n as usize, most);
+                let result = body(system, n, &mut tally);
+                if result.is_err() {
+                    shared.is_over.store(true, Relaxed);
+                }
+                result.map(|()| tally.times)
+            })
+        })
+        .collect();
+    while shared.ready.load(Relaxed) < *tasks as usize && !shared.is_over.load(Relaxed) && !system.is_killed() {
+        system.sleep(GATE_EVERY);
+    }
+    let (counters, cpu, read_in) = (system.vmstat(), system.cpu_times(), system.pages_read_in());
+    let spent = Spent::of(system);
+    let begun = system.now();
+    shared.is_open.store(true, Relaxed);
+    let (looks, full, at_full) = watch(system, &shared, begun, measured);
+    let mut times = [(); 2].map(|()| Histogram::new(3).expect("three digits are a precision"));
+    let ended: Vec<_> = started.into_iter().map(|task| task.join(system)).collect();
+    for result in ended {
+        for (all, of_task) in times.iter_mut().zip(result?) {
+            all.add(of_task).expect("it grows as far as need be");
+        }
+    }
+    let at_end = Spent::of(system);
+    let spent = match at_full {
+        None => [at_end.since(&spent), Spent::default()],
+        Some(at_full) => [at_full.clone().since(&spent), at_end.since(&at_full)],
+    };
+    let so_far = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+    Ok(Course {
+        started: begun,
+        looks,
+        by_task: shared.operations.iter().map(|count| count.0.load(Relaxed)).collect(),
+        full: full.map(|full| Full { read_in: so_far(read_in, full.read_in), ..full }),
+        read_in: so_far(read_in, system.pages_read_in()),
+        cpu: system.cpu_times().since(cpu),
+        counters: difference(&counters, &system.vmstat()),
+        spent,
+        times,
+    })
+}
+
+/// Looks at the tasks until they have ended; tells them when it is enough.
+fn watch<S: System>(
+    system: &S,
+    shared: &Shared,
+    started: Nanos,
+    measured: &Measured<'_>,
+) -> (Vec<(Nanos, u64)>, Option<Full>, Option<Spent>) {
+    let mut detector = FullDetector::new(system.memory_pages(), started);
+    let reclaimed = pages_reclaimed(&system.vmstat());
+    let (mut full, mut at_full) = (None, None);
+    let mut looks = vec![(started, 0)];
+    let progress = &system.given().progress;
+    if let Length::Operations(of_task) = measured.length {
+        progress.set_total_operations(of_task.saturating_mul(measured.tasks));
+    }
+    loop {
+        system.sleep(measured.look_every);
+        let now = system.now();
+        let operations = shared.operations.iter().map(|count| count.0.load(Relaxed)).sum();
+        progress.set_operations(operations);
+        progress.set_now_ns(now.0);
+        if looks.last().is_none_or(|last| last.0 < now) {
+            looks.push((now, operations));
+        }
+        if measured.fills_memory && full.is_none() && detector.is_full(now, signs(system, reclaimed)) {
+            full = Some(Full { at: now, operations, read_in: system.pages_read_in() });
+            at_full = Some(Spent::of(system));
+            shared.is_full.store(true, Relaxed);
+        }
+        let end = match &measured.length {
+            Length::Operations(_) | Length::Until(_) => None,
+            Length::Steady(time) => Some(started + *time),
+            Length::Time { full: after, filling } => Some(full.map_or(started + *filling, |full| full.at) + *after),
+        };
+        end.into_iter().for_each(|end| system.expect_end(end));
+        let is_set = matches!(&measured.length, Length::Until(flag) if flag.load(Relaxed));
+        if is_set || end.is_some_and(|end| now >= end) || system.is_killed() {
+            shared.is_over.store(true, Relaxed);
+        }
+        if shared.running.load(Relaxed) == 0 {
+            return (looks, full, at_full);
+        }
+    }
+}
+
+/// Returns the signs of memory now; `before` were reclaimed before.
+fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
+    // Asked where there was an answer before: a kernel adds up the counters of a cgroup for who reads them, and goes on by the sums.
+    let now = before.and_then(|_| pages_reclaimed(&system.vmstat()));
+    let reclaimed = now.zip(before).map(|(now, before)| now.saturating_sub(before));
+    Signs { free: system.free_pages(), high_mark: system.high_mark_pages(), reclaimed }
+}
+
+/// Pages that reclaim has freed so far.
+fn pages_reclaimed(vmstat: &Vmstat) -> Option<u64> {
+    let [kswapd, direct] = ["pgsteal_kswapd", "pgsteal_direct"].map(|name| counters::sum(vmstat, name));
+    Some(kswapd? + direct?)
+}
+
+impl Course {
+    /// A course in which everything happened that can: its rows have all the names that there are.
+    #[must_use]
+    pub fn with_everything() -> Self {
+        let second = Nanos::from_secs(1);
+        let mut times = Histogram::new(3).expect("three digits are a precision");
+        times.record(1).expect("it grows as far as need be");
+        Self {
+            started: Nanos(0),
+            looks: vec![(Nanos(0), 0), (second, 1)],
+            full: Some(Full { at: Nanos(second.0 / 2), operations: 0, read_in: Some(0) }),
+            by_task: vec![1, 1],
+            read_in: Some(0),
+            cpu: CpuTimes::default(),
+            counters: counter_names().map(|name| (name.to_owned(), 0)).collect(),
+            spent: Default::default(),
+            times: [times.clone(), times],
+        }
+    }
+
+    fn ended(&self) -> Nanos {
+        self.looks.last().map_or(self.started, |last| last.0)
+    }
+
+    fn operations(&self) -> u64 {
+        self.looks.last().map_or(0, |last| last.1)
+    }
+
+    /// Seconds that were measured.
+    #[must_use]
+    pub fn elapsed_s(&self) -> f64 {
+        self.ended().since(self.started).as_secs_f64()
+    }
+
+    /// Operations a second between two times.
+    fn rate(&self, from: Nanos, to: Nanos) -> f64 {
+        let seconds = to.since(from).as_secs_f64();
+        if seconds > 0.0 { (done_by(&self.looks, to) - done_by(&self.looks, from)) / seconds } else { 0.0 }
+    }
+
+    /// The share of operations that no page had to be read from a device for, as the row `name`: from when memory was
+    /// full on, or of the whole run where it never was. `others` were read, in the whole run, by somebody else. No row
+    /// where the ground cannot tell.
+    #[must_use]
+    pub fn hit_row(&self, name: &str, others: u64) -> Option<Row> {
+        let since = self.full.map_or((Some(0), 0), |full| (full.read_in, full.operations));
+        let misses = (self.read_in?.saturating_sub(since.0?)).saturating_sub(others);
+        hit_row(name, self.operations() - since.1, misses)
+    }
+
+    /// The same by major faults of the whole run.
+    #[must_use]
+    pub fn fault_hit_row(&self, name: &str) -> Option<Row> {
+        hit_row(name, self.operations(), *self.counters.get("pgmajfault")?)
+    }
+
+    /// Rates, called `name`: of the whole run, and around the time at which memory was full.
+    #[must_use]
+    pub fn rate_rows(&self, name: &str) -> Vec<Row> {
+        let row = |part: &str, rate| {
+            let name = format!("Ops {name}{part}");
+            Row::new("Ops", name, "ops/s", Better::Higher, Format::Decimals(0), rate)
+        };
+        let mut rows = vec![row("", self.rate(self.started, self.ended()))];
+        // Where tasks are unequal, the fast ones make the sum.
+        if let (Some(least), true) = (self.by_task.iter().min(), self.by_task.len() > 1) {
+            rows.push(row("-slowest-task", *least as f64 / self.elapsed_s().max(1e-9)));
+        }
+        if let Some(full) = self.full {
+            let span = self.span_at(full);
+            rows.push(row("-before", self.rate(Nanos(full.at.0 - span.0), full.at)));
+            rows.push(row("-at-full", self.rate(full.at, full.at + span)));
+            rows.push(row("-after", self.rate(full.at, self.ended())));
+        }
+        rows
+    }
+
+    /// How long is looked at before memory was full and after, as long before as after: a quarter of the time that filling took.
+    fn span_at(&self, full: Full) -> Nanos {
+        Nanos((full.at.since(self.started).0 / 4).min(self.ended().since(full.at).0))
+    }
+
+    /// Rates just before memory was full, and from then on; none where it never was.
+    #[must_use]
+    pub fn before_and_after(&self) -> Option<[f64; 2]> {
+        let full = self.full?;
+        let span = self.span_at(full);
+        Some([self.rate(Nanos(full.at.0 - span.0), full.at), self.rate(full.at, self.ended())])
+    }
+
+    /// Rates of so many equal parts of the time after memory was full; none where it never was.
+    #[must_use]
+    pub fn rates_after(&self, parts: u64) -> Vec<f64> {
+        let Some(full) = self.full else { return Vec::new() };
+        let length = self.ended().since(full.at).0 / parts;
+        let part = |n| self.rate(full.at + Nanos(n * length), full.at + Nanos((n + 1) * length));
+        (0..parts).map(part).collect()
+    }
+
+    /// Time since memory was full, or of the whole run where it never was.
+    #[must_use]
+    pub fn time_at_full(&self) -> Nanos {
+        self.ended().since(self.full.map_or(self.started, |full| full.at))
+    }
+
+    /// Times of operations called `what`, by percentile, before memory was full and after.
+    #[must_use]
+    pub fn latency_rows(&self, what: &str) -> Vec<Row> {
+        let parts = self.parts();
+        parts.iter().flat_map(|(part, n)| latency_rows(&format!("{what}{part}"), &self.times[*n])).collect()
+    }
+
+    /// The same times whole.
+    #[must_use]
+    pub fn times(&self, what: &str) -> Vec<Times> {
+        self.parts().iter().filter_map(|(part, n)| Times::of(format!("{what}{part}"), &self.times[*n])).collect()
+    }
+
+    /// The parts of the run, and the number of each part's times.
+    fn parts(&self) -> &'static [(&'static str, usize)] {
+        if self.full.is_some() { &[(" before full", 0), ("", 1)] } else { &[("", 0)] }
+    }
+
+    /// Returns the rows of the cost of operations, and of memory meanwhile.
+    #[must_use]
+    pub fn cost_rows(&self) -> Vec<Row> {
+        let millions = self.operations() as f64 / 1e6;
+        let per_million = |name: &str, time: Nanos| {
+            let seconds = if millions > 0.0 { time.as_secs_f64() / millions } else { 0.0 };
+            Row::new("cpu", name, "s", Better::Lower, Format::Decimals(2), seconds)
+        };
+        let CpuTimes { user, system } = self.cpu;
+        let mut rows = vec![
+            per_million("CPU s per M ops", user + system),
+            per_million("User s per M ops", user),
+            per_million("System s per M ops", system),
+        ];
+        if let Some(full) = self.full {
+            let time = full.at.since(self.started).as_secs_f64();
+            rows.push(Row::new("duration", "Until full", "s", Better::Neutral, Format::Decimals(2), time));
+        }
+        rows.extend(duration_rows(user.as_secs_f64(), system.as_secs_f64(), self.elapsed_s()));
+        rows.extend(counter_rows(&self.counters));
+        rows
+    }
+}
+
+fn hit_row(name: &str, operations: u64, misses: u64) -> Option<Row> {
+    let ratio = 100.0 * (1.0 - misses as f64 / operations as f64).max(0.0);
+    (operations > 0).then(|| Row::new("hits", name, "%", Better::Higher, Format::Decimals(2), ratio))
+}
+
+/// Operations done by a time, on the line between two looks.
+fn done_by(looks: &[(Nanos, u64)], at: Nanos) -> f64 {
+    let next = looks.partition_point(|look| look.0 < at);
+    match (next.checked_sub(1).and_then(|last| looks.get(last)), looks.get(next)) {
+        (Some((from, first)), Some((to, last))) => {
+            let part = at.since(*from).0 as f64 / to.since(*from).0 as f64;
+            *first as f64 + part * (last - first) as f64
+        }
+        (Some((_, operations)), None) | (None, Some((_, operations))) => *operations as f64,
+        (None, None) => 0.0,
+    }
+}
+
+/// The percentiles of times in ns, as microseconds.
+#[must_use]
+pub fn latency_rows(what: &str, times: &Histogram<u64>) -> Vec<Row> {
+    if times.is_empty() {
+        return Vec::new();
+    }
+    let row = |name: &str, ns: f64| {
+        Row::new("latency", format!("{what} {name}"), "us", Better::Lower, Format::Decimals(2), ns / 1e3)
+    };
+    let at = |quantile| times.value_at_quantile(quantile) as f64;
+    vec![
+        row("mean", times.mean()),
+        row("p50", at(0.5)),
+        row("p99", at(0.99)),
+        row("p99.9", at(0.999)),
+        row("max", times.max() as f64),
+    ]
+}
+
+/// Counters that these workloads show, each the sum over its zones where it is kept by zone.
+const COUNTERS: [(&str, &str); 17] = [
+    ("pgscan_kswapd", "pages"),
+    ("pgscan_direct", "pages"),
+    ("pgsteal_kswapd", "pages"),
+    ("pgsteal_direct", "pages"),
+    ("pgactivate", "pages"),
+    ("pgdeactivate", "pages"),
+    ("workingset_refault_file", "pages"),
+    ("workingset_activate_file", "pages"),
+    ("lru_used_once", "pages"),
+    ("allocstall", "events"),
+    ("pgfault", "faults"),
+    ("pgmajfault", "faults"),
+    ("pswpin", "pages"),
+    ("pswpout", "pages"),
+    ("pgpgin", "KiB"),
+    ("pgpgout", "KiB"),
+    ("nr_vmscan_write", "pages"),
+];
+
+/// Names of the counters that [`counter_rows`] shows.
+pub fn counter_names() -> impl Iterator<Item = &'static str> {
+    COUNTERS.iter().map(|(name, _)| *name)
+}
+
+/// Returns the rows of the growth of the main counters. One that the ground does not have has no row.
+#[must_use]
+pub fn counter_rows(counters: &Vmstat) -> Vec<Row> {
+    let row = |(name, unit): &(&str, &str)| {
+        Some(Row::new(
+            "vmstat",
+            *name,
+            unit,
+            Better::Neutral,
+            Format::Decimals(0),
+            counters::sum(counters, name)? as f64,
+        ))
+    };
+    COUNTERS.iter().filter_map(row).collect()
+}
+
+/// Adds the time spent since `seen` under `part`.
+pub(super) fn add_profile(
+    profile: &mut Vec<String>,
+    part: &str,
+    seen: &mut BTreeMap<String, Nanos>,
+    now: BTreeMap<String, Nanos>,
+) {
+    for (path, time) in &now {
+        let spent = time.since(seen.get(path).copied().unwrap_or_default());
+        if spent > Nanos(0) {
+            profile.push(format!("{part};{path} {}", spent.0));
+        }
+    }
+    *seen = now;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_full_under_the_mark_at_the_first_reclaim_or_when_it_stops_falling_low() {
+        let full_at = |signs: &dyn Fn(u64) -> Signs| {
+            let mut detector = FullDetector::new(12_800, Nanos(0));
+            (1..1000).find(|n| detector.is_full(Nanos::from_millis(10 * n), signs(*n)))
+        };
+        let falls = |n: u64| 12_800_u64.saturating_sub(100 * n);
+        let signs = |free, high_mark, reclaimed| Signs { free, high_mark, reclaimed };
+        assert_eq!(full_at(&|n| signs(falls(n), Some(500), Some(0))), Some(124), "under the mark of the ground");
+        assert_eq!(full_at(&|n| signs(falls(n), Some(500), Some(n / 100))), Some(100), "reclaim began before");
+        assert_eq!(full_at(&|n| signs(falls(n).max(2000), None, Some(n / 200))), Some(200), "reclaim begins early");
+        assert_eq!(full_at(&|n| signs(falls(n), None, None)), Some(128), "under 1/128 of memory");
+        assert_eq!(full_at(&|n| signs(falls(n).max(900), None, None)), Some(219), "at 900 from the 119th look on");
+        assert_eq!(full_at(&|n| signs(falls(n).max(6000), None, None)), None, "half of memory is never used");
+        assert_eq!(
+            full_at(&|n| signs(600 - n % 7, Some(500), Some(0))),
+            Some(106),
+            "the least was met at the 6th look"
+        );
+    }
+
+    #[test]
+    fn rates_are_taken_between_looks() {
+        let looks = [(0, 0), (10, 100), (20, 400)].map(|(at, n)| (Nanos(at), n));
+        assert_eq!(
+            [0, 5, 10, 15, 20, 25].map(|at| done_by(&looks, Nanos(at))),
+            [0.0, 50.0, 100.0, 250.0, 400.0, 400.0]
+        );
+    }
+
+    #[test]
+    fn counters_by_zone_are_summed_and_missing_ones_have_no_row() {
+        let counters =
+            [("pgscan_direct_dma32", 1), ("pgscan_direct_normal", 2), ("pgscan_direct_throttle", 4), ("pswpin", 8)];
+        let counters = counters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let rows: Vec<(String, f64)> = counter_rows(&counters).into_iter().map(|row| (row.name, row.value)).collect();
+        assert_eq!(rows, [("pgscan_direct".to_owned(), 3.0), ("pswpin".to_owned(), 8.0)]);
+    }
+}

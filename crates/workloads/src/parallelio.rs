@@ -1,0 +1,467 @@
+//! memcached beside a growing background write (MMTests `parallelio`; mechanisms/benchmarks, 1.1).
+//!
+//! A server holds a little over two thirds of memory in chunks of one slab class. One client fills it,
+//! then for 200 seconds gets (two thirds) or sets (one third) an item chosen at random. Once most of
+//! memory is in use, `dd` writes zeroes to a new file and syncs it. Sizes are fractions of memory.
+
+use super::meter::add_profile;
+use crate::extent::{self, Extent};
+use crate::system::{System, SystemError, page_bytes};
+use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
+use engine::reclaim::PriorityZero;
+use engine::stat::Vmstat;
+use figures::counters::difference;
+use figures::curves::{Step, Steps};
+use figures::engine_view::EngineView;
+use figures::figure::{Better, Format, Row, RowName, duration_rows, names};
+use figures::mmtests;
+use figures::scale::Scale;
+use figures::usage::Faults;
+use machine::{NANOS_PER_SECOND, Nanos, PAGE_BYTES};
+use serde::{Deserialize, Serialize};
+use sim::{Rng, Sourced};
+use std::ops::Range;
+
+/// Bytes of a value.
+const VALUE_BYTES: u64 = 16384;
+
+/// Bytes of an item: value, key and header.
+const ITEM_BYTES: u64 = VALUE_BYTES + 72;
+
+/// Bytes that the client takes an item to need, by which it computes their number.
+const ITEM_BYTES_ASSUMED: u64 = VALUE_BYTES + 4096;
+
+/// Bytes of a chunk of the slab class that items fall into, with the default growth factor.
+const CHUNK_BYTES: u64 = 17352;
+
+/// Bytes and pages of a slab page of memcached.
+const SLAB_BYTES: u64 = 1 << 20;
+const SLAB_PAGES: u64 = SLAB_BYTES / PAGE_BYTES as u64;
+
+/// Chunks of a slab page.
+const SLAB_CHUNKS: u64 = SLAB_BYTES / CHUNK_BYTES;
+
+/// Bytes that `dd` writes at once.
+const BLOCK_BYTES: u64 = 1 << 20;
+
+/// The most increments: a round for each.
+const STEPS_MAX: u64 = 1000;
+
+/// How long `dd` takes to read a block of zeroes: 1 MiB at 16 GB/s.
+const ZERO_BLOCK: Nanos = Nanos(64_000);
+
+/// The `[params]` of an experiment. What the benchmark's own script says has a default; what is fitted
+/// or assumed has none: it stands in the experiment's file, with its origin.
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Seconds that the client asks the filled server. Default 200.
+    #[serde(default = "run_s")]
+    pub run_s: u64,
+    /// Seconds before the server starts. Default 10.
+    #[serde(default = "settle_s")]
+    pub settle_s: u64,
+    /// Time of one operation when everything is in memory, ns at full scale. At a smaller scale it is
+    /// longer, so that each item is used as often.
+    pub operation_ns: Sourced<u64>,
+    /// Time of storing one item while the server is filled, ns at full scale.
+    pub populate_ns: Sourced<u64>,
+    /// Writes beside that of nothing: the first of a tenth of memory, each of the others a further equal part of the way from there to
+    /// four fifths, which none reaches. 0 leaves only the size 0. Default 3.
+    #[serde(default = "steps")]
+    pub steps: u64,
+    /// Seconds from when most of memory is in use until the write starts. Default 5.
+    #[serde(default = "write_delay_s")]
+    pub write_delay_s: u64,
+}
+
+fn run_s() -> u64 {
+    200
+}
+
+fn settle_s() -> u64 {
+    10
+}
+
+fn steps() -> u64 {
+    3
+}
+
+fn write_delay_s() -> u64 {
+    5
+}
+
+/// Sizes that follow from memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sizes {
+    memory_bytes: u64,
+    items: u64,
+    region_pages: u64,
+}
+
+impl Sizes {
+    fn of_memory(pages: u64) -> Self {
+        let memory_bytes = page_bytes(pages);
+        let items = memory_bytes / 5 * 4 / ITEM_BYTES_ASSUMED;
+        // One chunk more, so that a set can store before it frees.
+        let region_pages = (items + 1).div_ceil(SLAB_CHUNKS) * SLAB_PAGES;
+        Self { memory_bytes, items, region_pages }
+    }
+
+    /// Bytes of each background write: nothing, then from a tenth of memory up.
+    fn writes(self, steps: u64) -> Vec<u64> {
+        let rest = self.memory_bytes / 5;
+        let (least, most) = (rest / 2, rest * 4);
+        let sizes = (0..steps).map(|step| least + step * (most - least) / steps);
+        std::iter::once(0).chain(sizes).collect()
+    }
+}
+
+/// Pages of a chunk that an item touches.
+fn chunk_pages(chunk: u64) -> Range<u32> {
+    let start = chunk / SLAB_CHUNKS * SLAB_BYTES + chunk % SLAB_CHUNKS * CHUNK_BYTES;
+    let page = PAGE_BYTES as u64;
+    (start / page) as u32..((start + ITEM_BYTES - 1) / page + 1) as u32
+}
+
+/// The results of one round.
+#[derive(Clone, Debug, Default)]
+struct Round {
+    operations: u64,
+    faults: Faults,
+    write_started: Nanos,
+    write_time: Nanos,
+    counters: Vmstat,
+    /// Of a ground that shows its engine: where its reclaim came down to, if it did.
+    priority_zero: Option<Option<PriorityZero>>,
+}
+
+impl Round {
+    fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Parallelio;
+
+impl Workload for Parallelio {
+    type Params = Params;
+
+    const NAME: &'static str = "parallelio";
+
+    const ABOUT: &'static str = "a memcached that fits in memory, beside background writes of growing size";
+
+    const SIM_ONLY: Option<&'static str> =
+        Some("the time of its server's operations is fitted to a computer of 2013, and takes that computer's memory");
+
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
+    fn check(params: &Params, resources: &Resources) -> Result<(), String> {
+        if params.operation_ns.value == 0 || params.populate_ns.value == 0 {
+            return Err("`operation_ns` and `populate_ns` must be above 0: no server answers in no time".to_owned());
+        }
+        if params.steps > STEPS_MAX {
+            return Err(format!("`steps` is {}: must be at most {STEPS_MAX}", params.steps));
+        }
+        let Resources { memory_pages, used_pages, swap_pages } = *resources;
+        let sizes = Sizes::of_memory(memory_pages);
+        let needed = sizes.region_pages + used_pages;
+        if needed > memory_pages + swap_pages {
+            return Err(format!(
+                "too small for parallelio: {memory_pages} pages of memory and {swap_pages} of swap, where the server \
+                 takes {} and {used_pages} are in use before",
+                sizes.region_pages
+            ));
+        }
+        let apart = |pair: &[u64]| pair[0] >> 20 < pair[1] >> 20;
+        if !sizes.writes(params.steps).windows(2).all(apart) {
+            return Err(format!(
+                "`steps` is {}: sizes of writes are less than 1 MiB apart, and rows are named after their MiB",
+                params.steps
+            ));
+        }
+        if sizes.items < 1000 {
+            let Sizes { items, .. } = sizes;
+            return Err(format!(
+                "too small for parallelio: {memory_pages} pages hold {items} items, and 1000 are needed"
+            ));
+        }
+        Ok(())
+    }
+
+    fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
+        let Params { settle_s, run_s, steps, write_delay_s, .. } = *params;
+        let times = Times::of(params, scale);
+        let items = Sizes::of_memory(resources.memory_pages).items;
+        let populate_s = (u128::from(items) * u128::from(times.populate.0) / 1_000_000_000) as u64;
+        let rounds = steps.saturating_add(2);
+        let round_s = settle_s.saturating_add(run_s).saturating_add(populate_s);
+        let operations = extent::times(run_s, times.operation.0).saturating_add(items);
+        Extent {
+            time_s: Some(round_s.saturating_mul(rounds)),
+            wait_s: write_delay_s,
+            operations: operations.saturating_mul(rounds),
+            file_pages: 0,
+        }
+    }
+
+    fn row_names(params: &Params, resources: &Resources) -> Option<Vec<RowName>> {
+        let round = |bytes| (bytes, Round { priority_zero: Some(None), ..Round::default() });
+        let sizes = Sizes::of_memory(resources.memory_pages);
+        let rounds: Vec<(u64, Round)> = sizes.writes(params.steps).into_iter().map(round).collect();
+        let samples = [figures::usage::DiskSample { avgqz: 1.0, await_ms: 1.0, r_await_ms: 1.0, w_await_ms: 1.0 }];
+        let rows = [round_rows(&rounds, params), duration_rows(1.0, 1.0, 1.0), mmtests::iostat_rows("sda", &samples)];
+        Some([names(rows.concat()), mmtests::vmstat_row_names()].concat())
+    }
+
+    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+        let sizes = Sizes::of_memory(system.memory_pages());
+        let times = Times::of(params, system.given().scale);
+        let populate = Nanos(sizes.items * times.populate.0);
+        let round = Nanos::from_secs(params.settle_s + params.run_s) + populate;
+        let started = system.now();
+        system.expect_end(started + Nanos(round.0 * (params.steps + 2)));
+        let cpu_started = system.cpu_times();
+        let counters = system.vmstat();
+        // What was sampled before is not of this run.
+        system.take_disk_samples();
+        let mut profile = Vec::new();
+        let mut seen = system.profile();
+        // The warm-up is a round without a write whose figures are dropped.
+        let (_, asked) = run_round(system, params, sizes, times, 0, 0)?;
+        add_profile(&mut profile, "warm-up", &mut seen, system.profile());
+        let mut rounds = Vec::new();
+        let between = "memcached starts anew and is filled, without an operation for its client".to_owned();
+        let step = |name: String, asked: Range<Nanos>| Step {
+            name,
+            from_s: asked.start.as_secs_f64(),
+            to_s: asked.end.as_secs_f64(),
+        };
+        let mut steps = Steps { steps: vec![step("warm-up".into(), asked)], between };
+        for (n, bytes) in sizes.writes(params.steps).into_iter().enumerate() {
+            let (round, asked) = run_round(system, params, sizes, times, n as u64 + 1, bytes)?;
+            let name = if bytes == 0 { "nothing copied".to_owned() } else { format!("{} MiB copied", bytes >> 20) };
+            steps.steps.push(step(name, asked));
+            rounds.push((bytes, round));
+            add_profile(&mut profile, &format!("{}M", bytes >> 20), &mut seen, system.profile());
+        }
+        let elapsed_s = system.now().since(started).as_secs_f64();
+        let cpu = system.cpu_times().since(cpu_started);
+        let (mut rows, diagnosis): (Vec<Row>, Vec<Row>) =
+            round_rows(&rounds, params).into_iter().partition(|row| row.group == "Ops");
+        rows.extend(duration_rows(cpu.user.as_secs_f64(), cpu.system.as_secs_f64(), elapsed_s));
+        rows.extend(mmtests::vmstat_rows(&difference(&counters, &system.vmstat()), elapsed_s));
+        rows.extend(mmtests::iostat_rows("sda", &system.take_disk_samples()));
+        rows.extend(diagnosis);
+        Ok(Found { rows, profile, steps, ..Found::default() })
+    }
+}
+
+/// Times of one operation at the scale of a run.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    operation: Nanos,
+    populate: Nanos,
+}
+
+impl Times {
+    fn of(params: &Params, scale: Scale) -> Self {
+        let at_scale = |ns: &Sourced<u64>| Nanos((ns.value as f64 / scale.as_f64()) as u64);
+        Self { operation: at_scale(&params.operation_ns), populate: at_scale(&params.populate_ns) }
+    }
+}
+
+fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
+    type Figure = fn(&Round, &Params) -> Option<f64>;
+    let figures: [(&str, &str, &str, Better, Figure); 9] = [
+        ("Ops", "memcachetest", "ops/s", Better::Higher, |round, params| {
+            Some((round.operations / params.run_s.max(1)) as f64)
+        }),
+        ("Ops", "io-duration", "s", Better::Lower, |round, _| Some((round.write_time.0 / NANOS_PER_SECOND) as f64)),
+        ("Ops", "swaptotal", "pages", Better::Lower, |round, _| {
+            Some((round.counter("pswpin") + round.counter("pswpout")) as f64)
+        }),
+        ("Ops", "swapin", "pages", Better::Lower, |round, _| Some(round.counter("pswpin") as f64)),
+        ("Ops", "minorfaults", "faults", Better::Lower, |round, _| {
+            Some((round.counter("pgfault") - round.counter("pgmajfault")) as f64)
+        }),
+        ("Ops", "majorfaults", "faults", Better::Lower, |round, _| Some(round.counter("pgmajfault") as f64)),
+        // When, after the write began, reclaim first scanned everything, and the anonymous pages that it
+        // then had before it; 0 where it never did, no row where the ground cannot tell.
+        ("diagnosis", "priority0", "s", Better::Neutral, |round, _| {
+            let time = |zero: PriorityZero| zero.at.since(round.write_started).as_secs_f64();
+            Some(round.priority_zero?.map_or(0.0, time))
+        }),
+        ("diagnosis", "priority0-inactiveanon", "pages", Better::Neutral, |round, _| {
+            Some(round.priority_zero?.map_or(0.0, |zero| zero.inactive_anon_pages as f64))
+        }),
+        ("diagnosis", "faultwait", "s", Better::Lower, |round, _| Some(round.faults.major_wait.as_secs_f64())),
+    ];
+    let mut rows = Vec::new();
+    for (group, figure_name, unit, better, figure) in figures {
+        for (bytes, round) in rounds {
+            let label = if group == "Ops" { "Ops " } else { "" };
+            let name = format!("{label}{figure_name}-{}M", bytes >> 20);
+            let format = if figure_name == "priority0" { Format::Moment(2) } else { Format::Decimals(2) };
+            let row = |value| Row::new(group, name, unit, better, format, value);
+            rows.extend(figure(round, params).map(row));
+        }
+    }
+    rows
+}
+
+/// Runs a round; what it found, and when the client asked.
+fn run_round<S: System>(
+    system: &S,
+    params: &Params,
+    sizes: Sizes,
+    times: Times,
+    round: u64,
+    write_bytes: u64,
+) -> Result<(Round, Range<Nanos>), SystemError> {
+    let counters = system.vmstat();
+    let take_priority_zero = || system.engine_view().map(EngineView::take_first_priority_zero);
+    take_priority_zero();
+    system.sleep(Nanos::from_secs(params.settle_s));
+    let client = {
+        let run = Nanos::from_secs(params.run_s);
+        system.start("memcachetest", move |system| serve(system, run, sizes, times, system.rng(1000 + round)))
+    };
+    let writer = (write_bytes > 0).then(|| {
+        let delay = Nanos::from_secs(params.write_delay_s);
+        system.start("dd", move |system| write_behind(system, delay, sizes, write_bytes, system.rng(2000 + round)))
+    });
+    let served = client.join(system);
+    let ended = system.now();
+    let asked = Nanos(ended.0.saturating_sub(Nanos::from_secs(params.run_s).0))..ended;
+    let counters = difference(&counters, &system.vmstat());
+    let mut written = (Nanos(0), Nanos(0));
+    if let Some(writer) = writer {
+        written = writer.join(system)?;
+        system.remove("background")?;
+    }
+    let ((operations, faults), (write_started, write_time)) = (served?, written);
+    let priority_zero = take_priority_zero();
+    Ok((Round { operations, faults, write_started, write_time, counters, priority_zero }, asked))
+}
+
+/// Server and client: fills the server, then asks it for as long as `run`; returns the operations done and the
+/// faults of both.
+fn serve<S: System>(
+    system: &S,
+    run: Nanos,
+    sizes: Sizes,
+    times: Times,
+    mut rng: Rng,
+) -> Result<(u64, Faults), SystemError> {
+    let memory = system.map(sizes.region_pages as u32)?;
+    let mut chunks: Vec<u32> = (0..sizes.items as u32).collect();
+    for &chunk in &chunks {
+        system.compute(times.populate);
+        system.touch(&memory, chunk_pages(u64::from(chunk)), true)?;
+    }
+    let filled = system.faults();
+    // Chunks of one class are reused last in, first out.
+    let mut free = sizes.items as u32;
+    let end = system.now() + run;
+    let mut operations = 0;
+    // Those of all rounds are counted.
+    let progress = &system.given().progress;
+    let before = progress.operations();
+    while system.now() < end && !system.is_killed() {
+        let item = rng.below(sizes.items) as usize;
+        let is_set = rng.below(100) < 33;
+        system.compute(times.operation);
+        if is_set {
+            system.touch(&memory, chunk_pages(u64::from(free)), true)?;
+            std::mem::swap(&mut free, &mut chunks[item]);
+        } else {
+            system.touch(&memory, chunk_pages(u64::from(chunks[item])), false)?;
+        }
+        operations += 1;
+        progress.set_operations(before + operations);
+    }
+    let during = system.faults().since(filled);
+    system.unmap(memory);
+    Ok((operations, during))
+}
+
+/// `dd`: waits until most of memory is in use, and for `delay`; then writes and syncs; returns when that began
+/// and how long it took.
+///
+/// The script that waits is started by hand as it were: where its looks fall between two seconds depends
+/// on the seed.
+fn write_behind<S: System>(
+    system: &S,
+    delay: Nanos,
+    sizes: Sizes,
+    bytes: u64,
+    mut rng: Rng,
+) -> Result<(Nanos, Nanos), SystemError> {
+    let goal = sizes.memory_bytes / 5 * 4 / 5 * 4;
+    system.sleep(Nanos(rng.below(2 * NANOS_PER_SECOND)));
+    while page_bytes(system.memory_pages() - system.free_pages()) < goal && !system.is_killed() {
+        system.sleep(Nanos::from_secs(2));
+    }
+    system.sleep(delay);
+    let started = system.now();
+    let zeroes = vec![0; BLOCK_BYTES as usize];
+    let file = system.create("background")?;
+    let mut at = 0;
+    while at < bytes {
+        let n = BLOCK_BYTES.min(bytes - at);
+        system.compute(ZERO_BLOCK);
+        system.write(&file, at, &zeroes[..n as usize])?;
+        at += n;
+    }
+    system.sync(&file)?;
+    Ok((started, system.now().since(started)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_in_print_at_7156_mib() {
+        let sizes = Sizes::of_memory(7156 * 256);
+        let mib: Vec<u64> = sizes.writes(3).into_iter().map(|bytes| bytes >> 20).collect();
+        assert_eq!(mib, [0, 715, 2385, 4055]);
+        assert_eq!(sizes.items, 293_109, "4 fifths of memory in items of 20 KiB");
+        assert_eq!(sizes.region_pages >> 8, 4886, "MiB resident: 68 % of memory");
+    }
+
+    #[test]
+    fn the_fitted_time_of_an_operation_is_the_inverse_of_the_printed_rate() {
+        let experiment = catalogue::library::experiment("parallelio").unwrap();
+        let params: Params = experiment.params.read().unwrap();
+        let printed = experiment.published.unwrap().figure("Ops", "Ops memcachetest-0M", "3.10-rc4-vanilla").unwrap();
+        assert_eq!(params.operation_ns.from, sim::Origin::Fitted);
+        assert_eq!(params.operation_ns.value, (NANOS_PER_SECOND as f64 / printed.value) as u64);
+    }
+
+    #[test]
+    fn a_time_without_an_origin_is_refused() {
+        let wrong = |text: &str| {
+            let node = placed::Node::parse("e.toml", text).unwrap();
+            node.read::<Params>().unwrap_err().to_string()
+        };
+        assert_eq!(wrong("steps = 1\noperation_ns = 50_000\n"), "e.toml:2: expected a table, found 50000");
+        assert_eq!(wrong("steps = 1\n"), "e.toml:1: key `operation_ns` is missing");
+    }
+
+    #[test]
+    fn an_item_touches_five_or_six_pages_of_its_own_slab() {
+        for chunk in 0..SLAB_CHUNKS * 3 {
+            let pages = chunk_pages(chunk);
+            assert!((5..=6).contains(&pages.len()), "{pages:?}");
+            let slab = chunk / SLAB_CHUNKS * SLAB_PAGES;
+            assert!(u64::from(pages.start) >= slab && u64::from(pages.end) <= slab + SLAB_PAGES, "{pages:?}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Parts that workloads of random accesses share: sizes and lengths by their parameters, what is refused, and a task that
+//! reads pages of a file at random.
+
+use super::big_file;
+use super::meter::{Length, Tally};
+use crate::choose::{Chooser, Distribution};
+use crate::extent::Extent;
+use crate::system::contents::{Kept, Pattern};
+use crate::system::{System, SystemError, page_bytes};
+use figures::scale::Scale;
+use machine::{Nanos, PAGE_BYTES};
+use serde::{Deserialize, Serialize};
+
+/// Stream of the first task's chance.
+const STREAM: u64 = 3000;
+
+/// How a page is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Copied, as `pread` does.
+    #[default]
+    Copy,
+    /// In place, where it lies in memory: pinned by the engine; on `linux`, in a shared mapping of the file.
+    InPlace,
+}
+
+/// How much of a page that was read is verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verify {
+    /// All that the system keeps of it.
+    #[default]
+    All,
+    /// Its first eight bytes: which page it is. For rates, to which verifying 4096 bytes adds as much as a hit.
+    Stamps,
+}
+
+impl Verify {
+    /// Returns the part of what is kept that is verified.
+    fn of(self, kept: Kept) -> Kept {
+        match (self, kept) {
+            (Self::Stamps, Kept::Bytes) => Kept::Stamps,
+            (Self::All | Self::Stamps, kept) => kept,
+        }
+    }
+}
+
+/// Sizes that many workloads share: a file, or memory, as a part of what the system manages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Percent of memory.
+    pub percent: u64,
+    /// MiB at full scale, in place of that.
+    pub mib: Option<u64>,
+}
+
+impl Size {
+    /// In pages, on a system with so many, at a scale.
+    #[must_use]
+    pub fn pages(self, memory_pages: u64, scale: Scale) -> u64 {
+        self.mib
+            .map_or_else(|| memory_pages.saturating_mul(self.percent) / 100, |mib| scale.of(mib.saturating_mul(256)))
+    }
+}
+
+/// Refuses an exponent of which no numbers can be drawn.
+pub(super) fn check_theta(distribution: Distribution, theta: f64) -> Result<(), String> {
+    const MOST: f64 = 10.0;
+    if distribution == Distribution::Zipf && !(theta > 0.0 && theta <= MOST) {
+        return Err(format!("`theta` is {theta}: must be above 0 and at most {MOST}"));
+    }
+    Ok(())
+}
+
+/// Returns the extent of a run that ends after so many operations of each task, or else after so many seconds.
+pub(super) fn extent(operations: Option<u64>, tasks: u64, time_s: u64, file_pages: u64) -> Extent {
+    let done = operations.map_or(0, |operations| operations.saturating_mul(tasks));
+    let time_s = if operations.is_none() { Some(time_s) } else { None };
+    // The file is written first.
+    Extent { time_s, operations: done.saturating_add(file_pages), file_pages, wait_s: 0 }
+}
+
+/// Refuses what makes no tasks or no pages.
+pub(super) fn check_sizes(tasks: u64, pages: u64, what: &str) -> Result<(), String> {
+    if !(1..=1024).contains(&tasks) {
+        return Err(format!("{tasks} tasks: from 1 to 1024 can be started"));
+    }
+    if !(tasks..u64::from(u32::MAX)).contains(&pages) {
+        return Err(format!(
+            "{what} of {pages} pages for {tasks} tasks: at least a page for each, and less than 16 TiB"
+        ));
+    }
+    Ok(())
+}
+
+/// How long a run is measured, by the keys that the workloads share.
+pub(super) fn length(operations: Option<u64>, full_s: u64, filling_s: u64) -> Length {
+    let time = Length::Time { full: Nanos::from_secs(full_s), filling: Nanos::from_secs(filling_s) };
+    operations.map_or(time, Length::Operations)
+}
+
+/// Reads pages of a file at random, verifies each, and counts how long reading took, until the tally is over.
+pub(super) fn read_at_random<S: System>(
+    system: &S,
+    name: &str,
+    chooser: &Chooser,
+    (access, verify): (Access, Verify),
+    task: u64,
+    tally: &mut Tally,
+) -> Result<(), SystemError> {
+    let kept = verify.of(system.kept());
+    let pattern = Pattern::new(name, 1);
+    let mut rng = system.rng(STREAM + task);
+    let mut file = system.open(name)?;
+    // Then a page that is read in is a miss, on every ground: nothing is read ahead.
+    system.expect_random_reads(&mut file);
+    let mut bytes = vec![0; PAGE_BYTES];
+    tally.begin(system);
+    while !tally.is_over() && !system.is_killed() {
+        let page = chooser.next(&mut rng);
+        let offset = page_bytes(page);
+        let started = system.now();
+        let ended = match access {
+            Access::Copy => {
+                big_file::read_whole(system, &mut file, name, offset, &mut bytes)?;
+                let ended = system.now();
+                pattern.verify(kept, offset, &bytes)?;
+                ended
+            }
+            // What is read is what is verified: its time is that of the access.
+            Access::InPlace => {
+                system.read_in_place(&mut file, page, |bytes| pattern.verify(kept, offset, bytes))??;
+                system.now()
+            }
+        };
+        tally.count(ended.since(started));
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Reads of 4 KiB at random places of a file that is larger than memory, by several tasks.
+//!
+//! The file is written, synced, and dropped from memory; so the first reads miss, and memory fills with what is read
+//! until it is full and every miss has to make room. Rates stand in the report for just before that and after.
+
+use super::big_file;
+use super::meter::{Course, LOOK_EVERY, Measured, measure};
+use super::random::{Access, Size, Verify, check_sizes, check_theta, extent, length, read_at_random};
+use crate::choose::{Chooser, Distribution};
+use crate::extent::Extent;
+use crate::system::{System, SystemError};
+use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
+use figures::figure::{RowName, names};
+use figures::scale::Scale;
+use serde::{Deserialize, Serialize};
+
+/// Name of the file.
+const FILE: &str = "randread.dat";
+
+/// The `[params]` of an experiment.
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Size of the file, percent of memory. Default 400.
+    pub file_percent: u64,
+    /// Size of the file in MiB at full scale, in place of `file_percent`.
+    pub file_mib: Option<u64>,
+    /// How often each page is read. Default: each as often as any other.
+    pub distribution: Distribution,
+    /// For zipf, how uneven: above 0. Default 1.2.
+    pub theta: f64,
+    /// Tasks that read. Default 16.
+    pub tasks: u64,
+    /// How a page is read. Default: copied.
+    pub access: Access,
+    /// What is verified of it. Default: all.
+    pub verify: Verify,
+    /// Operations of each task, if they are what ends the run.
+    pub operations: Option<u64>,
+    /// Otherwise seconds after memory is full. Default 10.
+    pub full_s: u64,
+    /// Seconds that memory may take to fill. Default 60.
+    pub filling_s: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            file_percent: 400,
+            file_mib: None,
+            distribution: Distribution::Uniform,
+            theta: 1.2,
+            tasks: 16,
+            access: Access::Copy,
+            verify: Verify::All,
+            operations: None,
+            full_s: 10,
+            filling_s: 60,
+        }
+    }
+}
+
+impl Params {
+    fn size(&self) -> Size {
+        Size { percent: self.file_percent, mib: self.file_mib }
+    }
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Randread;
+
+impl Workload for Randread {
+    type Params = Params;
+
+    const NAME: &'static str = "randread";
+
+    const ABOUT: &'static str = "random reads of 4 KiB of a file larger than memory";
+
+    const VERIFIES: bool = true;
+
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
+    fn check(params: &Params, resources: &Resources) -> Result<(), String> {
+        check_theta(params.distribution, params.theta)?;
+        check_sizes(params.tasks, params.size().pages(resources.memory_pages, Scale::FULL), "a file")
+    }
+
+    fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
+        let pages = params.size().pages(resources.memory_pages, scale);
+        extent(params.operations, params.tasks, params.full_s.saturating_add(params.filling_s), pages)
+    }
+
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
+        Some(names(rows(&Course::with_everything())))
+    }
+
+    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+        let pages = params.size().pages(system.memory_pages(), system.given().scale);
+        big_file::make(system, FILE, pages)?;
+        let chooser = Chooser::new(params.distribution, params.theta, pages);
+        let (access, verify) = (params.access, params.verify);
+        let length = length(params.operations, params.full_s, params.filling_s);
+        let measured = Measured {
+            name: "randread",
+            tasks: params.tasks,
+            length,
+            fills_memory: true,
+            keeps_step: false,
+            look_every: LOOK_EVERY,
+        };
+        let course = measure(system, &measured, move |system, n, tally| {
+            read_at_random(system, FILE, &chooser, (access, verify), n, tally)
+        })?;
+        system.remove(FILE)?;
+        Ok(Found { rows: rows(&course), times: course.times("Read"), ..Found::default() })
+    }
+}
+
+fn rows(course: &Course) -> Vec<figures::figure::Row> {
+    let hits = course.hit_row("Hit ratio", 0).into_iter().collect();
+    [course.rate_rows("randread"), hits, course.latency_rows("Read"), course.cost_rows()].concat()
+}

@@ -1,0 +1,195 @@
+//! Writes of 4 KiB at random places of a file that is larger than memory, with a sync every so many.
+//!
+//! Each task writes pages of its own (every nth), each time in a new version, so that at the end all of the file can be
+//! read back from the device and verified.
+
+use super::big_file;
+use super::meter::{Course, LOOK_EVERY, Measured, Tally, latency_rows, measure};
+use super::random::{Size, check_sizes, extent, length};
+use crate::extent::Extent;
+use crate::system::contents::Pattern;
+use crate::system::{System, SystemError, page_bytes};
+use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
+use figures::figure::{Better, Format, Row, RowName, names};
+use figures::histogram::Times;
+use figures::scale::Scale;
+use hdrhistogram::Histogram;
+use machine::PAGE_BYTES;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Name of the file.
+const FILE: &str = "randwrite.dat";
+
+/// Stream of the first task's chance.
+const STREAM: u64 = 4000;
+
+/// The `[params]` of an experiment.
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Size of the file, percent of memory. Default 200.
+    pub file_percent: u64,
+    /// Size of the file in MiB at full scale, in place of `file_percent`.
+    pub file_mib: Option<u64>,
+    /// Tasks that write. Default 4.
+    pub tasks: u64,
+    /// Writes of a task between two syncs of it; 0 for no sync. Default 1000.
+    pub sync_every: u64,
+    /// Operations of each task, if they are what ends the run.
+    pub operations: Option<u64>,
+    /// Otherwise seconds after memory is full. Default 10.
+    pub full_s: u64,
+    /// Seconds that memory may take to fill. Default 60.
+    pub filling_s: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            file_percent: 200,
+            file_mib: None,
+            tasks: 4,
+            sync_every: 1000,
+            operations: None,
+            full_s: 10,
+            filling_s: 60,
+        }
+    }
+}
+
+impl Params {
+    fn size(&self) -> Size {
+        Size { percent: self.file_percent, mib: self.file_mib }
+    }
+}
+
+/// The results of the tasks beside their tallies.
+#[derive(Debug)]
+struct Written {
+    /// By task, the version of each of its pages.
+    versions: Vec<Vec<u32>>,
+    /// Times of syncs, ns.
+    syncs: Histogram<u64>,
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Randwrite;
+
+impl Workload for Randwrite {
+    type Params = Params;
+
+    const NAME: &'static str = "randwrite";
+
+    const ABOUT: &'static str = "random writes of 4 KiB to a file larger than memory, with syncs";
+
+    const VERIFIES: bool = true;
+
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
+    fn check(params: &Params, resources: &Resources) -> Result<(), String> {
+        check_sizes(params.tasks, params.size().pages(resources.memory_pages, Scale::FULL), "a file")
+    }
+
+    fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
+        let pages = params.size().pages(resources.memory_pages, scale);
+        extent(params.operations, params.tasks, params.full_s.saturating_add(params.filling_s), pages)
+    }
+
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
+        let mut syncs = Histogram::new(3).expect("three digits are a precision");
+        syncs.record(1).expect("it grows as far as need be");
+        Some(names(rows(&Course::with_everything(), &syncs, 0)))
+    }
+
+    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+        let Params { tasks, sync_every, .. } = *params;
+        let pages = params.size().pages(system.memory_pages(), system.given().scale);
+        big_file::make(system, FILE, pages)?;
+        let written = Arc::new(Mutex::new(Written {
+            versions: vec![Vec::new(); tasks as usize],
+            syncs: Histogram::new(3).expect("three digits are a precision"),
+        }));
+        let found = written.clone();
+        let length = length(params.operations, params.full_s, params.filling_s);
+        let measured = Measured {
+            name: "randwrite",
+            tasks,
+            length,
+            fills_memory: true,
+            keeps_step: false,
+            look_every: LOOK_EVERY,
+        };
+        let course = measure(system, &measured, move |system, n, tally| {
+            let own = (pages - n).div_ceil(tasks);
+            let (versions, syncs) = write_at_random(system, n, tasks, own, sync_every, tally)?;
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            found.versions[n as usize] = versions;
+            found.syncs.add(syncs).expect("it grows as far as need be");
+            Ok(())
+        })?;
+        let Written { versions, syncs } = &*written.lock().unwrap_or_else(PoisonError::into_inner);
+        // All of it once more, from the device.
+        let file = system.open(FILE)?;
+        system.sync(&file)?;
+        drop(file);
+        system.drop_caches()?;
+        let verified = big_file::read_through(system, FILE, pages, |page| {
+            let version = versions[(page % tasks) as usize][(page / tasks) as usize];
+            Pattern::new(FILE, version.into())
+        })?;
+        system.remove(FILE)?;
+        let times = course.times("Write").into_iter().chain(Times::of("Sync", syncs)).collect();
+        Ok(Found { rows: rows(&course, syncs, verified), times, ..Found::default() })
+    }
+}
+
+fn rows(course: &Course, syncs: &Histogram<u64>, verified: u64) -> Vec<Row> {
+    let verified =
+        Row::new("verified", "Pages verified", "pages", Better::Neutral, Format::Decimals(0), verified as f64);
+    let writes = [course.rate_rows("randwrite"), course.latency_rows("Write")].concat();
+    [writes, latency_rows("Sync", syncs), course.cost_rows(), vec![verified]].concat()
+}
+
+/// Writes the pages `task`, `task` + `tasks`, … of the file at random; returns the version of each of the `own` ones,
+/// and how long syncs took.
+fn write_at_random<S: System>(
+    system: &S,
+    task: u64,
+    tasks: u64,
+    own: u64,
+    sync_every: u64,
+    tally: &mut Tally,
+) -> Result<(Vec<u32>, Histogram<u64>), SystemError> {
+    let kept = system.kept();
+    let mut rng = system.rng(STREAM + task);
+    let file = system.open(FILE)?;
+    let mut versions = vec![1_u32; own as usize];
+    let mut syncs = Histogram::new(3).expect("three digits are a precision");
+    let mut bytes = vec![0; PAGE_BYTES];
+    let mut since_sync = 0;
+    tally.begin(system);
+    while !tally.is_over() && !system.is_killed() {
+        let index = rng.below(own);
+        let offset = page_bytes(index * tasks + task);
+        let version = &mut versions[index as usize];
+        Pattern::new(FILE, u64::from(*version) + 1).fill(kept, offset, &mut bytes);
+        let started = system.now();
+        system.write(&file, offset, &bytes)?;
+        *version += 1;
+        tally.count(system.now().since(started));
+        since_sync += 1;
+        if since_sync == sync_every {
+            since_sync = 0;
+            let started = system.now();
+            system.sync(&file)?;
+            // The histogram grows as far as need be.
+            let _ = syncs.record(system.now().since(started).0.max(1));
+        }
+    }
+    Ok((versions, syncs))
+}

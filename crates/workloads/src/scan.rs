@@ -1,0 +1,167 @@
+//! One pass over a file that is larger than memory, beside a hot set that fits.
+//!
+//! Tasks read the hot set at random, first alone, then beside the pass. How much of the hot set is still there when the
+//! pass goes by is its hit ratio: pages read in, less those of the pass.
+
+use super::big_file;
+use super::meter::{Course, LOOK_EVERY, Length, Measured, measure};
+use super::random::{Access, Size, Verify, check_sizes, check_theta, read_at_random};
+use crate::choose::{Chooser, Distribution};
+use crate::extent::Extent;
+use crate::system::contents::Pattern;
+use crate::system::{System, SystemError};
+use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
+use figures::figure::{Better, Format, Row, RowName, names};
+use figures::scale::Scale;
+use machine::Nanos;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Name of the hot set's file.
+const HOT: &str = "hot.dat";
+
+/// Name of the file that is passed over.
+const COLD: &str = "cold.dat";
+
+/// The `[params]` of an experiment.
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Size of the hot set, percent of memory. Default 50.
+    pub hot_percent: u64,
+    /// Size of the hot set in MiB at full scale, in place of `hot_percent`.
+    pub hot_mib: Option<u64>,
+    /// Size of the file that is passed over, percent of memory. Default 400.
+    pub cold_percent: u64,
+    /// Size of the file that is passed over in MiB at full scale, in place of `cold_percent`.
+    pub cold_mib: Option<u64>,
+    /// How often each page of the hot set is read. Default: each as often as any other.
+    pub distribution: Distribution,
+    /// For zipf, how uneven: above 0. Default 1.2.
+    pub theta: f64,
+    /// Tasks that read the hot set. Default 4.
+    pub tasks: u64,
+    /// How a page of it is read. Default: copied.
+    pub access: Access,
+    /// Seconds that it is read alone. Default 3.
+    pub alone_s: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            hot_percent: 50,
+            hot_mib: None,
+            cold_percent: 400,
+            cold_mib: None,
+            distribution: Distribution::Uniform,
+            theta: 1.2,
+            tasks: 4,
+            access: Access::Copy,
+            alone_s: 3,
+        }
+    }
+}
+
+impl Params {
+    /// Pages of both files.
+    fn pages(&self, memory_pages: u64, scale: Scale) -> (u64, u64) {
+        let hot = Size { percent: self.hot_percent, mib: self.hot_mib };
+        let cold = Size { percent: self.cold_percent, mib: self.cold_mib };
+        (hot.pages(memory_pages, scale), cold.pages(memory_pages, scale))
+    }
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Scan;
+
+impl Workload for Scan {
+    type Params = Params;
+
+    const NAME: &'static str = "scan";
+
+    const ABOUT: &'static str = "one pass over a file larger than memory, beside a hot set that fits";
+
+    const VERIFIES: bool = true;
+
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
+    fn check(params: &Params, resources: &Resources) -> Result<(), String> {
+        check_theta(params.distribution, params.theta)?;
+        let (hot, cold) = params.pages(resources.memory_pages, Scale::FULL);
+        check_sizes(params.tasks, hot, "a hot set")?;
+        check_sizes(1, cold, "a file")
+    }
+
+    fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
+        let (hot, cold) = params.pages(resources.memory_pages, scale);
+        let file_pages = hot.saturating_add(cold);
+        // How long the pass takes is what is measured.
+        Extent { wait_s: params.alone_s, operations: file_pages, file_pages, time_s: None }
+    }
+
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
+        Some(names(rows(&Course::with_everything(), &Course::with_everything(), 0, Nanos(1))))
+    }
+
+    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+        let (hot, cold) = params.pages(system.memory_pages(), system.given().scale);
+        big_file::make(system, COLD, cold)?;
+        big_file::make(system, HOT, hot)?;
+        // Twice: what was used once is not hot yet.
+        for _ in 0..2 {
+            big_file::read_through(system, HOT, hot, |_| Pattern::new(HOT, 1))?;
+        }
+        let chooser = Chooser::new(params.distribution, params.theta, hot);
+        let access = params.access;
+        let read_hot = move |system: &S, n: u64, tally: &mut super::meter::Tally| {
+            read_at_random(system, HOT, &chooser, (access, Verify::All), n, tally)
+        };
+        let measured = Measured {
+            name: "hot",
+            tasks: params.tasks,
+            length: Length::Steady(Nanos::from_secs(params.alone_s)),
+            fills_memory: false,
+            keeps_step: false,
+            look_every: LOOK_EVERY,
+        };
+        let alone = measure(system, &measured, read_hot.clone())?;
+        let is_through = Arc::new(AtomicBool::new(false));
+        let through = is_through.clone();
+        let pass = system.start("pass", move |system| {
+            let started = system.now();
+            let passed = big_file::read_through(system, COLD, cold, |_| Pattern::new(COLD, 1));
+            through.store(true, Relaxed);
+            passed.map(|pages| (pages, system.now().since(started)))
+        });
+        let beside = measure(system, &Measured { length: Length::Until(is_through), ..measured }, read_hot);
+        let (passed, time) = pass.join(system)?;
+        let beside = beside?;
+        system.remove(HOT)?;
+        system.remove(COLD)?;
+        let times = [alone.times("Read alone"), beside.times("Read beside")].concat();
+        Ok(Found { rows: rows(&alone, &beside, passed, time), times, ..Found::default() })
+    }
+}
+
+/// Rows of the time before the pass, and of that beside it; the pass read `passed` pages in `time`.
+fn rows(alone: &Course, beside: &Course, passed: u64, time: Nanos) -> Vec<Row> {
+    let rate = passed as f64 / 256.0 / time.as_secs_f64();
+    let pass_row = Row::new("Ops", "Ops scan-pass", "MiB/s", Better::Higher, Format::Decimals(0), rate);
+    let hits = [alone.hit_row("Hit ratio alone", 0), beside.hit_row("Hit ratio beside", passed)];
+    let rows = [
+        alone.rate_rows("scan-alone"),
+        beside.rate_rows("scan-beside"),
+        vec![pass_row],
+        hits.into_iter().flatten().collect(),
+        alone.latency_rows("Read alone"),
+        beside.latency_rows("Read beside"),
+        beside.cost_rows(),
+    ];
+    rows.concat()
+}
