@@ -4,8 +4,10 @@
 //! of 80 columns and 40 lines where columns are few. Markdown and pages begin with [`Answer::sentences`].
 
 use super::grid::{self, Cell, Grid, Look, Tone};
+use super::percent::PercentRule;
 use super::text::{self, Heads};
-use super::{Show, Table, TableRow, percent::PercentRule};
+use crate::show::Show;
+use crate::table::{Table, TableRow};
 use figures::figure::Better;
 use figures::statistics::percent;
 use figures::verdict::{Comparison, Verdict};
@@ -343,7 +345,8 @@ fn bar(share: f64, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Failed, samples};
+    use crate::samples;
+    use crate::table::Failed;
     use figures::figure::{Format, Row};
 
     fn table(values: &[&[f64]], row: impl Fn(f64) -> Row) -> Table {

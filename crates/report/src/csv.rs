@@ -3,7 +3,8 @@
 use figures::csv_error::io_error;
 use std::io;
 
-use super::{Table, text};
+use super::text;
+use crate::table::Table;
 
 /// The fields of a line, behind the experiment where there are several.
 const FIELDS: [&str; 15] = [
@@ -79,7 +80,8 @@ pub fn write(tables: &[&Table], out: &mut dyn io::Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Failed, samples};
+    use crate::samples;
+    use crate::table::Failed;
 
     #[test]
     fn each_row_and_column_has_a_line() {

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Number, Value, json};
 
-use super::{Column, Histogram, Table, TableCell, TableRow};
+use crate::table::{Column, Table, TableCell, TableRow};
+use figures::histogram::Histogram;
 use figures::shift::Shift;
 use figures::verdict::{Basis, Comparison};
 use kit::shown;

@@ -2,8 +2,7 @@
 //!
 //! A workload returns [`Row`]s ([`figures::figure`]); [`Table`] holds them for all columns and seeds; [`text`], [`json`],
 //! [`csv`], [`markdown`] and [`crate::html`] write it; [`saved`] reads what [`json`] wrote. [`answer`] says in a sentence or two what it
-//! shows. [`mmtests`] derives the rows that MMTests takes from
-//! `/proc/vmstat` and iostat, [`mod@percent`] has its rules for the percentages in brackets.
+//! shows, [`mod@percent`] has MMTests' rules for the percentages in brackets. [`plot`] draws pictures, [`rows`] chooses rows by words.
 
 pub mod answer;
 pub mod csv;
@@ -16,354 +15,18 @@ pub mod plot;
 pub mod rows;
 pub mod samples;
 pub mod saved;
+pub mod show;
+pub mod table;
 pub mod text;
 
-use std::{collections::BTreeMap, fmt, io};
+use std::io;
 
-use serde::{Deserialize, Serialize};
-
-use catalogue::experiment::Published;
-use figures::figure::{Better, Figure, Format, Row, RowName};
-use figures::scale::Scale;
-use figures::statistics::{Estimate, coverage, percent};
-use figures::verdict::{Comparison, Sample};
 use kit::shown::write_fields;
-use kit::words::counted;
 
 pub use figures::histogram::Histogram;
 pub use grid::Look;
-
-/// One column: a kernel on a ground.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Column {
-    /// The name that tells the column apart: the kernel's where that is enough.
-    pub id: String,
-    /// The kernel's name.
-    pub kernel: String,
-    /// The ground: `sim`, `host` or `linux`.
-    pub ground: String,
-    /// Single values changed beside the kernel file, by key.
-    pub set: BTreeMap<String, String>,
-    /// Is this the kernel of that name that published figures may be set beside, not a user's file?
-    #[serde(skip)]
-    pub comparable: bool,
-    /// The file that it is from, where it was not run now but saved before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub saved: Option<String>,
-    /// Reasons for which runs of it failed, the most frequent first; empty where all ended well.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failed: Vec<Failed>,
-}
-
-/// Runs of a column that failed for one reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failed {
-    /// The reason, without what differs from seed to seed.
-    pub why: String,
-    /// The number of runs.
-    pub runs: usize,
-    /// Of how many.
-    pub of: usize,
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({} of {})", self.why, self.runs, self.of)
-    }
-}
-
-impl Column {
-    /// A column of a kernel, called as that is: nothing is changed in it, nothing in print is of it, and it is of no file.
-    #[must_use]
-    pub fn new(kernel: &str, ground: impl fmt::Display) -> Self {
-        Self {
-            id: kernel.to_owned(),
-            kernel: kernel.to_owned(),
-            ground: ground.to_string(),
-            set: BTreeMap::new(),
-            comparable: false,
-            saved: None,
-            failed: Vec::new(),
-        }
-    }
-
-    /// Adds a run, of so many, that failed for some reason.
-    pub fn add_failure(&mut self, why: &str, of: usize) {
-        match self.failed.iter_mut().find(|it| it.why == why) {
-            Some(known) => known.runs += 1,
-            None => self.failed.push(Failed { why: why.to_owned(), runs: 1, of }),
-        }
-        self.failed.sort_by_key(|it| std::cmp::Reverse(it.runs));
-    }
-
-    /// Returns why runs of it failed: `failed: out of memory (3 of 3)`; none where all ended well.
-    #[must_use]
-    pub fn failure(&self) -> Option<String> {
-        let reasons: Vec<String> = self.failed.iter().map(ToString::to_string).collect();
-        (!reasons.is_empty()).then(|| format!("failed: {}", reasons.join(", ")))
-    }
-
-    /// Returns whether no run of it ended well.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.failed.first().is_some_and(|first| self.failed.iter().map(|it| it.runs).sum::<usize>() >= first.of)
-    }
-}
-
-/// One row of a table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TableRow {
-    /// As in [`Row`].
-    pub group: String,
-    /// As in [`Row`].
-    pub name: String,
-    /// As in [`Row`].
-    pub unit: String,
-    /// As in [`Row`].
-    pub better: Better,
-    /// As in [`Row`].
-    pub format: Format,
-    /// One for each column.
-    pub cells: Vec<TableCell>,
-}
-
-/// A row in one column.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TableCell {
-    /// The figure over the runs of the column; none where no run of it has the row.
-    pub value: Option<Estimate>,
-    /// The values of the seeds.
-    pub samples: Vec<Sample>,
-    /// The published figure.
-    pub published: Option<Figure>,
-}
-
-impl TableRow {
-    /// The median of a column, by its number; none where the column has none.
-    #[must_use]
-    pub fn median(&self, column: usize) -> Option<f64> {
-        Some(self.cells.get(column)?.value?.median)
-    }
-
-    /// A column beside the baseline; none of the baseline itself, where either has no value, and of a time that may not have come.
-    #[must_use]
-    pub fn comparison(&self, column: usize) -> Option<Comparison> {
-        let is_moment = matches!(self.format, Format::Moment(_));
-        if column == 0 || is_moment { None } else { self.compared(0, column) }
-    }
-
-    /// A column beside another.
-    #[must_use]
-    pub fn compared(&self, base: usize, column: usize) -> Option<Comparison> {
-        let samples = |column: usize| Some(self.cells.get(column)?.samples.as_slice());
-        Comparison::of(self.better, samples(base)?, samples(column)?)
-    }
-
-    /// The columns that are best: the one whose median is, and those that are not told apart from it. None where nothing is told apart from
-    /// the best, or neither way is better.
-    #[must_use]
-    pub fn best(&self) -> Vec<usize> {
-        let before = |a: f64, b: f64| match self.better {
-            Better::Higher => a > b,
-            Better::Lower => a < b,
-            Better::Neutral => false,
-        };
-        let numbered = (0..self.cells.len()).filter_map(|column| Some((column, self.median(column)?)));
-        let all: Vec<(usize, f64)> = numbered.filter(|(_, median)| !median.is_nan()).collect();
-        let first = all.iter().copied().reduce(|best, it| if before(it.1, best.1) { it } else { best });
-        let Some((first, _)) =
-            first.filter(|_| self.better != Better::Neutral && !matches!(self.format, Format::Moment(_)))
-        else {
-            return Vec::new();
-        };
-        let is_apart = |column: usize| self.compared(first, column).is_some_and(|it| it.verdict.is_told_apart());
-        let (worse, best): (Vec<usize>, Vec<usize>) =
-            all.iter().map(|(column, _)| *column).partition(|it| is_apart(*it));
-        if worse.is_empty() { Vec::new() } else { best }
-    }
-
-    /// Is any figure of the row published?
-    #[must_use]
-    pub fn is_published(&self) -> bool {
-        self.cells.iter().any(|cell| cell.published.is_some())
-    }
-
-    /// Does the first column, beside which percentages are, have a published figure?
-    #[must_use]
-    pub fn has_published_base(&self) -> bool {
-        self.cells.first().is_some_and(|cell| cell.published.is_some())
-    }
-}
-
-/// The results of a comparison.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Table {
-    /// Name of the experiment.
-    pub experiment: String,
-    /// Name of the machine.
-    pub machine: String,
-    /// The scale.
-    pub scale: Scale,
-    /// The seeds, in order.
-    pub seeds: Vec<u64>,
-    /// Hash over every simulated run's fingerprint, in order of columns and seeds; none where nothing was simulated.
-    pub fingerprint: Option<u64>,
-    /// The columns; the first is the baseline.
-    pub columns: Vec<Column>,
-    /// Notes of a line each: what grounds of real time were like, what a setting did not do. They stand under the table
-    /// in every form; of CSV, which has no place for them, on standard error.
-    pub notes: Vec<String>,
-    /// Names of the rows to look at first; the first of them is what the experiment is about. Empty where nobody said.
-    pub main_rows: Vec<String>,
-    /// The rows, in the order of the first run that has each.
-    pub rows: Vec<TableRow>,
-    /// How long operations took, of the workloads that measure each.
-    pub histograms: Vec<Histogram>,
-}
-
-impl Table {
-    /// Puts runs together: `runs[column][seed]` holds one run's rows, none of a run that failed or was not done; where there are no seeds,
-    /// repetitions have numbers from 1. `published` are published figures; at another scale than full size they are left out.
-    #[must_use]
-    pub fn of_runs(head: TableHead, runs: &[Vec<Vec<Row>>], published: Option<&Published>) -> Self {
-        let TableHead { experiment, machine, scale, seeds, fingerprint, columns, notes } = head;
-        let mut found: Vec<(&Row, Vec<Vec<Sample>>)> = Vec::new();
-        for (column, runs) in runs.iter().enumerate() {
-            let seed = |n: usize| seeds.get(n).copied().unwrap_or(n as u64 + 1);
-            for (seed, row) in runs.iter().enumerate().flat_map(|(n, rows)| rows.iter().map(move |row| (seed(n), row)))
-            {
-                let known = found.iter().position(|(known, _)| known.group == row.group && known.name == row.name);
-                let at = known.unwrap_or_else(|| {
-                    found.push((row, vec![Vec::new(); columns.len()]));
-                    found.len() - 1
-                });
-                found[at].1[column].push(Sample { seed, value: row.value });
-            }
-        }
-        let published = published.filter(|_| scale.is_full());
-        let rows = found.into_iter().map(|(row, samples)| TableRow {
-            group: row.group.clone(),
-            name: row.name.clone(),
-            unit: row.unit.clone(),
-            better: row.better,
-            format: row.format,
-            cells: columns
-                .iter()
-                .zip(samples)
-                .map(|(column, samples)| TableCell {
-                    value: figures::statistics::estimate(&samples.iter().map(|it| it.value).collect::<Vec<_>>()),
-                    samples,
-                    published: published
-                        .filter(|_| column.comparable)
-                        .and_then(|published| published.figure(&row.group, &row.name, &column.kernel)),
-                })
-                .collect(),
-        });
-        let rows = in_blocks(rows.collect());
-        let (main_rows, histograms) = (Vec::new(), Vec::new());
-        Self { experiment, machine, scale, seeds, fingerprint, columns, notes, main_rows, rows, histograms }
-    }
-
-    /// The cells of a row, each with its column.
-    pub fn cells<'t>(&'t self, row: &'t TableRow) -> impl Iterator<Item = (&'t Column, &'t TableCell)> {
-        self.columns.iter().zip(&row.cells)
-    }
-
-    /// Returns the names of its rows.
-    pub fn row_names(&self) -> impl Iterator<Item = RowName> {
-        self.rows.iter().map(|row| RowName { group: row.group.clone(), name: row.name.clone() })
-    }
-
-    /// Returns the lines under it: its notes, and the columns that failed.
-    #[must_use]
-    pub fn remarks(&self) -> Vec<String> {
-        let failed = self.columns.iter().filter_map(|column| {
-            let rest = if column.has_failed() { "" } else { "; its figures are of the other runs" };
-            Some(format!("{} {}{rest}", column.id, column.failure()?))
-        });
-        failed.chain(self.notes.iter().cloned()).collect()
-    }
-
-    /// Is all of it of simulated machines?
-    #[must_use]
-    pub fn is_simulated(&self) -> bool {
-        self.columns.iter().all(|column| column.ground == "sim")
-    }
-
-    /// Is a column of it from a file?
-    #[must_use]
-    pub fn has_saved(&self) -> bool {
-        self.columns.iter().any(|column| column.saved.is_some())
-    }
-
-    /// The line under every report that is read by people.
-    #[must_use]
-    pub fn footer(&self) -> String {
-        let seeds = match self.seeds.as_slice() {
-            [seed] => format!("seed {seed}"),
-            [first, .., last] => {
-                let seeds = self.seeds.len();
-                let known = match coverage(seeds) {
-                    Some(coverage) => format!("{} interval", percent(coverage)),
-                    None => "range".into(),
-                };
-                format!("median and {known} of {seeds} runs, seeds {first} to {last}")
-            }
-            [] => "no seed".into(),
-        };
-        // Saved reports have their own seeds and scales: notes tell them.
-        let is_all_saved = self.columns.iter().all(|column| column.saved.is_some());
-        if is_all_saved && !self.columns.is_empty() {
-            return format!("{} · machine {}", counted(self.columns.len(), "column"), self.machine);
-        }
-        let is_simulated = self.is_simulated() && !self.has_saved();
-        let kernels = counted(self.columns.len(), if is_simulated { "kernel" } else { "column" });
-        let Self { machine, scale, .. } = self;
-        let mut footer = format!("{seeds} · {kernels} · machine {machine} · scale {scale}");
-        if let Some(fingerprint) = self.fingerprint {
-            let of = if is_simulated { "" } else { " of sim" };
-            footer.push_str(&format!(" · fingerprint{of} {fingerprint:016x}"));
-        }
-        footer
-    }
-
-    /// The rows of each group, in the order of the groups' first rows.
-    pub fn blocks(&self) -> impl Iterator<Item = (&str, &[TableRow])> {
-        self.rows.chunk_by(|a, b| a.group == b.group).map(|rows| (rows[0].group.as_str(), rows))
-    }
-}
-
-/// The parts of a [`Table`] beside its rows; see there.
-#[derive(Clone, Debug)]
-pub struct TableHead {
-    /// Name of the experiment.
-    pub experiment: String,
-    /// Name of the machine.
-    pub machine: String,
-    /// The scale.
-    pub scale: Scale,
-    /// The seeds, in order.
-    pub seeds: Vec<u64>,
-    /// Hash over every simulated run's fingerprint.
-    pub fingerprint: Option<u64>,
-    /// The columns.
-    pub columns: Vec<Column>,
-    /// Notes on grounds of real time.
-    pub notes: Vec<String>,
-}
-
-/// Brings the rows of each group together, groups in the order of their first rows.
-fn in_blocks(rows: Vec<TableRow>) -> Vec<TableRow> {
-    let mut groups: Vec<String> = Vec::new();
-    for row in &rows {
-        if !groups.contains(&row.group) {
-            groups.push(row.group.clone());
-        }
-    }
-    let mut rows = rows;
-    rows.sort_by_key(|row| groups.iter().position(|group| *group == row.group));
-    rows
-}
+pub use show::Show;
+pub use table::{Column, Failed, Table, TableCell, TableHead, TableRow};
 
 /// A form of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -382,19 +45,6 @@ pub enum ReportFormat {
     Html,
     /// A directory as MMTests writes it, which --output names.
     Mmtests,
-}
-
-/// The parts that are shown beside the figures themselves.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Show {
-    /// Published figures under the rows that have them (always in JSON and CSV).
-    pub published: bool,
-    /// Width and colours of tables.
-    pub look: Look,
-    /// The rule for the percentages in brackets.
-    pub percent: percent::PercentRule,
-    /// True where a text for people is the answer and its main rows alone, if the table has some.
-    pub is_short: bool,
 }
 
 /// Writes a table in one form.
@@ -433,7 +83,6 @@ pub fn write_all(tables: &[&Table], format: ReportFormat, show: Show, out: &mut 
 mod tests {
     use super::*;
     use crate::samples::{head, ops};
-    use figures::figure::duration_rows;
 
     #[test]
     fn names_do_nothing_to_a_terminal_and_stay_as_they_are_in_files() {
@@ -453,39 +102,5 @@ mod tests {
             assert!(of(tables, ReportFormat::Csv, false).contains(name), "a program reads names as they are");
         }
         assert_eq!(saved::read(&of(&[&table], ReportFormat::Json, false)).unwrap().rows[0].name, name);
-    }
-
-    #[test]
-    fn rows_of_several_runs_become_a_median_and_groups_stay_together() {
-        let run = |value: f64| vec![ops("Ops a", value), duration_rows(1.0, 2.0, 3.0)[0].clone(), ops("Ops b", 1.0)];
-        let runs = vec![vec![run(1.0), run(3.0), run(2.0)], vec![run(5.0), run(6.0), vec![]]];
-        let table = Table::of_runs(head(&["a", "b"], 3), &runs, None);
-        let names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
-        assert_eq!(names, ["Ops a", "Ops b", "User"]);
-        assert_eq!(table.rows[0].cells[0].value.map(|e| (e.median, e.n)), Some((2.0, 3)));
-        assert_eq!(table.rows[0].cells[1].value.map(|e| (e.median, e.n)), Some((5.5, 2)));
-        assert_eq!(
-            table.blocks().map(|(group, rows)| (group, rows.len())).collect::<Vec<_>>(),
-            [("Ops", 2), ("duration", 1)]
-        );
-    }
-
-    #[test]
-    fn footers_name_what_is_needed_to_repeat_a_run() {
-        let mut table = Table::of_runs(head(&["a"], 1), &[vec![]], None);
-        let end = "1 kernel · machine parallelio-8g · scale 1 · fingerprint 0000000000005f0c";
-        assert_eq!(table.footer(), format!("seed 1 · {end}"));
-        table.columns[0].ground = "host".into();
-        assert!(
-            table
-                .footer()
-                .ends_with("1 column · machine parallelio-8g · scale 1 · fingerprint of sim 0000000000005f0c")
-        );
-        table.fingerprint = None;
-        assert!(table.footer().ends_with("1 column · machine parallelio-8g · scale 1"));
-        table.seeds = (1..=5).collect();
-        assert!(table.footer().starts_with("median and range of 5 runs, seeds 1 to 5 · "));
-        table.seeds = (1..=10).collect();
-        assert!(table.footer().starts_with("median and 97.8% interval of 10 runs, seeds 1 to 10 · "));
     }
 }

@@ -2,7 +2,9 @@
 
 use comfy_table::{CellAlignment, presets};
 
-use super::{Show, Table, TableRow, answer::Answer, grid::Grid, text};
+use super::{answer::Answer, grid::Grid, text};
+use crate::show::Show;
+use crate::table::{Table, TableRow};
 use kit::shown::harmless;
 
 /// The whole report.

@@ -1,7 +1,7 @@
 //! Which rows of a report are meant by words of the command line.
 
 use crate::grid::{Look, hanging};
-use crate::{Table, TableRow};
+use crate::table::{Table, TableRow};
 use figures::figure::RowName;
 
 /// Checks that each of `words` means one of these rows.

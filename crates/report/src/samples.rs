@@ -1,6 +1,6 @@
 //! Tables for tests of this and other crates.
 
-use crate::{Column, TableHead};
+use crate::table::{Column, TableHead};
 use figures::figure::{Better, Format, Row};
 use figures::scale::Scale;
 

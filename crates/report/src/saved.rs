@@ -1,8 +1,9 @@
 //! Reports that were saved as JSON, read again, and set beside others.
 
-use super::{Column, Failed, Histogram, Table, TableCell, TableRow};
+use crate::table::{Column, Failed, Table, TableCell, TableRow};
 use figures::figure::{Better, Figure, Format};
 use figures::histogram::Buckets;
+use figures::histogram::Histogram;
 use figures::scale::Scale;
 use figures::statistics::{CONFIDENCE, Estimate};
 use figures::verdict::Sample;
@@ -374,7 +375,7 @@ pub fn join(table: &mut Table, saved: Table, file: &str) {
         cells.truncate(before);
         cells.extend(row.cells);
     }
-    table.rows = super::in_blocks(std::mem::take(&mut table.rows));
+    table.rows = crate::table::in_blocks(std::mem::take(&mut table.rows));
     for Histogram { name, columns } in saved.histograms {
         let named = columns.into_iter().filter_map(|(id, buckets)| Some((ids.get(&id)?.clone(), buckets)));
         match table.histograms.iter_mut().find(|it| it.name == name) {

@@ -2,7 +2,9 @@
 
 use super::answer::Answer;
 use super::grid::{self, Cell, Grid, Tone};
-use super::{Column, Look, Show, Table, TableCell, TableRow};
+use crate::grid::Look;
+use crate::show::Show;
+use crate::table::{Column, Table, TableCell, TableRow};
 use figures::figure::{Better, Figure};
 use figures::statistics::Estimate;
 use figures::verdict::{Comparison, Verdict};
@@ -258,9 +260,11 @@ pub(super) fn arrow(better: Better) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Failed, Row, TableHead, percent, samples};
+    use crate::table::{Failed, TableHead};
+    use crate::{percent, samples};
     use catalogue::experiment::Published;
     use figures::figure::Format;
+    use figures::figure::Row;
     use figures::statistics;
 
     /// The posting's own figures as if they had been run.

@@ -3,7 +3,9 @@
 use super::{Chart, Page, Part, Section};
 use crate::answer::Answer;
 use crate::plot::of_tables;
-use crate::{Show, Table, text};
+use crate::show::Show;
+use crate::table::Table;
+use crate::text;
 
 /// The page of a table alone: of `stat`, of saved reports.
 #[must_use]

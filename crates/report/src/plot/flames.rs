@@ -1,6 +1,6 @@
 //! Virtual time as a flame graph: tasks at its root, of several columns each below its column.
 
-use crate::Table;
+use crate::table::Table;
 use figures::profile;
 use figures::profile::{ColumnProfile, RunProfile, View};
 use inferno::flamegraph::{Options, from_lines};

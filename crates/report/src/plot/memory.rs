@@ -3,7 +3,7 @@
 
 use super::canvas::{self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, TEXT, WIDTH, fill, line, text};
 use super::scale::{Axis, label};
-use crate::Table;
+use crate::table::Table;
 use catalogue::experiment::Experiment;
 use figures::memory_map::{Moment, Most, RunMemory};
 

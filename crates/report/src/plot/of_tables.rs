@@ -1,7 +1,7 @@
 //! Bars of tables: a row by columns, and variants.
 
 use super::bars::{self, Bars, Group};
-use crate::{Table, TableRow};
+use crate::table::{Table, TableRow};
 
 /// One row of a table, a bar for each column.
 #[must_use]

@@ -1,7 +1,7 @@
 //! Curves of a workload's own, and counters of runs over time, as an experiment wants them drawn.
 
 use super::lines::{Lines, Panel, Plot};
-use crate::Table;
+use crate::table::Table;
 use catalogue::experiment::{Experiment, PanelUnit, PlotPanel};
 use figures::curves::{Curve, RunCurves, Steps};
 use figures::series::{RunSeries, Series, is_gauge};

@@ -2,7 +2,7 @@
 
 use super::canvas::{Ink, Key, Mark};
 use super::timeline::{Bar, Panel, Timeline, Track};
-use crate::Table;
+use crate::table::Table;
 use catalogue::experiment::Experiment;
 use figures::trace::RunTrace;
 use machine::Nanos;
