@@ -4,7 +4,7 @@ use engine::stat::Vmstat;
 use figures::series::Series;
 use machine::Nanos;
 use recordings::PAGE_KIB;
-use recordings::formats::Recording;
+use recordings::format::Recording;
 
 /// The meaning of a column for a counter of `/proc/vmstat`.
 enum Is {

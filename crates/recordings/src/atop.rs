@@ -3,7 +3,7 @@
 //! Both are of intervals; the first one is since the start, and left out. Figures have names of `/proc/vmstat` where they are its
 //! counters, and those of `sar` where they are levels.
 
-use super::formats::{Format, Recording, Told};
+use super::format::{Format, Recording, Told};
 use super::procps::seconds_of_day;
 use super::text::{Block, LeftOut, Line};
 use super::{COUNTED, Figures, Sample, number};

@@ -8,6 +8,7 @@
 
 pub mod atop;
 pub mod collectl;
+pub mod format;
 pub mod formats;
 pub mod kernel_log;
 pub mod looks;

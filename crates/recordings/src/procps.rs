@@ -4,7 +4,7 @@
 //! recording in a text. Sizes are KiB and rates KiB/s, unless `-S` was given: a command in the text may tell so, else it is inferred. So
 //! may the interval be told by a command or by times, of `-t` or before each line.
 
-use super::formats::{Format, Recording, Told};
+use super::format::{Format, Recording, Told};
 use super::text::{Block, LeftOut, Line};
 use super::{Figures, Sample, looks, since, under};
 use engine::stat::Vmstat;

@@ -2,7 +2,7 @@
 //!
 //! Samples have the names of `sar`'s columns, so that who asks needs no other.
 
-use super::formats::{Format, Recording, Told};
+use super::format::{Format, Recording, Told};
 use super::text::{Block, LeftOut, Line};
 use super::{Figures, Sample, number};
 use kit::wrong::Wrong;

@@ -3,7 +3,7 @@
 //! A block is a heading of names behind a time, and lines of figures behind theirs. Blocks of the same times are of one sample. Blocks
 //! that tell nothing of memory are left out and named by their option. Averages at the end are of the same lines, and skipped.
 
-use super::formats::{Format, Recording, Told};
+use super::format::{Format, Recording, Told};
 use super::text::{Block, LeftOut, Line};
 use super::{Figures, Sample, number, since, under};
 use kit::wrong::Wrong;

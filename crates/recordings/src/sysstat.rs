@@ -3,7 +3,7 @@
 //! A report is a heading that begins or ends with `Device`, and a line for each device. The first report of a recording is the average
 //! since the start, and left out, unless it is the only one.
 
-use super::formats::{Format, Recording, Told};
+use super::format::{Format, Recording, Told};
 use super::sar::{Headings, title_of};
 use super::text::{Block, LeftOut, Line};
 use super::{Figures, under};

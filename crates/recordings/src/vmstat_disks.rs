@@ -3,7 +3,7 @@
 //! A table is two lines of headings and a line for each disk. What its figures grew by from one table to the next is a sample; of a single
 //! table the means since the start are told.
 
-use super::formats::{Format, Recording, Told};
+use super::format::{Format, Recording, Told};
 use super::procps::{Command, EVERY_S, seconds_of_day, time_in};
 use super::text::{Block, LeftOut};
 use super::{COUNTED, Figures, number, since};

@@ -5,8 +5,8 @@ use kit::shown::warn;
 use kit::wrong::Wrong;
 use observe::this_computer::text::Measured;
 use observe::this_computer::{text, told};
+use recordings::format::Told;
 use recordings::formats;
-use recordings::formats::Told;
 use std::path::PathBuf;
 
 /// Arguments of `highwater machine from`.

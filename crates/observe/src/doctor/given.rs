@@ -5,7 +5,8 @@
 
 use super::{Patient, recorded, source};
 use kit::wrong::Wrong;
-use recordings::formats::{Document, Told};
+use recordings::format::Told;
+use recordings::formats::Document;
 use recordings::text::Text;
 use recordings::{files_below, formats};
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@ use figures::figure::{Better, Format, Row};
 use figures::scale::Scale;
 use figures::series::{RunSeries, Series};
 use kit::wrong::Wrong;
-use recordings::formats::{Recording, Told};
+use recordings::format::{Recording, Told};
 use recordings::{Figures, formats, looks};
 use report::{Column, Table, TableHead};
 use std::io;

@@ -5,9 +5,9 @@ use super::{
     Told, Took, Zoneinfo, all, buddyinfo, cgroup_files, free, meminfo, pressure, processes, slabs, swaps, sysctls,
     vmstat_file, zoneinfo,
 };
-use crate::formats::Format;
+use crate::format::{self, Format};
+use crate::kernel_log;
 use crate::text::{Block, LeftOut, Line};
-use crate::{formats, kernel_log};
 use kit::wrong::Wrong;
 
 /// A kernel log.
@@ -18,7 +18,7 @@ pub const KERNEL_LOG: Format = Format {
     holds: kernel_log::holds,
     read: |block, _| {
         let log = kernel_log::read_lines(block.lines.iter().map(|line| (line.number, &*line.text)));
-        Ok(vec![formats::Told::Look(Told::Log(log))])
+        Ok(vec![format::Told::Look(Told::Log(log))])
     },
 };
 
@@ -155,13 +155,13 @@ fn read<L: Look>(
     block: &Block<'_>,
     left_out: &mut LeftOut,
     told: impl Fn(L) -> Told,
-) -> Result<Vec<formats::Told>, Wrong> {
+) -> Result<Vec<format::Told>, Wrong> {
     let looks = all(block.lines, |line| &line.text, |line| left_out.line(line));
-    Ok(looks.into_iter().map(|look| formats::Told::Look(told(look))).collect())
+    Ok(looks.into_iter().map(|look| format::Told::Look(told(look))).collect())
 }
 
 /// Files of cgroups, of which the first may be named by a command or by the file that is read.
-fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<formats::Told>, Wrong> {
+fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::Told>, Wrong> {
     let mut look = CgroupFiles::default();
     let of_command = block.last_command(first(block)).and_then(|command| command.split_whitespace().last());
     let names = of_command.into_iter().chain([block.file]);
@@ -174,25 +174,26 @@ fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<formats:
             Took::Yes => {}
             Took::No => left_out.line(line),
             Took::Next => {
-                told.push(formats::Told::Look(Told::Cgroup(std::mem::take(&mut look))));
+                told.push(format::Told::Look(Told::Cgroup(std::mem::take(&mut look))));
                 look.take(&line.text);
             }
         }
     }
-    told.push(formats::Told::Look(Told::Cgroup(look)));
+    told.push(format::Told::Look(Told::Cgroup(look)));
     Ok(told)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats;
 
     #[test]
     fn counters_of_nodes_within_zoneinfo_begin_no_other_text() {
         let text = "Node 0, zone   Normal\n  per-node stats\n      nr_inactive_anon 5\n      pgscan_kswapd 7\n      pgsteal_kswapd 3\n  \
                     pages free     120\n        min      10\n        managed  4000\n      nr_free_pages 120\n";
         let document = formats::read("z", text, None).unwrap();
-        let [(1, formats::Told::Look(Told::Zoneinfo(look)))] = document.told.as_slice() else { panic!("{document:?}") };
+        let [(1, format::Told::Look(Told::Zoneinfo(look)))] = document.told.as_slice() else { panic!("{document:?}") };
         assert_eq!((look.zones[0].managed(), document.left_out.is_empty()), (4000, true));
     }
 }
