@@ -1,6 +1,6 @@
 //! The results of runs, and the forms in which they are shown.
 //!
-//! A workload returns [`Row`]s ([`figures::figure`]); [`Table`] holds them for all columns and seeds; [`text`], [`json`],
+//! A workload returns [rows](figures::figure::Row); [`Table`] holds them for all columns and seeds; [`text`], [`json`],
 //! [`csv`], [`markdown`] and [`crate::html`] write it; [`saved`] reads what [`json`] wrote. [`answer`] says in a sentence or two what it
 //! shows, [`mod@percent`] has MMTests' rules for the percentages in brackets. [`plot`] draws pictures, [`rows`] chooses rows by words.
 

@@ -1,6 +1,6 @@
 //! Reports as one file of HTML: tables, charts that can be zoomed, flame graphs.
 //!
-//! A [`Page`] is what a reader sees: sections of [`Part`]s. [`tables`] makes parts of tables of figures, [`results`] a whole page of
+//! A [`Page`] is what a reader sees: sections of [`Part`]s. [`tables`] makes parts of tables of figures, `study::page` a whole page of
 //! what a comparison found; the verbs make the others from what they print. The page is a template, so texts are escaped where they
 //! stand; what charts draw is JSON beside it ([`data`]), which `page.js` reads.
 //!

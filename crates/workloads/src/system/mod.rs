@@ -1,7 +1,7 @@
 //! The view that a workload has of the ground that it runs on.
 //!
-//! A workload is written once, against [`System`]; a *ground* implements it: [`sim`], in virtual time; [`host`], the
-//! engine on real memory and threads; [`linux`], the kernel of the computer at hand. So nothing here assumes a simulator:
+//! A workload is written once, against [`System`]; a *ground* implements it: `sim`, in virtual time; `host`, the
+//! engine on real memory and threads; `linux`, the kernel of the computer at hand. So nothing here assumes a simulator:
 //!
 //! * Each task has a `System` of its own, which [`System::spawn`] makes. It may be a thread: what goes into a
 //!   task is `Send`, what it finds comes back by [`Started::join`].
