@@ -4,11 +4,9 @@
 //! cache. Each of these lines travels once, while the lock is held. The same holds for a frame's descriptor.
 //! Description: mechanisms/multigen, 10.1 (a store to an index that another CPU wrote last).
 
+use crate::cause::SLOT;
 use crate::clock::picos;
-use crate::cpu::LaneId;
-use crate::lock::SLOT;
-use crate::world::World;
-use machine::{FrameNumber, LockClass, Nanos};
+use machine::{LockClass, Nanos};
 use std::cell::Cell;
 
 /// Time that a cache line travels, and the number of lines that each kind of access moves.
@@ -59,27 +57,6 @@ impl LastCpu {
     pub(crate) fn touch(&self, cpu: usize) -> bool {
         let last = self.0.replace(cpu as u16);
         last != cpu as u16 && last != NOBODY
-    }
-}
-
-impl World {
-    /// Returns the time that the CPU of a lane takes to have the lines of a lock, which it has just got, ps.
-    #[inline]
-    pub(crate) fn lock_travel(&self, last: &LastCpu, lane: LaneId, cause: u8) -> u64 {
-        let cost = self.lock_travel[usize::from(cause)];
-        if cost > 0 && last.touch(crate::cpu::cpu_of(lane)) { cost } else { 0 }
-    }
-
-    /// Returns the time that the running CPU takes to have the lines of a frame, ps.
-    #[inline]
-    pub(crate) fn frame_travel(&self, frame: FrameNumber) -> u64 {
-        if self.frame_travel == 0 {
-            return 0;
-        }
-        match (self.last_cpu_of_frame.get(frame.0 as usize), self.cpu_here()) {
-            (Some(last), Some(cpu)) if last.touch(cpu) => self.frame_travel,
-            _ => 0,
-        }
     }
 }
 

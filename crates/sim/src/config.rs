@@ -2,8 +2,8 @@
 
 use crate::cache_line::CacheLines;
 use crate::cost::CostModel;
+use crate::device::network::NetworkConfig;
 use crate::disk::DiskConfig;
-use crate::network::NetworkConfig;
 use crate::tlb::TlbConfig;
 use machine::Nanos;
 

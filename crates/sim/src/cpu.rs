@@ -1,8 +1,8 @@
 //! A CPU, and the two lanes on which it can run: a task's and, in front of it, an interrupt handler's.
 
 use crate::fiber::Fiber;
-use crate::profile::NodeId;
-use crate::task::TaskId;
+use crate::record::profile::NodeId;
+use crate::task_id::TaskId;
 use machine::LockClass;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -3,75 +3,14 @@
 //! A handler runs on a fiber of its own in front of its CPU's task, which stands still: a spend in which the interrupt
 //! falls takes so much longer. Handlers do not nest, and the interrupts that wait are handled by the same run.
 
-use crate::clock::nanos;
-use crate::cpu::{Lane, cpu_of, handler_lane, is_handler};
-use crate::fingerprint::Mark;
-use crate::lock::{CAUSES, HANDLER, cause_name};
-use crate::network::CARD;
-use crate::trace::Activity;
+use crate::cause::{HANDLER, cause_name};
+use crate::cpu::handler_lane;
+use crate::device::CARD;
+use crate::record::fingerprint::Mark;
+use crate::record::masks::MaskCounts;
+use crate::record::trace::Activity;
 use crate::world::World;
-use machine::{Func, Nanos, Step};
-use std::cell::Cell;
-
-const BUCKETS: usize = 40;
-
-/// How long interrupts were off on a CPU, for one cause.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MaskStatistics {
-    /// The class of the lock that turned them off first, `per_cpu`, or `interrupt` for handlers.
-    pub cause: &'static str,
-    /// How often.
-    pub count: u64,
-    /// For how long altogether.
-    pub total: Nanos,
-    /// For how long at most.
-    pub max: Nanos,
-    /// Entry `i` counts the times of at least 2^(i-1) and less than 2^i ns; entry 0 those below 1 ns.
-    pub by_log2_ns: Vec<u64>,
-}
-
-#[derive(Clone)]
-pub(crate) struct MaskCounts {
-    count: Cell<u64>,
-    total: Cell<u64>,
-    max: Cell<u64>,
-    buckets: [Cell<u64>; BUCKETS],
-}
-
-impl MaskCounts {
-    pub(crate) fn table() -> Box<[Self]> {
-        let empty = Self {
-            count: Cell::new(0),
-            total: Cell::new(0),
-            max: Cell::new(0),
-            buckets: [const { Cell::new(0) }; BUCKETS],
-        };
-        vec![empty; CAUSES].into()
-    }
-
-    fn clear(&self) {
-        [&self.count, &self.total, &self.max].into_iter().chain(&self.buckets).for_each(|cell| cell.set(0));
-    }
-
-    fn add(&self, time: u64) {
-        self.count.set(self.count.get() + 1);
-        self.total.set(self.total.get() + time);
-        self.max.set(self.max.get().max(time));
-        let bits = u64::BITS - nanos(time).0.leading_zeros();
-        let bucket = &self.buckets[(bits as usize).min(BUCKETS - 1)];
-        bucket.set(bucket.get() + 1);
-    }
-
-    pub(crate) fn statistics(&self, cause: u8) -> MaskStatistics {
-        MaskStatistics {
-            cause: cause_name(cause),
-            count: self.count.get(),
-            total: nanos(self.total.get()),
-            max: nanos(self.max.get()),
-            by_log2_ns: self.buckets.iter().map(Cell::get).collect(),
-        }
-    }
-}
+use machine::{Func, Step};
 
 impl World {
     /// Counts anew how long interrupts are off and what handlers do.
@@ -82,36 +21,6 @@ impl World {
             [&cpu.handlers, &cpu.pages_total, &cpu.pages_max].into_iter().for_each(|cell| cell.set(0));
         }
         self.off_windows.borrow_mut().clear();
-    }
-
-    /// One more reason for interrupts to be off on the running lane's CPU.
-    #[inline]
-    pub(crate) fn mask(&self, lane: &Lane, cause: u8) {
-        let reasons = lane.masked.get();
-        lane.masked.set(reasons + 1);
-        if reasons == 0 {
-            lane.masked_at.set(self.clock.get());
-            lane.masked_by.set(cause);
-        }
-    }
-
-    /// One reason less.
-    #[inline]
-    pub(crate) fn unmask(&self, lane: &Lane) {
-        let reasons = lane.masked.get() - 1;
-        lane.masked.set(reasons);
-        if reasons == 0 {
-            let (from, to) = (lane.masked_at.get(), self.clock.get());
-            self.mask_counts[usize::from(lane.masked_by.get())].add(to - from);
-            lane.off[0].set(from);
-            lane.off[1].set(to);
-            if to - from > lane.longest_off.get() {
-                lane.longest_off.set(to - from);
-            }
-            if to - from >= lane.note_off_from.get() {
-                self.look_at_off(from, to, lane.masked_by.get());
-            }
-        }
     }
 
     /// A handler ends: the time without interrupts began with it, or with what it had to wait for.
@@ -135,26 +44,6 @@ impl World {
             state.handlers.set(state.handlers.get() + 1);
             state.pages_total.set(state.pages_total.get() + pages);
             state.pages_max.set(state.pages_max.get().max(pages));
-        }
-    }
-
-    #[cold]
-    fn look_at_off(&self, from: u64, to: u64, cause: u8) {
-        if to - from >= self.cpus[cpu_of(self.lane.get())].keep_off_from.get() {
-            self.off_windows.borrow_mut().push((from, to));
-        }
-        self.note_off(from, to, cause);
-    }
-
-    /// Something was given up: lets what waited for that happen.
-    #[inline]
-    pub(crate) fn look_up(&self) {
-        let id = self.lane.get();
-        if self.cpus[cpu_of(id)].attention.get() && !is_handler(id) {
-            let lane = &self.lanes[id as usize];
-            if lane.masked.get() == 0 {
-                self.suspend(crate::fiber::Ask::Unmasked);
-            }
         }
     }
 

@@ -3,57 +3,70 @@
 //! [`Sim`] implements [`machine::Machine`]: CPUs with clocks, tasks on coroutines, interrupts, spin locks and disks,
 //! all on one thread. A seed decides all chance: the same seed gives the same [`Sim::fingerprint`] on every computer.
 //!
-//! * `world` holds the main loop, which resumes the earliest CPU or event; `clock` finds it;
-//! * `fiber` is the stack of a task or of an interrupt handler; `scheduler` decides which task is on which CPU;
-//! * `lock`, `per_cpu` and `wait` are what tasks wait for;
-//! * `interrupt` and `device` bring requests to disks and back, `network` packets from a card;
-//! * `cache_line` is what it costs to touch what another CPU touched last;
-//! * `tlb` is what a CPU keeps of translations, where that costs something;
-//! * `profile`, `trace`, `pressure` and `fingerprint` observe;
+//! From the top down:
+//!
+//! * `sim` is the machine as the engine sees it; `run` is the main loop, which resumes the earliest CPU or event;
+//! * `interrupt` has the handlers; `requests` and `packets` bring requests to disks and back, packets from a card to their answers;
+//! * `lock`, `per_cpu`, `mask` and `wait` are what tasks wait for; `scheduler` decides which task is on which CPU;
+//! * `span`, `notes` and `pressure` tell the records what goes on;
+//! * `world` is the state of the machine, on which all of them work;
+//! * below it are its parts, which do not know it: `clock` and `event` say what is next, `fiber` is the stack of a task or of a
+//!   handler, `cpu` and `task` have their state, `device` disks and the card, `tlb` and `cache_line` what memory costs, `record`
+//!   what is counted;
 //! * [`cost`] has the cost of each step, [`disk`] the model of a disk.
 //!
-//! Next: `world`.
+//! Next: `run`.
 
 mod cache_line;
+mod cause;
 mod clock;
 pub mod config;
 pub mod cost;
 mod cpu;
 mod device;
 pub mod disk;
+mod event;
 mod failure;
 mod fiber;
-mod fingerprint;
 mod interrupt;
 mod lock;
-mod network;
+mod mask;
+mod notes;
+mod packets;
 mod per_cpu;
 mod pressure;
-mod profile;
+mod record;
+mod requests;
 mod rng;
+mod run;
 mod scheduler;
 mod sim;
 pub mod sourced;
+mod span;
 mod stamps;
 mod task;
+mod task_id;
 mod tlb;
-pub mod trace;
 mod wait;
+mod wait_queue;
 mod world;
 
 pub use cache_line::CacheLines;
 pub use clock::CPUS_MAX;
 pub use config::{Config, LockFairness, Nodes, Perturb, Scheduler};
 pub use cost::CostModel;
+pub use device::network::{NetworkConfig, OffWindow, RoundTrip, Turn};
 pub use failure::Failure;
-pub use interrupt::MaskStatistics;
-pub use lock::{LockStatistics, SpinGuard, SpinLock};
-pub use network::{NetworkConfig, OffWindow, RoundTrip, Turn};
+pub use lock::{SpinGuard, SpinLock};
 pub use per_cpu::{CpuSlots, SlotGuard};
-pub use pressure::PressureStatistics;
+pub use record::locks::LockStatistics;
+pub use record::masks::MaskStatistics;
+pub use record::pressure::PressureStatistics;
+pub use record::trace;
 pub use rng::Rng;
-pub use sim::{CpuStatistics, Sim, Span};
+pub use sim::{CpuStatistics, Sim};
 pub use sourced::{Origin, Sourced};
-pub use task::TaskId;
+pub use span::Span;
+pub use task_id::TaskId;
 pub use tlb::TlbConfig;
-pub use wait::WaitQueue;
+pub use wait_queue::WaitQueue;

@@ -10,84 +10,20 @@
 //! whose holders leave interrupts on; sleeping while holding a lock.
 
 use crate::cache_line::LastCpu;
-use crate::clock::nanos;
+use crate::cause::{SLOT, cause_name};
 use crate::config::LockFairness;
 use crate::cpu::{Lane, LaneId, NO_LANE, cpu_of, is_handler};
 use crate::fiber::Ask;
-use crate::fingerprint::Mark;
+use crate::record::fingerprint::Mark;
+use crate::record::locks::add;
 use crate::world::World;
-use machine::{Func, LockClass, Nanos, Step};
+use machine::{Func, LockClass, Step};
 use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// Numbers of what is waited for and of what turns interrupts off: the lock classes, and these.
-pub(crate) const SLOT: u8 = LockClass::ALL.len() as u8;
-pub(crate) const HANDLER: u8 = SLOT + 1;
-pub(crate) const CAUSES: usize = HANDLER as usize + 1;
-
 /// The holder when no task runs: set-up, and a look at the result.
 const OUTSIDE: LaneId = NO_LANE - 1;
-
-pub(crate) fn cause_name(cause: u8) -> &'static str {
-    match cause {
-        SLOT => "per_cpu",
-        HANDLER => "interrupt",
-        class => LockClass::ALL[usize::from(class)].name(),
-    }
-}
-
-/// Counts of one class of locks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockStatistics {
-    /// The name of the class, or `per_cpu` for slots.
-    pub class: &'static str,
-    /// Times that a lock was taken.
-    pub acquisitions: u64,
-    /// Of these, times that it was held by another.
-    pub contended: u64,
-    /// Time spent spinning.
-    pub wait_total: Nanos,
-    /// Longest spin.
-    pub wait_max: Nanos,
-    /// Time held.
-    pub hold_total: Nanos,
-    /// Longest time held.
-    pub hold_max: Nanos,
-}
-
-#[derive(Default)]
-pub(crate) struct LockCounts {
-    acquisitions: Cell<u64>,
-    contended: Cell<u64>,
-    wait_total: Cell<u64>,
-    wait_max: Cell<u64>,
-    hold_total: Cell<u64>,
-    hold_max: Cell<u64>,
-}
-
-impl LockCounts {
-    pub(crate) fn table() -> Box<[Self]> {
-        (0..=SLOT).map(|_| Self::default()).collect()
-    }
-
-    pub(crate) fn statistics(&self, cause: u8) -> LockStatistics {
-        LockStatistics {
-            class: cause_name(cause),
-            acquisitions: self.acquisitions.get(),
-            contended: self.contended.get(),
-            wait_total: nanos(self.wait_total.get()),
-            wait_max: nanos(self.wait_max.get()),
-            hold_total: nanos(self.hold_total.get()),
-            hold_max: nanos(self.hold_max.get()),
-        }
-    }
-}
-
-fn add(total: &Cell<u64>, max: &Cell<u64>, time: u64) {
-    total.set(total.get() + time);
-    max.set(max.get().max(time));
-}
 
 /// The holder of a lock, and the tasks that spin for it.
 pub(crate) struct RawLock {

@@ -4,8 +4,9 @@
 //! waits, as it would for the end of the visitor's drain, and a visitor waits for a holder that is in the middle of a
 //! spend. Interrupts are off meanwhile on the CPU that holds a slot, and neither costs anything by itself.
 
+use crate::cause::SLOT;
 use crate::cpu::{NO_LANE, cpu_of};
-use crate::lock::{RawLock, SLOT};
+use crate::lock::RawLock;
 use crate::world::World;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};

@@ -7,10 +7,12 @@
 
 use crate::clock::picos;
 use crate::cpu::{Queued, cpu_of};
-use crate::fingerprint::Mark;
-use crate::task::{State, Task, TaskId};
-use crate::trace::Activity;
-use crate::world::{EventKind, World};
+use crate::event::EventKind;
+use crate::record::fingerprint::Mark;
+use crate::record::trace::Activity;
+use crate::task::{State, Task};
+use crate::task_id::TaskId;
+use crate::world::World;
 use machine::{Func, Step};
 
 impl World {

@@ -3,19 +3,21 @@
 use crate::clock::{nanos, picos};
 use crate::config::Config;
 use crate::device::Device;
+use crate::device::network::{Network, OffWindow, RoundTrip};
 use crate::disk::{DiskStatistics, Fault};
 use crate::failure::Failure;
-use crate::fingerprint::Mark;
-use crate::interrupt::MaskStatistics;
-use crate::lock::{LockStatistics, SpinLock};
-use crate::network::{Network, OffWindow, RoundTrip};
+use crate::lock::SpinLock;
 use crate::per_cpu::CpuSlots;
-use crate::pressure::PressureStatistics;
-use crate::profile::NodeId;
+use crate::record::fingerprint::Mark;
+use crate::record::locks::LockStatistics;
+use crate::record::masks::MaskStatistics;
+use crate::record::pressure::PressureStatistics;
+use crate::record::trace::{Trace, TraceConfig};
 use crate::rng::Rng;
-use crate::task::{State, Task, TaskId};
-use crate::trace::{Trace, TraceConfig, is_recorded};
-use crate::wait::WaitQueue;
+use crate::span::Span;
+use crate::task::{State, Task};
+use crate::task_id::TaskId;
+use crate::wait_queue::WaitQueue;
 use crate::world::World;
 use machine::{
     Completions, DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, NoHazards, Note, Operation, Request, Step,
@@ -279,7 +281,7 @@ impl Sim {
     /// Time that tasks have spun for locks of each class, by call path: path, class, time; sorted by path, then by class.
     #[must_use]
     pub fn lock_waits(&self) -> Vec<(String, &'static str, Nanos)> {
-        let words = |(path, class, time)| (path, crate::lock::cause_name(class), nanos(time));
+        let words = |(path, class, time)| (path, crate::cause::cause_name(class), nanos(time));
         let mut waits: Vec<_> = self.0.profile.waits().into_iter().map(words).collect();
         waits.sort();
         waits
@@ -362,44 +364,6 @@ impl Sim {
     /// Puts a fault into a device.
     pub fn inject(&self, device: DeviceId, fault: Fault) {
         self.0.inject(device.index(), fault);
-    }
-}
-
-/// Ends a part of the profile when it is dropped.
-pub struct Span<'a> {
-    world: &'a World,
-    before: NodeId,
-    func: Func,
-    /// When it began, if it is one of those that are recorded.
-    from: u64,
-}
-
-impl<'a> Span<'a> {
-    #[inline]
-    pub(crate) fn enter(world: &'a World, func: Func) -> Self {
-        let Some(lane) = world.running() else { return Self { world, before: 0, func, from: 0 } };
-        world.charge(lane);
-        let before = lane.node.get();
-        lane.node.set(world.profile.child(before, func));
-        let from = if is_recorded(func) { world.clock.get() } else { 0 };
-        Self { world, before, func, from }
-    }
-}
-
-impl Drop for Span<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // A panic keeps the path, for the report.
-        if self.world.is_dying() {
-            return;
-        }
-        if let Some(lane) = self.world.running() {
-            self.world.charge(lane);
-            lane.node.set(self.before);
-            if is_recorded(self.func) {
-                self.world.note_function(self.from, self.func);
-            }
-        }
     }
 }
 

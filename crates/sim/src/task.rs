@@ -1,23 +1,13 @@
 //! Tasks: kernel tasks and workloads alike.
 
 use crate::fiber::{Fiber, Job};
-use crate::profile::NodeId;
+use crate::record::profile::NodeId;
 use crate::rng::Rng;
-use crate::wait::WaitQueue;
+use crate::task_id::TaskId;
+use crate::wait_queue::WaitQueue;
 use machine::WaitReason;
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::rc::Rc;
-
-/// A task, numbered from 0 in the order in which tasks are spawned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskId(pub u32);
-
-impl fmt::Display for TaskId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task {}", self.0)
-    }
-}
 
 /// Where a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

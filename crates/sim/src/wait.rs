@@ -1,50 +1,16 @@
 //! Wait queues, timers, sleeping and waking.
 
 use crate::clock::{END_OF_TIME, nanos, picos};
-use crate::cpu::{NO_LANE, is_handler};
+use crate::event::EventKind;
 use crate::fiber::Ask;
-use crate::fingerprint::Mark;
-use crate::task::{State, Task, TaskId};
-use crate::world::{EventKind, World};
+use crate::record::fingerprint::Mark;
+use crate::task::{State, Task};
+use crate::task_id::TaskId;
+use crate::wait_queue::{Sleeper, WaitQueue};
+use crate::world::World;
 use machine::{Nanos, Step, Ticket};
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-
-/// A task that sleeps, and which of its sleeps it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sleeper {
-    pub(crate) task: TaskId,
-    pub(crate) sleep: u64,
-}
-
-/// A place to wait at. It counts its wakes; a ticket is a count.
-#[derive(Default)]
-pub struct WaitQueue {
-    wakes: Cell<u64>,
-    sleepers: RefCell<Vec<Sleeper>>,
-}
-
-impl WaitQueue {
-    pub(crate) fn ticket(&self) -> Ticket {
-        Ticket(self.wakes.get())
-    }
-}
 
 impl World {
-    /// The calling task, which is about to do what may sleep.
-    ///
-    /// # Panics
-    /// When it may not: that is a bug of the caller, and it is reported here.
-    pub(crate) fn sleeping_task(&self, what: &str) -> Rc<Task> {
-        let lane = self.lane.get();
-        assert!(lane != NO_LANE, "{what} outside of any task");
-        assert!(!is_handler(lane), "{what} in an interrupt handler");
-        let held = &self.lanes[lane as usize];
-        assert!(held.held.get() == 0 && held.slots.get() == 0, "{what} while holding {}", held.held_words());
-        self.assert_on_own_stack();
-        self.current_task().expect("a task's lane has a task")
-    }
-
     pub(crate) fn sleep(&self, queue: &WaitQueue, ticket: Ticket, deadline: Option<Nanos>) -> Nanos {
         let task = self.sleeping_task("sleep");
         let until = deadline.map_or(u64::MAX, picos);

@@ -1,61 +1,19 @@
 //! Block devices: requests go in, their disk's events are dispatched, completions come out in a handler.
 
 use crate::clock::{nanos, picos};
-use crate::disk::{Disk, DiskConfig, Fault, Finished};
+use crate::device::Device;
+use crate::device::network::Turn;
+use crate::disk::{Fault, Finished};
+use crate::event::EventKind;
 use crate::fiber::Ask;
-use crate::fingerprint::Mark;
-use crate::network::Turn;
-use crate::stamps::BlockStamps;
+use crate::record::fingerprint::Mark;
+use crate::record::trace::Way;
 use crate::task::State;
-use crate::trace::Way;
-use crate::wait::Sleeper;
-use crate::world::{EventKind, World};
+use crate::wait_queue::Sleeper;
+use crate::world::World;
 use machine::{Func, Operation, Request, Step, WaitReason};
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 
 const OPERATIONS: [Operation; 2] = [Operation::Read, Operation::Write];
-
-pub(crate) struct Device {
-    pub(crate) disk: RefCell<Disk>,
-    /// The CPU that takes its interrupts.
-    cpu: usize,
-    /// Time of the event under way, if any counts.
-    armed: Cell<u64>,
-    finished: RefCell<Vec<Finished>>,
-    /// Does an interrupt wait to be handled?
-    is_raised: Cell<bool>,
-    /// Tasks that wait for a place, by direction, the first one first.
-    waiters: [RefCell<VecDeque<Sleeper>>; 2],
-    was_congested: [Cell<bool>; 2],
-    stamps: RefCell<BlockStamps>,
-}
-
-impl Device {
-    pub(crate) fn new(config: &DiskConfig, cpu: usize) -> Self {
-        Self {
-            disk: RefCell::new(Disk::new(config)),
-            cpu,
-            armed: Cell::new(u64::MAX),
-            finished: RefCell::default(),
-            is_raised: Cell::new(false),
-            waiters: Default::default(),
-            was_congested: Default::default(),
-            stamps: RefCell::default(),
-        }
-    }
-
-    pub(crate) fn is_due(&self, time: u64) -> bool {
-        self.armed.get() == time
-    }
-
-    /// A request that merges needs no place; others queue up.
-    fn takes_at_once(&self, request: &Request) -> bool {
-        let disk = self.disk.borrow();
-        let nobody_waits = self.waiters[request.operation as usize].borrow().is_empty();
-        disk.can_take(request) && (nobody_waits || !disk.has_room(request.operation))
-    }
-}
 
 impl World {
     pub(crate) fn submit(&self, request: Request) {
@@ -138,7 +96,8 @@ impl World {
         }
     }
 
-    pub(crate) fn device_event(&self, index: usize) {
+    /// Lets a device do what is due. Returns the CPU that it interrupts, if it does.
+    pub(crate) fn device_event(&self, index: usize) -> Option<usize> {
         let device = &self.devices[index];
         device.armed.set(u64::MAX);
         let mut finished = device.finished.borrow_mut();
@@ -152,9 +111,7 @@ impl World {
             self.wake_first_waiter(device, operation);
         }
         self.arm_device(index);
-        if is_any && !device.is_raised.replace(true) {
-            self.raise_interrupt(device.cpu, index as u8);
-        }
+        (is_any && !device.is_raised.replace(true)).then_some(device.cpu)
     }
 
     /// In a handler: hands on what the device has finished.

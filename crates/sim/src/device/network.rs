@@ -4,11 +4,7 @@
 //! in the card; when they are on again the card's handler answers all that wait. It runs behind those of the disks, as
 //! soft interrupts do: a CPU that goes on ending requests answers nobody ([`Turn`]).
 
-use crate::clock::{nanos, picos};
-use crate::fingerprint::Mark;
-use crate::trace::Activity;
-use crate::world::{EventKind, World};
-use machine::{Func, Nanos};
+use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -71,13 +67,13 @@ impl OffWindow {
 /// The card, and who sends to it.
 pub(crate) struct Network {
     pub(crate) config: NetworkConfig,
-    trips: RefCell<Vec<RoundTrip>>,
+    pub(crate) trips: RefCell<Vec<RoundTrip>>,
     /// Packets in the card, by number.
-    waiting: RefCell<VecDeque<usize>>,
-    is_raised: Cell<bool>,
+    pub(crate) waiting: RefCell<VecDeque<usize>>,
+    pub(crate) is_raised: Cell<bool>,
     /// Time between two packets, and how many are still to come.
-    every: Cell<u64>,
-    left: Cell<u32>,
+    pub(crate) every: Cell<u64>,
+    pub(crate) left: Cell<u32>,
 }
 
 impl Network {
@@ -98,57 +94,5 @@ impl Network {
 
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.borrow().is_empty()
-    }
-}
-
-impl World {
-    /// Has `count` packets sent from `first` on, one `every` so often.
-    pub(crate) fn send_packets(&self, first: Nanos, every: Nanos, count: u32) {
-        let network = self.network.as_ref().expect("the machine has a network card");
-        assert!(network.left.get() == 0, "packets are being sent already");
-        network.every.set(picos(every));
-        network.left.set(count);
-        if count > 0 {
-            self.push_event(picos(first + Nanos(network.config.wire.0 / 2)), EventKind::Packet);
-        }
-    }
-
-    /// A packet is in the card, at the present time.
-    pub(crate) fn packet_arrived(&self) {
-        let network = self.network.as_ref().expect("packets come to a card");
-        let sent = nanos(self.clock.get() - picos(Nanos(network.config.wire.0 / 2)));
-        let number = {
-            let mut trips = network.trips.borrow_mut();
-            trips.push(RoundTrip { sent, returned: None });
-            trips.len() - 1
-        };
-        network.waiting.borrow_mut().push_back(number);
-        network.left.set(network.left.get() - 1);
-        if network.left.get() > 0 {
-            self.push_event(self.clock.get() + network.every.get(), EventKind::Packet);
-        }
-        if !network.is_raised.replace(true) {
-            self.raise_interrupt(network.config.cpu, CARD);
-        }
-    }
-
-    /// In a handler: answers the packets that wait.
-    pub(crate) fn answer_packets(&self) {
-        let network = self.network.as_ref().expect("packets come to a card");
-        network.is_raised.set(false);
-        self.within(Func::NetRxAction, || {
-            loop {
-                let number = network.waiting.borrow_mut().pop_front();
-                let Some(number) = number else { return };
-                self.spend_picos(picos(network.config.packet));
-                let wire = network.config.wire;
-                let returned = nanos(self.clock.get()) + Nanos(wire.0 - wire.0 / 2);
-                let trip = &mut network.trips.borrow_mut()[number];
-                trip.returned = Some(returned);
-                let arrived = picos(trip.sent + Nanos(wire.0 / 2));
-                self.note(arrived, self.clock.get(), || Activity::Packet { number });
-                self.fingerprint.mix(Mark::Packet, self.clock.get(), number as u64);
-            }
-        });
     }
 }

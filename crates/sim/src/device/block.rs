@@ -1,0 +1,49 @@
+//! A disk with what waits for it.
+
+use crate::disk::{Disk, DiskConfig, Finished};
+use crate::stamps::BlockStamps;
+use crate::wait_queue::Sleeper;
+use machine::Request;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+pub(crate) struct Device {
+    pub(crate) disk: RefCell<Disk>,
+    /// The CPU that takes its interrupts.
+    pub(crate) cpu: usize,
+    /// Time of the event under way, if any counts.
+    pub(crate) armed: Cell<u64>,
+    pub(crate) finished: RefCell<Vec<Finished>>,
+    /// Does an interrupt wait to be handled?
+    pub(crate) is_raised: Cell<bool>,
+    /// Tasks that wait for a place, by direction, the first one first.
+    pub(crate) waiters: [RefCell<VecDeque<Sleeper>>; 2],
+    pub(crate) was_congested: [Cell<bool>; 2],
+    pub(crate) stamps: RefCell<BlockStamps>,
+}
+
+impl Device {
+    pub(crate) fn new(config: &DiskConfig, cpu: usize) -> Self {
+        Self {
+            disk: RefCell::new(Disk::new(config)),
+            cpu,
+            armed: Cell::new(u64::MAX),
+            finished: RefCell::default(),
+            is_raised: Cell::new(false),
+            waiters: Default::default(),
+            was_congested: Default::default(),
+            stamps: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn is_due(&self, time: u64) -> bool {
+        self.armed.get() == time
+    }
+
+    /// A request that merges needs no place; others queue up.
+    pub(crate) fn takes_at_once(&self, request: &Request) -> bool {
+        let disk = self.disk.borrow();
+        let nobody_waits = self.waiters[request.operation as usize].borrow().is_empty();
+        disk.can_take(request) && (nobody_waits || !disk.has_room(request.operation))
+    }
+}

@@ -1,0 +1,58 @@
+//! Counts of locks, by class.
+
+use crate::cause::{SLOT, cause_name};
+use crate::clock::nanos;
+use machine::Nanos;
+use std::cell::Cell;
+
+/// Counts of one class of locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockStatistics {
+    /// The name of the class, or `per_cpu` for slots.
+    pub class: &'static str,
+    /// Times that a lock was taken.
+    pub acquisitions: u64,
+    /// Of these, times that it was held by another.
+    pub contended: u64,
+    /// Time spent spinning.
+    pub wait_total: Nanos,
+    /// Longest spin.
+    pub wait_max: Nanos,
+    /// Time held.
+    pub hold_total: Nanos,
+    /// Longest time held.
+    pub hold_max: Nanos,
+}
+
+#[derive(Default)]
+pub(crate) struct LockCounts {
+    pub(crate) acquisitions: Cell<u64>,
+    pub(crate) contended: Cell<u64>,
+    pub(crate) wait_total: Cell<u64>,
+    pub(crate) wait_max: Cell<u64>,
+    pub(crate) hold_total: Cell<u64>,
+    pub(crate) hold_max: Cell<u64>,
+}
+
+impl LockCounts {
+    pub(crate) fn table() -> Box<[Self]> {
+        (0..=SLOT).map(|_| Self::default()).collect()
+    }
+
+    pub(crate) fn statistics(&self, cause: u8) -> LockStatistics {
+        LockStatistics {
+            class: cause_name(cause),
+            acquisitions: self.acquisitions.get(),
+            contended: self.contended.get(),
+            wait_total: nanos(self.wait_total.get()),
+            wait_max: nanos(self.wait_max.get()),
+            hold_total: nanos(self.hold_total.get()),
+            hold_max: nanos(self.hold_max.get()),
+        }
+    }
+}
+
+pub(crate) fn add(total: &Cell<u64>, max: &Cell<u64>, time: u64) {
+    total.set(total.get() + time);
+    max.set(max.get().max(time));
+}

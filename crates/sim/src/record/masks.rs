@@ -1,0 +1,66 @@
+//! For how long interrupts were off, by cause.
+
+use crate::cause::{CAUSES, cause_name};
+use crate::clock::nanos;
+use machine::Nanos;
+use std::cell::Cell;
+
+const BUCKETS: usize = 40;
+
+/// How long interrupts were off on a CPU, for one cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaskStatistics {
+    /// The class of the lock that turned them off first, `per_cpu`, or `interrupt` for handlers.
+    pub cause: &'static str,
+    /// How often.
+    pub count: u64,
+    /// For how long altogether.
+    pub total: Nanos,
+    /// For how long at most.
+    pub max: Nanos,
+    /// Entry `i` counts the times of at least 2^(i-1) and less than 2^i ns; entry 0 those below 1 ns.
+    pub by_log2_ns: Vec<u64>,
+}
+
+#[derive(Clone)]
+pub(crate) struct MaskCounts {
+    count: Cell<u64>,
+    total: Cell<u64>,
+    max: Cell<u64>,
+    buckets: [Cell<u64>; BUCKETS],
+}
+
+impl MaskCounts {
+    pub(crate) fn table() -> Box<[Self]> {
+        let empty = Self {
+            count: Cell::new(0),
+            total: Cell::new(0),
+            max: Cell::new(0),
+            buckets: [const { Cell::new(0) }; BUCKETS],
+        };
+        vec![empty; CAUSES].into()
+    }
+
+    pub(crate) fn clear(&self) {
+        [&self.count, &self.total, &self.max].into_iter().chain(&self.buckets).for_each(|cell| cell.set(0));
+    }
+
+    pub(crate) fn add(&self, time: u64) {
+        self.count.set(self.count.get() + 1);
+        self.total.set(self.total.get() + time);
+        self.max.set(self.max.get().max(time));
+        let bits = u64::BITS - nanos(time).0.leading_zeros();
+        let bucket = &self.buckets[(bits as usize).min(BUCKETS - 1)];
+        bucket.set(bucket.get() + 1);
+    }
+
+    pub(crate) fn statistics(&self, cause: u8) -> MaskStatistics {
+        MaskStatistics {
+            cause: cause_name(cause),
+            count: self.count.get(),
+            total: nanos(self.total.get()),
+            max: nanos(self.max.get()),
+            by_log2_ns: self.buckets.iter().map(Cell::get).collect(),
+        }
+    }
+}

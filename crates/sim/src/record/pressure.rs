@@ -1,0 +1,51 @@
+//! Pressure: for how long tasks could not go on for want of memory (`/proc/pressure/memory`).
+//!
+//! *Some*: at least one task is stalled. *Full*: so is every task that has something to do, so that no work gets done: one is
+//! stalled, and none that is not runs or waits for a CPU. A task that waits for a disk, and not for memory, does not end *full*; nor
+//! do tasks that are left aside, the kernel's own: what they do is no work of a program.
+
+use machine::Nanos;
+use std::cell::Cell;
+
+/// How long tasks were stalled for memory, since the machine started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PressureStatistics {
+    /// At least one was.
+    pub some: Nanos,
+    /// All were that had something to do.
+    pub full: Nanos,
+}
+
+/// Counts it, ps.
+#[derive(Default)]
+pub(crate) struct Pressure {
+    pub(crate) stalled: Cell<u32>,
+    pub(crate) working: Cell<u32>,
+    pub(crate) since: Cell<u64>,
+    pub(crate) some: Cell<u64>,
+    pub(crate) full: Cell<u64>,
+}
+
+impl Pressure {
+    /// Counts the time up to `now`, before something changes. CPUs are not in step to the picosecond: an earlier time adds nothing.
+    pub(crate) fn count(&self, now: u64) {
+        let time = now.saturating_sub(self.since.get());
+        self.since.set(self.since.get().max(now));
+        if self.stalled.get() > 0 {
+            self.some.set(self.some.get() + time);
+            if self.working.get() == 0 {
+                self.full.set(self.full.get() + time);
+            }
+        }
+    }
+
+    pub(crate) fn change(&self, now: u64, stalled: i32, working: i32) {
+        self.count(now);
+        self.stalled.set(plus(self.stalled.get(), stalled));
+        self.working.set(plus(self.working.get(), working));
+    }
+}
+
+fn plus(tasks: u32, more: i32) -> u32 {
+    tasks.checked_add_signed(more).expect("each task is counted once")
+}

@@ -1,0 +1,238 @@
+//! Events over time: slices of virtual time, recorded on request for a reader from outside.
+//!
+//! A slice is noted when it ends, so that none is ever left open; what goes on at the end of the window is therefore in
+//! it, too, up to there. Recording takes no virtual time and draws no random number: a run is the same with it and
+//! without. While nothing is recorded it costs a look at a flag in paths that are rare beside `World::spend`.
+
+use crate::task_id::TaskId;
+use machine::{DeviceId, Func, Nanos, Note, Operation, Request, WaitReason};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The part of a run that is to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceConfig {
+    /// Slices that end earlier are left out; those that began earlier begin here.
+    pub from: Nanos,
+    /// Slices that begin at this time or later are left out; those that end later end here.
+    pub to: Nanos,
+    /// So many slices are kept; later ones are counted.
+    pub max_slices: usize,
+    /// Times without interrupts that are shorter are left out; not those of handlers.
+    pub shortest_off: Nanos,
+    /// Of this CPU alone, and only for what its interrupts wait: times without them, handlers, locks that it waited for; beside
+    /// them requests and packets. Everything, if none is named.
+    pub waits_of: Option<usize>,
+}
+
+/// The record of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// In the order in which they ended.
+    pub slices: Vec<Slice>,
+    /// Notes of tasks on their waits for memory, in the order in which those ended; as many as slices at most.
+    pub notes: Vec<Noted>,
+    /// Names of tasks, by number.
+    pub tasks: Vec<String>,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// Slices in the window that were left out, for there were too many.
+    pub left_out: u64,
+    /// When the first of those ended.
+    pub full_at: Option<Nanos>,
+}
+
+/// The note of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// When.
+    pub at: Nanos,
+    /// Who.
+    pub task: TaskId,
+    /// What.
+    pub note: Note,
+}
+
+/// Something that took a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Its begin.
+    pub from: Nanos,
+    /// Its end.
+    pub to: Nanos,
+    /// Its activity.
+    pub what: Activity,
+}
+
+/// The activities that can take a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// A task was on a CPU, handlers that ran in front of it included.
+    Runs {
+        /// The CPU.
+        cpu: usize,
+        /// The task.
+        task: TaskId,
+    },
+    /// A task could run, and waited for a CPU.
+    Queued {
+        /// The task.
+        task: TaskId,
+    },
+    /// A CPU took no interrupts.
+    InterruptsOff {
+        /// The CPU.
+        cpu: usize,
+        /// The class of the lock that turned them off first, `per_cpu`, or `interrupt` for a handler.
+        cause: &'static str,
+    },
+    /// A handler dealt with one interrupt; a handler runs on while more of them wait.
+    Interrupt {
+        /// The CPU.
+        cpu: usize,
+        /// The disk that asked for it; the network card if none did.
+        disk: Option<DeviceId>,
+        /// Pages whose I/O it ended.
+        pages: u64,
+    },
+    /// A CPU spun for a lock.
+    LockWait {
+        /// The CPU.
+        cpu: usize,
+        /// The class of the lock, or `per_cpu`.
+        class: &'static str,
+    },
+    /// A CPU held a lock, and at the end another spun for it.
+    LockHold {
+        /// The CPU.
+        cpu: usize,
+        /// The class of the lock, or `per_cpu`.
+        class: &'static str,
+    },
+    /// A task was in a function, on a CPU or asleep: reclaim, compaction, and what reclaim waits in.
+    Function {
+        /// The task.
+        task: TaskId,
+        /// The function.
+        func: Func,
+    },
+    /// A task slept, and said why.
+    Wait {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        reason: WaitReason,
+    },
+    /// A request, from its submission to its end in a handler; requests that were merged are one, and began with the first.
+    Request {
+        /// The disk.
+        disk: DeviceId,
+        /// Its direction.
+        operation: Operation,
+        /// Its first block.
+        block: u64,
+        /// Its pages.
+        pages: u64,
+        /// When the disk was done with it and asked for its CPU; perhaps outside of the window.
+        done: Nanos,
+        /// Did it fail?
+        has_failed: bool,
+    },
+    /// A packet, from its arrival in the card to the answer.
+    Packet {
+        /// Its number, from 0.
+        number: usize,
+    },
+}
+
+impl Activity {
+    /// Does it say for what interrupts of a CPU wait?
+    pub(crate) const fn is_wait_of(&self, of: usize) -> bool {
+        match *self {
+            Self::InterruptsOff { cpu, .. } | Self::Interrupt { cpu, .. } | Self::LockWait { cpu, .. } => cpu == of,
+            Self::Request { .. } | Self::Packet { .. } => true,
+            Self::Runs { .. }
+            | Self::Queued { .. }
+            | Self::LockHold { .. }
+            | Self::Function { .. }
+            | Self::Wait { .. } => false,
+        }
+    }
+}
+
+/// Is a function among those that are recorded? They begin and end seldom beside what they do.
+pub(crate) const fn is_recorded(func: Func) -> bool {
+    matches!(
+        func,
+        Func::BalancePgdat
+            | Func::DirectReclaim
+            | Func::DirectCompact
+            | Func::ThrottleDirectReclaim
+            | Func::CongestionWait
+            | Func::WaitIffCongested
+            | Func::ThrottleVmWriteout
+            | Func::ReclaimThrottle
+            | Func::OutOfMemory
+    )
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Way {
+    pub(crate) disk: DeviceId,
+    pub(crate) operation: Operation,
+    pub(crate) block: u64,
+    pub(crate) pages: u64,
+}
+
+impl Way {
+    pub(crate) fn of(request: &Request) -> Self {
+        let Request { device: disk, operation, block, .. } = *request;
+        Self { disk, operation, block, pages: request.frames.len() as u64 }
+    }
+}
+
+/// A request on its way: when it was submitted, and when the disk was done with it.
+pub(crate) struct Pending {
+    pub(crate) submitted: u64,
+    pub(crate) done: Option<u64>,
+}
+
+/// Requests that were merged and served together.
+pub(crate) struct Command {
+    pub(crate) submitted: u64,
+    pub(crate) block: u64,
+    pub(crate) pages: u64,
+    pub(crate) done: u64,
+    pub(crate) has_failed: bool,
+}
+
+/// Takes slices down, once it has been told to.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) is_on: Cell<bool>,
+    pub(crate) shortest_off: Cell<u64>,
+    pub(crate) waits_of: Cell<Option<usize>>,
+    pub(crate) state: RefCell<State>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) window: [u64; 2],
+    pub(crate) max_slices: usize,
+    pub(crate) slices: Vec<Slice>,
+    pub(crate) notes: Vec<Noted>,
+    pub(crate) left_out: u64,
+    pub(crate) full_at: Option<u64>,
+    /// Requests by the way that they go, the first one first.
+    pub(crate) requests: BTreeMap<Way, VecDeque<Pending>>,
+    /// The ended part of the command that each disk's handler is at.
+    pub(crate) commands: BTreeMap<DeviceId, Command>,
+}
+
+impl Recorder {
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.get()
+    }
+}

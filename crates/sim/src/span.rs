@@ -1,0 +1,53 @@
+//! Parts of the profile.
+
+use crate::record::profile::NodeId;
+use crate::record::trace::is_recorded;
+use crate::world::World;
+use machine::Func;
+
+/// Ends a part of the profile when it is dropped.
+pub struct Span<'a> {
+    world: &'a World,
+    before: NodeId,
+    func: Func,
+    /// When it began, if it is one of those that are recorded.
+    from: u64,
+}
+
+impl<'a> Span<'a> {
+    #[inline]
+    pub(crate) fn enter(world: &'a World, func: Func) -> Self {
+        let Some(lane) = world.running() else { return Self { world, before: 0, func, from: 0 } };
+        world.charge(lane);
+        let before = lane.node.get();
+        lane.node.set(world.profile.child(before, func));
+        let from = if is_recorded(func) { world.clock.get() } else { 0 };
+        Self { world, before, func, from }
+    }
+}
+
+impl Drop for Span<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // A panic keeps the path, for the report.
+        if self.world.is_dying() {
+            return;
+        }
+        if let Some(lane) = self.world.running() {
+            self.world.charge(lane);
+            lane.node.set(self.before);
+            if is_recorded(self.func) {
+                self.world.note_function(self.from, self.func);
+            }
+        }
+    }
+}
+
+impl World {
+    /// Runs `body` as a part of `func`.
+    pub(crate) fn within(&self, func: Func, body: impl FnOnce()) {
+        let span = Span::enter(self, func);
+        body();
+        drop(span);
+    }
+}

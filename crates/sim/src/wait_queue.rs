@@ -1,0 +1,25 @@
+//! Where tasks wait.
+
+use crate::task_id::TaskId;
+use machine::Ticket;
+use std::cell::{Cell, RefCell};
+
+/// A task that sleeps, and which of its sleeps it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sleeper {
+    pub(crate) task: TaskId,
+    pub(crate) sleep: u64,
+}
+
+/// A place to wait at. It counts its wakes; a ticket is a count.
+#[derive(Default)]
+pub struct WaitQueue {
+    pub(crate) wakes: Cell<u64>,
+    pub(crate) sleepers: RefCell<Vec<Sleeper>>,
+}
+
+impl WaitQueue {
+    pub(crate) fn ticket(&self) -> Ticket {
+        Ticket(self.wakes.get())
+    }
+}
