@@ -57,6 +57,11 @@ impl Clocks {
         self.set(cpu, NOT_RUNNING);
     }
 
+    /// Does CPU `cpu` compete?
+    pub(crate) fn is_running(&self, cpu: usize) -> bool {
+        self.nodes[self.nodes.len() / 2 + cpu].get() != NOT_RUNNING
+    }
+
     #[inline]
     fn set(&self, cpu: usize, key: u64) {
         let mut node = self.nodes.len() / 2 + cpu;

@@ -4,8 +4,10 @@ use crate::cache_line::CacheLines;
 use crate::cost::CostModel;
 use crate::device::network::NetworkConfig;
 use crate::disk::DiskConfig;
+use crate::schedule::{Decisions, Pct, Perturb};
 use crate::tlb::TlbConfig;
 use machine::Nanos;
+use std::sync::Arc;
 
 /// A simulated machine, its seed, and how far the seed may disturb it.
 #[derive(Clone, Debug)]
@@ -36,8 +38,10 @@ pub struct Config {
     pub interrupt_cpus: Vec<usize>,
     /// A network card, for who sends packets to the machine.
     pub network: Option<NetworkConfig>,
-    /// Disturb the interleaving at every step and lock; for swarms.
-    pub perturb: Option<Perturb>,
+    /// What is left to chance in who goes on next.
+    pub interleaving: Interleaving,
+    /// Keep what chance decided, for [`crate::Sim::decisions`].
+    pub keep_decisions: bool,
     /// Fail a run which is not over by this time.
     pub time_limit: Option<Nanos>,
     /// How long tasks have, from the return of the main task on, to return too. Default: 60 s.
@@ -64,7 +68,8 @@ impl Config {
             disks: Vec::new(),
             interrupt_cpus: Vec::new(),
             network: None,
-            perturb: None,
+            interleaving: Interleaving::InTime,
+            keep_decisions: false,
             time_limit: None,
             shutdown_limit: Nanos::from_secs(60),
             stack_bytes: 512 << 10,
@@ -118,13 +123,17 @@ pub enum LockFairness {
     Random,
 }
 
-/// How much a swarm disturbs each spend and each lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Perturb {
-    /// Chance out of 65536 that a step takes longer.
-    pub delay_chance: u32,
-    /// By at most this time, each length equally likely.
-    pub delay_max: Nanos,
-    /// Chance out of 65536 that the task gives up its CPU, where it may.
-    pub yield_chance: u32,
+/// What is left to chance in who goes on next, beside virtual time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Interleaving {
+    /// Nothing: the earliest clock goes on.
+    #[default]
+    InTime,
+    /// Steps take longer and tasks give up their CPUs, at random.
+    Perturbed(Perturb),
+    /// Tasks run one at a time by random priorities that change at a few steps. Finds bugs that need few orderings with a known
+    /// chance, and is no measure of time: CPUs stand still while they are held back.
+    ByPriority(Pct),
+    /// As in the run that these decisions are of; everything else of the configuration is as it was there.
+    Replayed(Arc<Decisions>),
 }

@@ -109,10 +109,10 @@ impl Lane {
     }
 }
 
-/// A task that waits for a CPU, in order of virtual runtime, then of arrival.
+/// A task that waits for a CPU, in order of virtual runtime or rank, then of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Queued {
-    pub(crate) runtime: u64,
+    pub(crate) order: u64,
     pub(crate) arrival: u64,
     pub(crate) task: TaskId,
 }

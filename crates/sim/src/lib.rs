@@ -8,6 +8,7 @@
 //! * `sim` is the machine as the engine sees it; `run` is the main loop, which resumes the earliest CPU or event;
 //! * `interrupt` has the handlers; `requests` and `packets` bring requests to disks and back, packets from a card to their answers;
 //! * `lock`, `per_cpu`, `mask` and `wait` are what tasks wait for; `scheduler` decides which task is on which CPU;
+//! * `schedule` is all chance in that: the forms of its trait are the orders in which a run can be tried;
 //! * `span`, `notes` and `pressure` tell the records what goes on;
 //! * `world` is the state of the machine, on which all of them work;
 //! * below it are its parts, which do not know it: `clock` and `event` say what is next, `fiber` is the stack of a task or of a
@@ -39,6 +40,7 @@ mod record;
 mod requests;
 mod rng;
 mod run;
+mod schedule;
 mod scheduler;
 mod sim;
 pub mod sourced;
@@ -53,7 +55,7 @@ mod world;
 
 pub use cache_line::CacheLines;
 pub use clock::CPUS_MAX;
-pub use config::{Config, LockFairness, Nodes, Perturb, Scheduler};
+pub use config::{Config, Interleaving, LockFairness, Nodes, Scheduler};
 pub use cost::CostModel;
 pub use device::network::{NetworkConfig, OffWindow, RoundTrip, Turn};
 pub use failure::Failure;
@@ -64,6 +66,7 @@ pub use record::masks::MaskStatistics;
 pub use record::pressure::PressureStatistics;
 pub use record::trace;
 pub use rng::Rng;
+pub use schedule::{Decisions, Pct, Perturb};
 pub use sim::{CpuStatistics, Sim};
 pub use sourced::{Origin, Sourced};
 pub use span::Span;

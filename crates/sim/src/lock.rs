@@ -16,6 +16,7 @@ use crate::cpu::{Lane, LaneId, NO_LANE, cpu_of, is_handler};
 use crate::fiber::Ask;
 use crate::record::fingerprint::Mark;
 use crate::record::locks::add;
+use crate::schedule::Point;
 use crate::world::World;
 use machine::{Func, LockClass, Step};
 use std::cell::{Cell, UnsafeCell};
@@ -160,7 +161,7 @@ impl World {
         match waiters().filter(looks).count() as u64 {
             0 => raw.first.get(),
             looking => {
-                let drawn = self.chance.borrow_mut().below(looking) as usize;
+                let drawn = self.schedule.borrow_mut().winner(looking) as usize;
                 waiters().filter(looks).nth(drawn).expect("one of those counted")
             }
         }
@@ -234,7 +235,7 @@ impl<T: 'static> machine::Lock<T> for SpinLock<T> {
     type Guard<'a> = SpinGuard<'a, T>;
 
     fn lock(&self) -> SpinGuard<'_, T> {
-        self.world.perturb_point();
+        self.world.schedule_point(Point::Step);
         if let Some(lane) = self.world.running() {
             self.world.check_rank(lane, self.class);
         }
@@ -244,7 +245,7 @@ impl<T: 'static> machine::Lock<T> for SpinLock<T> {
     }
 
     fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
-        self.world.perturb_point();
+        self.world.schedule_point(Point::Step);
         if !self.raw.is_free() {
             self.world.spend(Step::LockAcquire, 1);
             return None;

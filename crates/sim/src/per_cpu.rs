@@ -7,6 +7,7 @@
 use crate::cause::SLOT;
 use crate::cpu::{NO_LANE, cpu_of};
 use crate::lock::RawLock;
+use crate::schedule::Point;
 use crate::world::World;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -50,7 +51,7 @@ impl<T: 'static> machine::PerCpu<T> for CpuSlots<T> {
     type Guard<'a> = SlotGuard<'a, T>;
 
     fn local(&self) -> SlotGuard<'_, T> {
-        self.world.perturb_point();
+        self.world.schedule_point(Point::Step);
         self.hold(|| match self.world.lane.get() {
             NO_LANE => 0,
             lane => cpu_of(lane),
@@ -59,7 +60,7 @@ impl<T: 'static> machine::PerCpu<T> for CpuSlots<T> {
 
     fn for_each_cpu(&self, mut visit: impl FnMut(&mut T)) {
         for cpu in 0..self.slots.len() {
-            self.world.perturb_point();
+            self.world.schedule_point(Point::Step);
             visit(&mut self.hold(|| cpu));
         }
     }

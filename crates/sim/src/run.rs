@@ -27,6 +27,7 @@ impl World {
             return;
         }
         self.clock.set(event.time);
+        self.acted.set(event.time);
         if event.time >= self.next_observation.get() {
             self.observe(event.time);
         }
@@ -96,7 +97,7 @@ impl World {
     /// Runs until nothing is left to do, or something fails.
     fn run_loop(&self) {
         while !self.has_failed.get() {
-            let key = self.clocks.least();
+            let key = if self.is_by_rank { self.first_by_rank() } else { self.clocks.least() };
             let event = self.events.next();
             if event <= key >> CPU_BITS {
                 self.dispatch_event();
@@ -116,10 +117,15 @@ impl World {
         let cpu = (key & ((1 << CPU_BITS) - 1)) as usize;
         let state = &self.cpus[cpu];
         let lane_id = state.front(cpu);
-        let limit = horizon_below(self.clocks.least_other(cpu), cpu).min(event - 1);
         self.clock.set(key >> CPU_BITS);
+        let limit = if self.is_by_rank {
+            self.catch_up(cpu);
+            event - 1
+        } else {
+            horizon_below(self.clocks.least_other(cpu), cpu).min(event - 1)
+        };
         self.limit.set(limit);
-        self.horizon.set(if self.perturb.is_some() { 0 } else { limit });
+        self.horizon.set(if self.sees_steps { 0 } else { limit });
         self.lane.set(lane_id);
         let fiber = self.lanes[lane_id as usize].fiber.get();
         // SAFETY: a CPU that competes has a fiber on its front lane, which `fibers` keeps until the run ends.
@@ -133,8 +139,26 @@ impl World {
         }
     }
 
+    /// Returns the key of the CPU whose task has the least rank, with the time at which it can go on.
+    #[cold]
+    fn first_by_rank(&self) -> u64 {
+        let rank = |cpu: usize| match self.cpus[cpu].task.get() {
+            Some(id) if !self.cpus[cpu].in_handler.get() => self.tasks.borrow()[id.0 as usize].rank.get(),
+            _ => 0,
+        };
+        let (mut competing, mut first) = (0, None);
+        for cpu in (0..self.cpus.len()).filter(|cpu| self.clocks.is_running(*cpu)) {
+            competing += 1;
+            let key = (rank(cpu), self.cpus[cpu].clock.get(), cpu);
+            first = Some(first.map_or(key, |other| key.min(other)));
+        }
+        self.holds_back.set(competing > 1);
+        first.map_or(NOT_RUNNING, |(_, clock, cpu)| clock.max(self.acted.get()) << CPU_BITS | cpu as u64)
+    }
+
     #[inline(never)]
     fn answer(&self, cpu: usize, lane: LaneId, ask: Ask) {
+        self.acted.set(self.clock.get());
         match ask {
             Ask::Spent => unreachable!("answered by run_cpu"),
             Ask::Spin => self.clocks.stop(cpu),
@@ -240,6 +264,7 @@ impl World {
             bound_to,
             cpu: Cell::new(id.0 as usize % self.cpus.len()),
             runtime: Cell::new(0),
+            rank: Cell::new(self.schedule.borrow_mut().rank()),
             owed: Cell::new(0),
             cpu_time: Cell::new(0),
             started_at: self.clock.get(),

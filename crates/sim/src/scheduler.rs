@@ -10,6 +10,7 @@ use crate::cpu::{Queued, cpu_of};
 use crate::event::EventKind;
 use crate::record::fingerprint::Mark;
 use crate::record::trace::Activity;
+use crate::schedule::Point;
 use crate::task::{State, Task};
 use crate::task_id::TaskId;
 use crate::world::World;
@@ -82,7 +83,8 @@ impl World {
         task.queued_at.set(self.clock.get());
         let arrival = self.arrivals.get();
         self.arrivals.set(arrival + 1);
-        let queued = Queued { runtime: task.runtime.get(), arrival, task: task.id };
+        let order = if self.is_by_rank { task.rank.get() } else { task.runtime.get() };
+        let queued = Queued { order, arrival, task: task.id };
         let mut queue = self.cpus[cpu].queue.borrow_mut();
         let place = queue.partition_point(|other| *other > queued);
         queue.insert(place, queued);
@@ -95,10 +97,15 @@ impl World {
     fn preempt_for(&self, cpu: usize, woken: &Task) {
         let state = &self.cpus[cpu];
         let Some(current) = state.task.get() else { return };
-        let lane = &self.lanes[2 * cpu];
-        let used = lane.used.get() + self.clock.get().saturating_sub(lane.mark.get());
-        let runtime = self.task(current).runtime.get() + used;
-        if runtime > woken.runtime.get() + picos(self.config.scheduler.wakeup_granularity) {
+        let current = self.task(current);
+        let gives_way = if self.is_by_rank {
+            current.rank.get() > woken.rank.get()
+        } else {
+            let lane = &self.lanes[2 * cpu];
+            let used = lane.used.get() + self.clock.get().saturating_sub(lane.mark.get());
+            current.runtime.get() + used > woken.runtime.get() + picos(self.config.scheduler.wakeup_granularity)
+        };
+        if gives_way {
             state.wants_switch.set(true);
             state.slice_event.set(self.clock.get());
             self.push_event(self.clock.get(), EventKind::Slice(cpu as u16));
@@ -120,6 +127,8 @@ impl World {
         state.slice_event.set(u64::MAX);
         if state.task.get().is_none() || state.queue.borrow().is_empty() {
             state.wants_switch.set(false);
+        } else if self.is_by_rank && !state.wants_switch.get() {
+            // No slices: the rank says for how long.
         } else if !state.wants_switch.get() && self.clock.get() < state.slice_end.get() {
             self.arm_slice(cpu);
         } else {
@@ -153,6 +162,9 @@ impl World {
     /// The task on `cpu` goes back to the queue at the present time, perhaps in the middle of a spend, and the CPU
     /// takes the next.
     pub(crate) fn give_way(&self, cpu: usize) {
+        if self.is_by_rank {
+            self.catch_up(cpu);
+        }
         let state = &self.cpus[cpu];
         let task = self.task(state.task.get().expect("a CPU gives way from a task"));
         // It may still be paying for its own switch: that it finishes.
@@ -168,12 +180,25 @@ impl World {
         self.clock.set(now);
     }
 
+    /// A CPU that was held back goes on from the present time; what it has not done meanwhile is no CPU time.
+    pub(crate) fn catch_up(&self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        let lane = &self.lanes[state.front(cpu) as usize];
+        let held_back = self.clock.get().saturating_sub(state.clock.get());
+        if held_back > 0 && !lane.is_spinning.get() {
+            lane.mark.set(lane.mark.get() + held_back);
+            state.clock.set(self.clock.get());
+        }
+    }
+
     /// The task on `cpu` goes behind the first that waits for it.
     pub(crate) fn yield_to_next(&self, cpu: usize) {
         let task = self.task(self.cpus[cpu].task.get().expect("a task yields"));
         self.take_off(cpu);
-        let first = self.cpus[cpu].queue.borrow().last().map_or(0, |first| first.runtime);
-        task.runtime.set(task.runtime.get().max(first));
+        if !self.is_by_rank {
+            let first = self.cpus[cpu].queue.borrow().last().map_or(0, |first| first.order);
+            task.runtime.set(task.runtime.get().max(first));
+        }
         self.enqueue(cpu, &task);
         self.schedule(cpu);
     }
@@ -290,10 +315,10 @@ impl World {
         state.idle_total.set(state.idle_total.get() + self.clock.get().saturating_sub(state.idle_since.get()));
     }
 
-    /// May the calling task be asked to give up its CPU here?
-    pub(crate) fn relax(&self) {
+    /// The calling task may give up its CPU here; at [`Point::Waits`] another has to run before it can go on.
+    pub(crate) fn relax(&self, at: Point) {
         self.sleeping_task("relax");
-        self.perturb_point();
+        self.schedule_point(at);
         if self.cpus[cpu_of(self.lane.get())].wants_switch.get() {
             self.yield_cpu();
         }

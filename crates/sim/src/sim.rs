@@ -14,6 +14,7 @@ use crate::record::masks::MaskStatistics;
 use crate::record::pressure::PressureStatistics;
 use crate::record::trace::{Trace, TraceConfig};
 use crate::rng::Rng;
+use crate::schedule::{Decisions, Point};
 use crate::span::Span;
 use crate::task::{State, Task};
 use crate::task_id::TaskId;
@@ -196,6 +197,12 @@ impl Sim {
     #[must_use]
     pub fn is_finished(&self, id: TaskId) -> bool {
         self.0.task(id).state.get() == State::Finished
+    }
+
+    /// Returns what chance decided so far in who goes on next; nothing unless [`Config::keep_decisions`] is on.
+    #[must_use]
+    pub fn decisions(&self) -> Decisions {
+        self.0.decisions.as_ref().map_or_else(Decisions::default, |decisions| decisions.borrow().clone())
     }
 
     /// The number of everything that has happened so far, in order.
@@ -434,11 +441,11 @@ impl Machine for Sim {
     }
 
     fn relax(&self) {
-        self.0.relax();
+        self.0.relax(Point::Waits);
     }
 
     fn cond_resched(&self) {
-        self.0.relax();
+        self.0.relax(Point::Step);
     }
 
     fn is_resched_due(&self) -> bool {

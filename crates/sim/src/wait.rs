@@ -4,6 +4,7 @@ use crate::clock::{END_OF_TIME, nanos, picos};
 use crate::event::EventKind;
 use crate::fiber::Ask;
 use crate::record::fingerprint::Mark;
+use crate::schedule::Point;
 use crate::task::{State, Task};
 use crate::task_id::TaskId;
 use crate::wait_queue::{Sleeper, WaitQueue};
@@ -36,6 +37,9 @@ impl World {
     /// A killed task does not sleep, but time passes: others must get their turn, and shutdown its end.
     fn refuse_to_sleep(&self) {
         self.spend_picos(self.costs[Step::ContextSwitch as usize].max(1_000_000));
+        if self.is_by_rank {
+            self.schedule_point(Point::Waits);
+        }
     }
 
     fn sleep_at(&self, queue: &WaitQueue, task: &Task, until: u64) {

@@ -6,8 +6,8 @@
 //! Invariant: a fiber acts, and asks for anything but [`Ask::Spent`], only while its clock is within the limit.
 
 use crate::cache_line::{CacheLines, LastCpu};
-use crate::clock::{CPU_BITS, Clocks, END_OF_TIME, horizon_below, nanos, picos};
-use crate::config::{Config, Perturb};
+use crate::clock::{CPU_BITS, Clocks, END_OF_TIME, horizon_below, nanos};
+use crate::config::Config;
 use crate::cpu::{Cpu, Lane, LaneId, NO_LANE, cpu_of, is_handler};
 use crate::device::{Device, Network};
 use crate::event::{EventKind, Events};
@@ -19,7 +19,7 @@ use crate::record::masks::MaskCounts;
 use crate::record::pressure::Pressure;
 use crate::record::profile::Profile;
 use crate::record::trace::Recorder;
-use crate::rng::Rng;
+use crate::schedule::{self, Decisions, Point, Runner, Schedule};
 use crate::stamps::Stamps;
 use crate::task::Task;
 use crate::task_id::TaskId;
@@ -43,7 +43,7 @@ pub(crate) enum Phase {
 pub(crate) struct World {
     /// The time: of the running CPU, or of the event being dispatched.
     pub(crate) clock: Cell<u64>,
-    /// Clock past which `spend` must look closer; the limit, or 0 when each spend is perturbed or no fiber runs.
+    /// Clock past which `spend` must look closer; the limit, or 0 when the schedule sees each step or no fiber runs.
     pub(crate) horizon: Cell<u64>,
     /// Clock up to which the running fiber may go.
     pub(crate) limit: Cell<u64>,
@@ -57,8 +57,17 @@ pub(crate) struct World {
     pub(crate) profile: Profile,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) config: Config,
-    pub(crate) perturb: Option<Perturb>,
-    pub(crate) chance: RefCell<Rng>,
+    pub(crate) schedule: RefCell<Box<dyn Schedule>>,
+    /// What the schedule decided, if that is kept.
+    pub(crate) decisions: Option<Rc<RefCell<Decisions>>>,
+    /// [`Schedule::sees_steps`].
+    pub(crate) sees_steps: bool,
+    /// [`Schedule::is_by_rank`].
+    pub(crate) is_by_rank: bool,
+    /// By rank: the latest time at which anything happened. A CPU that was held back goes on from there.
+    pub(crate) acted: Cell<u64>,
+    /// By rank: is a CPU held back?
+    pub(crate) holds_back: Cell<bool>,
     pub(crate) tasks: RefCell<Vec<Rc<Task>>>,
     pub(crate) tasks_left: Cell<usize>,
     pub(crate) tasks_queued: Cell<usize>,
@@ -110,6 +119,7 @@ pub(crate) struct Observer {
 impl World {
     pub(crate) fn new(config: Config, devices: Box<[Device]>) -> Rc<Self> {
         let cpus = config.cpus;
+        let (schedule, decisions) = schedule::of(&config);
         Rc::new_cyclic(|me| Self {
             clock: Cell::new(0),
             horizon: Cell::new(0),
@@ -125,8 +135,12 @@ impl World {
             observer: RefCell::default(),
             next_observation: Cell::new(u64::MAX),
             at_end: RefCell::default(),
-            perturb: config.perturb,
-            chance: RefCell::new(Rng::new(config.seed, u64::MAX - 1)),
+            sees_steps: schedule.sees_steps(),
+            is_by_rank: schedule.is_by_rank(),
+            schedule: RefCell::new(schedule),
+            decisions,
+            acted: Cell::new(0),
+            holds_back: Cell::new(false),
             tasks: RefCell::default(),
             tasks_left: Cell::new(0),
             tasks_queued: Cell::new(0),
@@ -247,7 +261,7 @@ impl World {
             // Setting up, or looking at the result: no CPU does it.
             self.clock.set(self.clock.get() - cost);
         } else if !self.is_dying() {
-            self.perturb();
+            self.take_turn(Point::Step, cost);
             self.settle();
         }
     }
@@ -260,34 +274,51 @@ impl World {
         }
     }
 
-    /// In a swarm: perhaps takes longer, perhaps gives up the CPU.
+    /// Asks the schedule how the running task or handler goes on, after a step that took `cost`.
     #[inline]
-    fn perturb(&self) {
-        if let Some(perturb) = self.perturb {
-            self.perturb_by(perturb);
+    fn take_turn(&self, at: Point, cost: u64) {
+        if self.sees_steps {
+            self.take_turn_by_schedule(at, cost);
         }
     }
 
     #[cold]
-    fn perturb_by(&self, perturb: Perturb) {
-        let mut chance = self.chance.borrow_mut();
-        if chance.chance(perturb.delay_chance) {
-            let extra = chance.below(picos(perturb.delay_max) + 1);
-            self.clock.set(self.clock.get() + extra);
+    fn take_turn_by_schedule(&self, at: Point, cost: u64) {
+        self.acted.set(self.clock.get() - cost);
+        let holds_back = self.holds_back.get() || self.tasks_queued.get() > 0;
+        let runner = Runner { task: self.current_task_id(), holds_back };
+        let turn = self.schedule.borrow_mut().turn(runner, at);
+        self.clock.set(self.clock.get() + turn.delay);
+        if let Some(rank) = turn.rank {
+            self.settle();
+            self.take_rank(rank);
         }
-        let gives_up = chance.chance(perturb.yield_chance);
-        drop(chance);
-        if gives_up {
+        if turn.gives_up {
             self.settle();
             self.yield_cpu();
         }
     }
 
-    /// A point at which a swarm may disturb, besides spends.
+    /// The running task has another rank, and gives way to who has a lesser one.
+    fn take_rank(&self, rank: u64) {
+        self.current_task().expect("a task has a rank").rank.set(rank);
+        let cpu = cpu_of(self.lane.get());
+        let is_outranked = self.cpus[cpu].queue.borrow().last().is_some_and(|first| first.order < rank);
+        if is_outranked && self.lanes[self.lane.get() as usize].is_preemptible() {
+            return self.suspend(Ask::Yield);
+        }
+        if is_outranked {
+            self.cpus[cpu].wants_switch.set(true);
+            self.cpus[cpu].attention.set(true);
+        }
+        self.suspend(Ask::Spent);
+    }
+
+    /// A point at which the schedule is asked, besides spends.
     #[inline]
-    pub(crate) fn perturb_point(&self) {
-        if self.perturb.is_some() && self.lane.get() != NO_LANE && !self.is_dying() {
-            self.perturb();
+    pub(crate) fn schedule_point(&self, at: Point) {
+        if self.sees_steps && self.lane.get() != NO_LANE && !self.is_dying() {
+            self.take_turn(at, 0);
             self.settle();
         }
     }

@@ -4,7 +4,7 @@ mod common;
 
 use machine::conformance::{Act, FRAMES, Ground, Stage};
 use machine::{Completions, IoError, Nanos, Request};
-use sim::{Config, LockFairness, Perturb, Sim, TaskId};
+use sim::{Config, Interleaving, LockFairness, Pct, Perturb, Sim, TaskId};
 use std::rc::Rc;
 
 struct Receiver {
@@ -87,7 +87,24 @@ ground!(
     disturbed,
     (0..20).map(|seed| Config {
         seed,
-        perturb: Some(Perturb { delay_chance: 2000, delay_max: Nanos(20_000), yield_chance: 2000 }),
+        interleaving: Interleaving::Perturbed(Perturb {
+            delay_chance: 2000,
+            delay_max: Nanos(20_000),
+            yield_chance: 2000,
+        }),
+        ..config(1 + seed as usize % 5)
+    })
+);
+ground!(
+    by_priority,
+    (0..20).map(|seed| Config {
+        seed,
+        interleaving: Interleaving::ByPriority(Pct {
+            depth: 1 + seed as u32 % 5,
+            steps: 1 << (4 + seed % 10),
+            patience: 1 << 10
+        }),
+        lock_fairness: if seed % 2 == 0 { LockFairness::Random } else { LockFairness::Fifo },
         ..config(1 + seed as usize % 5)
     })
 );

@@ -5,8 +5,9 @@ mod common;
 use common::hard_disk;
 use machine::{Completions, DeviceId, FrameNumber, Func, IoError, Lock, LockClass, Machine, Nanos, Operation, PerCpu};
 use machine::{Request, Step};
-use sim::{Config, LockFairness, Perturb, Sim};
+use sim::{Config, Decisions, Interleaving, LockFairness, Pct, Perturb, Sim};
 use std::rc::Rc;
+use std::sync::Arc;
 
 struct Shared {
     sim: Sim,
@@ -24,9 +25,22 @@ impl Completions for Complete {
     }
 }
 
+/// A run's fingerprint, end and profile, as [`run`], and its decisions.
+fn run_kept(config: Config) -> ((u64, Nanos, Vec<String>), Decisions) {
+    let sim = machine_of(config);
+    (run_on(&sim), sim.decisions())
+}
+
 /// Tasks that lock, compute, sleep, and read and write a disk; returns the fingerprint, the end and the profile.
 fn run(config: Config) -> (u64, Nanos, Vec<String>) {
-    let sim = Sim::new(Config { disks: vec![hard_disk()], frames: 64, ..config });
+    run_on(&machine_of(config))
+}
+
+fn machine_of(config: Config) -> Sim {
+    Sim::new(Config { disks: vec![hard_disk()], frames: 64, ..config })
+}
+
+fn run_on(sim: &Sim) -> (u64, Nanos, Vec<String>) {
     let shared = Rc::new(Shared {
         sim: sim.clone(),
         lru: sim.lock(LockClass::Lru, 0),
@@ -39,7 +53,7 @@ fn run(config: Config) -> (u64, Nanos, Vec<String>) {
         sim.spawn(&format!("task{}", number % 3), move || work(&shared, number))
     };
     let tasks: Vec<_> = (0..12).map(spawn).collect();
-    common::run_tasks(&sim, &tasks).unwrap();
+    common::run_tasks(sim, &tasks).unwrap();
     sim.mix(*shared.lru.lock());
     (sim.fingerprint(), sim.now(), sim.profile())
 }
@@ -80,7 +94,8 @@ fn configs(seed: u64) -> Vec<Config> {
         base.clone(),
         Config { stamps: true, ..base.clone() },
         Config { lock_fairness: LockFairness::Random, ..base.clone() },
-        Config { perturb: Some(disturbed), ..base },
+        Config { interleaving: Interleaving::Perturbed(disturbed), ..base.clone() },
+        Config { interleaving: Interleaving::ByPriority(Pct { depth: 4, steps: 20_000, patience: 5000 }), ..base },
     ]
 }
 
@@ -99,11 +114,11 @@ fn two_runs_and_two_threads_side_by_side_are_equal() {
 #[test]
 fn another_seed_is_another_run() {
     assert_ne!(run(configs(1).remove(0)).0, run(configs(2).remove(0)).0);
-    let disturbed: Vec<u64> = (0..20).map(|seed| run(configs(seed).remove(3)).0).collect();
-    let mut distinct = disturbed.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    assert_eq!(distinct.len(), disturbed.len());
+    for disturbed in [3, 4] {
+        let ends: std::collections::BTreeSet<u64> =
+            (0..20).map(|seed| run(configs(seed).remove(disturbed)).0).collect();
+        assert_eq!(ends.len(), 20);
+    }
 }
 
 #[test]
@@ -128,4 +143,14 @@ fn a_tasks_generator_depends_on_the_seed_and_its_number_only() {
     };
     assert_eq!(draw(1, 1), draw(1, 4));
     assert_ne!(draw(1, 1), draw(2, 1));
+}
+
+#[test]
+fn a_run_is_the_same_from_its_decisions() {
+    for config in configs(7) {
+        let kept = run_kept(Config { keep_decisions: true, ..config.clone() });
+        assert_eq!(kept.0, run(config.clone()), "keeping takes no virtual time");
+        let interleaving = Interleaving::Replayed(Arc::new(kept.1.clone()));
+        assert_eq!(run_kept(Config { keep_decisions: true, interleaving, ..config }), kept);
+    }
 }

@@ -13,7 +13,7 @@ use sim::disk::config::{
     CfqConfig, DeadlineConfig, ElevatorConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig, SyncArrival,
 };
 use sim::disk::{DiskConfig, Fault};
-use sim::{CostModel, LockFairness, Origin, Perturb, Rng, Scheduler, Sourced};
+use sim::{CostModel, Interleaving, LockFairness, Origin, Perturb, Rng, Scheduler, Sourced};
 use std::fmt;
 
 /// The work of a task of a world.
@@ -73,7 +73,7 @@ pub(super) struct World {
     pub more_nodes: MoreNodes,
     pub step_ns: u64,
     pub fairness: LockFairness,
-    pub perturb: Option<Perturb>,
+    pub interleaving: Interleaving,
     pub slice: Nanos,
     pub interrupt_cpu: usize,
     pub disks: Vec<DiskConfig>,
@@ -112,11 +112,7 @@ impl World {
             2 => (pages / 2) as u32,
             _ => (4 * pages) as u32,
         };
-        let perturb = (rng.below(8) > 0).then(|| Perturb {
-            delay_chance: log_between(rng, 1, 2048) as u32,
-            delay_max: Nanos(log_between(rng, 100, 500_000)),
-            yield_chance: log_between(rng, 1, 4096) as u32,
-        });
+        let interleaving = draw_interleaving(rng);
         let tasks = draw_tasks(rng, pages);
         let faults = draw_faults(rng, disks.len() as u64);
         let workload = Drawn::draw(seed, pages, swap_slots, &disks[0]);
@@ -127,7 +123,7 @@ impl World {
             more_nodes,
             step_ns: log_between(rng, 50, 2000),
             fairness: if rng.below(2) == 0 { LockFairness::Fifo } else { LockFairness::Random },
-            perturb,
+            interleaving,
             slice: Nanos(log_between(rng, 20_000, 8_000_000)),
             interrupt_cpu: rng.below(cpus as u64) as usize,
             disks,
@@ -147,7 +143,10 @@ impl World {
 
     /// Returns the mean cost of a step, perturbation included.
     pub fn mean_step(&self) -> Nanos {
-        let delay = self.perturb.map_or(0, |perturb| u64::from(perturb.delay_chance) * perturb.delay_max.0 / 2 / 65536);
+        let delay = match &self.interleaving {
+            Interleaving::Perturbed(perturb) => u64::from(perturb.delay_chance) * perturb.delay_max.0 / 2 / 65536,
+            _ => 0,
+        };
         Nanos(self.step_ns + delay)
     }
 
@@ -195,7 +194,7 @@ impl World {
             stamps: true,
             disks: self.disks.clone(),
             interrupt_cpus: vec![self.interrupt_cpu; self.disks.len()],
-            perturb: self.perturb,
+            interleaving: self.interleaving.clone(),
             time_limit: Some(Nanos::from_secs(100_000)),
             stack_bytes: 256 << 10,
             ..sim::Config::uniform(self.cpus, self.step_ns)
@@ -254,6 +253,17 @@ impl MoreNodes {
         }
         Self { pages: node_pages, of_cpu, distances }
     }
+}
+
+fn draw_interleaving(rng: &mut Rng) -> Interleaving {
+    if rng.below(8) == 0 {
+        return Interleaving::InTime;
+    }
+    Interleaving::Perturbed(Perturb {
+        delay_chance: log_between(rng, 1, 2048) as u32,
+        delay_max: Nanos(log_between(rng, 100, 500_000)),
+        yield_chance: log_between(rng, 1, 4096) as u32,
+    })
 }
 
 fn draw_zones(rng: &mut Rng, pages: u64) -> [u64; 3] {
@@ -389,11 +399,11 @@ impl fmt::Display for World {
             write!(f, "nodes of Normal {pages:?} at {distances:?}, CPUs on {of_cpu:?}, ")?;
         }
         write!(f, "{step_ns} ns a step, slices of {slice}, locks {fairness:?}, interrupts on CPU {interrupt_cpu}, ")?;
-        match self.perturb {
-            Some(Perturb { delay_chance, delay_max, yield_chance }) => {
+        match &self.interleaving {
+            Interleaving::Perturbed(Perturb { delay_chance, delay_max, yield_chance }) => {
                 write!(f, "perturbed {delay_chance} {} {yield_chance}", delay_max.0)?;
             }
-            None => write!(f, "not perturbed")?,
+            _ => write!(f, "not perturbed")?,
         }
         for (n, disk) in self.disks.iter().enumerate() {
             let queue = disk.queue();

@@ -1,0 +1,144 @@
+//! Tasks run in an order drawn at random that changes at a few random steps: probabilistic concurrency testing.
+//!
+//! Each task draws a priority. Of all tasks that can run, the one with the highest runs alone. At each of `depth` - 1 steps, drawn
+//! from the first `steps` of the run, the task that runs falls to a priority below all drawn ones. A bug that takes `depth`
+//! orderings of steps to show is then found with a chance of at least 1 in *tasks* × `steps`^(`depth` - 1), whatever else the run
+//! does (Burckhardt, Kothari, Musuvathi, Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs",
+//! ASPLOS 2010, algorithm 1).
+//!
+//! Two things are added, since tasks of a machine wait in loops: a task that waits so (`Machine::relax`) falls to the lowest
+//! priority of all, and so does one that has gone on for `patience` steps while another could run.
+
+use super::{Point, Runner, Schedule, Turn};
+use crate::rng::Rng;
+use crate::task_id::TaskId;
+
+/// How a schedule by random priorities is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pct {
+    /// Orderings of steps that a bug may need, 1 or more. The order of tasks changes at one step less.
+    pub depth: u32,
+    /// Steps of tasks from which the steps of change are drawn, 1 or more; best the length of the run.
+    pub steps: u64,
+    /// Steps that a task may go on while another could run.
+    pub patience: u64,
+}
+
+/// Ranks below this one are drawn for new tasks, least first; the others are those of tasks that have fallen. 0 is a handler's.
+const FALLEN: u64 = 1 << 63;
+
+pub(crate) struct Priorities {
+    patience: u64,
+    chance: Rng,
+    /// Steps of change that are still to come and the ranks that the running task then has, the earliest last.
+    changes: Vec<(u64, u64)>,
+    /// The next rank of a task that falls below all others.
+    lowest: u64,
+    /// Steps of tasks so far.
+    steps: u64,
+    /// The task that was asked for last, and its steps since it was another.
+    last: Option<TaskId>,
+    gone_on: u64,
+}
+
+impl Priorities {
+    /// # Panics
+    /// When `depth` or `steps` is 0.
+    pub(crate) fn new(pct: Pct, mut chance: Rng) -> Self {
+        assert!(pct.depth > 0, "a bug needs an ordering of steps, or it is not one of the schedule");
+        let depth = u64::from(pct.depth);
+        // The change number i gives priority i, so that the first number is the lowest, whichever comes first.
+        let mut changes: Vec<_> =
+            (1..depth).map(|number| (1 + chance.below(pct.steps), FALLEN + depth - number)).collect();
+        changes.sort_unstable_by(|a, b| b.cmp(a));
+        let lowest = FALLEN + depth;
+        Self { patience: pct.patience, chance, changes, lowest, steps: 0, last: None, gone_on: 0 }
+    }
+
+    fn fall_below_all(&mut self) -> u64 {
+        self.gone_on = 0;
+        self.lowest += 1;
+        self.lowest
+    }
+}
+
+impl Schedule for Priorities {
+    fn sees_steps(&self) -> bool {
+        true
+    }
+
+    fn is_by_rank(&self) -> bool {
+        true
+    }
+
+    fn rank(&mut self) -> u64 {
+        1 + self.chance.below(FALLEN - 1)
+    }
+
+    fn turn(&mut self, runner: Runner, at: Point) -> Turn {
+        if runner.task.is_none() {
+            return Turn::default();
+        }
+        self.steps += 1;
+        self.gone_on = if runner.holds_back && self.last == runner.task { self.gone_on + 1 } else { 0 };
+        self.last = runner.task;
+        let mut rank = None;
+        while let Some((_, lower)) = self.changes.pop_if(|(step, _)| *step <= self.steps) {
+            rank = Some(lower);
+        }
+        if at == Point::Waits || self.gone_on > self.patience {
+            rank = Some(self.fall_below_all());
+        }
+        Turn { rank, ..Turn::default() }
+    }
+
+    fn winner(&mut self, waiting: u64) -> u64 {
+        self.chance.below(waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUNS: Runner = Runner { task: Some(TaskId(0)), holds_back: true };
+
+    fn priorities(depth: u32, steps: u64, patience: u64) -> Priorities {
+        Priorities::new(Pct { depth, steps, patience }, Rng::new(1, 0))
+    }
+
+    /// The steps of the first `steps` at which the running task falls, and its ranks then.
+    fn falls(of: &mut Priorities, steps: u64, at: Point) -> Vec<(u64, u64)> {
+        (1..=steps).filter_map(|step| of.turn(RUNS, at).rank.map(|rank| (step, rank - FALLEN))).collect()
+    }
+
+    #[test]
+    fn the_order_changes_at_one_step_less_than_the_depth() {
+        assert_eq!(falls(&mut priorities(1, 100, u64::MAX), 200, Point::Step), []);
+        let mut seen = falls(&mut priorities(4, 1 << 30, u64::MAX), 100, Point::Step);
+        assert_eq!(seen, []);
+        seen = falls(&mut priorities(4, 1000, u64::MAX), 1000, Point::Step);
+        let mut ranks: Vec<u64> = seen.iter().map(|(_, rank)| *rank).collect();
+        ranks.sort_unstable();
+        assert_eq!(ranks, [1, 2, 3], "{seen:?}");
+    }
+
+    #[test]
+    fn every_rank_that_is_drawn_is_above_those_that_have_fallen() {
+        let mut drawn = priorities(3, 100, 10);
+        assert!((0..1000).all(|_| (1..FALLEN).contains(&drawn.rank())));
+    }
+
+    #[test]
+    fn who_waits_or_goes_on_too_long_falls_below_all() {
+        assert_eq!(falls(&mut priorities(2, 1 << 40, 3), 9, Point::Step), [(5, 3), (9, 4)]);
+        assert_eq!(falls(&mut priorities(2, 1 << 40, u64::MAX), 2, Point::Waits), [(1, 3), (2, 4)]);
+    }
+
+    #[test]
+    fn a_handler_takes_no_step() {
+        let mut priorities = priorities(2, 1, u64::MAX);
+        assert_eq!(priorities.turn(Runner { task: None, holds_back: true }, Point::Step), Turn::default());
+        assert_eq!(falls(&mut priorities, 1, Point::Step), [(1, 1)]);
+    }
+}
