@@ -13,7 +13,7 @@ use sim::disk::config::{
     CfqConfig, DeadlineConfig, ElevatorConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig, SyncArrival,
 };
 use sim::disk::{DiskConfig, Fault};
-use sim::{CostModel, Interleaving, LockFairness, Origin, Perturb, Rng, Scheduler, Sourced};
+use sim::{CostModel, Interleaving, LockFairness, Origin, Pct, Perturb, Rng, Scheduler, Sourced};
 use std::fmt;
 
 /// The work of a task of a world.
@@ -112,7 +112,7 @@ impl World {
             2 => (pages / 2) as u32,
             _ => (4 * pages) as u32,
         };
-        let interleaving = draw_interleaving(rng);
+        let interleaving = draw_interleaving(seed, rng);
         let tasks = draw_tasks(rng, pages);
         let faults = draw_faults(rng, disks.len() as u64);
         let workload = Drawn::draw(seed, pages, swap_slots, &disks[0]);
@@ -255,15 +255,23 @@ impl MoreNodes {
     }
 }
 
-fn draw_interleaving(rng: &mut Rng) -> Interleaving {
-    if rng.below(8) == 0 {
-        return Interleaving::InTime;
-    }
-    Interleaving::Perturbed(Perturb {
+/// One world in four runs by priorities; drawn by itself, so that the others are what they were.
+fn draw_interleaving(seed: u64, rng: &mut Rng) -> Interleaving {
+    let perturb = (rng.below(8) > 0).then(|| Perturb {
         delay_chance: log_between(rng, 1, 2048) as u32,
         delay_max: Nanos(log_between(rng, 100, 500_000)),
         yield_chance: log_between(rng, 1, 4096) as u32,
-    })
+    });
+    let rng = &mut Rng::new(seed, u64::MAX - 12);
+    if rng.below(4) == 0 {
+        // Nobody knows how many steps a world takes: each power of two is as likely as another.
+        return Interleaving::ByPriority(Pct {
+            depth: 1 + rng.below(5) as u32,
+            steps: log_between(rng, 1 << 8, 1 << 26),
+            patience: log_between(rng, 1 << 8, 1 << 16),
+        });
+    }
+    perturb.map_or(Interleaving::InTime, Interleaving::Perturbed)
 }
 
 fn draw_zones(rng: &mut Rng, pages: u64) -> [u64; 3] {
@@ -403,7 +411,10 @@ impl fmt::Display for World {
             Interleaving::Perturbed(Perturb { delay_chance, delay_max, yield_chance }) => {
                 write!(f, "perturbed {delay_chance} {} {yield_chance}", delay_max.0)?;
             }
-            _ => write!(f, "not perturbed")?,
+            Interleaving::ByPriority(Pct { depth, steps, patience }) => {
+                write!(f, "by priority, depth {depth}, {steps} steps, patience {patience}")?;
+            }
+            Interleaving::InTime | Interleaving::Replayed(_) => write!(f, "not perturbed")?,
         }
         for (n, disk) in self.disks.iter().enumerate() {
             let queue = disk.queue();
