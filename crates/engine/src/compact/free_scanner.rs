@@ -15,30 +15,16 @@ impl<M: Machine> Compact<M> {
     pub(super) fn isolate_freepages(&self, zone: &Zone<M>, run: &mut Run, wanted: usize) {
         let _span = self.machine.span(Func::IsolateFreepages);
         let cached = &self.state(zone).cached;
-        let (is_for_order, is_marking) = (run.request.order.is_some(), self.is_marking(run));
+        let is_marking = self.is_marking(run);
         let lowest = run.migrate_at.next_multiple_of(BLOCK_PAGES);
         let mut at = run.free_at;
         // The highest pageblock that had free pages: the next search begins there, for pages that were moved may lie behind.
         let mut highest = lowest.min(at);
         let mut held = None;
         while at > lowest.max(run.migrate_at) && run.free.len() < wanted {
-            match self.choices.start {
-                // Another scanner is there: not so while this one has wrapped, and that has not.
-                Start::CachedFree | Start::CachedFreeMisplaced if is_for_order => {
-                    let other = cached.free.load(Relaxed);
-                    if (!run.is_wrapped || other > run.free_start) && other < at {
-                        self.stat.count(Event::CompactSkipAhead, 1);
-                        at = other;
-                        if at <= lowest {
-                            break;
-                        }
-                    }
-                }
-                Start::Ends
-                | Start::CachedFree
-                | Start::CachedFreeMisplaced
-                | Start::CachedFreeRestricted
-                | Start::CachedBoth => {}
+            at = self.skip_ahead(zone, run, at);
+            if at <= lowest {
+                break;
             }
             if self.gives_up_search(zone, run) {
                 run.is_contended = true;
@@ -55,19 +41,7 @@ impl<M: Machine> Compact<M> {
             if taken > 0 {
                 highest = highest.max(at);
                 run.found_free = true;
-                match self.choices.start {
-                    Start::CachedFree | Start::CachedFreeMisplaced if is_for_order => {
-                        cached.free.store(highest, Relaxed)
-                    }
-                    Start::CachedFreeRestricted if is_for_order && run.is_wrapped => {
-                        cached.free.store(highest, Relaxed)
-                    }
-                    Start::Ends
-                    | Start::CachedFree
-                    | Start::CachedFreeMisplaced
-                    | Start::CachedFreeRestricted
-                    | Start::CachedBoth => {}
-                }
+                self.note_found(zone, run, highest);
             } else if is_marking {
                 cached.mark(at, NOTHING_FREE);
                 if !run.found_free {
@@ -80,17 +54,52 @@ impl<M: Machine> Compact<M> {
         }
         drop(held);
         run.free_at = highest;
+        self.note_searched(zone, run, highest);
+    }
+
+    /// Returns where a search goes on: where another scanner is, if that is further. Not so while this one has wrapped, and that has
+    /// not.
+    fn skip_ahead(&self, zone: &Zone<M>, run: &Run, at: u32) -> u32 {
         match self.choices.start {
-            Start::CachedFreeRestricted
-                if is_for_order && !run.is_wrapped && cached.free.load(Relaxed) == last_block(zone) =>
-            {
-                cached.free.store(highest, Relaxed);
+            Start::CachedFree | Start::CachedFreeMisplaced if run.request.order.is_some() => {
+                let other = self.state(zone).cached.free.load(Relaxed);
+                if (!run.is_wrapped || other > run.free_start) && other < at {
+                    self.stat.count(Event::CompactSkipAhead, 1);
+                    return other;
+                }
+                at
             }
             Start::Ends
             | Start::CachedFree
             | Start::CachedFreeMisplaced
             | Start::CachedFreeRestricted
-            | Start::CachedBoth => {}
+            | Start::CachedBoth => at,
+        }
+    }
+
+    /// A pageblock had free pages: other scanners may begin at the highest such, if they do so.
+    fn note_found(&self, zone: &Zone<M>, run: &Run, highest: u32) {
+        let is_told = match self.choices.start {
+            Start::CachedFree | Start::CachedFreeMisplaced => run.request.order.is_some(),
+            Start::CachedFreeRestricted => run.request.order.is_some() && run.is_wrapped,
+            Start::Ends | Start::CachedBoth => false,
+        };
+        if is_told {
+            self.state(zone).cached.free.store(highest, Relaxed);
+        }
+    }
+
+    /// A search is over: other scanners may begin at the highest pageblock that had free pages, if they do so from the first on.
+    fn note_searched(&self, zone: &Zone<M>, run: &Run, highest: u32) {
+        let free = &self.state(zone).cached.free;
+        let is_told = match self.choices.start {
+            Start::CachedFreeRestricted => {
+                run.request.order.is_some() && !run.is_wrapped && free.load(Relaxed) == last_block(zone)
+            }
+            Start::Ends | Start::CachedFree | Start::CachedFreeMisplaced | Start::CachedBoth => false,
+        };
+        if is_told {
+            free.store(highest, Relaxed);
         }
     }
 

@@ -42,25 +42,58 @@ impl<M: Machine> Compact<M> {
             run.migrate_at = end;
             return Found::Nothing;
         }
-        while self.are_too_many_isolated_to_move(zone) {
-            if !run.request.waits || self.machine.is_killed() {
-                return Found::Abort;
-            }
-            self.wait_for_putback(|| self.are_too_many_isolated_to_move(zone));
+        if !self.may_isolate(zone, run) {
+            return Found::Abort;
         }
-        let frame_at = |offset: u32| FrameNumber(zone.start.0 + offset);
-        // Who does not wait takes what is easily had.
-        let skips_kinds = !run.request.waits;
-        let cached = &self.state(zone).cached;
-        let is_cached = self.is_marking(run);
-        if skips_kinds && zone.block_type(frame_at(start)) != MigrateType::Movable
-            || is_cached && cached.is_marked(start, NOTHING_TO_MOVE)
-        {
+        if self.passes_by(zone, run, start) {
             self.machine.spend(Step::ScanFrame, 1);
             self.note_passed(zone, run, end);
             run.migrate_at = end;
             return Found::Nothing;
         }
+        let (stop, gave_up) = self.isolate_in_block(zone, run, start, end);
+        let taken = run.pages.pages.len() as u64;
+        self.stat.count(Event::CompactMigrateScanned, u64::from(stop - start));
+        self.stat.count(Event::CompactIsolated, taken);
+        if self.is_marking(run) && stop == end {
+            if taken == 0 && start.is_multiple_of(BLOCK_PAGES) {
+                self.state(zone).cached.mark(start, NOTHING_TO_MOVE);
+            }
+            self.note_passed(zone, run, end);
+        }
+        run.found_pages |= taken > 0;
+        run.migrate_at = if gave_up { end } else { stop };
+        let ends = match self.choices.contention {
+            Contention::EndsRun => gave_up && taken == 0,
+            Contention::Held | Contention::Released | Contention::GivesUp => false,
+        };
+        match taken {
+            _ if ends => Found::Abort,
+            0 => Found::Nothing,
+            _ => Found::Pages,
+        }
+    }
+
+    /// Waits until few enough pages are off their lists; not where the run does not wait, or is killed. *May sleep.*
+    fn may_isolate(&self, zone: &Zone<M>, run: &Run) -> bool {
+        while self.are_too_many_isolated_to_move(zone) {
+            if !run.request.waits || self.machine.is_killed() {
+                return false;
+            }
+            self.wait_for_putback(|| self.are_too_many_isolated_to_move(zone));
+        }
+        true
+    }
+
+    /// Is a pageblock left out: marked as without pages to move, or, for who takes what is easily had, of another type?
+    fn passes_by(&self, zone: &Zone<M>, run: &Run, start: u32) -> bool {
+        let is_other = || zone.block_type(FrameNumber(zone.start.0 + start)) != MigrateType::Movable;
+        !run.request.waits && is_other()
+            || self.is_marking(run) && self.state(zone).cached.is_marked(start, NOTHING_TO_MOVE)
+    }
+
+    /// Takes pages of a pageblock off their lists. Returns where it stopped, and whether it gave up for others.
+    fn isolate_in_block(&self, zone: &Zone<M>, run: &mut Run, start: u32, end: u32) -> (u32, bool) {
         let mut offset = start;
         let mut look = Look { lists: None, since: start };
         let mut gave_up = false;
@@ -86,48 +119,33 @@ impl<M: Machine> Compact<M> {
             if look.lists.is_none() && takes_first {
                 look.lists = Some(self.lock_lists(zone));
             }
-            let frame = frame_at(offset);
-            let descriptor = &self.frames[frame];
-            let flags = descriptor.flags();
-            let frames = if flags.has(Flags::BUDDY) {
-                // Its other pages are on no list either; they are passed one by one, at the same cost.
-                self.free_order(frame).map_or(1, |order| order.pages() as u32)
-            } else if flags.has(Flags::COMPOUND) {
-                descriptor.head_of().map_or(1, |(_, order)| order.pages() as u32)
-            } else {
-                let is_refused = !flags.has(Flags::LRU) || skips_kinds && flags.has(Flags::WRITEBACK);
-                if !is_refused {
-                    let lists = look.lists.get_or_insert_with(|| self.lock_lists(zone));
-                    if self.isolate_given(zone, lists, frame, &mut run.pages) {
-                        self.machine.spend(Step::IsolatePage, 1);
-                    }
-                }
-                1
-            };
+            let frames = self.isolate_at(zone, run, &mut look, FrameNumber(zone.start.0 + offset));
             offset = (offset + frames).min(end);
         }
         self.account(zone, &mut look, offset);
-        drop(look);
-        let taken = run.pages.pages.len() as u64;
-        self.stat.count(Event::CompactMigrateScanned, u64::from(offset - start));
-        self.stat.count(Event::CompactIsolated, taken);
-        if is_cached && offset == end {
-            if taken == 0 && start.is_multiple_of(BLOCK_PAGES) {
-                cached.mark(start, NOTHING_TO_MOVE);
+        (offset, gave_up)
+    }
+
+    /// Takes the page at a frame off its list, if it is on one and easily enough had. Returns the frames that need no look.
+    fn isolate_at<'a>(&'a self, zone: &'a Zone<M>, run: &mut Run, look: &mut Look<'a, M>, frame: FrameNumber) -> u32 {
+        let descriptor = &self.frames[frame];
+        let flags = descriptor.flags();
+        if flags.has(Flags::BUDDY) {
+            // Its other pages are on no list either; they are passed one by one, at the same cost.
+            return self.free_order(frame).map_or(1, |order| order.pages() as u32);
+        }
+        if flags.has(Flags::COMPOUND) {
+            return descriptor.head_of().map_or(1, |(_, order)| order.pages() as u32);
+        }
+        // Who does not wait takes what is easily had.
+        let is_refused = !flags.has(Flags::LRU) || !run.request.waits && flags.has(Flags::WRITEBACK);
+        if !is_refused {
+            let lists = look.lists.get_or_insert_with(|| self.lock_lists(zone));
+            if self.isolate_given(zone, lists, frame, &mut run.pages) {
+                self.machine.spend(Step::IsolatePage, 1);
             }
-            self.note_passed(zone, run, end);
         }
-        run.found_pages |= taken > 0;
-        run.migrate_at = if gave_up { end } else { offset };
-        let ends = match self.choices.contention {
-            Contention::EndsRun => gave_up && taken == 0,
-            Contention::Held | Contention::Released | Contention::GivesUp => false,
-        };
-        match taken {
-            _ if ends => Found::Abort,
-            0 => Found::Nothing,
-            _ => Found::Pages,
-        }
+        1
     }
 
     /// Charges the frames that were looked at since this was last done.
