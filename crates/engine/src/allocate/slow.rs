@@ -15,6 +15,7 @@ use crate::stat::Event;
 use crate::task::Task;
 use machine::note::{SlowRequest, Work};
 use machine::{FrameNumber, Func, Machine, Nanos, Note, Order, Stalled, WaitReason, Waiting};
+use std::ops::ControlFlow;
 
 /// Wait of a request for a congested queue, after reclaim made progress but the request got no page.
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
@@ -56,6 +57,87 @@ struct Compaction {
     was_contended: bool,
 }
 
+/// A request in the slow path.
+#[derive(Clone, Copy)]
+struct Wanted {
+    gfp: Gfp,
+    order: Order,
+    rights: MarkRights,
+    /// Is it told that memory is exhausted only after many fruitless rounds?
+    may_exhaust: bool,
+}
+
+/// The effort that was made for a request so far.
+#[derive(Debug, Default)]
+struct Effort {
+    compaction: Compaction,
+    /// Pages freed, and one for each round that freed none.
+    reclaimed: u64,
+    /// Fruitless rounds since the last that freed something or gave hope.
+    fruitless_rounds: u32,
+    /// The time of the first round since then that only hoped or waited.
+    hopes_since: Option<Nanos>,
+}
+
+/// What a round of reclaim comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Something may be free, now or after this wait.
+    Tries {
+        /// The wait, after a fruitless round.
+        after: Option<Nanos>,
+    },
+    /// Memory is exhausted.
+    Exhausted,
+    /// Nothing is free that was not before.
+    NothingFreed,
+}
+
+impl Effort {
+    /// Counts a round that ended at `now`. Returns its progress: none where rounds have hoped, or waited, for too long.
+    fn count(&mut self, progress: Progress, now: Nanos) -> Progress {
+        let counted = match progress {
+            Progress::Freed(_) => {
+                (self.fruitless_rounds, self.hopes_since) = (0, None);
+                progress
+            }
+            Progress::Hope | Progress::Waited if now.since(*self.hopes_since.get_or_insert(now)) >= HOPED_MAX => {
+                Progress::Nothing
+            }
+            Progress::Hope => {
+                self.fruitless_rounds = 0;
+                progress
+            }
+            Progress::Waited | Progress::Blind | Progress::Nothing => progress,
+        };
+        self.fruitless_rounds += u32::from(is_fruitless(counted));
+        counted
+    }
+
+    /// Returns what a round of that progress, which was counted, comes to.
+    fn outcome(&self, progress: Progress, may_exhaust: bool) -> Outcome {
+        match progress {
+            Progress::Freed(_) | Progress::Hope | Progress::Waited => Outcome::Tries { after: None },
+            Progress::Nothing if !may_exhaust => Outcome::NothingFreed,
+            Progress::Blind | Progress::Nothing if self.fruitless_rounds <= FRUITLESS_ROUNDS_MAX => {
+                let wait = Nanos(FRUITLESS_WAIT.0 << ((self.fruitless_rounds - 1) / 2));
+                Outcome::Tries { after: Some(wait.min(FRUITLESS_WAIT_MAX)) }
+            }
+            Progress::Blind | Progress::Nothing if may_exhaust => Outcome::Exhausted,
+            Progress::Blind | Progress::Nothing => Outcome::NothingFreed,
+        }
+    }
+}
+
+const fn is_fruitless(progress: Progress) -> bool {
+    matches!(progress, Progress::Blind | Progress::Nothing)
+}
+
+/// Ends the slow path with a block, if it is there.
+fn ends_with(frame: Option<FrameNumber>) -> ControlFlow<Option<FrameNumber>> {
+    frame.map_or(ControlFlow::Continue(()), |frame| ControlFlow::Break(Some(frame)))
+}
+
 /// The next step of a task whose request needs pages reclaimed.
 enum TurnOrFrame<'a, M: Machine> {
     /// The task reclaims.
@@ -92,129 +174,139 @@ impl<M: Machine> Allocate<M> {
         work: &mut Work,
     ) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocSlowpath);
-        let failed = || {
-            // Who may not wait, or may fail, did not exhaust memory.
-            let is_exhausted = order == Order::ZERO && gfp.wait && !gfp.no_retry;
-            self.stat.count(if is_exhausted { Event::OutOfMemory } else { Event::AllocFailed }, 1);
-            OutOfMemory { order }
-        };
-        let zonelist = self.zonelist(gfp);
-        let classzone = self.classzone(gfp);
         // Who must leave the reserve alone need not try harder either.
         let rights = MarkRights { high: gfp.high, harder: !gfp.wait && !gfp.no_reserve };
-        let mut compaction = Compaction::default();
-        let (mut reclaimed, mut fruitless_rounds, mut hopes_since) = (0, 0, None);
         // Others are told at once.
         let may_exhaust = gfp.fs && !gfp.no_retry;
-        let wakes_kswapd = match self.choices.huge_wakes_kswapd {
-            HugeWakesKswapd::No => !gfp.no_kswapd,
-            HugeWakesKswapd::Yes => true,
-        };
-        if wakes_kswapd {
-            for id in zonelist {
-                self.wake_kswapd(self.zone(*id), order, classzone);
-            }
-        }
+        let wanted = Wanted { gfp, order, rights, may_exhaust };
+        self.wake_all_kswapds(gfp, order);
+        let mut effort = Effort::default();
         let mut tries = true;
-        loop {
-            if tries && let Some(frame) = self.take_from_zonelist(gfp, order, Until::Min, rights) {
-                return Ok(frame);
+        let found = loop {
+            if let ControlFlow::Break(found) = self.make_room_once(task, wanted, tries, &mut effort, work) {
+                break found;
             }
             tries = match self.choices.after_wait {
                 AfterWait::TriesFirst => true,
                 AfterWait::Reclaims => false,
             };
-            // Whoever makes room must not need room that is not there.
-            if task.may_use_reserve && !gfp.no_reserve {
-                return self.take_from_zonelist(gfp, order, Until::Nothing, rights).ok_or_else(failed);
-            }
-            if !gfp.wait || self.machine.is_killed() {
-                // A dying task may take from the reserve to be gone sooner.
-                let until = if self.machine.is_killed() { Until::Nothing } else { Until::Min };
-                return self.take_from_zonelist(gfp, order, until, rights).ok_or_else(failed);
-            }
-            if let Some(frame) = self.direct_compact(gfp, order, rights, &mut compaction, work) {
-                return Ok(frame);
-            }
-            compaction.is_later = true;
-            if self.gives_up(gfp, order, compaction) {
-                return Err(failed());
-            }
-            let _stall = self.pressure.stall(&self.machine);
-            // Whoever was told to end while it waited looks again before it reclaims.
-            let was_killed = match self.choices.reserve_throttle {
-                ReserveThrottle::On => self.throttle_direct_reclaim(task, self.preferred_zone(gfp).node, gfp),
-                ReserveThrottle::Off => false,
-            };
-            let mut progress = if was_killed {
-                Progress::Hope
-            } else {
-                let turn = match self.turn_or_frame(task, gfp, order, rights) {
-                    TurnOrFrame::Turn(turn) => turn,
-                    TurnOrFrame::Frame(frame) => return frame.ok_or_else(failed),
-                };
-                let doubts = fruitless_rounds > 0;
-                let progress = self.try_to_free_pages(task, zonelist, order, gfp, doubts, work);
-                let is_last = fruitless_rounds >= FRUITLESS_ROUNDS_MAX || progress == Progress::Nothing && !may_exhaust;
-                if !is_last {
-                    self.list_for_next(progress);
-                }
-                // The next task begins after that: before, it would find no more than this one did.
-                drop(turn);
-                progress
-            };
-            match progress {
-                Progress::Freed(_) => (fruitless_rounds, hopes_since) = (0, None),
-                Progress::Hope | Progress::Waited => {
-                    let now = self.machine.now();
-                    if now.since(*hopes_since.get_or_insert(now)) >= HOPED_MAX {
-                        progress = Progress::Nothing;
-                    } else if progress == Progress::Hope {
-                        fruitless_rounds = 0;
-                    }
-                }
-                Progress::Blind | Progress::Nothing => {}
-            }
-            let is_fruitless = matches!(progress, Progress::Blind | Progress::Nothing);
-            fruitless_rounds += u32::from(is_fruitless);
-            if is_fruitless
-                && gfp.swap_in
-                && self.swap.is_nearly_full()
-                && let Some(frame) = self.take_from_zonelist(gfp, order, Until::Min, FOR_SWAP_IN)
-            {
-                return Ok(frame);
-            }
-            if progress == Progress::Blind || progress == Progress::Nothing && may_exhaust {
-                progress = if fruitless_rounds > FRUITLESS_ROUNDS_MAX {
-                    Progress::Nothing
-                } else {
-                    let wait = Nanos(FRUITLESS_WAIT.0 << ((fruitless_rounds - 1) / 2));
-                    let waiting = Waiting::begin(&self.machine, WaitReason::FruitlessReclaim);
-                    self.machine.pause(wait.min(FRUITLESS_WAIT_MAX));
-                    drop(waiting);
-                    Progress::Blind
-                };
-            }
-            if progress != Progress::Nothing {
-                if let Some(frame) = self.take_after_reclaim(gfp, order, rights) {
-                    return Ok(frame);
-                }
-            } else if may_exhaust {
-                return self.take_from_zonelist(gfp, order, Until::High, rights).ok_or_else(failed);
-            }
-            reclaimed += if let Progress::Freed(pages) = progress { pages } else { 1 };
-            if !should_retry(gfp, order, reclaimed) {
-                let frame = self.direct_compact(gfp, order, rights, &mut compaction, work);
-                return frame.ok_or_else(failed);
-            }
-            match self.choices.retry_wait {
-                RetryWait::CongestionWait => self.congestion_wait(RETRY_WAIT, WaitReason::Retry),
-                RetryWait::WaitIffCongested => {
-                    self.wait_iff_congested(self.preferred_zone(gfp), RETRY_WAIT, WaitReason::Retry);
-                }
-                RetryWait::None => self.machine.relax(),
+        };
+        found.ok_or_else(|| {
+            // Who may not wait, or may fail, did not exhaust memory.
+            let is_exhausted = order == Order::ZERO && gfp.wait && !gfp.no_retry;
+            self.stat.count(if is_exhausted { Event::OutOfMemory } else { Event::AllocFailed }, 1);
+            OutOfMemory { order }
+        })
+    }
+
+    fn wake_all_kswapds(&self, gfp: Gfp, order: Order) {
+        let wakes_kswapd = match self.choices.huge_wakes_kswapd {
+            HugeWakesKswapd::No => !gfp.no_kswapd,
+            HugeWakesKswapd::Yes => true,
+        };
+        if wakes_kswapd {
+            let classzone = self.classzone(gfp);
+            for id in self.zonelist(gfp) {
+                self.wake_kswapd(self.zone(*id), order, classzone);
             }
         }
+    }
+
+    /// One round of the slow path: tries, if it is to, compacts, reclaims, and tries again. Ends with the block, or with nothing if
+    /// no other round is to be. *May sleep.*
+    fn make_room_once(
+        &self,
+        task: &mut Task,
+        wanted: Wanted,
+        tries: bool,
+        effort: &mut Effort,
+        work: &mut Work,
+    ) -> ControlFlow<Option<FrameNumber>> {
+        let Wanted { gfp, order, rights, may_exhaust } = wanted;
+        if tries {
+            ends_with(self.take_from_zonelist(gfp, order, Until::Min, rights))?;
+        }
+        if let Some(until) = self.last_bound(task, gfp) {
+            return ControlFlow::Break(self.take_from_zonelist(gfp, order, until, rights));
+        }
+        ends_with(self.direct_compact(gfp, order, rights, &mut effort.compaction, work))?;
+        effort.compaction.is_later = true;
+        if self.gives_up(gfp, order, effort.compaction) {
+            return ControlFlow::Break(None);
+        }
+        let _stall = self.pressure.stall(&self.machine);
+        let progress = self.reclaim_in_turn(task, wanted, effort.fruitless_rounds, work)?;
+        let progress = effort.count(progress, self.machine.now());
+        if is_fruitless(progress) && gfp.swap_in && self.swap.is_nearly_full() {
+            ends_with(self.take_from_zonelist(gfp, order, Until::Min, FOR_SWAP_IN))?;
+        }
+        match effort.outcome(progress, may_exhaust) {
+            Outcome::Tries { after } => {
+                if let Some(wait) = after {
+                    let _waiting = Waiting::begin(&self.machine, WaitReason::FruitlessReclaim);
+                    self.machine.pause(wait);
+                }
+                ends_with(self.take_after_reclaim(gfp, order, rights))?;
+            }
+            Outcome::Exhausted => {
+                return ControlFlow::Break(self.take_from_zonelist(gfp, order, Until::High, rights));
+            }
+            Outcome::NothingFreed => {}
+        }
+        effort.reclaimed += if let Progress::Freed(pages) = progress { pages } else { 1 };
+        if !should_retry(gfp, order, effort.reclaimed) {
+            return ControlFlow::Break(self.direct_compact(gfp, order, rights, &mut effort.compaction, work));
+        }
+        match self.choices.retry_wait {
+            RetryWait::CongestionWait => self.congestion_wait(RETRY_WAIT, WaitReason::Retry),
+            RetryWait::WaitIffCongested => {
+                self.wait_iff_congested(self.preferred_zone(gfp), RETRY_WAIT, WaitReason::Retry);
+            }
+            RetryWait::None => self.machine.relax(),
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Returns how far a request may go that must not make room.
+    fn last_bound(&self, task: &Task, gfp: Gfp) -> Option<Until> {
+        // Whoever makes room must not need room that is not there. A dying task may take from the reserve to be gone sooner.
+        if task.may_use_reserve && !gfp.no_reserve || self.machine.is_killed() {
+            return Some(Until::Nothing);
+        }
+        (!gfp.wait).then_some(Until::Min)
+    }
+
+    /// Reclaims for a request, once it is its turn; ends with what others have freed meanwhile, or with nothing for who does not
+    /// wait. *May sleep.*
+    fn reclaim_in_turn(
+        &self,
+        task: &mut Task,
+        wanted: Wanted,
+        fruitless_rounds: u32,
+        work: &mut Work,
+    ) -> ControlFlow<Option<FrameNumber>, Progress> {
+        let Wanted { gfp, order, rights, may_exhaust } = wanted;
+        // Whoever was told to end while it waited looks again before it reclaims.
+        let was_killed = match self.choices.reserve_throttle {
+            ReserveThrottle::On => self.throttle_direct_reclaim(task, self.preferred_zone(gfp).node, gfp),
+            ReserveThrottle::Off => false,
+        };
+        if was_killed {
+            return ControlFlow::Continue(Progress::Hope);
+        }
+        let turn = match self.turn_or_frame(task, gfp, order, rights) {
+            TurnOrFrame::Turn(turn) => turn,
+            TurnOrFrame::Frame(frame) => return ControlFlow::Break(frame),
+        };
+        let doubts = fruitless_rounds > 0;
+        let progress = self.try_to_free_pages(task, self.zonelist(gfp), order, gfp, doubts, work);
+        let is_last = fruitless_rounds >= FRUITLESS_ROUNDS_MAX || progress == Progress::Nothing && !may_exhaust;
+        if !is_last {
+            self.list_for_next(progress);
+        }
+        // The next task begins after that: before, it would find no more than this one did.
+        drop(turn);
+        ControlFlow::Continue(progress)
     }
 
     /// Puts pages that wait in batches on the lists, because reclaim freed nothing and there will be another.
@@ -346,5 +438,42 @@ mod tests {
         assert!(!should_retry(Gfp::HUGE_PAGE, Order(0), 1000));
         let repeat = Gfp { repeat: true, ..Gfp::USER_MOVABLE };
         assert!(should_retry(repeat, Order(9), 511) && !should_retry(repeat, Order(9), 512));
+    }
+    const NONE: Outcome = Outcome::Tries { after: None };
+
+    fn waits_ms(ms: u64) -> Outcome {
+        Outcome::Tries { after: Some(Nanos::from_millis(ms)) }
+    }
+
+    /// By progress and by fruitless rounds, that one included: the outcome for who may exhaust memory, and for who may not.
+    #[test]
+    fn a_round_comes_to_a_try_a_wait_or_an_end() {
+        let table = [
+            (Progress::Freed(7), 0, NONE, NONE),
+            (Progress::Hope, 0, NONE, NONE),
+            (Progress::Waited, 9, NONE, NONE),
+            (Progress::Blind, 1, waits_ms(1), waits_ms(1)),
+            (Progress::Blind, 16, waits_ms(32), waits_ms(32)),
+            (Progress::Blind, 17, Outcome::Exhausted, Outcome::NothingFreed),
+            (Progress::Nothing, 1, waits_ms(1), Outcome::NothingFreed),
+            (Progress::Nothing, 5, waits_ms(4), Outcome::NothingFreed),
+            (Progress::Nothing, 17, Outcome::Exhausted, Outcome::NothingFreed),
+        ];
+        for (progress, fruitless_rounds, exhausts, does_not) in table {
+            let effort = Effort { fruitless_rounds, ..Effort::default() };
+            let outcomes = [effort.outcome(progress, true), effort.outcome(progress, false)];
+            assert_eq!(outcomes, [exhausts, does_not], "{progress:?} after {fruitless_rounds}");
+        }
+    }
+
+    #[test]
+    fn hope_starts_the_count_again_until_it_has_lasted_too_long() {
+        let mut effort = Effort { fruitless_rounds: 3, ..Effort::default() };
+        assert_eq!((effort.count(Progress::Waited, Nanos(5)), effort.fruitless_rounds), (Progress::Waited, 3));
+        assert_eq!((effort.count(Progress::Hope, Nanos(6)), effort.fruitless_rounds), (Progress::Hope, 0));
+        let late = Nanos(5) + HOPED_MAX;
+        assert_eq!((effort.count(Progress::Hope, late), effort.fruitless_rounds), (Progress::Nothing, 1));
+        assert_eq!((effort.count(Progress::Freed(1), late), effort.fruitless_rounds), (Progress::Freed(1), 0));
+        assert_eq!(effort.count(Progress::Hope, late), Progress::Hope, "it has only begun to hope");
     }
 }
