@@ -15,10 +15,10 @@
 //! * [`page_cache`]: files, and which of their pages are in memory;
 //! * [`slab`]: kernel objects, many to a page;
 //! * [`memory`]: frames, zones, watermarks, free lists;
-//! * [`stat`]: counters, open to all floors; [`choice`]: how choices are declared; [`task`]: the state of a task.
+//! * `bio`: requests to devices; [`stat`]: counters, open to all floors; [`choice`]: how choices are declared; [`task`]: the state of a task.
 //!
 //! Inside, a floor owns the floor below and dereferences to it. A call down therefore reads like any call, and a call up does
-//! not compile. Where a floor has a name that one below has, too, `let swap: &Swap<M> = self;` names the floor that is meant.
+//! not compile. Where a floor has a name that one below has, too, a call names the floor that is meant: `self.writeback().choices`.
 //!
 //! From outside, an [`Engine`] dereferences to nothing. It has a method for each floor, [`Engine::access`] to
 //! [`Engine::memory`], and a call says which floor it is for: `engine.access().read(…)`, `engine.memory().zones`.
@@ -28,6 +28,7 @@
 pub mod access;
 pub mod allocate;
 pub mod anonymous;
+mod bio;
 pub mod check;
 pub mod choice;
 pub mod compact;
@@ -44,7 +45,7 @@ pub mod swap;
 pub mod task;
 pub mod writeback;
 
-pub use access::{Error, ReadPattern, ReadState, Unacknowledged};
+pub use access::{Error, KernelTask, ReadPattern, ReadState, Unacknowledged};
 pub use kernel::Kernel;
 pub use memory::{Layout, LayoutError};
 pub use task::Task;
@@ -54,7 +55,7 @@ use allocate::Allocate;
 use anonymous::Anonymous;
 use compact::Compact;
 use lru::Lru;
-use machine::{DeviceId, Machine, Nanos};
+use machine::Machine;
 use memory::{Memory, NodeId};
 use migrate::Migrate;
 use page_cache::PageCache;
@@ -88,38 +89,6 @@ impl std::fmt::Display for NewError {
 }
 
 impl std::error::Error for NewError {}
-
-/// A task that the engine itself needs; the ground starts one of each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KernelTask {
-    /// Reclaims on a node.
-    Kswapd(NodeId),
-    /// Writes back to a device.
-    Flusher(DeviceId),
-    /// Makes huge pages of small ones ([`Engine::khugepaged`]).
-    Khugepaged,
-}
-
-impl KernelTask {
-    /// Returns the name of the task, as `ps` shows it.
-    #[must_use]
-    pub fn name(self) -> String {
-        match self {
-            Self::Kswapd(node) => format!("kswapd{}", node.0),
-            Self::Flusher(device) => format!("flush-{}", device.0),
-            Self::Khugepaged => "khugepaged".to_owned(),
-        }
-    }
-
-    /// Returns the memory node to whose CPUs it keeps, if it does.
-    #[must_use]
-    pub fn node(self) -> Option<usize> {
-        match self {
-            Self::Kswapd(node) => Some(node.0.into()),
-            Self::Flusher(_) | Self::Khugepaged => None,
-        }
-    }
-}
 
 impl<M: Machine> Engine<M> {
     /// Creates an engine with all memory free, no files and empty swap.
@@ -230,64 +199,31 @@ impl<M: Machine> Engine<M> {
     /// is made that may have huge pages. Without it, a range whose fault got no huge page never gets one.
     #[must_use]
     pub fn khugepaged(&self) -> Option<KernelTask> {
-        self.access.has_khugepaged().then_some(KernelTask::Khugepaged)
+        self.access.khugepaged_task()
     }
 
     /// Returns the tasks that the ground starts at once; see also [`Engine::khugepaged`].
     #[must_use]
     pub fn kernel_tasks(&self) -> Vec<KernelTask> {
-        let kswapds = self.memory().nodes.iter().map(|node| KernelTask::Kswapd(node.id));
-        let flushers = self.writeback().backings.iter().map(|backing| KernelTask::Flusher(backing.device));
-        kswapds.chain(flushers).collect()
+        self.access.kernel_tasks()
     }
 
     /// Runs one of the engine's tasks; returns when it is killed.
     pub fn run(&self, task: KernelTask) {
-        match task {
-            KernelTask::Kswapd(node) => self.reclaim().run_kswapd(node),
-            KernelTask::Flusher(device) => self.run_flusher(device),
-            KernelTask::Khugepaged => self.access.run_khugepaged(),
-        }
-    }
-
-    fn run_flusher(&self, device: DeviceId) {
-        let (machine, writeback) = (self.machine(), self.writeback());
-        let mut periodic_at = Nanos::from_millis(writeback.choices.dirty_writeback_ms);
-        while !machine.is_killed() {
-            let queue = &writeback.backing(device).flusher;
-            let ticket = machine.ticket(queue);
-            let has_more = writeback.flusher_round(device, &mut periodic_at);
-            self.lru().release_orphans();
-            if !has_more {
-                let is_periodic = writeback.choices.dirty_writeback_ms > 0;
-                machine.sleep(queue, ticket, is_periodic.then_some(periodic_at));
-            }
-        }
+        self.access.run_kernel_task(task);
     }
 
     /// Returns all counters and gauges, under their kernel names. Counters of refaults are included only if pages that
     /// leave memory leave shadows; kernels before 3.15 have no such counters.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
-        let mut vmstat = self.memory().stat.snapshot();
-        vmstat.extend(self.with_counted_refaults(self.memory().vmstat_of(|_| true)));
-        let limits = self.writeback().dirty_limits();
-        vmstat.insert("nr_dirty_threshold".to_owned(), limits.dirty);
-        vmstat.insert("nr_dirty_background_threshold".to_owned(), limits.background);
-        vmstat
+        self.access.vmstat()
     }
 
     /// Returns the counters kept by zone of one node, as `/sys/devices/system/node/node0/vmstat` shows them.
     #[must_use]
     pub fn node_vmstat(&self, node: NodeId) -> Vmstat {
-        self.with_counted_refaults(self.memory().node_vmstat(node))
-    }
-
-    fn with_counted_refaults(&self, mut vmstat: Vmstat) -> Vmstat {
-        for event in self.lru().uncounted_refaults() {
-            vmstat.remove(event.name());
-        }
-        vmstat
+        self.access.vmstat_of_node(node)
     }
 
     /// Checks the whole engine: every frame is in exactly one place, and counters add up. Call it only when no task is

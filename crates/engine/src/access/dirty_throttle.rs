@@ -6,9 +6,9 @@ use super::{Access, Error};
 use crate::lru::wait::TICK;
 use crate::page_cache::File;
 use crate::task::Task;
+use crate::writeback::Backing;
 use crate::writeback::choices::DeviceLimits;
 use crate::writeback::dirty_limit::DirtyState;
-use crate::writeback::{Backing, Writeback};
 use machine::atomic::Ordering::Relaxed;
 use machine::note::HeldBack;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note, WaitReason, Waiting};
@@ -120,8 +120,7 @@ impl<M: Machine> Access<M> {
     fn is_over_limit_fast(&self, backing: &Backing<M>) -> bool {
         // A writer looks at least every few hundred pages; the tracked limit moves far less than that.
         let limit = |backing: &Backing<M>| backing.tracked_limit.load(Relaxed);
-        let writeback: &Writeback<M> = self;
-        match writeback.choices.device_limits {
+        match self.writeback().choices.device_limits {
             DeviceLimits::Together => self.dirty_pages() > self.backings.iter().map(limit).max().unwrap_or(0).max(1),
             DeviceLimits::Apart => backing.dirty_pages() > limit(backing).max(1),
         }

@@ -122,7 +122,7 @@ impl<M: Machine> Access<M> {
     /// Starts the read of a locked page, or fills it with zeroes when it has no block.
     pub(super) fn fill_locked_page(&self, file: &File<M>, page: u32, frame: FrameNumber) {
         if let Some(block) = file.stored_block(page) {
-            let mut bio = crate::writeback::Bio::new(file.device, Operation::Read, true);
+            let mut bio = crate::bio::Bio::new(file.device, Operation::Read, true);
             bio.add(self, block, frame);
             bio.submit(self);
         } else {

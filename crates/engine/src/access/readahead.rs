@@ -5,13 +5,13 @@
 
 use super::Access;
 use super::choices::MapReadahead;
+use crate::bio::Bio;
 use crate::lru::Insert;
 use crate::memory::{Flags, Gfp};
 use crate::page_cache::File;
 pub use crate::page_cache::read_state::{ReadPattern, ReadState};
 use crate::stat::Gauge;
 use crate::task::Task;
-use crate::writeback::Bio;
 use machine::{Func, Machine, Operation, Order, PAGE_BYTES};
 
 /// Faults that find no page, beyond those that do, after which a mapping is read page by page (`MMAP_LOTSAMISS`).

@@ -6,14 +6,13 @@
 
 use super::{Access, Error};
 use crate::anonymous::{Entry, Region};
+use crate::bio::Bio;
 use crate::lru::Insert;
 use crate::memory::{Flags, Gfp, Owner};
 use crate::stat::Event;
-use crate::swap::Swap;
 use crate::swap::area::Slots;
 use crate::swap::choices::{SwapReadahead, SwapWindows};
 use crate::task::Task;
-use crate::writeback::Bio;
 use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stalled, Step, WaitReason};
 
 /// The slots that are read together with a slot.
@@ -133,8 +132,7 @@ impl<M: Machine> Access<M> {
         let cluster = 1 << cluster;
         let start = (slot / cluster * cluster).max(1);
         let end = (start / cluster * cluster + cluster).min(self.swap.total_slots() + 1);
-        let swap: &Swap<M> = self;
-        let (start, end) = match swap.choices.readahead {
+        let (start, end) = match self.swap_floor().choices.readahead {
             SwapReadahead::AlignedBlock => (start, end),
             SwapReadahead::FromBlockStart => {
                 let slots = self.swap.slots.lock();
@@ -179,14 +177,12 @@ impl<M: Machine> Access<M> {
         if around == Around::Nothing || self.swap_is_synchronous() || self.swap.is_almost_full() {
             return 0;
         }
-        let swap: &Swap<M> = self;
-        let log_max = u32::from(swap.choices.page_cluster.min(10));
+        let log_max = u32::from(self.swap_floor().choices.page_cluster.min(10));
         if self.is_window_by_use() { region.swap_window.next(log_max, page) } else { log_max }
     }
 
     fn is_window_by_use(&self) -> bool {
-        let swap: &Swap<M> = self;
-        match swap.choices.window {
+        match self.swap_floor().choices.window {
             SwapWindows::ByUse => true,
             SwapWindows::Fixed => false,
         }

@@ -156,6 +156,12 @@ pub const NODES_MAX: usize = 64;
 pub const LEAST_PAGES: u64 = 1024;
 
 impl<M: Machine> Memory<M> {
+    /// Returns this floor, for a call from further up that names it.
+    #[inline(always)]
+    pub(crate) fn memory(&self) -> &Self {
+        self
+    }
+
     /// Creates the memory of `layout`, all of it free.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use super::Reclaim;
 use super::choices::{KswapdRequest, KswapdSleep, WakeRecord, ZoneBalance};
 use super::throttle::WriteWaiters;
 use crate::memory::choices::MarkDistance;
-use crate::memory::{MarkRights, Memory, Node, NodeId, Zone};
+use crate::memory::{MarkRights, Node, NodeId, Zone};
 use crate::stat::{Event, ZoneEvent};
 use crate::task::Task;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -287,8 +287,7 @@ impl<M: Machine> Reclaim<M> {
     /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked. Those in place of
     /// pages that were dropped at once count no further than what may wait for that.
     fn move_marks(&self, node: NodeId) {
-        let memory: &Memory<M> = self;
-        match memory.choices.mark_distance {
+        match self.memory().choices.mark_distance {
             MarkDistance::QuarterOfMin => return,
             MarkDistance::ByRate => {}
         }

@@ -9,7 +9,7 @@ use super::fate::{Fate, ScanRights, SeenPage, Why, Writeback, decide_fate};
 use super::removals::Removals;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::anonymous::Owners;
-use crate::lru::{Isolated, Lru, Reach};
+use crate::lru::{Isolated, Reach};
 use crate::memory::{Flags, List, Warmth, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
@@ -407,8 +407,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Returns the outcome for a page that was met under writeback, or left to the flusher.
     fn unwritten(&self) -> Outcome {
-        let lru: &Lru<M> = self;
-        if lru.choices.unwritten_pages.become_active() { Outcome::Activate } else { Outcome::Keep }
+        if self.lru().choices.unwritten_pages.become_active() { Outcome::Activate } else { Outcome::Keep }
     }
 
     fn is_pageout_triggered(&self, reach: Reach<'_, M>, flags: Flags, control: &ScanControl) -> bool {

@@ -11,7 +11,6 @@
 
 pub mod backing;
 pub mod bandwidth;
-pub(crate) mod bio;
 pub mod blocks;
 mod bounce;
 pub mod choices;
@@ -23,7 +22,6 @@ mod write;
 mod write_failure;
 
 pub use backing::{Backing, Backings, DeviceLayout};
-pub(crate) use bio::Bio;
 pub use choices::Choices;
 pub use write::WritePage;
 
@@ -49,6 +47,12 @@ impl<M: Machine> Deref for Writeback<M> {
 }
 
 impl<M: Machine> Writeback<M> {
+    /// Returns this floor, for a call from further up that names it.
+    #[inline(always)]
+    pub(crate) fn writeback(&self) -> &Self {
+        self
+    }
+
     /// Creates the floor with devices on which nothing is dirty.
     pub fn new(anonymous: Anonymous<M>, choices: Choices, devices: &[DeviceLayout]) -> Self {
         let machine = &anonymous.machine;

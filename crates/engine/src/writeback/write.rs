@@ -2,7 +2,8 @@
 //!
 //! Description: mechanisms/reclaim, 21.5; mechanisms/parallelio-trial, 5 (delayed allocation).
 
-use super::{Bio, Writeback};
+use super::Writeback;
+use crate::bio::Bio;
 use crate::memory::{Flags, Owner};
 use crate::page_cache::{File, Tag};
 use crate::stat::{Event, Gauge};

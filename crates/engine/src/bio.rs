@@ -1,6 +1,9 @@
-//! Requests to devices: pages that follow each other there go together.
+//! Requests to devices: pages that follow each other there go together, those that are read and those that are written.
+//!
+//! *Called by* `access`, which reads pages of files and of swap, and by `writeback`. *Locks*: none. *Description*:
+//! mechanisms/reclaim, 21.
 
-use super::Writeback;
+use crate::memory::Memory;
 use crate::stat::Event;
 use machine::{DeviceId, FrameNumber, Machine, Operation, PAGE_BYTES, Request, Step};
 
@@ -24,28 +27,28 @@ impl Bio {
 
     /// Adds a page at `block`. Submits the pages collected so far if it does not follow them on the device. *May
     /// sleep.*
-    pub fn add<M: Machine>(&mut self, writeback: &Writeback<M>, block: u64, frame: FrameNumber) {
+    pub fn add<M: Machine>(&mut self, memory: &Memory<M>, block: u64, frame: FrameNumber) {
         let follows = self.block + self.frames.len() as u64 == block;
         if !self.frames.is_empty() && (!follows || self.frames.len() == REQUEST_PAGES) {
-            self.submit(writeback);
+            self.submit(memory);
         }
         if self.frames.is_empty() {
             self.block = block;
         }
         self.frames.push(frame);
-        writeback.machine.spend(Step::BioPage, 1);
+        memory.machine.spend(Step::BioPage, 1);
     }
 
     /// Submits the collected pages. *May sleep.*
-    pub fn submit<M: Machine>(&mut self, writeback: &Writeback<M>) {
+    pub fn submit<M: Machine>(&mut self, memory: &Memory<M>) {
         if self.frames.is_empty() {
             return;
         }
         let frames = std::mem::take(&mut self.frames);
         let kib = (frames.len() * PAGE_BYTES / 1024) as u64;
         let event = if self.operation == Operation::Read { Event::Pgpgin } else { Event::Pgpgout };
-        writeback.stat.count(event, kib);
-        writeback.machine.submit(Request {
+        memory.stat.count(event, kib);
+        memory.machine.submit(Request {
             device: self.device,
             operation: self.operation,
             block: self.block,

@@ -1,0 +1,75 @@
+//! The tasks that the engine itself needs.
+//!
+//! *Flow*: the ground asks which there are and starts each with `run_kernel_task`, which returns when the task is killed.
+//! *Called by* [`crate::Engine`]. *Locks*: none.
+
+use super::Access;
+use crate::memory::NodeId;
+use machine::{DeviceId, Machine, Nanos};
+
+/// A task that the engine itself needs; the ground starts one of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelTask {
+    /// Reclaims on a node.
+    Kswapd(NodeId),
+    /// Writes back to a device.
+    Flusher(DeviceId),
+    /// Makes huge pages of small ones ([`crate::Engine::khugepaged`]).
+    Khugepaged,
+}
+
+impl KernelTask {
+    /// Returns the name of the task, as `ps` shows it.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Kswapd(node) => format!("kswapd{}", node.0),
+            Self::Flusher(device) => format!("flush-{}", device.0),
+            Self::Khugepaged => "khugepaged".to_owned(),
+        }
+    }
+
+    /// Returns the memory node to whose CPUs it keeps, if it does.
+    #[must_use]
+    pub fn node(self) -> Option<usize> {
+        match self {
+            Self::Kswapd(node) => Some(node.0.into()),
+            Self::Flusher(_) | Self::Khugepaged => None,
+        }
+    }
+}
+
+impl<M: Machine> Access<M> {
+    pub(crate) fn khugepaged_task(&self) -> Option<KernelTask> {
+        self.has_khugepaged().then_some(KernelTask::Khugepaged)
+    }
+
+    pub(crate) fn kernel_tasks(&self) -> Vec<KernelTask> {
+        let kswapds = self.nodes.iter().map(|node| KernelTask::Kswapd(node.id));
+        let flushers = self.backings.iter().map(|backing| KernelTask::Flusher(backing.device));
+        kswapds.chain(flushers).collect()
+    }
+
+    fn run_flusher(&self, device: DeviceId) {
+        let choices = &self.writeback().choices;
+        let mut periodic_at = Nanos::from_millis(choices.dirty_writeback_ms);
+        while !self.machine.is_killed() {
+            let queue = &self.backing(device).flusher;
+            let ticket = self.machine.ticket(queue);
+            let has_more = self.flusher_round(device, &mut periodic_at);
+            self.release_orphans();
+            if !has_more {
+                let is_periodic = choices.dirty_writeback_ms > 0;
+                self.machine.sleep(queue, ticket, is_periodic.then_some(periodic_at));
+            }
+        }
+    }
+
+    pub(crate) fn run_kernel_task(&self, task: KernelTask) {
+        match task {
+            KernelTask::Kswapd(node) => self.run_kswapd(node),
+            KernelTask::Flusher(device) => self.run_flusher(device),
+            KernelTask::Khugepaged => self.run_khugepaged(),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Counters and gauges of all floors under their kernel names.
+
+use super::Access;
+use crate::memory::NodeId;
+use crate::stat::Vmstat;
+use machine::Machine;
+
+impl<M: Machine> Access<M> {
+    pub(crate) fn vmstat(&self) -> Vmstat {
+        let mut vmstat = self.stat.snapshot();
+        vmstat.extend(self.with_counted_refaults(self.vmstat_of(|_| true)));
+        let limits = self.dirty_limits();
+        vmstat.insert("nr_dirty_threshold".to_owned(), limits.dirty);
+        vmstat.insert("nr_dirty_background_threshold".to_owned(), limits.background);
+        vmstat
+    }
+
+    pub(crate) fn vmstat_of_node(&self, node: NodeId) -> Vmstat {
+        self.with_counted_refaults(self.node_vmstat(node))
+    }
+
+    /// Leaves the counters of refaults out where pages that leave memory leave no shadows.
+    fn with_counted_refaults(&self, mut vmstat: Vmstat) -> Vmstat {
+        for event in self.uncounted_refaults() {
+            vmstat.remove(event.name());
+        }
+        vmstat
+    }
+}
