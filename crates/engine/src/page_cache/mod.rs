@@ -6,6 +6,47 @@
 //! *Called by* every floor above: the swap cache is an index like a file's. *Locks*: the page lock (a bit, sleeps)
 //! outermost, then `table`; then `i_pages`, never two of one class. *Description*: mechanisms/reclaim, 1, 13, 19.
 //!
+//! # Order of two operations on one page
+//!
+//! An operation holds these while it is at the page:
+//!
+//! * *read*: a reference and the shared latch, taken in one step ([`PageCache::find_shared`]);
+//! * *hazard*, a read by hazard pointer: neither ([`hazard`]);
+//! * *write*: a reference, the exclusive latch, then the page lock;
+//! * *truncate*: a reference and the page lock, then `i_pages` to take the page out;
+//! * *reclaim*: the page off its list, the page lock if it is free, then `i_pages` to take the page out;
+//! * *migrate*: as reclaim, and the shared latch if it is free, to copy the bytes;
+//! * *writeback*: a reference and the page lock until the page is marked; where pages are stable, the shared latch as well.
+//!
+//! | | read | hazard | write | truncate | reclaim | migrate | writeback |
+//! | --- | --- | --- | --- | --- | --- | --- | --- |
+//! | **read** | free | free | latch | reference | freeze | freeze | free |
+//! | **hazard** | | free | close, wait | kept | close | close | free |
+//! | **write** | | | latch | page lock | freeze | latch, freeze | page lock, mark |
+//! | **truncate** | | | | page lock | page lock | page lock | page lock, mark |
+//! | **reclaim** | | | | | list | list | page lock, mark |
+//! | **migrate** | | | | | | list | page lock, mark |
+//! | **writeback** | | | | | | | page lock, mark |
+//!
+//! * *free*: both read the bytes, and neither waits.
+//! * *latch*: one waits for the other ([`latch`]). Migration does not wait: a page that is being written stays.
+//! * *reference*: the page leaves its file, and its frame stays until the reader gives the reference back
+//!   ([`PageCache::put_page_in_use`]). The reader then looks at the length of the file again.
+//! * *freeze*: the page is taken only with the two references of its index and of the caller, and clean, in one step. Who comes
+//!   later gets no reference of a frozen page, and looks it up again.
+//! * *close*: the slot is closed, every CPU takes notice, and the published pointers are read. A page that is held stays where it
+//!   is. A writer waits for the reader.
+//! * *kept*: the page leaves its file, and its frame is kept until no pointer names it ([`hazard`]).
+//! * *page lock*: whoever comes second looks at the owner again, and does nothing to a page that has left its file. Reclaim and
+//!   migration only try the lock.
+//! * *mark*: a page under writeback is waited for by truncation, and by a sync; reclaim waits for it or leaves it; migration
+//!   leaves it. A writer waits for it only where pages are stable (`writeback.stable_pages`). Otherwise it makes the page dirty
+//!   again, and it is written once more.
+//! * *list*: who takes the page off its list, under the lock of the lists, has it alone. The floor of [`crate::lru`] does that.
+//!
+//! Of one file, one flusher or sync writes at a time (`File::is_being_written`). Two reads that miss the same page both have a frame
+//! for it: the second to come to the index, under `i_pages`, finds the page of the first, and frees its own.
+//!
 //! Next: [`crate::swap`], which has an index for pages without a file.
 
 pub mod choices;
