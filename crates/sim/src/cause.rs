@@ -2,7 +2,7 @@
 
 use machine::LockClass;
 
-/// Numbers of what is waited for and of what turns interrupts off: the lock classes, and these.
+/// Numbers of objects that are waited for and of reasons for interrupts to be off: the lock classes, and these.
 pub(crate) const SLOT: u8 = LockClass::ALL.len() as u8;
 pub(crate) const HANDLER: u8 = SLOT + 1;
 pub(crate) const CAUSES: usize = HANDLER as usize + 1;

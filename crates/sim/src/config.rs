@@ -1,4 +1,4 @@
-//! What a simulated machine is made of.
+//! The parts of a simulated machine.
 
 use crate::cache_line::CacheLines;
 use crate::cost::CostModel;
@@ -14,17 +14,17 @@ use std::sync::Arc;
 pub struct Config {
     /// CPUs, 1 to 256.
     pub cpus: usize,
-    /// What each step costs.
+    /// Cost of each step.
     pub cost: CostModel,
-    /// How tasks share the CPUs.
+    /// Policy by which tasks share the CPUs.
     pub scheduler: Scheduler,
-    /// Who gets a contended lock.
+    /// Policy by which a contended lock is handed over.
     pub lock_fairness: LockFairness,
-    /// What a CPU keeps of translations; `None` where they cost nothing.
+    /// Translations that a CPU keeps; `None` if they cost nothing.
     pub tlb: Option<TlbConfig>,
-    /// What it costs to touch what another CPU touched last; `None` where that costs nothing of its own.
+    /// Cost of an access to what another CPU accessed last; `None` if that costs nothing of its own.
     pub cache_lines: Option<CacheLines>,
-    /// Its memory nodes, if there are several.
+    /// Memory nodes of the machine, if there are several.
     pub nodes: Option<Nodes>,
     /// Everything that is left to chance follows from it.
     pub seed: u64,
@@ -36,7 +36,7 @@ pub struct Config {
     pub disks: Vec<DiskConfig>,
     /// The CPU that takes each device's interrupts, by device; 0 for devices past the end.
     pub interrupt_cpus: Vec<usize>,
-    /// A network card, for who sends packets to the machine.
+    /// The network card, if packets are sent to the machine.
     pub network: Option<NetworkConfig>,
     /// What is left to chance in who goes on next.
     pub interleaving: Interleaving,
@@ -44,14 +44,14 @@ pub struct Config {
     pub keep_decisions: bool,
     /// Fail a run which is not over by this time.
     pub time_limit: Option<Nanos>,
-    /// How long tasks have, from the return of the main task on, to return too. Default: 60 s.
+    /// Time that tasks have to return after the main task has returned. Default: 60 s.
     pub shutdown_limit: Nanos,
     /// Bytes of each task's and each interrupt handler's stack; touched pages only are held. Default: 512 KiB.
     pub stack_bytes: usize,
 }
 
 impl Config {
-    /// A machine with this number of CPUs, one price for every step, no disks and no memory; for tests.
+    /// Creates a machine with this number of CPUs, one price for every step, no disks and no memory; for tests.
     #[must_use]
     pub fn uniform(cpus: usize, step_ns: u64) -> Self {
         Self {
@@ -90,17 +90,17 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// What work that takes `cost` on memory of the CPU's own node takes on a frame.
+    /// Returns the cost of work on a frame, if the work takes `cost` on memory of the CPU's own node.
     pub(crate) fn cost(&self, cost: u64, cpu_node: usize, frame: machine::FrameNumber) -> u64 {
         let node = self.first_frames.partition_point(|first| *first <= frame.0) - 1;
         cost * u64::from(self.distances[cpu_node][node]) / 10
     }
 }
 
-/// How tasks share the CPUs: by virtual runtime, as the completely fair scheduler does.
+/// Scheduling by virtual runtime, as the completely fair scheduler does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduler {
-    /// How long a task runs before another that waits for its CPU. Default: 4 ms.
+    /// Time that a task runs before another that waits for its CPU. Default: 4 ms.
     pub slice: Nanos,
     /// A woken task takes the CPU at once from one that has had this much more of it. Default: 1 ms.
     pub wakeup_granularity: Nanos,
@@ -112,7 +112,7 @@ impl Default for Scheduler {
     }
 }
 
-/// Who gets a lock that several CPUs spin for.
+/// Policy by which a lock is handed over that several CPUs spin for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockFairness {

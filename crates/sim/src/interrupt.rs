@@ -1,7 +1,7 @@
-//! Interrupts: when they are off, for how long, and the handlers.
+//! Interrupts: the times when they are off, and the handlers.
 //!
-//! A handler runs on a fiber of its own in front of its CPU's task, which stands still: a spend in which the interrupt
-//! falls takes so much longer. Handlers do not nest, and the interrupts that wait are handled by the same run.
+//! A handler runs on its own fiber in front of its CPU's task, which stands still: a spend during which the interrupt
+//! comes takes longer by that time. Handlers do not nest, and one run handles all interrupts that wait.
 
 use crate::cause::{HANDLER, cause_name};
 use crate::cpu::handler_lane;
@@ -23,7 +23,7 @@ impl World {
         self.off_windows.borrow_mut().clear();
     }
 
-    /// A handler ends: the time without interrupts began with it, or with what it had to wait for.
+    /// Notes the end of a handler. The time without interrupts began with the handler, or with what delayed it.
     fn note_handled(&self, cpu: usize) {
         let [below, lane] = [&self.lanes[2 * cpu], &self.lanes[handler_lane(cpu) as usize]];
         let [began, now] = [self.cpus[cpu].handler_began.get(), self.clock.get()];
@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// The task on `cpu` has interrupts on again.
+    /// Notes that the task on `cpu` has interrupts on again.
     pub(crate) fn unmasked(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         state.attention.set(false);
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// A device asks for its CPU, at the present time.
+    /// Raises the interrupt of a device on its CPU, at the present time.
     pub(crate) fn raise_interrupt(&self, cpu: usize, device: u8) {
         let state = &self.cpus[cpu];
         state.pending.borrow_mut().push_back(device);
@@ -95,7 +95,7 @@ impl World {
         self.mask(lane, HANDLER);
     }
 
-    /// The handler's own work.
+    /// Handles all pending interrupts of a CPU, as its handler.
     fn handle_pending(&self, cpu: usize) {
         loop {
             let Some(device) = self.next_pending(cpu) else { return };
@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    /// The next device whose interrupt waits; the network card last.
+    /// Returns the next device whose interrupt waits; the network card last.
     fn next_pending(&self, cpu: usize) -> Option<u8> {
         let mut pending = self.cpus[cpu].pending.borrow_mut();
         let disk = if self.network.is_some() { pending.iter().position(|device| *device != CARD) } else { None };

@@ -1,10 +1,10 @@
 //! Spin locks.
 //!
-//! A free lock is taken at the moment of the call, and then costs [`Step::LockAcquire`]. For a held one the caller's
-//! CPU spins, which is charged to `_raw_spin_lock`, until the holder hands the lock over; that costs
-//! [`Step::LockHandover`], and by then the lock is the waiter's already. Waiters form a list through their lanes, so a
-//! lock is small: a million of them are affordable. Where another CPU had it last, the lines that come with it travel too
-//! ([`crate::CacheLines`]), and the lock is held so long.
+//! A free lock is taken at the moment of the call, and then costs [`Step::LockAcquire`]. If the lock is held, the
+//! caller's CPU spins, which is charged to `_raw_spin_lock`, until the holder hands the lock over. That costs
+//! [`Step::LockHandover`], during which the lock already belongs to the waiter. Waiters form a list through their
+//! lanes, so a lock is small: a million of them are affordable. If another CPU had the lock last, the lines that come
+//! with it travel too ([`crate::CacheLines`]), and the lock is held meanwhile.
 //!
 //! Reported as bugs, by a panic: taking a lock of not-higher rank than one held; taking, in an interrupt handler, a lock
 //! whose holders leave interrupts on; sleeping while holding a lock.
@@ -31,7 +31,7 @@ pub(crate) struct RawLock {
     holder: Cell<LaneId>,
     first: Cell<LaneId>,
     last: Cell<LaneId>,
-    /// Since when.
+    /// Time since which the lock is held.
     since: Cell<u64>,
     /// The CPU that had it last.
     last_cpu: LastCpu,
@@ -62,7 +62,7 @@ impl RawLock {
 }
 
 impl World {
-    /// Takes a lock or a slot; the caller has said what it holds from now on.
+    /// Takes a lock or a slot; the caller has noted it as held.
     pub(crate) fn acquire(&self, raw: &RawLock, cause: u8) {
         let id = self.lane.get();
         if id == NO_LANE {
@@ -105,7 +105,7 @@ impl World {
         self.spend_picos(self.lock_travel(&raw.last_cpu, id, cause));
     }
 
-    /// Gives a lock or a slot up. Returns whether the running lane held it, which the caller then notes.
+    /// Releases a lock or a slot. Returns whether the running lane held it, which the caller then notes.
     ///
     /// # Panics
     /// When another task or handler took it.
@@ -150,7 +150,8 @@ impl World {
         }
     }
 
-    /// One of the waiters that look at the lock now: those with a handler in front of them do not, unless all have one.
+    /// Draws one of the waiters that look at the lock now. Waiters with a handler in front of them do not look, unless
+    /// all have one.
     fn draw_winner(&self, raw: &RawLock) -> LaneId {
         let looks = |lane: &LaneId| self.cpus[cpu_of(*lane)].front(cpu_of(*lane)) == *lane;
         let waiters = || {

@@ -5,7 +5,7 @@ use crate::fiber::Ask;
 use crate::world::World;
 
 impl World {
-    /// One more reason for interrupts to be off on the running lane's CPU.
+    /// Counts another reason for interrupts to be off on the running lane's CPU.
     #[inline]
     pub(crate) fn mask(&self, lane: &Lane, cause: u8) {
         let reasons = lane.masked.get();
@@ -16,7 +16,7 @@ impl World {
         }
     }
 
-    /// One reason less.
+    /// Removes a reason for interrupts to be off.
     #[inline]
     pub(crate) fn unmask(&self, lane: &Lane) {
         let reasons = lane.masked.get() - 1;
@@ -43,7 +43,7 @@ impl World {
         self.note_off(from, to, cause);
     }
 
-    /// Something was given up: lets what waited for that happen.
+    /// Delivers what could not be delivered while interrupts were off, after a lock or a slot was released.
     #[inline]
     pub(crate) fn look_up(&self) {
         let id = self.lane.get();

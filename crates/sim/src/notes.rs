@@ -117,7 +117,8 @@ impl World {
         }
     }
 
-    /// Notes what the running task says of a wait, if anything is recorded. Who was held back was in a function of that for a time.
+    /// Notes the running task's reason for a wait, if anything is recorded. A task that was held back was in a function
+    /// of that for a time.
     #[inline]
     pub(crate) fn note_words(&self, note: impl FnOnce() -> Note) {
         if self.recorder.is_on() {
@@ -147,7 +148,7 @@ impl World {
         self.note(from, self.clock.get(), || Activity::Interrupt { cpu, disk, pages });
     }
 
-    /// A request is on its way.
+    /// Notes that a request was submitted.
     pub(crate) fn note_submitted(&self, request: &Request) {
         if self.recorder.is_on() {
             let pending = Pending { submitted: self.clock.get(), done: None };
@@ -156,7 +157,7 @@ impl World {
         }
     }
 
-    /// The disk is done with a request.
+    /// Notes that the disk is done with a request.
     pub(crate) fn note_done(&self, request: &Request) {
         if self.recorder.is_on() {
             let mut state = self.recorder.state.borrow_mut();
@@ -167,7 +168,7 @@ impl World {
         }
     }
 
-    /// A handler has ended a request; a command, if it is the last of those that were served together.
+    /// Notes that a handler has ended a request; a command, if it is the last of those that were served together.
     pub(crate) fn note_ended(&self, way: Way, has_failed: bool, is_last: bool) {
         if !self.recorder.is_on() {
             return;

@@ -9,7 +9,7 @@ use crate::world::World;
 use machine::{Func, Nanos};
 
 impl World {
-    /// Has `count` packets sent from `first` on, one `every` so often.
+    /// Sends `count` packets at interval `every`, starting at `first`, without waiting for replies.
     pub(crate) fn send_packets(&self, first: Nanos, every: Nanos, count: u32) {
         let network = self.network.as_ref().expect("the machine has a network card");
         assert!(network.left.get() == 0, "packets are being sent already");

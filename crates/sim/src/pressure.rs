@@ -11,7 +11,7 @@ const fn can_run(state: State) -> bool {
 }
 
 impl World {
-    /// Changes what a task does.
+    /// Changes the activity of a task.
     pub(crate) fn set_state(&self, task: &Task, state: State) {
         let before = task.state.replace(state);
         if can_run(before) != can_run(state) && task.stalls.get() == 0 && !task.is_aside.get() {
@@ -19,7 +19,7 @@ impl World {
         }
     }
 
-    /// The running task is stalled from now on, or not any more.
+    /// Notes that the running task is stalled from now on, or not any more.
     pub(crate) fn note_stall(&self, begins: bool) {
         let Some(task) = self.current_task().filter(|task| !task.is_aside.get()) else { return };
         let before = task.stalls.get();
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// A task that was just spawned, the kernel's own, is not counted from now on.
+    /// Excludes a task that was just spawned, the kernel's own, from the counts.
     pub(crate) fn set_aside(&self, id: TaskId) {
         let task = self.task(id);
         if !task.is_aside.replace(true) && can_run(task.state.get()) {

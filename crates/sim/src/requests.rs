@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Wakes those who wait for the end of congestion, if some has ended.
+    /// Wakes the tasks that wait for the end of congestion, if it has ended.
     fn note_congestion(&self, device: &Device) {
         let mut has_ended = false;
         for operation in OPERATIONS {
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// Has the device's next event dispatched in time.
+    /// Schedules the device's next event.
     fn arm_device(&self, index: usize) {
         let device = &self.devices[index];
         let next = device.disk.borrow().next_event();
@@ -114,7 +114,7 @@ impl World {
         (is_any && !device.is_raised.replace(true)).then_some(device.cpu)
     }
 
-    /// In a handler: hands on what the device has finished.
+    /// In a handler: passes on the requests that the device has finished.
     pub(crate) fn complete_finished(&self, index: usize) {
         let device = &self.devices[index];
         device.is_raised.set(false);
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// In a handler: a command is over.
+    /// In a handler: ends a command.
     fn end_command(&self, index: usize, operation: Operation) {
         let device = &self.devices[index];
         device.disk.borrow_mut().end(nanos(self.clock.get()), operation);

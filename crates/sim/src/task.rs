@@ -9,18 +9,18 @@ use machine::WaitReason;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// In a CPU's queue.
+    /// The task is in a CPU's queue.
     Queued,
-    /// On a CPU, running or spinning.
+    /// The task is on a CPU, running or spinning.
     OnCpu,
     /// Waits to be woken; a kill ends it.
     Sleeping,
     /// Waits for a place in a device's queue; a kill does not end it.
     Uninterruptible,
-    /// Has returned.
+    /// The task has returned.
     Finished,
 }
 
@@ -28,11 +28,11 @@ pub(crate) struct Task {
     pub(crate) id: TaskId,
     pub(crate) name: Rc<str>,
     pub(crate) state: Cell<State>,
-    /// Its body, until it starts.
+    /// Body of the task, until it starts.
     pub(crate) job: Cell<Option<Job>>,
-    /// Its stack, from its start on.
+    /// Stack of the task, from its start on.
     pub(crate) fiber: Cell<*const Fiber>,
-    /// Where in the profile it is, while it is off its CPU.
+    /// Position in the profile while the task is off its CPU.
     pub(crate) node: Cell<NodeId>,
     pub(crate) root: NodeId,
     /// The memory node to whose CPUs it keeps, if it does.
@@ -47,16 +47,16 @@ pub(crate) struct Task {
     pub(crate) cpu_time: Cell<u64>,
     pub(crate) started_at: u64,
     pub(crate) slept_at: Cell<u64>,
-    /// When it came into its CPU's queue.
+    /// Time at which the task came into its CPU's queue.
     pub(crate) queued_at: Cell<u64>,
     /// Counts its sleeps, so that a late waker or timer does not end a later one.
     pub(crate) sleeps: Cell<u64>,
-    /// Why it sleeps, if it said so, and since when.
+    /// Reason of its sleep, if it gave one, and the time since when.
     pub(crate) waits: Cell<Option<(WaitReason, u64)>>,
     pub(crate) is_killed: Cell<bool>,
     /// Stalls for memory that it is in, within each other.
     pub(crate) stalls: Cell<u32>,
-    /// Is it left out of what is counted of pressure?
+    /// `true` if the task does not count for pressure.
     pub(crate) is_aside: Cell<bool>,
     pub(crate) rng: RefCell<Rng>,
     pub(crate) ended: WaitQueue,

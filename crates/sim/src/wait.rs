@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    /// A killed task does not sleep, but time passes: others must get their turn, and shutdown its end.
+    /// Refuses a killed task's sleep. Time passes nevertheless, so that other tasks get their turn, and shutdown ends.
     fn refuse_to_sleep(&self) {
         self.spend_picos(self.costs[Step::ContextSwitch as usize].max(1_000_000));
         if self.is_by_rank {
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Ends one sleep, unless it is over. Did it sleep?
+    /// Ends a sleep, unless it is over. Returns whether the task slept.
     pub(crate) fn end_sleep(&self, sleeper: Sleeper) -> bool {
         let task = self.task(sleeper.task);
         let sleeps = matches!(task.state.get(), State::Sleeping | State::Uninterruptible);

@@ -384,7 +384,7 @@ impl World {
         self.current_task_id().is_some_and(|id| self.tasks.borrow()[id.0 as usize].is_killed.get())
     }
 
-    /// The calling task, which is about to do what may sleep.
+    /// Returns the calling task, which is about to do what may sleep.
     ///
     /// # Panics
     /// When it may not: that is a bug of the caller, and it is reported here.

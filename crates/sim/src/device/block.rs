@@ -40,7 +40,7 @@ impl Device {
         self.armed.get() == time
     }
 
-    /// A request that merges needs no place; others queue up.
+    /// Returns whether the device takes the request at once. A request that merges needs no place; others queue up.
     pub(crate) fn takes_at_once(&self, request: &Request) -> bool {
         let disk = self.disk.borrow();
         let nobody_waits = self.waiters[request.operation as usize].borrow().is_empty();

@@ -1,8 +1,8 @@
 //! A network card: packets come in from outside at a steady pace, interrupt a CPU, and are answered.
 //!
-//! The sender is outside of the machine and waits for no answer. A packet that finds its CPU with interrupts off waits
-//! in the card; when they are on again the card's handler answers all that wait. It runs behind those of the disks, as
-//! soft interrupts do: a CPU that goes on ending requests answers nobody ([`Turn`]).
+//! The sender is outside of the machine and does not wait for answers. A packet that finds its CPU with interrupts off
+//! waits in the card. When they are on again, the card's handler answers all waiting packets. It runs after those of
+//! the disks, as soft interrupts do: a CPU that keeps ending requests answers no packet ([`Turn`]).
 
 use machine::Nanos;
 use serde::{Deserialize, Serialize};
@@ -21,50 +21,50 @@ pub struct NetworkConfig {
     pub wire: Nanos,
     /// Time that the CPU takes for one packet, from the card's memory to the answer in it.
     pub packet: Nanos,
-    /// When packets get their turn beside the ends of requests.
+    /// Turn of packets beside the ends of requests.
     pub turn: Turn,
-    /// Times without interrupts on that CPU that were at least as long are kept ([`crate::Sim::off_windows`]).
+    /// Shortest time without interrupts on that CPU that is kept ([`crate::Sim::off_windows`]).
     pub keep_from: Nanos,
 }
 
-/// When do packets get their turn on a CPU that also ends requests of disks?
+/// Turns that packets get on a CPU that also ends requests of disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turn {
-    /// After all requests that are found complete, those too that complete meanwhile.
+    /// Packets get their turn after all requests that are found complete, and those that complete meanwhile.
     #[default]
     AfterDisks,
-    /// After each request.
+    /// Packets get a turn after each request.
     AfterRequest,
 }
 
 /// A packet's way there and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// When it was sent.
+    /// Time at which the packet was sent.
     pub sent: Nanos,
-    /// When its answer was back; none if it is still under way.
+    /// Time at which its answer was back; `None` if it is still under way.
     pub returned: Option<Nanos>,
 }
 
 /// A time in which a CPU took no interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffWindow {
-    /// Its begin.
+    /// Begin of the time.
     pub from: Nanos,
-    /// Its end.
+    /// End of the time.
     pub to: Nanos,
 }
 
 impl OffWindow {
-    /// How long it was.
+    /// Returns its length.
     #[must_use]
     pub fn length(self) -> Nanos {
         self.to.since(self.from)
     }
 }
 
-/// The card, and who sends to it.
+/// The card, and the sender of its packets.
 pub(crate) struct Network {
     pub(crate) config: NetworkConfig,
     pub(crate) trips: RefCell<Vec<RoundTrip>>,

@@ -12,7 +12,7 @@ pub struct LockStatistics {
     pub class: &'static str,
     /// Times that a lock was taken.
     pub acquisitions: u64,
-    /// Of these, times that it was held by another.
+    /// Number of these acquisitions that found the lock held by another.
     pub contended: u64,
     /// Time spent spinning.
     pub wait_total: Nanos,

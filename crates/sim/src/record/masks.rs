@@ -7,16 +7,16 @@ use std::cell::Cell;
 
 const BUCKETS: usize = 40;
 
-/// How long interrupts were off on a CPU, for one cause.
+/// Times without interrupts on a CPU, for one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskStatistics {
     /// The class of the lock that turned them off first, `per_cpu`, or `interrupt` for handlers.
     pub cause: &'static str,
-    /// How often.
+    /// Number of such times.
     pub count: u64,
-    /// For how long altogether.
+    /// Sum of the times.
     pub total: Nanos,
-    /// For how long at most.
+    /// The longest time.
     pub max: Nanos,
     /// Entry `i` counts the times of at least 2^(i-1) and less than 2^i ns; entry 0 those below 1 ns.
     pub by_log2_ns: Vec<u64>,

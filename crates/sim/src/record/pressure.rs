@@ -1,18 +1,18 @@
-//! Pressure: for how long tasks could not go on for want of memory (`/proc/pressure/memory`).
+//! Pressure: the time that tasks were stalled for lack of memory (`/proc/pressure/memory`).
 //!
-//! *Some*: at least one task is stalled. *Full*: so is every task that has something to do, so that no work gets done: one is
-//! stalled, and none that is not runs or waits for a CPU. A task that waits for a disk, and not for memory, does not end *full*; nor
-//! do tasks that are left aside, the kernel's own: what they do is no work of a program.
+//! *Some*: at least one task is stalled. *Full*: every task that has work is stalled, so that no work gets done: one is
+//! stalled, and no other runs or waits for a CPU. A task that waits for a disk, and not for memory, does not end
+//! *full*. Nor do excluded tasks, the kernel's own, because their work is no work of a program.
 
 use machine::Nanos;
 use std::cell::Cell;
 
-/// How long tasks were stalled for memory, since the machine started.
+/// Times during which tasks were stalled for memory, since the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PressureStatistics {
-    /// At least one was.
+    /// Time during which at least one task was stalled.
     pub some: Nanos,
-    /// All were that had something to do.
+    /// Time during which all tasks that had work were stalled.
     pub full: Nanos,
 }
 

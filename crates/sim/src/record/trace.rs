@@ -1,8 +1,9 @@
 //! Events over time: slices of virtual time, recorded on request for a reader from outside.
 //!
-//! A slice is noted when it ends, so that none is ever left open; what goes on at the end of the window is therefore in
-//! it, too, up to there. Recording takes no virtual time and draws no random number: a run is the same with it and
-//! without. While nothing is recorded it costs a look at a flag in paths that are rare beside `World::spend`.
+//! A slice is recorded when it ends, so that none is ever left open. A slice that is still open at the end of the
+//! window is recorded up to there. Recording takes no virtual time and draws no random number: a run is the same with
+//! it and without. If nothing is recorded, it costs a test of a flag in paths that are rare compared with
+//! `World::spend`.
 
 use crate::task_id::TaskId;
 use machine::{DeviceId, Func, Nanos, Note, Operation, Request, WaitReason};
@@ -16,19 +17,19 @@ pub struct TraceConfig {
     pub from: Nanos,
     /// Slices that begin at this time or later are left out; those that end later end here.
     pub to: Nanos,
-    /// So many slices are kept; later ones are counted.
+    /// Number of slices that are kept; later ones are only counted.
     pub max_slices: usize,
     /// Times without interrupts that are shorter are left out; not those of handlers.
     pub shortest_off: Nanos,
-    /// Of this CPU alone, and only for what its interrupts wait: times without them, handlers, locks that it waited for; beside
-    /// them requests and packets. Everything, if none is named.
+    /// Records this CPU alone, and only what its interrupts wait for: times without them, handlers, locks that it
+    /// waited for, and beside them requests and packets. `None` records everything.
     pub waits_of: Option<usize>,
 }
 
 /// The record of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// In the order in which they ended.
+    /// Slices in the order in which they ended.
     pub slices: Vec<Slice>,
     /// Notes of tasks on their waits for memory, in the order in which those ended; as many as slices at most.
     pub notes: Vec<Noted>,
@@ -38,29 +39,29 @@ pub struct Trace {
     pub cpus: usize,
     /// Slices in the window that were left out, for there were too many.
     pub left_out: u64,
-    /// When the first of those ended.
+    /// Time at which the first of those ended.
     pub full_at: Option<Nanos>,
 }
 
 /// The note of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
-    /// When.
+    /// Time of the note.
     pub at: Nanos,
-    /// Who.
+    /// Task of the note.
     pub task: TaskId,
-    /// What.
+    /// The note.
     pub note: Note,
 }
 
 /// Something that took a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Its begin.
+    /// Begin of the slice.
     pub from: Nanos,
-    /// Its end.
+    /// End of the slice.
     pub to: Nanos,
-    /// Its activity.
+    /// Activity of the slice.
     pub what: Activity,
 }
 
@@ -120,33 +121,33 @@ pub enum Activity {
     Wait {
         /// The task.
         task: TaskId,
-        /// Why.
+        /// The reason.
         reason: WaitReason,
     },
     /// A request, from its submission to its end in a handler; requests that were merged are one, and began with the first.
     Request {
         /// The disk.
         disk: DeviceId,
-        /// Its direction.
+        /// Direction of the request.
         operation: Operation,
-        /// Its first block.
+        /// First block of the request.
         block: u64,
-        /// Its pages.
+        /// Pages of the request.
         pages: u64,
-        /// When the disk was done with it and asked for its CPU; perhaps outside of the window.
+        /// Time at which the disk was done with the request and asked for its CPU; it may lie outside of the window.
         done: Nanos,
-        /// Did it fail?
+        /// `true` if the request failed.
         has_failed: bool,
     },
     /// A packet, from its arrival in the card to the answer.
     Packet {
-        /// Its number, from 0.
+        /// Number of the packet, from 0.
         number: usize,
     },
 }
 
 impl Activity {
-    /// Does it say for what interrupts of a CPU wait?
+    /// Returns whether the slice tells what the interrupts of a CPU wait for.
     pub(crate) const fn is_wait_of(&self, of: usize) -> bool {
         match *self {
             Self::InterruptsOff { cpu, .. } | Self::Interrupt { cpu, .. } | Self::LockWait { cpu, .. } => cpu == of,
@@ -160,7 +161,7 @@ impl Activity {
     }
 }
 
-/// Is a function among those that are recorded? They begin and end seldom beside what they do.
+/// Returns whether a function is recorded. Recorded functions begin and end seldom compared with the work in them.
 pub(crate) const fn is_recorded(func: Func) -> bool {
     matches!(
         func,
@@ -176,7 +177,7 @@ pub(crate) const fn is_recorded(func: Func) -> bool {
     )
 }
 
-/// Where a request goes.
+/// Destination of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Way {
     pub(crate) disk: DeviceId,

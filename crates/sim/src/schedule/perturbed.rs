@@ -5,12 +5,12 @@ use crate::clock::picos;
 use crate::rng::Rng;
 use machine::Nanos;
 
-/// How much a swarm disturbs each spend and each lock.
+/// The disturbance of each spend and each lock by a swarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Perturb {
     /// Chance out of 65536 that a step takes longer.
     pub delay_chance: u32,
-    /// By at most this time, each length equally likely.
+    /// Longest delay; each length up to it is equally likely.
     pub delay_max: Nanos,
     /// Chance out of 65536 that the task gives up its CPU, where it may.
     pub yield_chance: u32,
