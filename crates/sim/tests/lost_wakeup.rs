@@ -114,6 +114,9 @@ fn by_priority(depth: u32) -> Interleaving {
     Interleaving::ByPriority(Pct { depth, steps: 400, patience: 1 << 12 })
 }
 
+/// A name, and the order of a seed.
+type Named = (&'static str, fn(u64) -> Interleaving);
+
 /// The first of so many worlds in which the bug shows, and in how many of them it does.
 fn worlds(interleaving: impl Fn(u64) -> Interleaving, batch: u64, of: u64) -> (Option<u64>, usize) {
     let found: Vec<u64> = (1..=of).filter(|seed| run(*seed, interleaving(*seed), batch, false).0.is_err()).collect();
@@ -125,7 +128,7 @@ fn worlds(interleaving: impl Fn(u64) -> Interleaving, batch: u64, of: u64) -> (O
 #[test]
 fn random_priorities_find_a_lost_wakeup_in_fewer_worlds() {
     let of = 2000;
-    let orders: [(&str, fn(u64) -> Interleaving); 5] = [
+    let orders: [Named; 5] = [
         ("in time", |_| Interleaving::InTime),
         ("perturbed", perturbed),
         ("priorities, depth 1", |_| by_priority(1)),
