@@ -31,7 +31,7 @@
 //! * *free*: both read the bytes, and neither waits.
 //! * *latch*: one waits for the other ([`latch`]). Migration does not wait: a page that is being written stays.
 //! * *reference*: the page leaves its file, and its frame stays until the reader gives the reference back
-//!   ([`PageCache::put_page_in_use`]). The reader then looks at the length of the file again.
+//!   (`PageCache::put_page_in_use`). The reader then looks at the length of the file again.
 //! * *freeze*: the page is taken only with the two references of its index and of the caller, and clean, in one step. Who comes
 //!   later gets no reference of a frozen page, and looks it up again.
 //! * *close*: the slot is closed, every CPU takes notice, and the published pointers are read. A page that is held stays where it
