@@ -133,7 +133,7 @@ fn absurd_samples_are_dropped_but_long_write_waits_stay() {
     assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), printed);
 }
 
-/// What can be computed from the printed counters is what is printed.
+/// Figures that can be computed from printed counters are the printed ones.
 #[test]
 fn derived_rows_recompute_to_the_printed_digit() {
     for name in ["streaming", "postmark"] {

@@ -57,7 +57,7 @@ impl Clocks {
         self.set(cpu, NOT_RUNNING);
     }
 
-    /// Does CPU `cpu` compete?
+    /// Returns whether CPU `cpu` competes.
     pub(crate) fn is_running(&self, cpu: usize) -> bool {
         self.nodes[self.nodes.len() / 2 + cpu].get() != NOT_RUNNING
     }

@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Does the event still mean anything?
+    /// Returns whether the event still means anything.
     fn is_current(&self, event: Event) -> bool {
         match event.kind {
             EventKind::Timer(sleeper) => {

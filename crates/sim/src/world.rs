@@ -66,7 +66,7 @@ pub(crate) struct World {
     pub(crate) is_by_rank: bool,
     /// By rank: the latest time at which anything happened. A CPU that was held back goes on from there.
     pub(crate) acted: Cell<u64>,
-    /// By rank: is a CPU held back?
+    /// By rank: true if the CPU is held back.
     pub(crate) holds_back: Cell<bool>,
     pub(crate) tasks: RefCell<Vec<Rc<Task>>>,
     pub(crate) tasks_left: Cell<usize>,

@@ -44,13 +44,13 @@ choices! {
 
     /// Requests of an order above 0 that fail, instead of reclaiming, when compaction was left out.
     compaction_give_up: CompactionGiveUp = Deferred, drawn 101 {
-        /// Those for a huge page of a fault (`__GFP_NO_KSWAPD`), when compaction failed lately.
+        /// Requests for a huge page of a fault (`__GFP_NO_KSWAPD`), when compaction failed lately.
         Deferred,
-        /// Those for a huge page of a fault, when compaction failed lately, or gave up because others waited.
+        /// Requests for a huge page of a fault, when compaction failed lately, or gave up because others waited.
         DeferredOrContended,
-        /// Those for movable pages without `__GFP_REPEAT`, when compaction failed lately.
+        /// Requests for movable pages without `__GFP_REPEAT`, when compaction failed lately.
         MovableDeferred,
-        /// Those for movable pages without `__GFP_REPEAT`, when compaction failed lately, or gave up because others
+        /// Requests for movable pages without `__GFP_REPEAT`, when compaction failed lately, or gave up because others
         /// waited.
         Movable,
     }

@@ -63,7 +63,7 @@ struct Wanted {
     gfp: Gfp,
     order: Order,
     rights: MarkRights,
-    /// Is it told that memory is exhausted only after many fruitless rounds?
+    /// True if exhausted memory is reported only after many fruitless rounds.
     may_exhaust: bool,
 }
 
@@ -79,7 +79,7 @@ struct Effort {
     hopes_since: Option<Nanos>,
 }
 
-/// What a round of reclaim comes to.
+/// The outcome of a round of reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// Something may be free, now or after this wait.

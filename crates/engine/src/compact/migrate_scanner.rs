@@ -85,7 +85,7 @@ impl<M: Machine> Compact<M> {
         true
     }
 
-    /// Is a pageblock left out: marked as without pages to move, or, for who takes what is easily had, of another type?
+    /// Returns whether a pageblock is left out: marked as without pages to move, or of another type where only what is easily had is taken.
     fn passes_by(&self, zone: &Zone<M>, run: &Run, start: u32) -> bool {
         let is_other = || zone.block_type(FrameNumber(zone.start.0 + start)) != MigrateType::Movable;
         !run.request.waits && is_other()

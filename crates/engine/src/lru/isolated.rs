@@ -26,7 +26,7 @@ impl BlockVictims {
         &self.by_family
     }
 
-    /// The same, to be counted up.
+    /// The counts by family, to be raised.
     pub(in crate::lru) const fn by_family_mut(&mut self) -> &mut [u64; Family::ALL.len()] {
         &mut self.by_family
     }

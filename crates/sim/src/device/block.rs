@@ -14,7 +14,7 @@ pub(crate) struct Device {
     /// Time of the event under way, if any counts.
     pub(crate) armed: Cell<u64>,
     pub(crate) finished: RefCell<Vec<Finished>>,
-    /// Does an interrupt wait to be handled?
+    /// True while an interrupt waits to be handled.
     pub(crate) is_raised: Cell<bool>,
     /// Tasks that wait for a place, by direction, the first one first.
     pub(crate) waiters: [RefCell<VecDeque<Sleeper>>; 2],

@@ -52,7 +52,7 @@ pub(crate) struct Turn {
 pub(crate) struct Runner {
     /// None in a handler.
     pub(crate) task: Option<TaskId>,
-    /// Could another task run, but for the ranks or for want of a CPU?
+    /// True if another task could run, but for the ranks or for want of a CPU.
     pub(crate) holds_back: bool,
 }
 

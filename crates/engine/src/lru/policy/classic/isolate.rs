@@ -105,7 +105,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// The same with the pages that lie in the same aligned block, as far as `blocks` says. All count as looked at.
+    /// Isolates pages with those that lie in the same aligned block, as far as `blocks` says. All count as looked at.
     pub fn isolate_blocks(
         &self,
         reach: Reach<'_, M>,

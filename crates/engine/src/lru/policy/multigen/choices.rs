@@ -78,9 +78,9 @@ choices! {
 
     /// The refaults that count for the controller.
     recent_refault: RecentRefault = SameGeneration, drawn 131 {
-        /// Those of pages that left while the oldest generation of their type was the same.
+        /// Refaults of pages that left while the oldest generation of their type was the same.
         SameGeneration,
-        /// Those of pages that left fewer generations ago than there may be.
+        /// Refaults of pages that left fewer generations ago than there may be.
         WithinGenerations,
     }
 
@@ -147,9 +147,9 @@ choices! {
     walk: Walk = TouchedTables, drawn 138 {
         /// None: reclaim finds the uses of a page when it comes to it.
         Never,
-        /// Those of all tables in which an entry was touched since the last walk, in touched regions.
+        /// Entries of all tables in which an entry was touched since the last walk, in touched regions.
         TouchedTables,
-        /// Those of the touched tables in which many entries were touched when they were last examined.
+        /// Entries of the touched tables in which many entries were touched when they were last examined.
         Filtered,
     }
 

@@ -48,7 +48,7 @@ use round::Rounds;
 /// The rules of the multi-generational LRU, where that is the policy.
 pub(in crate::lru) struct Multigen {
     choices: Choices,
-    /// How shadows are packed.
+    /// The packing of shadows.
     packing: Packing,
 }
 
