@@ -6,7 +6,7 @@
 use crate::access::Access;
 use crate::anonymous::region::ENTRIES;
 use crate::lru::ListName;
-use crate::memory::{Flags, MAX_ORDERS, MigrateType, Owner};
+use crate::memory::{Flags, MAX_ORDERS, MigrateType, Owner, PAGEBLOCK_ORDER};
 use crate::page_cache::Tag;
 use crate::slab::index_nodes::NODE_PAGES;
 use crate::stat::Gauge;
@@ -104,7 +104,7 @@ impl<M: Machine> Access<M> {
         for zone in &self.zones {
             let mut result = Ok(());
             let counts = self.check_lists_of(zone, |list, frame| {
-                for n in 0..self.frames[frame].pages() as u32 {
+                for n in 0..self.frames.pages(frame) as u32 {
                     if result.is_ok() {
                         result = self.place(places, FrameNumber(frame.0 + n), Place::Listed(list));
                     }
@@ -153,7 +153,7 @@ impl<M: Machine> Access<M> {
                 found += 1;
                 nodes += u64::from(node.replace(page / NODE_PAGES) != Some(page / NODE_PAGES));
                 let descriptor = &self.frames[frame];
-                ensure(descriptor.owner() == Owner::File(file.id) && descriptor.index() == page, || {
+                ensure(self.is_page_of(frame, Owner::File(file.id), page), || {
                     format!("file {} page {page} is in {frame}, which says {descriptor:?}", file.id)
                 })?;
                 let is_dirty = descriptor.is(Flags::DIRTY);
@@ -235,11 +235,11 @@ impl<M: Machine> Access<M> {
                 let entry = region.entry(page);
                 if entry.is_huge() && page % ENTRIES > 0 {
                     let (head, frame) = (region.huge_page(page), entry.frame());
-                    let part = frame.and_then(|frame| self.frames[frame].head_of());
+                    let folio = frame.map(|frame| self.frames.folio(frame));
                     let offset = head.zip(frame).map(|(head, frame)| frame.0 - head.0);
-                    ensure(head == part.map(|(head, _)| head) && offset == Some(page % ENTRIES), || {
+                    ensure(head == folio.map(|folio| folio.head) && offset == Some(page % ENTRIES), || {
                         format!(
-                            "region {} page {page} is part of {head:?} in {frame:?}, which is of {part:?}",
+                            "region {} page {page} is part of {head:?} in {frame:?}, which is of {folio:?}",
                             region.id
                         )
                     })?;
@@ -247,17 +247,18 @@ impl<M: Machine> Access<M> {
                 }
                 if let Some(frame) = entry.frame() {
                     huge_pages += u64::from(entry.is_huge());
-                    ensure(entry.is_huge() == self.frames[frame].is(Flags::COMPOUND), || {
+                    let is_anon_huge = !entry.is_file() && self.frames.pages(frame) == u64::from(ENTRIES);
+                    ensure(entry.is_huge() == is_anon_huge, || {
                         format!("region {} page {page}: {entry:?} of {frame}, {:?}", region.id, self.frames[frame])
                     })?;
                     let mappings = mapped.entry(frame.0).or_insert(0);
                     *mappings += 1;
-                    let descriptor = &self.frames[frame];
+                    let descriptor = &self.frames[self.frames.head(frame)];
                     let expected = match &region.file {
                         Some(mapped) if entry.is_file() => (Owner::File(mapped.file.id), mapped.first_page + page),
                         _ => (Owner::Region(region.id), page),
                     };
-                    ensure((descriptor.owner(), descriptor.index()) == expected, || {
+                    ensure((descriptor.owner(), self.index_of(frame)) == expected, || {
                         format!("region {} page {page} maps {frame}, which says {descriptor:?}", region.id)
                     })?;
                     file_pages += u64::from(entry.is_file() && *mappings == 1);
@@ -295,13 +296,31 @@ impl<M: Machine> Access<M> {
             })?;
             if let Some(frame) = cached {
                 let descriptor = &self.frames[frame];
-                ensure(descriptor.is(Flags::SWAPCACHE) && descriptor.private() == slot, || {
+                ensure(self.has_swap_slot(frame, slot), || {
                     format!("swap slot {slot} is cached in {frame}, which says {descriptor:?}")
                 })?;
             }
             free += u32::from(map.uses(slot) == 0 && cached.is_none());
         }
         ensure(free == map.free(), || format!("{free} swap slots are free, counted {}", map.free()))
+    }
+
+    /// Checks the counts of a frame's mappings; returns the count of its page, or of its folio where it is a head.
+    fn check_mappings(&self, frame: FrameNumber, mapped: &BTreeMap<u32, u32>) -> Result<u32, Broken> {
+        let (folio, of_page) = (self.frames.folio(frame), mapped.get(&frame.0).copied().unwrap_or(0));
+        let of_folio = || folio.frames().filter_map(|part| mapped.get(&part.0)).sum();
+        let found = if frame == folio.head { of_folio() } else { of_page };
+        let counted = self.frames[frame].mappings();
+        ensure(found == counted, || {
+            format!("{frame}: {found} mappings, counted {counted}: {folio:?}, {:?}", self.frames[frame])
+        })?;
+        // The single entry of a huge page is the folio's alone.
+        let of_page_counted = self.frames.mappings_of_page(frame);
+        let is_huge = folio.order == PAGEBLOCK_ORDER && self.frames[folio.head].is_anon();
+        ensure(is_huge || of_page == of_page_counted, || {
+            format!("{frame}: {of_page} mappings of the page, counted {of_page_counted}: {folio:?}")
+        })?;
+        Ok(found)
     }
 
     fn check_frames(&self, places: &[Place], mapped: &BTreeMap<u32, u32>) -> Result<(), Broken> {
@@ -311,15 +330,13 @@ impl<M: Machine> Access<M> {
                 let descriptor = &self.frames[frame];
                 let place = places[frame.index()];
                 let flags = descriptor.flags();
-                let mappings = mapped.get(&frame.0).copied().unwrap_or(0);
-                ensure(descriptor.mappings() == mappings, || {
-                    format!("{frame}: {mappings} mappings, counted {}: {descriptor:?}", descriptor.mappings())
-                })?;
-                if let Some((head, order)) = descriptor.head_of() {
-                    let is_within = u64::from(frame.0 - head.0) < order.pages();
-                    let of_head = self.frames[head].head_of();
-                    ensure(is_within && of_head == Some((head, order)) && self.frames[head].references() > 0, || {
-                        format!("{frame} is part of {head}, order {}: {descriptor:?}, {:?}", order.0, self.frames[head])
+                let mappings = self.check_mappings(frame, mapped)?;
+                if flags.has(Flags::COMPOUND) {
+                    let folio = self.frames.folio(frame);
+                    let head = folio.head;
+                    let is_whole = folio.is_large() && folio.holds(frame) && self.frames.folio(head) == folio;
+                    ensure(is_whole && self.frames[head].references() > 0, || {
+                        format!("{frame} is part of {folio:?}: {descriptor:?}, {:?}", self.frames[head])
                     })?;
                     if frame != head {
                         let has_nothing = descriptor.references() == 0
@@ -345,6 +362,8 @@ impl<M: Machine> Access<M> {
                             format!("{frame} is on {list:?}, its flags say otherwise: {descriptor:?}")
                         })?;
                         let is_file = matches!(descriptor.owner(), Owner::File(_));
+                        // The mappings of a large folio have one reference together.
+                        let mappings = if flags.has(Flags::COMPOUND) { mappings.min(1) } else { mappings };
                         let expected = mappings + u32::from(flags.has(Flags::SWAPCACHE)) + u32::from(is_file);
                         ensure(descriptor.references() == expected, || {
                             format!("{frame} should have {expected} references: {descriptor:?}")

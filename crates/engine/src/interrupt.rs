@@ -40,7 +40,11 @@ impl<M: Machine> Access<M> {
         self.unlock_page(frame);
     }
 
-    fn end_read(&self, frame: FrameNumber, result: Result<(), IoError>) {
+    /// Ends the read of a page; with the last of its folio, the folio is valid, or has its error.
+    pub(crate) fn end_read(&self, page: FrameNumber, result: Result<(), IoError>) {
+        let folio = self.frames.folio(page);
+        let Some(result) = self.frames.end_io(folio, result) else { return };
+        let frame = folio.head;
         match result {
             Ok(()) => self.frames[frame].set(Flags::UPTODATE),
             Err(error) => self.frames[frame].note_read_error(error),
@@ -48,7 +52,10 @@ impl<M: Machine> Access<M> {
         self.unlock_page(frame);
     }
 
-    fn end_write(&self, frame: FrameNumber, result: Result<(), IoError>, owners: &mut Owners<M>) {
+    fn end_write(&self, page: FrameNumber, result: Result<(), IoError>, owners: &mut Owners<M>) {
+        let folio = self.frames.folio(page);
+        let Some(result) = self.frames.end_io(folio, result) else { return };
+        let frame = folio.head;
         let descriptor = &self.frames[frame];
         let file = owners.file_of(self, frame);
         if let (Ok(()), Some(file)) = (result, file) {

@@ -80,7 +80,7 @@ impl<'a> PageRead<'a> {
     #[inline(never)]
     fn give_back(engine: &Arc<Engine<Host>>, frame: FrameNumber, of: ReadOf) {
         match of {
-            ReadOf::File => engine.access().unpin_read(frame, &engine.memory().frames[frame]),
+            ReadOf::File => engine.access().unpin_read(frame),
             ReadOf::Region => engine.access().unpin_region(frame, false),
             ReadOf::Zeroes => {}
         }

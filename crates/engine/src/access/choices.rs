@@ -9,6 +9,15 @@ choices! {
     /// Largest readahead window, KiB (`read_ahead_kb`); of memory, a sixteenth at most.
     read_ahead_kb: u32 = 128 in 0..=1 << 20, drawn 82: [0, 16, 128, 512];
 
+    /// Order of the largest folio that reading ahead makes: a window is filled with the largest aligned folios that fit,
+    /// have a free block, and lie within the file (`mapping_set_large_folios`). 0: single pages.
+    file_folio_order: u32 = 0 in 0..=9, drawn 151: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+
+    /// Order of the largest folio that a fault of anonymous memory makes below a huge page: the largest aligned range around
+    /// the page that was never touched and for which there is a free block
+    /// (`transparent_hugepage/hugepages-<size>kB/enabled`). 0: single pages.
+    anonymous_folio_order: u32 = 0 in 0..=8, drawn 152: [0, 2, 4, 8];
+
     /// Readahead for a missing page of a mapped file, if the program has not announced its access pattern.
     map_readahead: MapReadahead = SequentialOrAround, drawn 83 {
         /// Faults on consecutive pages are read ahead like consecutive reads; any other fault reads the pages around

@@ -99,7 +99,8 @@ impl<M: Machine> Access<M> {
 
     /// Takes a reference and the latch of the page that is mapped now, unless reclaim is faster.
     ///
-    /// A page of a huge page becomes one of its own: each is latched for itself.
+    /// A page of a huge page becomes one of its own: each is latched for itself. Of another large folio the whole is latched,
+    /// and the page's frame is returned.
     ///
     /// Reclaim may still unmap the page. But the page is written to swap only if nothing else refers to it, and it was
     /// marked dirty before it could be latched for writing.
@@ -110,11 +111,15 @@ impl<M: Machine> Access<M> {
         if region.entry(page).is_huge() {
             self.split_huge_page(region, page);
         }
-        let frame = region.entry(page).frame().filter(|frame| self.frames[*frame].get_unless_zero());
-        let Some(frame) = frame else { return Ok(None) };
+        let Some(part) = region.entry(page).frame() else { return Ok(None) };
+        let frame = self.frames.head(part);
+        if !self.frames[frame].get_unless_zero() {
+            return Ok(None);
+        }
         let is_mapped = || {
             let entry = region.entry(page);
-            entry.frame() == Some(frame) && entry.allows(write) && !entry.is_huge()
+            let is_there = entry.frame() == Some(part) && self.frames.head(part) == frame;
+            is_there && entry.allows(write) && !entry.is_huge()
         };
         if is_mapped() {
             if !write && self.frames[frame].has_all_readers() {
@@ -123,7 +128,7 @@ impl<M: Machine> Access<M> {
             }
             self.latch(frame, write);
             if is_mapped() {
-                return Ok(Some(frame));
+                return Ok(Some(part));
             }
             self.unlatch(frame, write);
         }
@@ -226,6 +231,9 @@ impl<M: Machine> Access<M> {
     /// Handles the first write to a page: maps a frame of zeroes.
     fn anonymous_page(&self, task: &mut Task, region: &Region<M>, page: u32, seen: Entry) -> Result<(), Error> {
         let _span = self.machine.span(Func::AnonymousPage);
+        if self.choices.anonymous_folio_order > 0 && self.try_folio(task, region, page) {
+            return Ok(());
+        }
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
         self.machine.zero_frame(frame);
         self.machine.spend_on(Step::ZeroPage, frame, 1);
@@ -246,12 +254,56 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
+    /// Tries for a folio around a page: the largest aligned range that was never touched, for which there is a block.
+    #[doc(alias = "alloc_anon_folio")]
+    fn try_folio(&self, task: &mut Task, region: &Region<M>, page: u32) -> bool {
+        for order in (1..=self.choices.anonymous_folio_order as u8).rev().map(Order) {
+            let start = page / (1 << order.0) * (1 << order.0);
+            let pages = start..start + (1 << order.0);
+            let is_unused = || pages.clone().all(|page| region.entry(page) == Entry::NONE);
+            if pages.end > region.pages || !is_unused() {
+                continue;
+            }
+            let Ok(head) = self.allocate(task, Gfp::FOLIO_AHEAD, order) else { continue };
+            self.machine.spend_on(Step::ZeroPage, head, pages.len() as u32);
+            (0..pages.len() as u32).for_each(|n| self.machine.zero_frame(FrameNumber(head.0 + n)));
+            let is_mapped = {
+                let _guard = region.page_table(page).lock();
+                self.machine.spend(Step::PteSet, pages.len() as u32);
+                let is_mapped = is_unused();
+                if is_mapped {
+                    self.map_new_folio(region, start, head, order);
+                }
+                is_mapped
+            };
+            if is_mapped {
+                self.add(head, Insert::Fault, self.choices.new_anonymous.is_active());
+                return true;
+            }
+            self.free_block(head, order);
+        }
+        false
+    }
+
+    /// Maps each page of a fresh folio by its own entry; the folio's one reference becomes that of its mappings. The caller
+    /// holds the entries' lock.
+    fn map_new_folio(&self, region: &Region<M>, start: u32, head: FrameNumber, order: Order) {
+        let folio = self.frames.make_folio(head, order);
+        self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));
+        self.frames[head].set_owner(Owner::Region(region.id), start);
+        for (page, frame) in (start..).zip(folio.frames()) {
+            let takes_reference = self.mapped(frame);
+            debug_assert!(takes_reference == (page == start), "the first mapping has the reference of all");
+            region.replace(page, Entry::mapped(frame, true));
+        }
+    }
+
     /// Maps a fresh page, whose one reference becomes the mapping's. The caller holds the entry's lock.
     pub(super) fn map_new(&self, region: &Region<M>, page: u32, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         descriptor.set(Flags::SWAPBACKED.with(Flags::UPTODATE));
         descriptor.set_owner(Owner::Region(region.id), page);
-        self.mapped(frame);
+        self.give_to_mapping(frame);
         region.replace(page, Entry::mapped(frame, true));
     }
 
@@ -295,19 +347,20 @@ impl<M: Machine> Access<M> {
     /// Makes a fresh block the huge page of a range, whose entry maps it already; its one reference becomes the mapping's. The
     /// caller holds the entries' lock.
     pub(super) fn map_new_huge(&self, region: &Region<M>, start: u32, head: FrameNumber) {
-        self.frames.make_compound(head, PAGEBLOCK_ORDER);
+        self.frames.make_folio(head, PAGEBLOCK_ORDER);
         self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));
         self.frames[head].set_owner(Owner::Region(region.id), start);
-        self.mapped(head);
+        self.count_huge_mapping(head, 1);
     }
 
     /// Handles a write to a page that is mapped read-only because it still has a swap slot.
     fn make_writable(&self, region: &Region<M>, page: u32, frame: FrameNumber) {
         let _span = self.machine.span(Func::WritableCopy);
+        let (part, frame) = (frame, self.frames.head(frame));
         if !self.frames[frame].get_unless_zero() {
             return;
         }
-        let is_still_mapped = || region.entry(page).frame() == Some(frame);
+        let is_still_mapped = || region.entry(page).frame() == Some(part) && self.frames.head(part) == frame;
         if !is_still_mapped() {
             // The frame may be somebody else's by now: its lock is not ours to take.
             self.put(frame);

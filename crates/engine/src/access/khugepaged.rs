@@ -203,7 +203,8 @@ impl<M: Machine> Access<M> {
             zero(next, ENTRIES);
             region.replace_by_huge(start, head);
             for (_, frame) in &frames {
-                self.unmapped(*frame);
+                let has_reference = self.unmapped(*frame);
+                debug_assert!(has_reference, "{frame} was frozen as a page of its own");
             }
             self.frames[head].get();
             self.map_new_huge(region, start, head);

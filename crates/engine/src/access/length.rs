@@ -53,7 +53,7 @@ impl<M: Machine> Access<M> {
         let pinned = self.pin_dirty(task, file, (bytes / PAGE_BYTES as u64) as u32)?;
         // A write that begins before the cut and ends after it might take only the bytes before the new end to the device: half
         // of an older page beside half of a newer one.
-        self.wait_for_clear(pinned.frame, WaitReason::PageWriteback);
+        self.wait_for_clear(self.frames.head(pinned.frame), WaitReason::PageWriteback);
         Ok(HeldEnd { bytes, pinned: Some(pinned) })
     }
 

@@ -14,6 +14,17 @@ use crate::task::{FileFault, Task};
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;
 
+/// The outcome for the mapping of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mapping {
+    /// None was made: the entry is taken.
+    None,
+    /// Made; it has the caller's reference of the folio.
+    HasReference,
+    /// Made; other mappings of the folio have a reference for it, too.
+    WithOthers,
+}
+
 impl<M: Machine> Access<M> {
     /// Maps `pages` of a file, from its page `first_page` on. The file is open until the region is dropped. *May sleep.*
     ///
@@ -64,7 +75,7 @@ impl<M: Machine> Access<M> {
                     return Err(error);
                 }
             };
-            self.copy_page(frame, copy);
+            self.copy_page(self.frame_of(frame, mapped.first_page + page), copy);
             self.map_copy(region, page, Entry::NONE, copy);
             self.unlock_page(frame);
             self.put(frame);
@@ -75,24 +86,25 @@ impl<M: Machine> Access<M> {
         }
         let frame = self.lock_mapped_page(task, mapped, page, true)?;
         let prepared = if write { self.dirty_mapped_page(file, frame) } else { Ok(()) };
-        let is_mapped = prepared.is_ok() && self.map_if_empty(region, page, frame, write);
+        let part = self.frame_of(frame, mapped.first_page + page);
+        let has_given = prepared.is_ok() && self.map_if_empty(region, page, part, write) == Mapping::HasReference;
         self.unlock_page(frame);
-        if !is_mapped {
+        if !has_given {
             self.put(frame);
         }
         prepared.map(|()| write.then_some(file.backing))
     }
 
-    /// Maps a locked page of the region's file, unless the entry is taken. The mapping has the caller's reference then.
-    fn map_if_empty(&self, region: &Region<M>, page: u32, frame: FrameNumber, write: bool) -> bool {
+    /// Maps a page of a locked folio of the region's file, unless the entry is taken.
+    fn map_if_empty(&self, region: &Region<M>, page: u32, frame: FrameNumber, write: bool) -> Mapping {
         let _guard = region.page_table(page).lock();
         self.machine.spend(Step::PteSet, 1);
-        let is_empty = region.entry(page) == Entry::NONE;
-        if is_empty {
-            self.mapped(frame);
-            region.replace(page, Entry::mapped_file(frame, write));
+        if region.entry(page) != Entry::NONE {
+            return Mapping::None;
         }
-        is_empty
+        let has_reference = self.mapped(frame);
+        region.replace(page, Entry::mapped_file(frame, write));
+        if has_reference { Mapping::HasReference } else { Mapping::WithOthers }
     }
 
     /// Maps pages around the page of a read fault, if they are valid, in memory and not in use by another task
@@ -123,18 +135,20 @@ impl<M: Machine> Access<M> {
         }
         let Some(frame) = self.find_page(&file.index, index) else { return false };
         let descriptor = &self.frames[frame];
+        let mut mapping = Mapping::None;
         // A page at a mark is left to a fault of its own, which reads on.
         let is_mapped =
             !descriptor.is(Flags::READAHEAD) && descriptor.is(Flags::UPTODATE) && descriptor.try_lock() && {
-                let is_ours = descriptor.owner() == Owner::File(file.id)
-                    && descriptor.index() == index
+                let is_ours = self.is_page_of(frame, Owner::File(file.id), index)
                     && descriptor.is(Flags::UPTODATE)
                     && index < file.length_pages();
-                let is_mapped = is_ours && self.map_if_empty(region, page, frame, false);
+                if is_ours {
+                    mapping = self.map_if_empty(region, page, self.frame_of(frame, index), false);
+                }
                 self.unlock_page(frame);
-                is_mapped
+                mapping != Mapping::None
             };
-        if !is_mapped {
+        if mapping != Mapping::HasReference {
             self.put(frame);
         }
         is_mapped
@@ -150,12 +164,13 @@ impl<M: Machine> Access<M> {
     ) -> Result<Option<DeviceId>, Error> {
         let _span = self.machine.span(Func::WritableCopy);
         let mapped = region.file.as_ref().expect("only regions of files map their pages");
-        let frame = seen.frame().expect("the entry maps a page");
+        let part = seen.frame().expect("the entry maps a page");
         let copy = match mapped.mode.sharing {
             Sharing::Shared => None,
             Sharing::Private => Some(self.allocate_copy(task)?),
         };
-        let is_still_mapped = || region.entry(page).frame() == Some(frame);
+        let frame = self.frames.head(part);
+        let is_still_mapped = || region.entry(page).frame() == Some(part) && self.frames.head(part) == frame;
         let is_held = self.frames[frame].get_unless_zero();
         if !is_held || !is_still_mapped() {
             // The frame may be somebody else's by now: its lock is not ours to take.
@@ -163,7 +178,7 @@ impl<M: Machine> Access<M> {
             return Ok(None);
         }
         if let Some(copy) = copy {
-            self.copy_page(frame, copy);
+            self.copy_page(part, copy);
             self.map_copy(region, page, seen, copy);
             self.put(frame);
             return Ok(None);
@@ -213,9 +228,7 @@ impl<M: Machine> Access<M> {
             let is_unchanged = entry.frame() == seen.frame() && (seen.frame().is_some() || entry == seen);
             is_unchanged.then(|| {
                 self.map_new(region, page, copy);
-                let replaced = entry.frame();
-                replaced.into_iter().for_each(|frame| self.unmapped(frame));
-                replaced
+                entry.frame().filter(|frame| self.unmapped(*frame)).map(|frame| self.frames.head(frame))
             })
         };
         match replaced {
@@ -227,8 +240,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Finds the valid page of a file that a page of a mapping shows. The caller gets a reference and its lock, and
-    /// maps it or a copy of it.
+    /// Finds the valid folio of the page of a file that a page of a mapping shows. The caller gets a reference and its
+    /// lock, and maps the page or a copy of it.
     fn lock_mapped_page(
         &self,
         task: &mut Task,
@@ -283,7 +296,7 @@ impl<M: Machine> Access<M> {
             let stalled = self.stall_for_refault(frame);
             self.lock_page(frame);
             drop(stalled);
-            if descriptor.owner() != Owner::File(file.id) || descriptor.index() != index {
+            if !self.is_page_of(frame, Owner::File(file.id), index) {
                 self.unlock_page(frame);
                 self.put(frame);
                 continue;

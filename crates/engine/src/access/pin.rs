@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the page stays pinned until `Access::unpin_write`"]
 pub struct PinnedForWrite {
-    /// The frame of the page.
+    /// The frame of the page, which may be a part of a folio.
     pub frame: FrameNumber,
     /// Number of the page's bytes that belonged to the file when it was pinned. Bytes after them become zeroes when the
     /// page is released, even if the file is longer by then, because lengthening a file adds zeroes.
@@ -83,7 +83,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Pins a page of a file for reading if it is in memory and valid: no lock is taken for that, and nothing
-    /// allocated. Sleeps only for a writer's latch. Reading one page in pieces is one use: `is_new_use` says
+    /// allocated. Returns the page's frame and the descriptor of its folio. Sleeps only for a writer's latch. Reading one page in pieces is one use: `is_new_use` says
     /// whether the caller's last was another page; it is asked only where that makes a difference.
     #[inline(always)]
     pub fn pin_cached(
@@ -95,10 +95,12 @@ impl<M: Machine> Access<M> {
         const USED_OFTEN: Flags = Flags::UPTODATE.with(Flags::REFERENCED).with(Flags::USED_AGAIN);
         let (frame, descriptor) = self.find_shared(&file.index, page)?;
         let flags = descriptor.flags();
-        if flags.0 & USED_OFTEN.with(Flags::READAHEAD).0 == USED_OFTEN.0 {
+        if flags.0 & USED_OFTEN.with(Flags::READAHEAD).with(Flags::COMPOUND).0 == USED_OFTEN.0 {
             self.open_page(file, page, frame, flags);
         } else if !self.is_usable(frame, flags, is_new_use) {
             return None;
+        } else if flags.has(Flags::COMPOUND) {
+            return Some((self.frame_of(frame, page), descriptor));
         }
         Some((frame, descriptor))
     }
@@ -130,16 +132,16 @@ impl<M: Machine> Access<M> {
         page: u32,
         wanted_pages: u32,
     ) -> Result<FrameNumber, Error> {
-        let frame = self.read_page(task, file, state, page, wanted_pages)?;
-        self.mark_accessed(frame);
+        let folio = self.read_page(task, file, state, page, wanted_pages)?;
+        self.mark_accessed(folio);
         state.note_read(page, PAGE_BYTES);
-        Ok(frame)
+        Ok(self.frame_of(folio, page))
     }
 
     /// Releases a page that was pinned for reading.
     #[inline(always)]
-    pub fn unpin_read(&self, frame: FrameNumber, descriptor: &Frame) {
-        self.put_shared_of(frame, descriptor);
+    pub fn unpin_read(&self, frame: FrameNumber) {
+        self.put_shared(frame);
         self.release_orphans();
     }
 
@@ -176,26 +178,28 @@ impl<M: Machine> Access<M> {
             return Err(error);
         }
         self.mark_accessed(frame);
-        Ok(PinnedForWrite { frame, bytes })
+        Ok(PinnedForWrite { frame: self.frame_of(frame, page), bytes })
     }
 
     /// Releases a page that was pinned for writing. Bytes after the end that the file had when the page was pinned
     /// become zeroes again. *May sleep.*
     pub fn unpin_write(&self, file: &Arc<File<M>>, pinned: PinnedForWrite) {
-        let PinnedForWrite { frame, bytes } = pinned;
+        let PinnedForWrite { frame: page, bytes } = pinned;
+        let frame = self.frames.head(page);
         let descriptor = &self.frames[frame];
         if descriptor.owner() == Owner::File(file.id) {
             // Somebody may have made the file longer meanwhile, without the latch of this page: what was added is zeroes.
-            let end = bytes.min(bytes_in_page(file, descriptor.index()));
+            let end = bytes.min(bytes_in_page(file, self.index_of(page)));
             if end < PAGE_BYTES {
-                self.machine.write_frame(frame, end, &[0; PAGE_BYTES][end..]);
+                self.machine.write_frame(page, end, &[0; PAGE_BYTES][end..]);
             }
         }
         // The latch first: whoever holds the page lock may wait for it.
         self.unlatch(frame, true);
         if !descriptor.is_now(Flags::DIRTY) {
             self.lock_page(frame);
-            if descriptor.owner() == Owner::File(file.id) {
+            if descriptor.owner() == Owner::File(file.id) && !descriptor.is(Flags::DIRTY) {
+                self.reserve_blocks_again(file, frame);
                 self.set_page_dirty(file, frame);
             }
             self.unlock_page(frame);
@@ -241,15 +245,16 @@ impl<M: Machine> Access<M> {
 
     /// Releases a page of a region. *May sleep.*
     pub fn unpin_region(&self, frame: FrameNumber, write: bool) {
+        let head = self.frames.head(frame);
         if write
-            && let Owner::File(id) = self.frames[frame].owner()
+            && let Owner::File(id) = self.frames[head].owner()
             && let Some(file) = self.file(id)
         {
             // A page of a mapped file: it may have been written to the device, and write-protected, meanwhile.
             self.unpin_write(&file, PinnedForWrite { frame, bytes: PAGE_BYTES });
         } else {
-            self.unlatch(frame, write);
-            self.put(frame);
+            self.unlatch(head, write);
+            self.put(head);
         }
     }
 }

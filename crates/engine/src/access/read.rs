@@ -1,6 +1,7 @@
 //! Buffered reads.
 
 use super::{Access, Error, ReadState};
+use crate::bio::Bio;
 use crate::memory::{Flags, Gfp};
 use crate::page_cache::File;
 use crate::task::Task;
@@ -28,30 +29,31 @@ impl<M: Machine> Access<M> {
             let page = (at / PAGE_BYTES as u64) as u32;
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let last_page = ((end - 1) / PAGE_BYTES as u64) as u32;
-            let frame = self.read_page(task, file, state, page, last_page - page + 1)?;
+            let folio = self.read_page(task, file, state, page, last_page - page + 1)?;
             // With the page in hand: what was cut off before is not read as zeroes that the file never had.
             end = end.min(file.length());
             if end <= at {
-                self.put_shared(frame);
+                self.put_shared(folio);
                 break;
             }
+            let frame = self.frame_of(folio, page);
             let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             let from = (at - offset) as usize;
             self.machine.read_frame(frame, in_page, &mut bytes[from..from + n]);
             self.machine.spend_on(Step::CopyPage, frame, 1);
             // Reading one page in pieces is one use.
             if state.previous != Some((page, in_page)) {
-                self.mark_accessed(frame);
+                self.mark_accessed(folio);
             }
             state.note_read(page, in_page + n);
-            self.put_shared(frame);
+            self.put_shared(folio);
             at += n as u64;
         }
         self.release_orphans();
         Ok((at - offset) as usize)
     }
 
-    /// Returns the valid page of a file, with a reference and the shared latch for the caller.
+    /// Returns the valid folio of a page of a file, with a reference and the shared latch for the caller.
     pub(super) fn read_page(
         &self,
         task: &mut Task,
@@ -113,23 +115,41 @@ impl<M: Machine> Access<M> {
         if let Ok(shadow) = self.add_to_page_cache(file, page, frame) {
             self.note_reader(frame, task);
             self.add_read(frame, shadow, task.maps_page_of_file());
-            self.fill_locked_page(file, page, frame);
+            self.fill_locked_page(file, frame);
         }
         self.put(frame);
         Ok(())
     }
 
-    /// Starts the read of a locked page, or fills it with zeroes when it has no block.
-    pub(super) fn fill_locked_page(&self, file: &File<M>, page: u32, frame: FrameNumber) {
-        if let Some(block) = file.stored_block(page) {
-            let mut bio = crate::bio::Bio::new(file.device, Operation::Read, true);
-            bio.add(self, block, frame);
-            bio.submit(self);
-        } else {
-            self.machine.zero_frame(frame);
-            self.frames[frame].set(Flags::UPTODATE);
-            self.unlock_page(frame);
+    /// Reads a locked folio of a file.
+    pub(super) fn fill_locked_page(&self, file: &File<M>, head: FrameNumber) {
+        let mut bio = Bio::new(file.device, Operation::Read, true);
+        self.start_filling(file, head, &mut bio);
+        bio.submit(self);
+    }
+
+    /// Adds the pages of a locked folio of a file to those that are to be read; fills with zeroes those without a block.
+    /// Returns the number of pages to be read: without any, the folio is valid and unlocked now.
+    pub(super) fn start_filling(&self, file: &File<M>, head: FrameNumber, bio: &mut Bio) -> u32 {
+        let (folio, first) = (self.frames.folio(head), self.frames[head].index());
+        if folio.is_large() {
+            self.frames.begin_io(folio, folio.pages());
         }
+        let mut reads = 0;
+        for (page, frame) in (first..).zip(folio.frames()) {
+            match file.stored_block(page) {
+                Some(block) => {
+                    bio.add(self, block, frame);
+                    reads += 1;
+                }
+                None => {
+                    // A hole reads as zeroes.
+                    self.machine.zero_frame(frame);
+                    self.end_read(frame, Ok(()));
+                }
+            }
+        }
+        reads
     }
 
     /// Takes a page that could not be read out of its file, so that the next reader tries again.

@@ -7,12 +7,14 @@ use super::Access;
 use super::choices::MapReadahead;
 use crate::bio::Bio;
 use crate::lru::Insert;
-use crate::memory::{Flags, Gfp};
+use crate::memory::{FOLIO_ORDER_MAX, Flags, Gfp, Owner};
 use crate::page_cache::File;
 pub use crate::page_cache::read_state::{ReadPattern, ReadState};
+use crate::slab::index_nodes::NODE_PAGES;
 use crate::stat::Gauge;
 use crate::task::Task;
-use machine::{Func, Machine, Operation, Order, PAGE_BYTES};
+use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES};
+use std::ops::Range;
 
 /// Faults that find no page, beyond those that do, after which a mapping is read page by page (`MMAP_LOTSAMISS`).
 const MANY_MISSES: u32 = 100;
@@ -150,15 +152,12 @@ impl<M: Machine> Access<M> {
             if file.index.get(page).is_some() {
                 continue;
             }
-            if self.prepare_node(task, file, page).is_err() {
-                break;
-            }
-            let Ok(frame) = self.allocate(task, Gfp::READAHEAD, Order::ZERO) else { break };
+            let Some(frame) = self.allocate_ahead(task, file, page, end) else { break };
             let Ok(shadow) = self.add_to_page_cache(file, page, frame) else {
                 self.put(frame);
                 continue;
             };
-            if page == mark && window.async_pages > 0 {
+            if window.async_pages > 0 && self.is_page_of(frame, Owner::File(file.id), mark) {
                 self.frames[frame].set(Flags::READAHEAD);
             }
             self.note_reader(frame, task);
@@ -166,21 +165,37 @@ impl<M: Machine> Access<M> {
                 For::Now => self.add_read(frame, shadow, task.maps_page_of_file()),
                 For::Later => self.add(frame, Insert::Ahead { shadow }, false),
             }
-            match file.stored_block(page) {
-                Some(block) => {
-                    bio.add(self, block, frame);
-                    reads += 1;
-                }
-                None => {
-                    // A hole reads as zeroes.
-                    self.machine.zero_frame(frame);
-                    self.frames[frame].set(Flags::UPTODATE);
-                    self.unlock_page(frame);
-                }
-            }
+            reads += self.start_filling(file, frame, &mut bio);
             self.put(frame);
         }
         bio.submit(self);
         reads
+    }
+
+    /// Allocates the folio that begins at a page of a window: the largest of the orders that fit into the window and of
+    /// which there is a free block (`access.file_folio_order`).
+    #[doc(alias = "ra_alloc_folio")]
+    fn allocate_ahead(&self, task: &mut Task, file: &File<M>, page: u32, end: u32) -> Option<FrameNumber> {
+        for order in (1..=self.choices.file_folio_order.min(FOLIO_ORDER_MAX.0.into())).rev() {
+            let pages = 1 << order;
+            let fits = page.is_multiple_of(pages) && end - page >= pages;
+            let is_free = |page| file.index.get(page).is_none();
+            if !fits || !(page..page + pages).all(is_free) || !self.prepare_nodes(task, file, page..page + pages) {
+                continue;
+            }
+            let order = Order(order as u8);
+            if let Ok(head) = self.allocate(task, Gfp::FOLIO_AHEAD, order) {
+                self.frames.make_folio(head, order);
+                return Some(head);
+            }
+        }
+        self.prepare_node(task, file, page).ok()?;
+        self.allocate(task, Gfp::READAHEAD, Order::ZERO).ok()
+    }
+
+    /// Makes room for the pages of a folio in its file's index. Returns `false` where there is no memory for that.
+    fn prepare_nodes(&self, task: &mut Task, file: &File<M>, pages: Range<u32>) -> bool {
+        let mut firsts = pages.clone().step_by(NODE_PAGES as usize);
+        firsts.all(|page| self.prepare_node(task, file, page).is_ok())
     }
 }

@@ -72,7 +72,7 @@ impl<M: Machine> Access<M> {
         };
         self.lock_page(frame);
         let descriptor = &self.frames[frame];
-        let is_ours = descriptor.is(Flags::SWAPCACHE) && descriptor.private() == slot;
+        let is_ours = self.has_swap_slot(frame, slot);
         if !is_ours || !descriptor.is(Flags::UPTODATE) {
             let failed = descriptor.read_error().filter(|_| is_ours);
             if failed.is_some() {
@@ -95,9 +95,12 @@ impl<M: Machine> Access<M> {
             self.machine.spend(Step::PteSet, 1);
             let is_wanted = region.entry(page).slot() == Some(slot);
             if is_wanted {
-                descriptor.set_owner(Owner::Region(region.id), page);
-                self.mapped(frame);
-                region.replace(page, Entry::mapped(frame, is_freed));
+                // Of a folio that has not left memory yet, this page.
+                let n = slot - descriptor.swap_slot();
+                descriptor.set_owner(Owner::Region(region.id), page - n);
+                let part = FrameNumber(frame.0 + n);
+                self.give_to_mapping(part);
+                region.replace(page, Entry::mapped(part, is_freed));
             }
             is_wanted
         };

@@ -61,7 +61,7 @@ impl<M: Machine> Access<M> {
                     region.id
                 );
                 region.unmap_huge(pages.start);
-                self.unmapped(head);
+                self.count_huge_mapping(head, -1);
                 frames.push(head);
             }
             // Where a huge page was, all are empty.
@@ -76,15 +76,17 @@ impl<M: Machine> Access<M> {
                 }
                 let entry = region.replace(page, Entry::NONE);
                 if let Some(frame) = entry.frame() {
+                    let head = self.frames.head(frame);
                     if entry.is_file() {
-                        self.note_unmapped_entry(frame, entry);
+                        self.note_unmapped_entry(head, entry);
                         // What the entry knew of its use is not lost.
-                        if entry.is_accessed() && !is_sequential {
-                            used.push(frame);
+                        if entry.is_accessed() && !is_sequential && used.last() != Some(&head) {
+                            used.push(head);
                         }
                     }
-                    self.unmapped(frame);
-                    frames.push(frame);
+                    if self.unmapped(frame) {
+                        frames.push(head);
+                    }
                 } else if let Some(slot) = entry.slot() {
                     slots.push(slot);
                 }
@@ -109,7 +111,7 @@ impl<M: Machine> Access<M> {
         self.with_slots(|slots| slots.release(slot));
         let Some(frame) = self.find_page(&self.swap.cache, slot) else { return };
         if self.frames[frame].try_lock() {
-            if self.frames[frame].is(Flags::SWAPCACHE) && self.frames[frame].private() == slot {
+            if self.has_swap_slot(frame, slot) {
                 self.try_to_free_swap(frame);
             }
             self.unlock_page(frame);

@@ -69,9 +69,10 @@ impl<M: Machine> Access<M> {
                 return prepared.map(|()| (at - offset) as usize);
             }
             let from = (at - offset) as usize;
-            self.machine.write_frame(frame, in_page, &bytes[from..from + n]);
+            let written = self.frame_of(frame, page);
+            self.machine.write_frame(written, in_page, &bytes[from..from + n]);
             self.machine.spend(Step::WriteBegin, 1);
-            self.machine.spend_on(Step::CopyPage, frame, 1);
+            self.machine.spend_on(Step::CopyPage, written, 1);
             self.frames[frame].set(Flags::UPTODATE);
             if self.choices.written.is_used() {
                 self.mark_accessed(frame);
@@ -91,16 +92,15 @@ impl<M: Machine> Access<M> {
         Ok(bytes.len())
     }
 
-    /// Makes sure that a locked page which is about to become dirty can get a block.
-    pub(super) fn prepare_write(&self, file: &File<M>, frame: FrameNumber, offset: u64) -> Result<(), Error> {
-        let has_block = file.block(self.frames[frame].index()).is_some() || self.frames[frame].is(Flags::DIRTY);
-        if has_block || self.reserve_block(file.backing) {
+    /// Makes sure that each page of a locked folio which is about to become dirty can get a block.
+    pub(super) fn prepare_write(&self, file: &File<M>, head: FrameNumber, offset: u64) -> Result<(), Error> {
+        if self.frames[head].is(Flags::DIRTY) || self.reserve_blocks(file, head) {
             return Ok(());
         }
         Err(Error::NoSpace { file: file.id, offset })
     }
 
-    /// Finds the locked page of a file, with a reference and the exclusive latch. The page is valid unless all of it is
+    /// Finds the locked folio of a page of a file, with a reference and the exclusive latch. The page is valid unless all of it is
     /// about to be written. No write of it is under way if pages are stable.
     pub(super) fn grab_page(
         &self,
@@ -114,7 +114,7 @@ impl<M: Machine> Access<M> {
                 Some(frame) => {
                     self.latch_to_change(file, frame);
                     self.lock_page(frame);
-                    if !self.is_page_of(frame, file, page) {
+                    if !self.is_page_of(frame, Owner::File(file.id), page) {
                         // Dropped while we waited.
                         self.unlock_page(frame);
                         self.unlatch(frame, true);
@@ -137,12 +137,13 @@ impl<M: Machine> Access<M> {
                     frame
                 }
             };
-            if is_whole || self.frames[frame].is(Flags::UPTODATE) {
+            let flags = self.frames[frame].flags();
+            if is_whole && !flags.has(Flags::COMPOUND) || flags.has(Flags::UPTODATE) {
                 return Ok(frame);
             }
-            self.fill_locked_page(file, page, frame);
+            self.fill_locked_page(file, frame);
             self.lock_page(frame);
-            if !self.is_page_of(frame, file, page) {
+            if !self.is_page_of(frame, Owner::File(file.id), page) {
                 // Cut off while it was read.
                 self.unlock_page(frame);
                 self.unlatch(frame, true);
@@ -162,11 +163,6 @@ impl<M: Machine> Access<M> {
             }
             self.put(frame);
         }
-    }
-
-    /// Returns whether a locked page is still page `page` of the file.
-    fn is_page_of(&self, frame: FrameNumber, file: &File<M>, page: u32) -> bool {
-        self.frames[frame].owner() == Owner::File(file.id) && self.frames[frame].index() == page
     }
 
     /// Starts writes of the dirty pages of a range that no other task writes, beside other writers of the file. It is

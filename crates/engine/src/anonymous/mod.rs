@@ -75,12 +75,17 @@ impl<M: Machine> Anonymous<M> {
         self.regions.lock().entries.remove(&region.id);
     }
 
-    /// Replaces the mapping of a locked page of the swap cache by its slot. The mapping's reference
-    /// is dropped.
-    fn unmap_anonymous_page(&self, frame: FrameNumber, region: &Region<M>) {
-        let descriptor = &self.frames[frame];
-        let page = descriptor.index();
-        let slot = descriptor.private();
+    /// Replaces the mappings of a locked folio of the swap cache by its slots. The mappings' reference is dropped.
+    fn unmap_anonymous_folio(&self, head: FrameNumber, region: &Region<M>) {
+        let descriptor = &self.frames[head];
+        let (page, slot) = (descriptor.index(), descriptor.swap_slot());
+        for (n, frame) in (0..).zip(self.frames.folio(head).frames()) {
+            self.unmap_anonymous_page(head, frame, region, page + n, slot + n);
+        }
+    }
+
+    /// Replaces the mapping of one page of such a folio.
+    fn unmap_anonymous_page(&self, head: FrameNumber, frame: FrameNumber, region: &Region<M>, page: u32, slot: u32) {
         let _guard = region.page_table(page).lock();
         self.machine.spend(Step::UnmapPage, 1);
         if region.entry(page).frame() != Some(frame) {
@@ -89,10 +94,8 @@ impl<M: Machine> Anonymous<M> {
         self.with_slots(|slots| slots.duplicate(slot));
         let entry = region.replace(page, Entry::swapped(slot));
         if entry.is_dirty() {
-            descriptor.set(Flags::DIRTY);
+            self.frames[head].set(Flags::DIRTY);
         }
-        self.unmapped(frame);
-        let last = descriptor.put();
-        assert!(!last, "reclaim holds a reference of {frame}");
+        self.end_mapping(frame);
     }
 }

@@ -141,15 +141,22 @@ impl<M: Machine> Anonymous<M> {
         self.mappers.of(file).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Visits each region that maps a page of a file, with the page's place in it.
-    fn for_each_mapping(&self, file: &File<M>, frame: FrameNumber, mut visit: impl FnMut(&Arc<Region<M>>, u32)) {
-        let index = self.frames[frame].index();
+    /// Visits each entry that maps a page of a folio of a file: its region, its place in it, and the page's frame.
+    pub(crate) fn for_each_mapping(
+        &self,
+        file: &File<M>,
+        head: FrameNumber,
+        mut visit: impl FnMut(&Arc<Region<M>>, u32, FrameNumber),
+    ) {
+        let (folio, first) = (self.frames.folio(head), self.frames[head].index());
         for region in self.mappers.of(file).iter().filter_map(Weak::upgrade) {
-            let place = region.file.as_ref().and_then(|mapped| mapped.place(index, region.pages));
-            if let Some(page) = place
-                && region.entry(page).frame() == Some(frame)
-            {
-                visit(&region, page);
+            let Some(mapped) = &region.file else { continue };
+            for (index, frame) in (first..).zip(folio.frames()) {
+                if let Some(page) = mapped.place(index, region.pages)
+                    && region.entry(page).frame() == Some(frame)
+                {
+                    visit(&region, page, frame);
+                }
             }
         }
     }
@@ -157,6 +164,7 @@ impl<M: Machine> Anonymous<M> {
     /// Finds the mappings that touched a page since this was last asked, and clears their accessed bits.
     pub fn page_referenced(&self, frame: FrameNumber, owners: &mut Owners<M>) -> MappedUse {
         let descriptor = &self.frames[frame];
+        let flags = descriptor.flags();
         if matches!(descriptor.owner(), Owner::File(_)) && descriptor.mappings() > 0 {
             return self.file_page_referenced(frame, owners);
         }
@@ -164,16 +172,28 @@ impl<M: Machine> Anonymous<M> {
         let is_mapped = descriptor.mappings() > 0;
         self.machine.spend(if is_mapped { Step::ReferenceWalk } else { Step::ReferenceCheck }, 1);
         let touched = match region {
+            Some(region) if is_mapped && flags.has(Flags::COMPOUND) => self.folio_touched(frame, region),
             Some(region) if is_mapped => u32::from(region.test_clear_accessed(descriptor.index())),
             _ => 0,
         };
         MappedUse { touched, is_executable: false }
     }
 
+    /// Returns the entries of a large folio in a region that were touched since this was last asked.
+    #[cold]
+    fn folio_touched(&self, head: FrameNumber, region: &Region<M>) -> u32 {
+        let first = self.frames[head].index();
+        if region.huge_page(first).is_some() {
+            return u32::from(region.test_clear_accessed(first));
+        }
+        let touched = (first..first + self.frames.folio(head).pages()).filter(|page| region.test_clear_accessed(*page));
+        touched.count() as u32
+    }
+
     fn file_page_referenced(&self, frame: FrameNumber, owners: &mut Owners<M>) -> MappedUse {
         let (mut found, mut walked) = (MappedUse::default(), 0);
         if let Some(file) = owners.file_of(self, frame) {
-            self.for_each_mapping(file, frame, |region, page| {
+            self.for_each_mapping(file, frame, |region, page, _| {
                 walked += 1;
                 let mode = region.file.as_ref().expect("it maps a file").mode;
                 // Who says that it goes from the beginning to the end will not come back.
@@ -194,7 +214,7 @@ impl<M: Machine> Anonymous<M> {
         match self.frames[frame].owner() {
             Owner::Region(_) => {
                 if let Some(region) = owners.region_of(self, frame) {
-                    self.unmap_anonymous_page(frame, region);
+                    self.unmap_anonymous_folio(frame, region);
                 }
             }
             Owner::File(_) => {
@@ -208,18 +228,15 @@ impl<M: Machine> Anonymous<M> {
 
     /// Removes all mappings of a locked page of a file.
     pub(crate) fn unmap_file_page(&self, file: &File<M>, frame: FrameNumber) {
-        let descriptor = &self.frames[frame];
-        self.for_each_mapping(file, frame, |region, page| {
+        self.for_each_mapping(file, frame, |region, page, part| {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::UnmapPage, 1);
-            if region.entry(page).frame() != Some(frame) {
+            if region.entry(page).frame() != Some(part) {
                 return;
             }
             let entry = region.replace(page, Entry::NONE);
             self.note_unmapped_entry(frame, entry);
-            self.unmapped(frame);
-            let last = descriptor.put();
-            assert!(!last, "whoever unmaps holds a reference of {frame}");
+            self.end_mapping(part);
         });
     }
 
@@ -230,15 +247,13 @@ impl<M: Machine> Anonymous<M> {
         if self.frames[frame].mappings() == 0 {
             return taken;
         }
-        self.for_each_mapping(file, frame, |region, page| {
+        self.for_each_mapping(file, frame, |region, page, part| {
             let _guard = region.page_table(page).lock();
-            if region.entry(page).frame() != Some(frame) {
+            if region.entry(page).frame() != Some(part) {
                 return;
             }
             let entry = region.replace(page, Entry::NONE);
-            self.unmapped(frame);
-            let last = self.frames[frame].put();
-            assert!(!last, "whoever takes mappings holds a reference of {frame}");
+            self.end_mapping(part);
             taken.push(TakenMapping { region: region.clone(), page, entry });
         });
         taken
@@ -254,7 +269,7 @@ impl<M: Machine> Anonymous<M> {
             if is_wanted && region.entry(page) == Entry::NONE {
                 region.replace(page, entry.of_frame(to));
                 self.frames[to].get();
-                self.mapped(to);
+                self.give_to_mapping(to);
             }
         }
     }
@@ -275,9 +290,9 @@ impl<M: Machine> Anonymous<M> {
         if self.frames[frame].mappings() == 0 {
             return;
         }
-        self.for_each_mapping(file, frame, |region, page| {
+        self.for_each_mapping(file, frame, |region, page, part| {
             let _guard = region.page_table(page).lock();
-            if region.entry(page).frame() == Some(frame) && region.write_protect(page) {
+            if region.entry(page).frame() == Some(part) && region.write_protect(page) {
                 self.machine.spend(Step::UnmapPage, 1);
             }
         });
@@ -287,26 +302,51 @@ impl<M: Machine> Anonymous<M> {
         if self.frames[frame].is_anon() { Gauge::NrAnonPages } else { Gauge::NrMapped }
     }
 
-    /// Accounts a mapping that was just made.
-    pub(crate) fn mapped(&self, frame: FrameNumber) {
-        if self.frames[frame].map() {
-            self.count_mapped(frame, 1);
+    /// Accounts a mapping that was just made of one page, which may be a part of a large folio. Returns whether the caller
+    /// gives it a reference of the folio: the mappings of a large folio have one together.
+    #[must_use = "the mapping has the caller's reference, or the caller has it still"]
+    #[doc(alias = "folio_add_file_rmap_pte")]
+    pub(crate) fn mapped(&self, frame: FrameNumber) -> bool {
+        let change = self.frames.map_page(frame);
+        if change.is_of_page {
+            self.add_gauge(frame, self.mapped_gauge(self.frames.head(frame)), 1);
+        }
+        change.moves_reference()
+    }
+
+    /// Accounts a mapping that was just made of one page, and gives it the caller's reference of the folio. The mapping
+    /// holds the folio.
+    pub(crate) fn give_to_mapping(&self, frame: FrameNumber) {
+        if !self.mapped(frame) {
+            let last = self.frames[self.frames.head(frame)].put();
+            assert!(!last, "a mapping holds a reference of {frame}");
         }
     }
 
-    /// Counts a page, or all pages of a huge page, as mapped (`sign` 1), or not mapped any more (-1).
-    fn count_mapped(&self, frame: FrameNumber, sign: i64) {
-        let pages = self.frames[frame].pages();
-        if pages > 1 {
-            self.add_gauge(frame, Gauge::NrAnonTransparentHugepages, sign);
+    /// Accounts a mapping of one page that was just removed. Returns whether its reference of the folio is the caller's now.
+    #[must_use = "the caller has to drop the reference"]
+    #[doc(alias = "folio_remove_rmap_pte")]
+    pub(crate) fn unmapped(&self, frame: FrameNumber) -> bool {
+        let change = self.frames.unmap_page(frame);
+        if change.is_of_page {
+            self.add_gauge(frame, self.mapped_gauge(self.frames.head(frame)), -1);
         }
-        self.add_gauge(frame, self.mapped_gauge(frame), sign * pages as i64);
+        change.moves_reference()
     }
 
-    /// Accounts a mapping that was just removed.
-    pub(crate) fn unmapped(&self, frame: FrameNumber) {
-        if self.frames[frame].unmap() {
-            self.count_mapped(frame, -1);
+    /// Accounts a mapping of one page that was just removed, and drops its reference. The caller holds another.
+    pub(crate) fn end_mapping(&self, frame: FrameNumber) {
+        if self.unmapped(frame) {
+            let last = self.frames[self.frames.head(frame)].put();
+            assert!(!last, "whoever unmaps holds a reference of {frame}");
         }
+    }
+
+    /// Accounts the one entry that maps all pages of a huge page, made just now (`sign` 1), or removed (-1).
+    pub(crate) fn count_huge_mapping(&self, head: FrameNumber, sign: i64) {
+        let is_changed = if sign > 0 { self.frames[head].map() } else { self.frames[head].unmap() };
+        debug_assert!(is_changed, "{head} is mapped twice: {:?}", self.frames[head]);
+        self.add_gauge(head, Gauge::NrAnonTransparentHugepages, sign);
+        self.add_gauge(head, self.mapped_gauge(head), sign * self.frames.pages(head) as i64);
     }
 }

@@ -135,7 +135,7 @@ impl<M: Machine> Compact<M> {
             return self.free_order(frame).map_or(1, |order| order.pages() as u32);
         }
         if flags.has(Flags::COMPOUND) {
-            return descriptor.head_of().map_or(1, |(_, order)| order.pages() as u32);
+            return self.frames.folio(frame).pages();
         }
         // Who does not wait takes what is easily had.
         let is_refused = !flags.has(Flags::LRU) || !run.request.waits && flags.has(Flags::WRITEBACK);

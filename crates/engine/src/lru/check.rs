@@ -24,7 +24,7 @@ impl<M: Machine> Lru<M> {
         }
         let mut pages = [0u64; ListKind::ALL.len()];
         self.for_each_listed(zone, |kind, frame| {
-            pages[kind as usize] += self.frames[frame].pages();
+            pages[kind as usize] += self.frames.pages(frame);
             visit(ListName(kind), frame);
         });
         for kind in ListKind::ALL {

@@ -29,16 +29,22 @@ impl<M: Machine> Lru<M> {
             next = page + 1;
             // Not the frame that was just seen: it may be another's by now, who trusts in its lock.
             let Some(frame) = self.find_page(&file.index, page) else { continue };
+            next = next.max(self.end_of_folio(frame, page));
             let descriptor = &self.frames[frame];
+            if descriptor.is(Flags::COMPOUND) && !self.lies_within(frame, page, &range) {
+                self.put(frame);
+                continue;
+            }
             if !descriptor.try_lock() {
                 self.put(frame);
                 continue;
             }
             let is_ours = descriptor.owner() == Owner::File(file.id) && !descriptor.is(Flags::WRITEBACK);
+            let pages = self.frames.pages(frame);
             if is_ours && self.remove_mapping(frame, Some(file), None, None) {
                 descriptor.clear(Flags::LOCKED);
                 self.free_unreferenced(frame);
-                dropped += 1;
+                dropped += pages;
             } else {
                 self.unlock_page(frame);
                 match is_ours && self.may_be_held(frame) {
@@ -53,6 +59,12 @@ impl<M: Machine> Lru<M> {
         }
         file.index.forget_shadows(range);
         dropped + self.drop_unless_held(&mut may_be_held)
+    }
+
+    /// Returns whether all pages of a folio, in which page `page` was found, lie in a range.
+    fn lies_within(&self, head: FrameNumber, page: u32, range: &std::ops::Range<u32>) -> bool {
+        let end = self.end_of_folio(head, page);
+        end <= range.end && end - self.frames.pages(head) as u32 >= range.start
     }
 
     /// Drops those of `pages` that no reader holds, and a reference of each; returns how many. They are gone from the list.
@@ -85,9 +97,14 @@ impl<M: Machine> Lru<M> {
         while let Some((page, _)) = file.index.next_present(next) {
             next = page + 1;
             let Some(frame) = self.find_page(&file.index, page) else { continue };
+            next = next.max(self.end_of_folio(frame, page));
             self.lock_page(frame);
             self.wait_for_clear(frame, WaitReason::PageWriteback);
-            if self.frames[frame].owner() == Owner::File(file.id) {
+            let is_ours = self.frames[frame].owner() == Owner::File(file.id);
+            if is_ours && self.frames[frame].index() < from {
+                // The new end lies in the middle of the folio, which stays.
+                self.cut_folio(file, frame, from);
+            } else if is_ours {
                 // Somebody touched it while it was not yet known to be gone.
                 if self.frames[frame].mappings() > 0 {
                     self.unmap_file_page(file, frame);

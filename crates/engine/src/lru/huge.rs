@@ -1,13 +1,18 @@
-//! Huge pages become small ones (`split_huge_page`).
+//! Large folios of anonymous memory become single pages (`split_huge_page`, `split_folio`).
 //!
-//! A huge page is one entry of a list, counted with all its pages, and one entry of a page table. It is split when a part of it
-//! is to be treated apart: latched for a copy, or given a place in swap. A split never fails: references that others hold of
-//! the huge page stay with its first page, and the other pages get one each, for the entry that maps them now. *Locks*:
-//! `page_table`, then `lru`.
+//! A folio is one entry of a list, counted with all its pages. It is split when a part of it is to be treated apart.
+//!
+//! * A *huge page* is mapped by one entry. It is split when a page of it is latched for a copy, or given a place in swap. That
+//!   never fails: references that others hold of the huge page stay with its first page, and the other pages get one each, for
+//!   the entry that maps them now.
+//! * Pages of another folio are mapped each by its own entry. It is split before its pages go to swap, and only if nobody
+//!   else has a reference of it.
+//!
+//! *Locks*: `page_table`, then `lru`.
 
 use super::Lru;
 use crate::anonymous::Region;
-use crate::memory::{Flags, Owner};
+use crate::memory::{FOLIO_ORDER_MAX, Flags, Owner};
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Lock, Machine, Step};
 
@@ -27,7 +32,7 @@ impl<M: Machine> Lru<M> {
     pub fn split_huge_page(&self, region: &Region<M>, page: u32) {
         let _guard = region.page_table(page).lock();
         let Some(head) = region.huge_page(page) else { return };
-        let pages = self.frames[head].pages() as u32;
+        let pages = self.frames.pages(head) as u32;
         self.machine.spend(Step::PteSet, pages);
         self.split_listed(region, head);
         self.machine.spend(Step::LruMove, pages);
@@ -35,8 +40,27 @@ impl<M: Machine> Lru<M> {
         region.split_huge(page);
     }
 
-    /// The same for descriptors, under the lock of the lists. `list` puts a tail on its list, and says whether it was counted
-    /// there with its head.
+    /// Makes single pages of an isolated folio of a region whose pages are mapped each by its own entry. Returns `false`, and
+    /// changes nothing, if others than the caller refer to it, or if its region has let go of it. They go on lists as after
+    /// [`Lru::split_huge_page`].
+    #[doc(alias = "split_folio")]
+    pub fn split_mapped_folio(&self, region: &Region<M>, head: FrameNumber) -> bool {
+        let descriptor = &self.frames[head];
+        let _guard = region.page_table(descriptor.index()).lock();
+        // The references of all its mappings, and of the caller. Until it has them again, who looks for it looks again.
+        let folio = self.frames.folio(head);
+        if !folio.is_large() || descriptor.mappings() != folio.pages() || !descriptor.freeze(2) {
+            return false;
+        }
+        self.split_listed(region, head);
+        descriptor.set_references(2);
+        self.machine.spend(Step::LruMove, folio.pages());
+        self.stat.count(Event::ThpSplit, u64::from(folio.order == FOLIO_ORDER_MAX));
+        true
+    }
+
+    /// Splits the descriptors of a folio, under the lock of the lists. `list` puts a tail on its list, and says whether it was
+    /// counted there with its head.
     pub(super) fn split_frames(
         &self,
         region: &Region<M>,
@@ -45,10 +69,14 @@ impl<M: Machine> Lru<M> {
         mut list: impl FnMut(FrameNumber) -> bool,
     ) {
         let (zone, descriptor) = (self.zone_of(head), &self.frames[head]);
-        let (pages, start) = (descriptor.pages() as u32, descriptor.index());
+        let (pages, start) = (self.frames.pages(head) as u32, descriptor.index());
         let inherited = Flags(descriptor.flags().0 & inherited.0);
-        self.frames.unmake_compound(head);
-        zone.gauges.add(Gauge::NrAnonTransparentHugepages, -1);
+        let is_huge = region.huge_page(start).is_some();
+        self.frames.unmake_folio(head);
+        match is_huge {
+            true => zone.gauges.add(Gauge::NrAnonTransparentHugepages, -1),
+            false => self.frames.split_mappings(head, pages),
+        }
         let mut added = 0;
         // From the end: each goes right behind the head.
         for n in (1..pages).rev() {
@@ -56,7 +84,9 @@ impl<M: Machine> Lru<M> {
             let part = &self.frames[tail];
             part.set_free(inherited);
             part.set_owner(Owner::Region(region.id), start + n);
-            part.map();
+            if is_huge {
+                part.map();
+            }
             part.set_references(1);
             added += i64::from(!list(tail));
         }

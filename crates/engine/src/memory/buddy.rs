@@ -225,13 +225,13 @@ impl<'a, M: Machine> FreeLists<'a, M> {
     }
 
     fn order_of(&self, head: FrameNumber) -> usize {
-        (self.frames[head].private() & 0xff) as usize
+        self.frames[head].free_block().0 as usize
     }
 
     /// Returns the list that a free block is on. It is kept beside its order, because the type of its pageblock may
     /// have changed since.
     fn listed_kind(&self, head: FrameNumber) -> MigrateType {
-        MigrateType::ALL[(self.frames[head].private() >> 8) as usize]
+        MigrateType::ALL[self.frames[head].free_block().1 as usize]
     }
 
     /// Changes the count of blocks. The caller holds the lock, so there is no other writer.
@@ -243,7 +243,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
     fn link(&mut self, head: FrameNumber, order: usize, kind: MigrateType, at_tail: bool) {
         let frame = &self.frames[head];
         debug_assert!(!frame.is(Flags::BUDDY), "{head} freed twice: {frame:?}");
-        frame.set_private(order as u32 | (kind as u32) << 8);
+        frame.set_free_block(order as u32, kind as u32);
         frame.set_free(Flags::BUDDY);
         let list = &mut self.area.lists[order][kind as usize];
         if at_tail {
@@ -265,7 +265,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
 pub(super) fn free_order(frames: &FrameTable, head: FrameNumber) -> Option<Order> {
     let frame = &frames[head];
     // Without the lock the block may be taken between the two looks: what is there then may be no order.
-    let order = frame.is(Flags::BUDDY).then(|| frame.private() & 0xff)?;
+    let order = frame.is(Flags::BUDDY).then(|| frame.free_block().0)?;
     ((order as usize) < MAX_ORDERS).then_some(Order(order as u8))
 }
 

@@ -10,7 +10,7 @@
 use super::list::Links;
 use super::zeroes::zeroes;
 use machine::atomic::{AtomicU32, Ordering};
-use machine::{FrameNumber, IoError, Order, prefetch};
+use machine::{FrameNumber, IoError, prefetch};
 use std::fmt;
 
 /// Frames that can be numbered, 4 TiB: a slot of an index has 30 bits for the number.
@@ -75,7 +75,7 @@ impl Flags {
     /// readers with hazard pointers ([`crate::page_cache::hazard`]).
     pub const WRITTEN: Self = Self(1 << 20);
 
-    /// The page is part of a compound page; [`Frame::head_of`] returns its head and size.
+    /// The frame is a part of a large folio; [`FrameTable::folio`] returns its head and size.
     pub const COMPOUND: Self = Self(1 << 21);
 
     /// The page was active before it became inactive, in this stay in memory or the one before; only with `lru.refault
@@ -206,8 +206,9 @@ pub struct Frame {
     owner: AtomicU32,
     /// Page number in the owner.
     index: AtomicU32,
-    /// Buddy order, swap slot of a page in the swap cache, the page that this is a copy of, when a page with [`Flags::HAZARD`]
-    /// was closed, or of a part of a compound page its head and order ([`Frame::head_of`]).
+    /// What the state asks for: order and list of a free block, swap slot of a page in the swap cache, the page that this is
+    /// a copy of, the time at which a page with [`Flags::HAZARD`] was closed, the reason of a failed read, or, of a folio's
+    /// tail, head and order. Each has functions of its own.
     private: AtomicU32,
     next: AtomicU32,
     previous: AtomicU32,
@@ -549,39 +550,97 @@ impl Frame {
         self.owner.store(owner.encode(), Ordering::Release);
     }
 
-    /// Returns the buddy order, the swap slot, the page that this is a copy of, or the time at which the page was
-    /// closed to readers with hazard pointers ([`crate::page_cache::hazard`]).
+    // ---- what `private` holds ----
+
+    /// Returns the order of a free block, whose head this frame is, and the number of the list that it is on. Without the
+    /// zone's lock the frame may be in use by now, and the numbers mean nothing.
     #[inline]
-    pub fn private(&self) -> u32 {
+    pub(super) fn free_block(&self) -> (u32, u32) {
+        let word = self.private.load(Ordering::Acquire);
+        (word & 0xff, word >> 8)
+    }
+
+    /// Sets the order of a free block, whose head this frame is, and the number of its list.
+    #[inline]
+    pub(super) fn set_free_block(&self, order: u32, list: u32) {
+        self.private.store(order | list << 8, Ordering::Release);
+    }
+
+    /// Returns the swap slot of a page in the swap cache; of a large folio, that of its first page.
+    #[inline]
+    pub fn swap_slot(&self) -> u32 {
         self.private.load(Ordering::Acquire)
     }
 
-    /// Sets that.
+    /// Sets the swap slot of a page that comes to the swap cache.
     #[inline]
-    pub fn set_private(&self, value: u32) {
-        self.private.store(value, Ordering::Release);
+    pub fn set_swap_slot(&self, slot: u32) {
+        self.private.store(slot, Ordering::Release);
     }
 
-    /// Returns the head of the compound page that this frame is part of, and its order; nothing for a page of its own.
-    ///
-    /// The head has the references, the flags, the owner, the mapping and the place on a list; the other parts, its tails, have
-    /// none of them. The head is stable while the caller holds a reference of it and the page cannot be split
-    /// ([`crate::lru::Lru::split_huge_page`]).
-    #[doc(alias = "compound_head")]
-    pub fn head_of(&self) -> Option<(FrameNumber, Order)> {
-        self.is(Flags::COMPOUND).then(|| decode_compound(self.private()))
-    }
-
-    /// Returns the pages of the compound page that this frame is the head of; 1 for a single page.
+    /// Returns the page of which a frame with [`Flags::BOUNCE`] is a copy.
     #[inline]
-    #[doc(alias = "hpage_nr_pages")]
-    pub fn pages(&self) -> u64 {
-        if self.is(Flags::COMPOUND) { self.compound_pages() } else { 1 }
+    pub fn copied_page(&self) -> FrameNumber {
+        debug_assert!(self.is(Flags::BOUNCE), "no copy: {self:?}");
+        FrameNumber(self.private.load(Ordering::Acquire))
     }
 
-    #[cold]
-    fn compound_pages(&self) -> u64 {
-        decode_compound(self.private()).1.pages()
+    /// Sets the page of which a frame is a copy.
+    #[inline]
+    pub fn set_copied_page(&self, page: FrameNumber) {
+        self.private.store(page.0, Ordering::Release);
+    }
+
+    /// Returns the time, in barriers, at which a page of a file was closed to readers with hazard pointers
+    /// ([`crate::page_cache::hazard`]).
+    #[inline]
+    pub fn closed_at(&self) -> u32 {
+        self.private.load(Ordering::Acquire)
+    }
+
+    /// Sets that time.
+    #[inline]
+    pub fn set_closed_at(&self, barrier: u32) {
+        self.private.store(barrier, Ordering::Release);
+    }
+
+    /// Returns the word in which a tail of a folio has its head and its order.
+    #[inline]
+    pub(super) fn folio_word(&self) -> u32 {
+        self.private.load(Ordering::Acquire)
+    }
+
+    /// Sets that word, to 0 where the folio is no more.
+    pub(super) fn set_folio_word(&self, word: u32) {
+        self.private.store(word, Ordering::Release);
+    }
+
+    // ---- what the first tail of a folio keeps for all of it, in words that a tail has no other use for ----
+
+    /// The mappings of the head's own page.
+    pub(super) const fn folio_head_mappings(&self) -> &AtomicU32 {
+        &self.index
+    }
+
+    /// Pages of the folio that are being read or written; 0 at other times, which is [`Owner::None`].
+    pub(super) const fn folio_io(&self) -> &AtomicU32 {
+        &self.owner
+    }
+
+    /// The code of the reason why a page of the folio could not be read or written, if one could not.
+    pub(super) const fn folio_error(&self) -> &AtomicU32 {
+        &self.next
+    }
+
+    /// The mappings of the page, where the frame is a tail; of a head, those of the whole folio.
+    pub(super) const fn mappings_word(&self) -> &AtomicU32 {
+        &self.mappings
+    }
+
+    /// Forgets what an earlier page in the frame had here.
+    #[inline]
+    pub(super) fn clear_private(&self) {
+        self.private.store(0, Ordering::Release);
     }
 
     /// Notes why the page could not be read. The page is locked, and no page table maps it yet.
@@ -605,15 +664,6 @@ impl Frame {
     }
 }
 
-/// Encodes head and order in one word. A head's number is a multiple of its pages, so its low bits are free.
-const fn encode_compound(head: FrameNumber, order: Order) -> u32 {
-    head.0 | 1 << (order.0 - 1)
-}
-
-const fn decode_compound(word: u32) -> (FrameNumber, Order) {
-    (FrameNumber(word & (word - 1)), Order(word.trailing_zeros() as u8 + 1))
-}
-
 /// The descriptors of all frames.
 #[derive(Debug)]
 pub struct FrameTable(Box<[Frame]>);
@@ -631,40 +681,6 @@ impl FrameTable {
     #[must_use]
     pub fn len(&self) -> u32 {
         self.0.len() as u32
-    }
-
-    /// Makes one compound page of a block whose pages are not in use yet. Its head has the references.
-    ///
-    /// # Panics
-    /// When the order is 0, or the block is not aligned to its own size.
-    #[doc(alias = "prep_compound_page")]
-    pub fn make_compound(&self, head: FrameNumber, order: Order) {
-        assert!(
-            order > Order::ZERO && u64::from(head.0) % order.pages() == 0,
-            "{head} is no head of an order of {}",
-            order.0
-        );
-        // The tails first: whoever sees a head sees all of the page.
-        for n in (0..order.pages() as u32).rev() {
-            let part = &self[FrameNumber(head.0 + n)];
-            part.set_private(encode_compound(head, order));
-            part.set(Flags::COMPOUND);
-        }
-    }
-
-    /// Makes pages of their own of a compound page's parts; the tails have no references. Returns its order.
-    ///
-    /// # Panics
-    /// When `head` is not the head of a compound page.
-    pub fn unmake_compound(&self, head: FrameNumber) -> Order {
-        let (found, order) = self[head].head_of().expect("a compound page");
-        assert!(found == head, "{head} is a tail of {found}");
-        for n in (0..order.pages() as u32).rev() {
-            let part = &self[FrameNumber(head.0 + n)];
-            part.clear(Flags::COMPOUND);
-            part.set_private(0);
-        }
-        order
     }
 
     /// Returns the addresses of the descriptors of `frames`, for a ground that can make their memory faster.
@@ -758,28 +774,6 @@ mod tests {
         assert!(frame.try_latch(true));
         assert_eq!((frame.get_shared(), frame.references()), (Latched::Held, 1));
         assert!(!frame.unlatch(true) && frame.freeze(1));
-    }
-
-    #[test]
-    fn every_part_of_a_compound_page_knows_its_head_and_order() {
-        let frames = FrameTable::new(2048).unwrap();
-        for (head, order) in
-            (1..=10u8).flat_map(|order| (0..2048u32).step_by(1 << order).map(move |head| (head, order)))
-        {
-            let (head, order) = (FrameNumber(head), Order(order));
-            frames[head].set_references(1);
-            frames.make_compound(head, order);
-            for n in 0..order.pages() as u32 {
-                let part = &frames[FrameNumber(head.0 + n)];
-                assert_eq!(part.head_of(), Some((head, order)));
-                assert_eq!(part.get_unless_zero(), n == 0, "only a head gives references");
-            }
-            assert_eq!(frames[head].pages(), order.pages());
-            frames.unmake_compound(head);
-            assert!((0..2048).all(|n| frames[FrameNumber(n)].head_of().is_none()));
-            frames[head].set_references(0);
-        }
-        assert_eq!(frames[FrameNumber(0)].pages(), 1);
     }
 
     #[test]

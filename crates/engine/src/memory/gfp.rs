@@ -78,6 +78,9 @@ impl Gfp {
     /// Readahead, which may fail (`__GFP_NORETRY | __GFP_NOWARN`).
     pub const READAHEAD: Self = Self { no_retry: true, ..Self::USER_MOVABLE };
 
+    /// A large folio of a file: a free block, or else a smaller one.
+    pub const FOLIO_AHEAD: Self = Self { wait: false, ..Self::READAHEAD };
+
     /// A page that is wanted back from swap.
     pub const SWAP_IN: Self = Self { swap_in: true, ..Self::USER_MOVABLE };
 

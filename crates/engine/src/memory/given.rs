@@ -50,7 +50,7 @@ impl<M: Machine> Memory<M> {
             descriptor.flags().0 == 0 && descriptor.references() == 0,
             "{frame} was not free: {descriptor:?}"
         );
-        descriptor.set_private(0);
+        descriptor.clear_private();
         descriptor.set_references(references);
     }
 

@@ -141,7 +141,7 @@ impl<M: Machine> Memory<M> {
                 offset += 1;
                 continue;
             };
-            let kind = (self.frames[frame].private() >> 8) as usize;
+            let kind = self.frames[frame].free_block().1 as usize;
             // Where others run meanwhile it may have been taken since, and its word be another.
             free[usize::from(order.0)][kind.min(MigrateType::ALL.len() - 1)] += 1;
             let end = (offset + order.pages()).min(online);

@@ -9,6 +9,7 @@
 
 mod buddy;
 pub mod choices;
+pub mod folio;
 pub mod frame;
 pub mod free_area;
 pub mod gfp;
@@ -23,6 +24,7 @@ pub mod zeroes;
 pub mod zone;
 
 pub use choices::Choices;
+pub use folio::{FOLIO_ORDER_MAX, Folio};
 pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner, READERS_MAX};
 pub use free_area::{MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
@@ -241,7 +243,7 @@ impl<M: Machine> Memory<M> {
         let frame = &self.frames[head];
         debug_assert!(frame.flags().0 == 0 && frame.references() == 0, "{head} was not free: {frame:?}");
         frame.set_references(1);
-        frame.set_private(0);
+        frame.clear_private();
         zone.stat.count(ZoneEvent::Pgalloc, order.pages());
         Some(head)
     }
@@ -267,7 +269,7 @@ impl<M: Machine> Memory<M> {
                     == 0,
             "{head} freed while in use: {frame:?}"
         );
-        let order = if flags.has(Flags::COMPOUND) { self.frames.unmake_compound(head) } else { order };
+        let order = if flags.has(Flags::COMPOUND) { self.frames.unmake_folio(head).order } else { order };
         frame.reset_free();
         frame.set_owner(Owner::None, 0);
         self.stat.count(Event::Pgfree, order.pages());

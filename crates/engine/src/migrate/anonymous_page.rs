@@ -43,7 +43,7 @@ impl<M: Machine> Migrate<M> {
         let index = old.index();
         self.copy_page_state(from, to, references);
         if is_cached {
-            self.swap.cache.replace(old.private(), from, to);
+            self.swap.cache.replace(old.swap_slot(), from, to);
         }
         if let Some(region) = region {
             // In the same zone: what is counted there stays as it is.

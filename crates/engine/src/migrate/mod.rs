@@ -195,7 +195,7 @@ impl<M: Machine> Migrate<M> {
         new.set_free(Flags(old.flags().0 & CARRIED.0));
         new.set_owner(old.owner(), old.index());
         if old.is(Flags::SWAPCACHE) {
-            new.set_private(old.private());
+            new.set_swap_slot(old.swap_slot());
         }
         new.set_references(references);
     }

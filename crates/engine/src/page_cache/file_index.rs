@@ -1,6 +1,6 @@
 //! Which page of a file is in which frame.
 //!
-//! A slot is read without a lock. It is written by one atomic step; `page_cache.index_lock` says under which lock. The
+//! Each slot of a folio's pages holds the folio's head. A slot is read without a lock. It is written by one atomic step; `page_cache.index_lock` says under which lock. The
 //! slot also says whether its page is open to readers with hazard pointers ([`super::hazard`]). A page that leaves may
 //! leave its shadow there ([`Shadow`]). Tags say which pages are dirty, and which are under writeback, so that writers
 //! find them in file order. Description: mechanisms/reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
@@ -10,7 +10,7 @@ use super::segments::{Segments, UsedParts};
 use super::shadow::Shadow;
 pub use super::tags::Tag;
 use super::tags::Tags;
-use crate::memory::{FRAMES_MAX, Frame, FrameTable, Latched};
+use crate::memory::{FRAMES_MAX, Folio, Frame, FrameTable, Latched};
 use crate::slab::index_nodes::{NODE_PAGES, NodePlace};
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, prefetch};
@@ -241,6 +241,35 @@ impl FileIndex {
                 Err(now) => stored = now,
             }
         }
+    }
+
+    /// Fills the slots of all pages of a folio, each with the folio's head; returns a shadow that was in one of them.
+    ///
+    /// # Errors
+    /// The folio that is in one of the slots already; then nothing was changed but shadows, which may be lost.
+    ///
+    /// # Panics
+    /// As [`FileIndex::insert`].
+    pub fn insert_folio(&self, index: u32, folio: Folio) -> Result<Option<Shadow>, FrameNumber> {
+        let mut found = None;
+        for n in 0..folio.pages() {
+            match self.insert(index + n, folio.head) {
+                Ok(shadow) => found = found.or(shadow),
+                Err(there) => {
+                    (0..n).for_each(|n| self.remove(index + n, folio.head, None));
+                    return Err(there);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Empties the slots of all pages of a folio, as [`FileIndex::remove`]; each keeps `shadow`.
+    ///
+    /// # Panics
+    /// When one of the slots does not hold the folio.
+    pub fn remove_folio(&self, index: u32, folio: Folio, shadow: Option<Shadow>) {
+        (0..folio.pages()).for_each(|n| self.remove(index + n, folio.head, shadow));
     }
 
     /// Empties a slot and its tags; only `shadow` stays. The caller has the page's lock, or froze it.

@@ -114,7 +114,7 @@ impl<M: Machine> PageCache<M> {
             && file.index.close(descriptor.index(), frame)
         {
             // Nobody freezes the page before this is known: there is a reference.
-            descriptor.set_private(self.readers.barriers_begun.load(Ordering::SeqCst));
+            descriptor.set_closed_at(self.readers.barriers_begun.load(Ordering::SeqCst));
         }
     }
 
@@ -223,13 +223,13 @@ impl<M: Machine> PageCache<M> {
             self.close_page(*frame, owners);
         }
         let done = self.readers.barriers_done.load(Ordering::SeqCst);
-        let is_known = pages.iter().all(|frame| is_before(self.frames[*frame].private(), done));
+        let is_known = pages.iter().all(|frame| is_before(self.frames[*frame].closed_at(), done));
         if is_known {
             return self.held_at_last_barrier();
         }
         // One that was closed 2^31 barriers ago would be taken for one that will be.
         let begun = self.readers.barriers_begun.load(Ordering::SeqCst);
-        pages.iter().for_each(|frame| self.frames[*frame].set_private(begun));
+        pages.iter().for_each(|frame| self.frames[*frame].set_closed_at(begun));
         self.held()
     }
 
@@ -241,7 +241,7 @@ impl<M: Machine> PageCache<M> {
             return true;
         }
         let is_open = file.index.find(descriptor.index()).is_some_and(|found| found.is_open());
-        let is_free = !is_open && held.is_some_and(|held| held.is_free(frame, descriptor.private()));
+        let is_free = !is_open && held.is_some_and(|held| held.is_free(frame, descriptor.closed_at()));
         if is_free {
             descriptor.clear(Flags::HAZARD);
         }

@@ -157,7 +157,7 @@ impl<M: Machine> PageCache<M> {
     /// Releases the shared latch of a page and its reference, as `PageCache::put_page_in_use`.
     #[inline]
     pub fn put_shared(&self, frame: FrameNumber) {
-        self.put_shared_of(frame, &self.frames[frame]);
+        self.put_shared_of(frame, &self.frames[self.frames.head(frame)]);
     }
 
     /// Releases as [`PageCache::put_shared`], for a caller that has the descriptor.
@@ -171,6 +171,8 @@ impl<M: Machine> PageCache<M> {
 
     #[cold]
     fn end_use(&self, frame: FrameNumber, is_last: bool, is_waited_for: bool) {
+        // A waiter has a reference, and so has whoever drops the last: the folio is what it was.
+        let frame = self.frames.head(frame);
         if is_waited_for {
             self.wake_latch_waiters(frame);
         }

@@ -73,7 +73,7 @@ pub use read_state::{ReadPattern, ReadState};
 pub use segments::Segments;
 pub use shadow::Shadow;
 
-use crate::memory::{Flags, Owner};
+use crate::memory::{Flags, Folio, Owner};
 use crate::slab::{EmptySlab, Slab};
 use crate::stat::Gauge;
 use arrayvec::ArrayVec;
@@ -86,6 +86,9 @@ use table::Table;
 
 /// Pages that leave a file at once at most ([`PageCache::remove_file_pages`]).
 pub(crate) const REMOVALS_MAX: usize = 32;
+
+/// Slabs that are empty after a folio left its file: seldom any.
+type EmptySlabs = Vec<EmptySlab>;
 
 /// The floor of files.
 pub struct PageCache<M: Machine> {
@@ -196,7 +199,38 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Puts a fresh page, locked by the caller, into a file; returns the shadow that was in its slot.
+    /// Returns the frame of a page of a file, of which a lookup found the folio with this head.
+    #[inline]
+    #[doc(alias = "folio_file_page")]
+    pub fn frame_of(&self, head: FrameNumber, page: u32) -> FrameNumber {
+        let descriptor = &self.frames[head];
+        match descriptor.is(Flags::COMPOUND) {
+            true => FrameNumber(head.0 + (page - descriptor.index())),
+            false => head,
+        }
+    }
+
+    /// Returns the number of the page after a folio in which page `page` was found: the caller has a reference, and the
+    /// folio may have left its file.
+    pub(crate) fn end_of_folio(&self, head: FrameNumber, page: u32) -> u32 {
+        let pages = self.frames.pages(head) as u32;
+        page / pages * pages + pages
+    }
+
+    /// Returns the number, in its owner, of the page that is in a frame.
+    pub(crate) fn index_of(&self, frame: FrameNumber) -> u32 {
+        let head = self.frames.head(frame);
+        self.frames[head].index() + (frame.0 - head.0)
+    }
+
+    /// Returns whether a folio is an owner's, and has this page.
+    pub(crate) fn is_page_of(&self, head: FrameNumber, owner: Owner, page: u32) -> bool {
+        let descriptor = &self.frames[head];
+        descriptor.owner() == owner && u64::from(page.wrapping_sub(descriptor.index())) < self.frames.pages(head)
+    }
+
+    /// Puts a fresh folio, locked by the caller, into a file at the place of its first page, `page`; returns a shadow that
+    /// was in one of its slots.
     ///
     /// # Errors
     /// The page that is there already; then nothing was changed.
@@ -215,7 +249,8 @@ impl<M: Machine> PageCache<M> {
             self.machine.spend(Step::IndexInsert, 1);
             // The index's reference comes first: from the next step on others take theirs.
             descriptor.get();
-            let shadow = match file.index.insert(page, frame) {
+            let folio = self.frames.folio(frame);
+            let shadow = match file.index.insert_folio(page, folio) {
                 Ok(shadow) => shadow,
                 Err(there) => {
                     descriptor.put();
@@ -225,11 +260,13 @@ impl<M: Machine> PageCache<M> {
                 }
             };
             if self.index_nodes.slabs().is_some() {
-                file.index.add_to_node(page, || self.index_nodes.take());
+                for n in 0..folio.pages() {
+                    file.index.add_to_node(page + n, || self.index_nodes.take());
+                }
             }
             shadow
         };
-        self.add_gauge(frame, Gauge::NrFilePages, 1);
+        self.add_gauge(frame, Gauge::NrFilePages, self.frames.pages(frame) as i64);
         Ok(shadow)
     }
 
@@ -238,11 +275,15 @@ impl<M: Machine> PageCache<M> {
         self.gauge(Gauge::NrInactiveFile) + self.gauge(Gauge::NrActiveFile)
     }
 
-    /// Counts a page that left its file's index. Returns the block of its node's slab, if that is empty now. The caller
-    /// holds the lock of the index.
-    fn leave_node(&self, file: &File<M>, page: u32) -> Option<EmptySlab> {
-        self.index_nodes.slabs()?;
-        file.index.remove_from_node(page).and_then(|place| self.index_nodes.give(place))
+    /// Counts a folio that left its file's index at `page`. Returns the blocks of its nodes' slabs that are empty now. The
+    /// caller holds the lock of the index.
+    fn leave_nodes(&self, file: &File<M>, page: u32, folio: Folio) -> EmptySlabs {
+        let mut empty = EmptySlabs::new();
+        if self.index_nodes.slabs().is_some() {
+            let left = (page..page + folio.pages()).filter_map(|page| file.index.remove_from_node(page));
+            empty.extend(left.filter_map(|place| self.index_nodes.give(place)));
+        }
+        empty
     }
 
     /// Removes a page from its file if only the caller refers to it and it is clean. The page then belongs to the
@@ -285,15 +326,15 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Removes a page from its file, whose index the caller has locked. Returns what is left to free of its node;
-    /// `None` if the page stays.
+    /// Removes a folio from its file, whose index the caller has locked. Returns what is left to free of its nodes;
+    /// `None` if the folio stays.
     fn remove_under_lock(
         &self,
         frame: FrameNumber,
         file: &File<M>,
         held: Option<&Held>,
         shadow: Option<Shadow>,
-    ) -> Option<Option<EmptySlab>> {
+    ) -> Option<EmptySlabs> {
         let descriptor = &self.frames[frame];
         self.machine.spend(Step::IndexRemove, 1);
         if !descriptor.freeze_clean(2) {
@@ -303,38 +344,41 @@ impl<M: Machine> PageCache<M> {
             descriptor.set_references(2);
             return None;
         }
-        file.index.remove(descriptor.index(), frame, shadow);
+        let folio = self.frames.folio(frame);
+        file.index.remove_folio(descriptor.index(), folio, shadow);
         // Not while the page is frozen and still found: who finds it looks again and again, and takes no time for that.
         if shadow.is_some() {
             self.machine.spend(Step::ShadowStore, 1);
         }
-        Some(self.leave_node(file, descriptor.index()))
+        Some(self.leave_nodes(file, descriptor.index(), folio))
     }
 
     /// Finishes the work of [`PageCache::remove_under_lock`] without the lock. Returns whether the page was removed.
-    fn end_removal(&self, frame: FrameNumber, removed: Option<Option<EmptySlab>>) -> bool {
-        let Some(slab) = removed else { return false };
-        self.add_gauge(frame, Gauge::NrFilePages, -1);
+    fn end_removal(&self, frame: FrameNumber, removed: Option<EmptySlabs>) -> bool {
+        let Some(slabs) = removed else { return false };
+        self.add_gauge(frame, Gauge::NrFilePages, -(self.frames.pages(frame) as i64));
         self.frames[frame].set_owner(Owner::None, 0);
-        if let Some(slab) = slab {
+        self.free_slabs(slabs);
+        true
+    }
+
+    fn free_slabs(&self, slabs: EmptySlabs) {
+        for slab in slabs {
             self.free_slab(slab);
         }
-        true
     }
 
     /// Takes a locked page that is not dirty out of a file; drops the index's reference.
     pub(crate) fn delete_from_page_cache(&self, file: &File<M>, frame: FrameNumber) {
-        let descriptor = &self.frames[frame];
-        let slab = {
+        let (descriptor, folio) = (&self.frames[frame], self.frames.folio(frame));
+        let slabs = {
             let _guard = self.lock_index(&file.i_pages);
             self.machine.spend(Step::IndexRemove, 1);
-            file.index.remove(descriptor.index(), frame, None);
-            self.leave_node(file, descriptor.index())
+            file.index.remove_folio(descriptor.index(), folio, None);
+            self.leave_nodes(file, descriptor.index(), folio)
         };
-        if let Some(slab) = slab {
-            self.free_slab(slab);
-        }
-        self.add_gauge(frame, Gauge::NrFilePages, -1);
+        self.free_slabs(slabs);
+        self.add_gauge(frame, Gauge::NrFilePages, -i64::from(folio.pages()));
         descriptor.set_owner(Owner::None, 0);
         let last = descriptor.put();
         assert!(!last, "the caller holds a reference of {frame}");

@@ -29,6 +29,8 @@ pub struct SeenPage {
     pub is_compound: bool,
     /// The page is a huge page, and swap has room for one more page.
     pub has_swap_room: bool,
+    /// The page is a large folio that is to go to swap as a whole.
+    pub goes_whole: bool,
     /// The page is dirty.
     pub is_dirty: bool,
     /// The page is dirty, and the reclaimer may write such pages of files: its trigger is met.
@@ -174,6 +176,7 @@ pub fn decide_fate(page: &SeenPage, scan: &ScanRights) -> Fate {
         return match (scan.io && scan.may_swap, page.is_compound) {
             (false, _) => Fate::Keep(Why::NotSwappable),
             (true, true) if !page.has_swap_room => Fate::Activate(Why::NotSwappable),
+            (true, true) if page.goes_whole => Fate::AddToSwap,
             (true, true) => Fate::Split,
             (true, false) => Fate::AddToSwap,
         };
@@ -291,6 +294,7 @@ mod tests {
         in_swap_cache: false,
         is_compound: false,
         has_swap_room: true,
+        goes_whole: false,
         is_dirty: false,
         may_write_file: false,
         is_counted: false,
@@ -344,6 +348,12 @@ mod tests {
             ("old, without swap", OLD_ANON, ScanRights { may_swap: false, ..DIRECT }, Fate::Keep(Why::NotSwappable)),
             ("old, without I/O", OLD_ANON, NO_IO, Fate::Keep(Why::NotSwappable)),
             ("old and huge", SeenPage { is_compound: true, ..OLD_ANON }, DIRECT, Fate::Split),
+            (
+                "old and a folio that goes whole",
+                SeenPage { is_compound: true, goes_whole: true, ..OLD_ANON },
+                DIRECT,
+                { Fate::AddToSwap },
+            ),
             (
                 "old and huge, with swap full",
                 SeenPage { is_compound: true, has_swap_room: false, ..OLD_ANON },

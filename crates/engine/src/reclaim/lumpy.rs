@@ -66,7 +66,7 @@ impl<M: Machine> Reclaim<M> {
         }
         control.blocks_last = control.takes_blocks;
         control.takes_blocks = false;
-        let freed = (taken.len() - survivors.len()) as u64;
+        let freed = counts.freed;
         let (_, steal_event) = reclaim_events(control);
         reach.zone.stat.count(steal_event, freed);
         self.put_back_blocks(reach, batch, &survivors);

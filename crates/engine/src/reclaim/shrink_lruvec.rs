@@ -119,8 +119,7 @@ impl<M: Machine> Reclaim<M> {
         if batch.tells_flushers && counts.dirty.max(counts.unqueued_dirty) >= taken {
             self.wake_flushers(taken);
         }
-        // A huge page has become small ones before its first is freed: each entry that does not survive is one page.
-        let freed = taken - stay.len() as u64;
+        let freed = counts.freed;
         reach.zone.stat.count(steal_event, freed);
         self.put_back_batch(reach, batch, &stay, counts.written);
         self.wake_direct_waiters(freed);

@@ -10,7 +10,7 @@ use super::removals::Removals;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::anonymous::Owners;
 use crate::lru::{Isolated, Reach};
-use crate::memory::{Flags, List, Warmth, ZoneFlag};
+use crate::memory::{FOLIO_ORDER_MAX, Flags, List, Warmth, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
 use crate::writeback::WritePage;
@@ -34,6 +34,8 @@ pub struct ListCounts {
     pub immediate: u64,
     /// Pages that reclaim itself has begun to write.
     pub written: u64,
+    /// Pages that were freed. The others are counted by entries of a list: a folio is one.
+    pub freed: u64,
 }
 
 /// The remaining work for one page.
@@ -147,18 +149,19 @@ impl<M: Machine> Reclaim<M> {
             self.keep(&mut list.survivors, frame, control, descriptor.is(Flags::WRITEBACK));
         }
         self.stat.count(Event::Pgactivate, activated);
-        self.free_list(reach, &mut list, control, look_ahead);
+        counts.freed += self.free_list(reach, &mut list, control, look_ahead);
         list.survivors
     }
 
-    /// Removes from their owners the pages of a list that were left for the end, and frees those that are free to go.
+    /// Removes from their owners the pages of a list that were left for the end, and frees those that are free to go. Returns
+    /// their number.
     fn free_list(
         &self,
         reach: Reach<'_, M>,
         list: &mut PageList<M>,
         control: &mut ScanControl,
         mut look_ahead: impl FnMut(usize),
-    ) {
+    ) -> u64 {
         let PageList { owners, removals, survivors, free, may_be_held } = list;
         self.remove_waiting(removals);
         removals.removed.iter().for_each(|frame| self.age_by_eviction(*frame));
@@ -179,10 +182,13 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::FreePageList);
         self.machine.spend_on(Step::FreePage, reach.zone.start, free.len() as u32);
         self.note_evicted(free);
+        let mut freed = 0;
         for (n, frame) in free.iter().enumerate() {
             look_ahead(n);
+            freed += self.frames.pages(*frame);
             self.free(*frame, Order::ZERO, Warmth::Cold);
         }
+        freed
     }
 
     /// Keeps a page. That spoils its block; but one that is being written will be free soon. With `LumpyReclaim::ByOrder` blocks are
@@ -225,6 +231,7 @@ impl<M: Machine> Reclaim<M> {
                 Fate::Judge => {
                     seen.verdict = Some(self.judge_page(frame, self.is_taken_with_block(control), &mut list.owners));
                     self.see_again(&mut seen, reach, frame, control);
+                    seen.goes_whole = seen.is_compound && self.goes_whole(frame);
                 }
                 Fate::Split => {
                     if !self.split_for_swap(frame, &mut list.owners) {
@@ -234,7 +241,12 @@ impl<M: Machine> Reclaim<M> {
                     seen.is_compound = false;
                 }
                 Fate::AddToSwap => {
-                    if !self.add_to_swap(frame) {
+                    if seen.goes_whole && !self.add_to_swap(frame) {
+                        // No block of slots is free: in pages, then.
+                        seen.goes_whole = false;
+                        continue;
+                    }
+                    if !seen.goes_whole && !self.add_to_swap(frame) {
                         return stay(Why::NotSwappable, Outcome::Activate, control);
                     }
                     seen.in_swap_cache = true;
@@ -303,6 +315,11 @@ impl<M: Machine> Reclaim<M> {
         seen.may_write_file = seen.is_dirty && self.is_pageout_triggered(reach, flags, control);
     }
 
+    /// Returns whether a large folio is to go to swap as a whole.
+    fn goes_whole(&self, frame: FrameNumber) -> bool {
+        self.swap_floor().choices.folios.are_whole() && self.frames.folio(frame).order < FOLIO_ORDER_MAX
+    }
+
     /// Returns whether a page is taken for the block in which it lies, used or not.
     fn is_taken_with_block(&self, control: &ScanControl) -> bool {
         control.takes_blocks
@@ -367,11 +384,14 @@ impl<M: Machine> Reclaim<M> {
         Outcome::FreeUnlessHeld
     }
 
-    /// Splits a huge page into small pages, each with a place in swap. They go on the lists, to be scanned next.
-    /// Returns `false` if the page is not mapped any more.
+    /// Splits a large folio into single pages, each to have a place in swap. They go on the lists, to be scanned next.
+    /// Returns `false` if the folio is not mapped any more, or others hold it.
     fn split_for_swap(&self, head: FrameNumber, owners: &mut Owners<M>) -> bool {
         let start = self.frames[head].index();
         let Some(region) = owners.region_of(self, head) else { return false };
+        if region.huge_page(start).is_none() {
+            return self.split_mapped_folio(region, head);
+        }
         self.split_huge_page(region, start);
         !self.frames[head].is(Flags::COMPOUND)
     }

@@ -5,7 +5,7 @@
 //! *Cache*: an index by slot, under its `i_pages` lock (20.2).
 
 use crate::page_cache::FileIndex;
-use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Step};
+use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Order, Step};
 
 /// Slots of a cluster (`SWAPFILE_CLUSTER`).
 const CLUSTER: u32 = 256;
@@ -160,6 +160,27 @@ impl Slots {
             }
         }
         Some(Found { slot, is_free, looked_at })
+    }
+
+    /// Takes an aligned block of 2^`order` free slots for the cache; `None` when there is none. Also returns how many slots
+    /// were looked at.
+    #[doc(alias = "swap_alloc_cluster")]
+    pub fn take_block(&mut self, order: Order) -> Option<Found> {
+        let slots = 1 << order.0;
+        let (mut start, mut looked_at) = (self.lowest.next_multiple_of(slots), 0);
+        while self.free >= slots && start + slots <= self.highest + 1 {
+            let block = &self.uses[start as usize..(start + slots) as usize];
+            looked_at += slots;
+            match block.iter().rposition(|uses| *uses != 0) {
+                Some(used) => start = (start + used as u32 + 1).next_multiple_of(slots),
+                None => {
+                    (start..start + slots).for_each(|slot| self.set_uses(slot, CACHE));
+                    self.free -= slots;
+                    return Some(Found { slot: start, is_free: true, looked_at });
+                }
+            }
+        }
+        None
     }
 
     /// Finds the first [`CLUSTER`] consecutive free slots. All slots up to their end count as looked at, as in a search
@@ -389,6 +410,18 @@ mod tests {
             proptest::prop_assert_eq!(slots.first_usable(from, to, or_cached, &mut looked_at), slowly);
             proptest::prop_assert_eq!(looked_at, slowly.unwrap_or(to) - from);
         }
+    }
+
+    #[test]
+    fn a_block_of_slots_is_aligned_and_free() {
+        let mut slots = Slots::new(64);
+        (0..9).for_each(|_| _ = slots.take(false).expect("63 slots are free"));
+        slots.clear_cached(5);
+        assert_eq!(slots.take_block(Order(3)).map(|found| found.slot), Some(16));
+        assert_eq!((16..24).map(|slot| slots.is_cached(slot)).collect::<Vec<_>>(), [true; 8]);
+        assert_eq!((slots.take_block(Order(5)).map(|found| found.slot), slots.free()), (Some(32), 15));
+        assert_eq!((slots.take_block(Order(4)), slots.free()), (None, 15));
+        assert_eq!(slots.take_block(Order(2)).map(|found| found.slot), Some(12));
     }
 
     #[test]

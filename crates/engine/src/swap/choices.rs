@@ -20,6 +20,14 @@ choices! {
         AlignedBlock,
     }
 
+    /// The form in which a large folio goes to swap, below a huge page, which always goes in pages.
+    folios: SwapFolios = InPages, drawn 153, unless "swap slots" in ["0"] {
+        /// Its pages are split from each other before, and each has a slot of its own.
+        InPages,
+        /// As a whole, in consecutive slots of one aligned block (`THP_SWAP`); in pages where no block of slots is free.
+        Whole,
+    }
+
     /// Use of swap that answers at once, such as zram or persistent memory (`SWP_SYNCHRONOUS_IO`).
     synchronous: SynchronousSwap = LikeOthers, drawn 120, with "synchronous swap" in ["yes"] {
         /// As of any other swap.
@@ -34,6 +42,16 @@ choices! {
         Fixed,
         /// At most the configured number, and fewer where pages of the region that were read ahead were not used.
         ByUse,
+    }
+}
+
+impl SwapFolios {
+    /// Returns whether a folio is first tried as a whole.
+    pub(crate) const fn are_whole(self) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::InPages => false,
+        }
     }
 }
 

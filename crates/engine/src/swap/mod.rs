@@ -16,11 +16,11 @@ pub(crate) mod window;
 pub use area::{Slots, SwapArea};
 pub use choices::Choices;
 
-use crate::memory::{Flags, Owner};
+use crate::memory::{Flags, Folio, Owner};
 use crate::page_cache::{File, Held, PageCache, Shadow};
 use crate::stat::Gauge;
 use compressed::Compressed;
-use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Step};
+use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, Step};
 use std::ops::Deref;
 
 /// The place of swap.
@@ -106,38 +106,64 @@ impl<M: Machine> Swap<M> {
 
     fn remove_swap_page(&self, frame: FrameNumber, shadow: Option<Shadow>) -> bool {
         let _span = self.machine.span(Func::RemoveMapping);
-        let descriptor = &self.frames[frame];
-        let slot = descriptor.private();
+        let (descriptor, folio) = (&self.frames[frame], self.frames.folio(frame));
+        let slot = descriptor.swap_slot();
         {
             let _guard = self.lock_index(&self.swap.i_pages);
             self.machine.spend(Step::IndexRemove, 1);
             if !descriptor.freeze_clean(2) {
                 return false;
             }
-            self.swap.cache.remove(slot, frame, shadow);
+            self.swap.cache.remove_folio(slot, folio, shadow);
             if shadow.is_some() {
                 self.machine.spend(Step::ShadowStore, 1);
             }
             descriptor.clear(Flags::SWAPCACHE);
         }
-        self.with_slots(|slots| slots.clear_cached(slot));
-        self.add_gauge(frame, Gauge::NrFilePages, -1);
+        self.clear_cached_slots(slot, folio);
+        self.add_gauge(frame, Gauge::NrFilePages, -i64::from(folio.pages()));
         descriptor.set_owner(Owner::None, 0);
         true
     }
 
-    /// Assigns a swap slot to an anonymous page, which the caller has locked. Returns `false` if swap is full, or if
-    /// there is no memory for the index of its cache.
+    /// Ends the cache's use of the slots of a folio.
+    fn clear_cached_slots(&self, slot: u32, folio: Folio) {
+        self.with_slots(|slots| (slot..slot + folio.pages()).for_each(|slot| _ = slots.clear_cached(slot)));
+    }
+
+    /// Returns whether the slot of a page that a lookup found in the swap cache is one of a folio that is there now. The
+    /// caller has locked the folio.
+    pub(crate) fn has_swap_slot(&self, head: FrameNumber, slot: u32) -> bool {
+        let descriptor = &self.frames[head];
+        descriptor.is(Flags::SWAPCACHE)
+            && u64::from(slot.wrapping_sub(descriptor.swap_slot())) < self.frames.pages(head)
+    }
+
+    /// Assigns a swap slot to an anonymous page, or an aligned block of them to a large folio, which the caller has locked.
+    /// Returns `false` if swap has no such room, or if there is no memory for the index of its cache.
     pub fn add_to_swap(&self, frame: FrameNumber) -> bool {
         let _span = self.machine.span(Func::AddToSwap);
-        let Some(slot) = self.take_swap_slot() else { return false };
-        if !self.swap.cache.prepare(slot) {
-            self.with_slots(|slots| slots.clear_cached(slot));
+        let folio = self.frames.folio(frame);
+        let slot = if folio.is_large() { self.take_swap_block(folio.order) } else { self.take_swap_slot() };
+        let Some(slot) = slot else { return false };
+        if !(slot..slot + folio.pages()).all(|slot| self.swap.cache.prepare(slot)) {
+            self.clear_cached_slots(slot, folio);
             return false;
         }
         self.insert_into_swap_cache(frame, slot).expect("a slot just taken has no page in the cache");
         self.frames[frame].set(Flags::DIRTY);
         true
+    }
+
+    /// Returns the first of a free block of slots, if there is memory for what goes there.
+    fn take_swap_block(&self, order: Order) -> Option<u32> {
+        let found = self.with_slots(|slots| slots.take_block(order))?;
+        self.machine.spend(Step::SwapSlot, found.looked_at);
+        let has_memory = self.take_memory_for_slots();
+        if !has_memory {
+            self.clear_cached_slots(found.slot, Folio { head: FrameNumber(0), order });
+        }
+        has_memory.then_some(found.slot)
     }
 
     /// Returns a free slot, if there is memory for what goes there; when swap is more than half full, also one that is
@@ -165,8 +191,7 @@ impl<M: Machine> Swap<M> {
         let Some(frame) = self.find_page(&self.swap.cache, slot) else { return false };
         let descriptor = &self.frames[frame];
         let is_freed = descriptor.try_lock() && {
-            let is_freed =
-                descriptor.is(Flags::SWAPCACHE) && descriptor.private() == slot && self.try_to_free_swap(frame);
+            let is_freed = self.has_swap_slot(frame, slot) && self.try_to_free_swap(frame);
             self.unlock_page(frame);
             is_freed
         };
@@ -184,9 +209,9 @@ impl<M: Machine> Swap<M> {
             let _guard = self.lock_index(&self.swap.i_pages);
             self.machine.spend(Step::IndexInsert, 1);
             self.frames[frame].get();
-            self.frames[frame].set_private(slot);
+            self.frames[frame].set_swap_slot(slot);
             self.frames[frame].set(Flags::SWAPCACHE);
-            match self.swap.cache.insert(slot, frame) {
+            match self.swap.cache.insert_folio(slot, self.frames.folio(frame)) {
                 Ok(shadow) => shadow,
                 Err(there) => {
                     self.frames[frame].clear(Flags::SWAPCACHE);
@@ -195,23 +220,23 @@ impl<M: Machine> Swap<M> {
                 }
             }
         };
-        self.add_gauge(frame, Gauge::NrFilePages, 1);
+        self.add_gauge(frame, Gauge::NrFilePages, self.frames.pages(frame) as i64);
         Ok(shadow)
     }
 
     /// Takes a locked page out of the swap cache and drops the cache's reference. The page is dirty
     /// then: its contents are nowhere else.
     pub(crate) fn delete_from_swap_cache(&self, frame: FrameNumber) {
-        let descriptor = &self.frames[frame];
-        let slot = descriptor.private();
+        let (descriptor, folio) = (&self.frames[frame], self.frames.folio(frame));
+        let slot = descriptor.swap_slot();
         {
             let _guard = self.lock_index(&self.swap.i_pages);
             self.machine.spend(Step::IndexRemove, 1);
-            self.swap.cache.remove(slot, frame, None);
+            self.swap.cache.remove_folio(slot, folio, None);
             descriptor.clear(Flags::SWAPCACHE);
         }
-        self.with_slots(|slots| slots.clear_cached(slot));
-        self.add_gauge(frame, Gauge::NrFilePages, -1);
+        self.clear_cached_slots(slot, folio);
+        self.add_gauge(frame, Gauge::NrFilePages, -i64::from(folio.pages()));
         descriptor.set(Flags::DIRTY);
         let last = descriptor.put();
         assert!(!last, "the caller holds a reference of {frame}");
@@ -224,7 +249,13 @@ impl<M: Machine> Swap<M> {
         if !descriptor.is(Flags::SWAPCACHE) || descriptor.is(Flags::WRITEBACK) {
             return false;
         }
-        if self.swap.slots.lock().uses(descriptor.private()) > 0 {
+        let first = descriptor.swap_slot();
+        let mut of_folio = first..first + self.frames.folio(frame).pages();
+        let is_needed = {
+            let slots = self.swap.slots.lock();
+            of_folio.any(|slot| slots.uses(slot) > 0)
+        };
+        if is_needed {
             return false;
         }
         self.delete_from_swap_cache(frame);

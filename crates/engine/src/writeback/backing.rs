@@ -6,9 +6,10 @@ use super::blocks::FreeBlocks;
 use super::dirty_limit::DirtyWaits;
 use super::flusher::Work;
 use super::write_failure::FailedFiles;
+use crate::memory::Flags;
 use crate::page_cache::File;
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
-use machine::{DeviceId, Lock, LockClass, Machine};
+use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Step};
 use std::sync::OnceLock;
 
 /// The blocks of a device that files may use.
@@ -186,6 +187,52 @@ impl<M: Machine> Writeback<M> {
         let backing = self.backing(device);
         let reserve = |delayed| (delayed < backing.free_blocks.load(Relaxed)).then_some(delayed + 1);
         backing.delayed.fetch_update(Relaxed, Relaxed, reserve).is_ok()
+    }
+
+    /// Reserves a block for each page of a locked folio that has none; `false`, with nothing reserved, when the device has
+    /// no room for all.
+    pub(crate) fn reserve_blocks(&self, file: &File<M>, head: FrameNumber) -> bool {
+        let mut reserved = 0;
+        for _ in self.pages_without_block(file, head) {
+            if !self.reserve_block(file.backing) {
+                (0..reserved).for_each(|_| self.end_reservation(file.backing));
+                return false;
+            }
+            reserved += 1;
+        }
+        true
+    }
+
+    /// Reserves as [`Writeback::reserve_blocks`] for a folio that becomes dirty once more. Only its pages after the end of
+    /// the file have no block, and they will need none unless the file grows, so it is not asked whether there is room.
+    pub(crate) fn reserve_blocks_again(&self, file: &File<M>, head: FrameNumber) {
+        let blocks = self.pages_without_block(file, head).count() as u64;
+        self.backing(file.backing).delayed.fetch_add(blocks, Relaxed);
+    }
+
+    /// Ends the reservations of a locked folio's pages that have no block, and need none.
+    pub(super) fn end_reservations(&self, file: &File<M>, head: FrameNumber) {
+        self.pages_without_block(file, head).for_each(|_| self.end_reservation(file.backing));
+    }
+
+    fn pages_without_block<'a>(&self, file: &'a File<M>, head: FrameNumber) -> impl Iterator<Item = u32> + 'a {
+        let first = self.frames[head].index();
+        (first..first + self.frames.folio(head).pages()).filter(|page| file.block(*page).is_none())
+    }
+
+    /// Takes away the blocks of those pages of a locked folio that come after the new end of its file, which is in the
+    /// middle of it, and fills them with zeroes. If the folio is dirty, they have reservations instead.
+    pub(crate) fn cut_folio(&self, file: &File<M>, head: FrameNumber, from: u32) {
+        let (folio, first) = (self.frames.folio(head), self.frames[head].index());
+        for (page, frame) in (first..).zip(folio.frames()).filter(|(page, _)| *page >= from) {
+            self.machine.zero_frame(frame);
+            self.machine.spend_on(Step::ZeroPage, frame, 1);
+            if let Some(block) = file.take_block(page) {
+                let reserved = u64::from(self.frames[head].is(Flags::DIRTY));
+                self.backing(file.backing).delayed.fetch_add(reserved, Relaxed);
+                self.give_blocks(file.backing, block, 1);
+            }
+        }
     }
 
     /// Ends the reservation of a dirty page that got its block, or needs none any more.

@@ -51,7 +51,7 @@ impl<M: Machine> Writeback<M> {
         self.machine.spend_on(Step::CopyPage, copy, 1);
         let descriptor = &self.frames[copy];
         descriptor.set(Flags::KERNEL.with(Flags::BOUNCE));
-        descriptor.set_private(frame.0);
+        descriptor.set_copied_page(frame);
         self.add_gauge(copy, Gauge::NrBounce, 1);
         self.frames[frame].set(Flags::COPIED);
         Some(copy)
@@ -64,7 +64,7 @@ impl<M: Machine> Writeback<M> {
         if !descriptor.is(Flags::BOUNCE) {
             return frame;
         }
-        let page = FrameNumber(descriptor.private());
+        let page = descriptor.copied_page();
         self.free_kernel(frame, Gauge::NrBounce);
         page
     }

@@ -22,14 +22,15 @@ impl<M: Machine> Writeback<M> {
         }
         {
             let _guard = self.lock_index(&file.i_pages);
-            file.index.set_tag(descriptor.index(), Tag::Dirty);
+            self.for_each_index(frame, |index| file.index.set_tag(index, Tag::Dirty));
             self.machine.spend(Step::DirtyPage, 1);
         }
+        let pages = self.frames.pages(frame);
         if self.machine.hazards().are_on() {
             descriptor.note_written();
         }
-        self.stat.count(Event::NrDirtied, 1);
-        self.backing(file.backing).dirtied.fetch_add(1, Relaxed);
+        self.stat.count(Event::NrDirtied, pages);
+        self.backing(file.backing).dirtied.fetch_add(pages, Relaxed);
         self.account_dirty(file, frame);
         true
     }
@@ -43,10 +44,22 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
+    /// Visits the numbers of a folio's pages in its file.
+    pub(super) fn for_each_index(&self, head: FrameNumber, mut visit: impl FnMut(u32)) {
+        let first = self.frames[head].index();
+        (first..first + self.frames.folio(head).pages()).for_each(&mut visit);
+    }
+
     fn account_dirty(&self, file: &File<M>, frame: FrameNumber) {
-        self.add_gauge(frame, Gauge::NrDirty, 1);
-        self.backing(file.backing).dirty.fetch_add(1, Relaxed);
+        self.count_dirty(file, frame, 1);
         self.list_dirty_file(file);
+    }
+
+    /// Counts the pages of a folio as dirty (`sign` 1), or not dirty any more (-1).
+    fn count_dirty(&self, file: &File<M>, frame: FrameNumber, sign: i64) {
+        let pages = sign * self.frames.pages(frame) as i64;
+        self.add_gauge(frame, Gauge::NrDirty, pages);
+        self.backing(file.backing).dirty.fetch_add(pages, Relaxed);
     }
 
     /// Clears the dirty mark of a locked page. Returns whether it was dirty.
@@ -55,16 +68,15 @@ impl<M: Machine> Writeback<M> {
         if !self.frames[frame].test_clear(Flags::DIRTY) {
             return false;
         }
-        self.add_gauge(frame, Gauge::NrDirty, -1);
-        self.backing(file.backing).dirty.fetch_sub(1, Relaxed);
+        self.count_dirty(file, frame, -1);
         true
     }
 
     /// Clears the dirty mark of a locked page without a write, because its file is going away.
     pub(crate) fn cancel_dirty(&self, file: &File<M>, frame: FrameNumber) {
         self.forget_write_failure(file, frame);
-        if self.clear_dirty_for_io(file, frame) && file.block(self.frames[frame].index()).is_none() {
-            self.end_reservation(file.backing);
+        if self.clear_dirty_for_io(file, frame) {
+            self.end_reservations(file, frame);
         }
     }
 
@@ -74,35 +86,39 @@ impl<M: Machine> Writeback<M> {
         assert!(!was, "{frame} is under writeback already: {descriptor:?}");
         {
             let _guard = self.lock_index(&file.i_pages);
-            file.index.set_tag(descriptor.index(), Tag::Writeback);
-            if !descriptor.is(Flags::DIRTY) {
-                file.index.clear_tag(descriptor.index(), Tag::Dirty);
-            }
+            let is_clean = !descriptor.is(Flags::DIRTY);
+            self.for_each_index(frame, |index| {
+                file.index.set_tag(index, Tag::Writeback);
+                if is_clean {
+                    file.index.clear_tag(index, Tag::Dirty);
+                }
+            });
             self.machine.spend(Step::WritebackPage, 1);
         }
-        self.add_gauge(frame, Gauge::NrWriteback, 1);
-        self.backing(file.backing).writeback.fetch_add(1, Relaxed);
+        let pages = self.frames.pages(frame) as i64;
+        self.add_gauge(frame, Gauge::NrWriteback, pages);
+        self.backing(file.backing).writeback.fetch_add(pages, Relaxed);
         self.start_retry(file, frame);
     }
 
     /// Ends the write of a page, which may then be freed or written again. Called by `interrupt`.
     pub(crate) fn end_writeback(&self, frame: FrameNumber, file: Option<&File<M>>) {
-        let descriptor = &self.frames[frame];
+        let (descriptor, pages) = (&self.frames[frame], self.frames.pages(frame));
         match file {
             Some(file) => {
                 {
                     let _guard = self.lock_index(&file.i_pages);
-                    file.index.clear_tag(descriptor.index(), Tag::Writeback);
+                    self.for_each_index(frame, |index| file.index.clear_tag(index, Tag::Writeback));
                 }
-                self.add_gauge(frame, Gauge::NrWriteback, -1);
+                self.add_gauge(frame, Gauge::NrWriteback, -(pages as i64));
                 let backing = self.backing(file.backing);
-                backing.writeback.fetch_sub(1, Relaxed);
-                backing.written.fetch_add(1, Relaxed);
+                backing.writeback.fetch_sub(pages as i64, Relaxed);
+                backing.written.fetch_add(pages, Relaxed);
             }
-            None if self.counts_swap_writeback() => self.add_gauge(frame, Gauge::NrWriteback, -1),
+            None if self.counts_swap_writeback() => self.add_gauge(frame, Gauge::NrWriteback, -(pages as i64)),
             None => {}
         }
-        self.stat.count(Event::NrWritten, 1);
+        self.stat.count(Event::NrWritten, pages);
         // First: without both the page would look as if its own bytes were being written.
         descriptor.test_clear(Flags::COPIED);
         let was = descriptor.test_clear(Flags::WRITEBACK);
@@ -115,7 +131,12 @@ impl<M: Machine> Writeback<M> {
 
     /// Notes that a page of a file was written. Called by `interrupt`, before the page's writeback ends.
     pub(crate) fn end_good_write(&self, file: &File<M>, frame: FrameNumber) {
-        file.note_stored(self.frames[frame].index());
+        let end = file.length_pages();
+        self.for_each_index(frame, |index| {
+            if index < end || !self.frames[frame].is(Flags::COMPOUND) {
+                file.note_stored(index);
+            }
+        });
         self.end_good_retry(file, frame);
     }
 
@@ -123,8 +144,8 @@ impl<M: Machine> Writeback<M> {
     pub(crate) fn end_failed_write(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
         let stays = self.choices.write_failure.keeps_dirty();
         if stays && !self.frames[frame].test_set(Flags::DIRTY) {
-            self.add_gauge(frame, Gauge::NrDirty, 1);
-            self.backing(file.backing).dirty.fetch_add(1, Relaxed);
+            self.reserve_blocks_again(file, frame);
+            self.count_dirty(file, frame, 1);
         }
         self.note_write_failure(file, frame, error);
     }

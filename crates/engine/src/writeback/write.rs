@@ -49,6 +49,17 @@ struct Writer {
     reserved_block: u64,
 }
 
+/// The pages of a folio that are about to be written.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    /// The block of the first.
+    block: u64,
+    /// The frame that the first is written from.
+    source: FrameNumber,
+    /// Their number, from the first on.
+    pages: u32,
+}
+
 /// The outcome for a page that reclaim wanted written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritePage {
@@ -216,12 +227,13 @@ impl<M: Machine> Writeback<M> {
             next = page + 1;
             self.machine.spend(Step::WorkItem, 1);
             let Some(frame) = self.find_page(&file.index, page) else { continue };
+            next = next.max(self.end_of_folio(frame, page));
             if !self.frames[frame].try_lock() {
                 // Whoever holds the page may wait for what is collected here.
                 writer.bio.submit(self);
                 self.lock_page(frame);
             }
-            self.write_locked_page(file, writer, page, frame);
+            self.write_locked_page(file, writer, frame);
             self.put_page_in_use(frame);
             self.machine.cond_resched();
         }
@@ -229,7 +241,7 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Starts the write of a page that the caller locked, if it still needs one, and unlocks it. *May sleep.*
-    fn write_locked_page(&self, file: &File<M>, writer: &mut Writer, page: u32, frame: FrameNumber) {
+    fn write_locked_page(&self, file: &File<M>, writer: &mut Writer, frame: FrameNumber) {
         if !self.try_hold_still(frame) {
             self.unlock_page(frame);
             if writer.purpose != Purpose::Sync {
@@ -242,24 +254,40 @@ impl<M: Machine> Writeback<M> {
             self.hold_still(frame);
             self.lock_page(frame);
         }
-        let started = self.start_write(file, writer, page, frame);
+        let started = self.start_write(file, writer, frame);
         self.unlock_page(frame);
         self.let_change(frame);
-        if let Some((block, source)) = started {
-            writer.bio.add(self, block, source);
-            writer.left -= 1;
+        if let Some(written) = started {
+            writer.left = writer.left.saturating_sub(self.frames.pages(frame));
+            self.add_written(file, &mut writer.bio, frame, written);
         }
     }
 
-    /// Marks a locked page whose bytes hold still as under writeback, if it still needs a write: returns its block, and the
-    /// frame to write it from.
-    fn start_write(
-        &self,
-        file: &File<M>,
-        writer: &mut Writer,
-        page: u32,
-        frame: FrameNumber,
-    ) -> Option<(u64, FrameNumber)> {
+    /// Adds the pages of a folio that is under writeback to those that are being written; `source` is what its first page is
+    /// written from.
+    fn add_written(&self, file: &File<M>, bio: &mut Bio, frame: FrameNumber, written: Written) {
+        if written.pages == 1 {
+            return bio.add(self, written.block, written.source);
+        }
+        let (folio, first) = (self.frames.folio(frame), self.frames[frame].index());
+        for n in 0..written.pages {
+            // While it is under writeback nobody takes its blocks away.
+            let block = if n == 0 { Some(written.block) } else { file.block(first + n) };
+            bio.add(self, block.expect("each page that is written has a block"), folio.page(n));
+        }
+    }
+
+    /// Returns the number of pages of a folio that are written: those within the file.
+    fn pages_to_write(&self, file: &File<M>, frame: FrameNumber) -> u32 {
+        let folio = self.frames.folio(frame);
+        match folio.is_large() {
+            true => file.length_pages().saturating_sub(self.frames[frame].index()).clamp(1, folio.pages()),
+            false => 1,
+        }
+    }
+
+    /// Marks a locked page whose bytes hold still as under writeback, if it still needs a write; returns what is to be written.
+    fn start_write(&self, file: &File<M>, writer: &mut Writer, frame: FrameNumber) -> Option<Written> {
         let descriptor = &self.frames[frame];
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
         if is_wanted() && writer.purpose == Purpose::Sync && descriptor.is(Flags::WRITEBACK) {
@@ -269,7 +297,10 @@ impl<M: Machine> Writeback<M> {
         if !is_wanted() || descriptor.is(Flags::WRITEBACK) {
             return None;
         }
-        let Some(block) = self.block_for_write(file, writer, page) else {
+        let (first, pages) = (descriptor.index(), self.pages_to_write(file, frame));
+        let block = self.block_for_write(file, writer, first);
+        let mut has_rest = || (1..pages).all(|n| self.block_for_write(file, writer, first + n).is_some());
+        let Some(block) = block.filter(|_| has_rest()) else {
             // The device is full: the page stays dirty, and whoever syncs learns of it.
             self.note_write_failure(file, frame, IoError::NoSpace);
             if writer.purpose == Purpose::Retry {
@@ -279,9 +310,19 @@ impl<M: Machine> Writeback<M> {
             return None;
         };
         self.clear_dirty_for_io(file, frame);
-        let source = self.frame_to_write(file, frame);
+        let source = if pages == 1 { self.frame_to_write(file, frame) } else { frame };
+        self.begin_folio_write(file, frame, pages);
+        Some(Written { block, source, pages })
+    }
+
+    /// Marks a folio as under writeback of its first `pages` pages, which have blocks.
+    fn begin_folio_write(&self, file: &File<M>, frame: FrameNumber, pages: u32) {
+        let folio = self.frames.folio(frame);
+        if folio.is_large() {
+            self.end_reservations(file, frame);
+            self.frames.begin_io(folio, pages);
+        }
         self.start_writeback(file, frame);
-        Some((block, source))
     }
 
     /// Writes the dirty pages of a range that no other task writes, beside other writers of the file. It is meant for a
@@ -297,7 +338,7 @@ impl<M: Machine> Writeback<M> {
         for page in pages.filter(|page| file.index.has_tag(*page, Tag::Dirty)) {
             let Some(frame) = self.find_page(&file.index, page) else { continue };
             if self.frames[frame].try_lock() {
-                self.write_locked_page(file, &mut writer, page, frame);
+                self.write_locked_page(file, &mut writer, frame);
             }
             self.put_page_in_use(frame);
         }
@@ -308,17 +349,19 @@ impl<M: Machine> Writeback<M> {
     /// Writes one page of a file for reclaim; the caller locked it, holds it still ([`Writeback::try_hold_still`]) and cleared
     /// its dirty mark. The page is unlocked and no longer held still. *May sleep.*
     pub(crate) fn write_file_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> WritePage {
-        let Some(block) = file.block(self.frames[frame].index()) else {
+        let (first, pages) = (self.frames[frame].index(), self.pages_to_write(file, frame));
+        let block = file.block(first).filter(|_| (1..pages).all(|n| file.block(first + n).is_some()));
+        let Some(block) = block else {
             self.redirty_page(file, frame);
             self.unlock_page(frame);
             self.let_change(frame);
             return WritePage::Redirtied;
         };
-        self.start_writeback(file, frame);
+        self.begin_folio_write(file, frame, pages);
         self.unlock_page(frame);
         self.let_change(frame);
         let mut bio = Bio::new(file.device, Operation::Write, false);
-        bio.add(self, block, frame);
+        self.add_written(file, &mut bio, frame, Written { block, source: frame, pages });
         bio.submit(self);
         WritePage::Submitted
     }
@@ -331,16 +374,21 @@ impl<M: Machine> Writeback<M> {
             return WritePage::Dropped;
         }
         let descriptor = &self.frames[frame];
-        let slot = descriptor.private();
-        self.stat.count(Event::Pswpout, 1);
+        let (slot, folio) = (descriptor.swap_slot(), self.frames.folio(frame));
+        if folio.is_large() {
+            self.frames.begin_io(folio, folio.pages());
+        }
+        self.stat.count(Event::Pswpout, folio.pages().into());
         descriptor.set(Flags::WRITEBACK);
         self.machine.spend(Step::WritebackPage, 1);
         if self.counts_swap_writeback() {
-            self.add_gauge(frame, Gauge::NrWriteback, 1);
+            self.add_gauge(frame, Gauge::NrWriteback, folio.pages().into());
         }
         self.unlock_page(frame);
         let mut bio = Bio::new(self.swap.device, Operation::Write, false);
-        bio.add(self, self.swap.block(slot), frame);
+        for (slot, frame) in (slot..).zip(folio.frames()) {
+            bio.add(self, self.swap.block(slot), frame);
+        }
         bio.submit(self);
         WritePage::Submitted
     }
@@ -357,6 +405,7 @@ impl<M: Machine> Writeback<M> {
             }
             next = page + 1;
             let Some(frame) = self.find_page(&file.index, page) else { continue };
+            next = next.max(self.end_of_folio(frame, page));
             self.wait_for_clear(frame, WaitReason::PageWriteback);
             self.put_page_in_use(frame);
         }

@@ -59,14 +59,16 @@ impl FailedFiles {
 }
 
 impl<M: Machine> Writeback<M> {
-    fn add_write_failed(&self, file: &File<M>, frame: FrameNumber, change: i64) {
+    /// Counts the pages of a folio as failed (`sign` 1), or not failed any more (-1).
+    fn add_write_failed(&self, file: &File<M>, frame: FrameNumber, sign: i64) {
+        let change = sign * self.frames.pages(frame) as i64;
         self.add_gauge(frame, Gauge::NrWriteFailed, change);
         file.failed_pages.pages.fetch_add(change, Release);
         self.backing(file.backing).failed_files.pages.fetch_add(change, Release);
     }
 
-    fn add_retried(&self, file: &File<M>, change: i64) {
-        file.failed_pages.retried.fetch_add(change, Relaxed);
+    fn add_retried(&self, file: &File<M>, frame: FrameNumber, sign: i64) {
+        file.failed_pages.retried.fetch_add(sign * self.frames.pages(frame) as i64, Relaxed);
     }
 
     /// Notes that a dirty page could not be written. The page is locked, or the completion of its write works on it.
@@ -79,10 +81,12 @@ impl<M: Machine> Writeback<M> {
         let failed_before = descriptor.test_set(Flags::WRITE_FAILED);
         let was_written = descriptor.is(Flags::WRITEBACK);
         if failed_before && was_written {
-            self.add_retried(file, -1);
+            self.add_retried(file, frame, -1);
         }
-        file.index.set_tag(index, Tag::WriteFailed);
-        file.index.clear_tag(index, Tag::Dirty);
+        self.for_each_index(frame, |index| {
+            file.index.set_tag(index, Tag::WriteFailed);
+            file.index.clear_tag(index, Tag::Dirty);
+        });
         // After the tag: a sync that has not found the page is told. Before it counts: whoever is refused is told why.
         file.note_write_error(index, error);
         if !failed_before || was_written {
@@ -93,8 +97,8 @@ impl<M: Machine> Writeback<M> {
     /// Notes that a locked page is written again, if its last write failed.
     pub(super) fn start_retry(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].is(Flags::WRITE_FAILED) {
-            file.index.clear_tag(self.frames[frame].index(), Tag::WriteFailed);
-            self.add_retried(file, 1);
+            self.for_each_index(frame, |index| file.index.clear_tag(index, Tag::WriteFailed));
+            self.add_retried(file, frame, 1);
             self.add_write_failed(file, frame, -1);
         }
     }
@@ -102,7 +106,7 @@ impl<M: Machine> Writeback<M> {
     /// Notes that a page was written. If it could not be before, other pages of its file may be writable again, too.
     pub(super) fn end_good_retry(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].test_clear(Flags::WRITE_FAILED) {
-            self.add_retried(file, -1);
+            self.add_retried(file, frame, -1);
             let backing = self.backing(file.backing);
             file.failed_pages.has_recovered.store(true, Release);
             if !backing.failed_files.has_recovered.swap(true, AcqRel) {
@@ -114,7 +118,7 @@ impl<M: Machine> Writeback<M> {
     /// Forgets the failed write of a locked page that does not have to be written any more.
     pub(super) fn forget_write_failure(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].test_clear(Flags::WRITE_FAILED) {
-            file.index.clear_tag(self.frames[frame].index(), Tag::WriteFailed);
+            self.for_each_index(frame, |index| file.index.clear_tag(index, Tag::WriteFailed));
             self.add_write_failed(file, frame, -1);
         }
     }

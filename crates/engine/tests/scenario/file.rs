@@ -530,13 +530,13 @@ fn a_page_is_written_in_place() {
         ground.fsync(&file).unwrap();
         ground.engine.access().drop_caches();
         let frame = ground.engine.access().pin_for_read(task, &file, &mut ReadState::default(), 7, 1).unwrap();
-        let (second, descriptor) = ground.engine.access().pin_cached(&file, 7, || true).unwrap();
+        let (second, _) = ground.engine.access().pin_cached(&file, 7, || true).unwrap();
         let mut found = [0; 8];
         ground.engine.machine().read_frame(frame, 0, &mut found);
         assert_eq!((frame, found), (second, stamp(2)));
         assert_eq!(ground.engine.access().drop_caches(), 0, "a pinned page stays");
-        ground.engine.access().unpin_read(frame, &ground.engine.memory().frames[frame]);
-        ground.engine.access().unpin_read(second, descriptor);
+        ground.engine.access().unpin_read(frame);
+        ground.engine.access().unpin_read(second);
         assert_eq!(ground.engine.access().drop_caches(), 1);
     });
     assert_eq!(vmstat["nr_written"], 2);

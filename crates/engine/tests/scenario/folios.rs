@@ -106,8 +106,8 @@ impl World<'_> {
         let (memory, mut listed, mut huge_listed) = (ground.engine.memory(), 0, 0);
         for zone in &memory.zones {
             ground.engine.lru().for_each_listed(zone, |_, frame| {
-                listed += memory.frames[frame].pages();
-                huge_listed += u64::from(memory.frames[frame].pages() > 1);
+                listed += memory.frames.pages(frame);
+                huge_listed += u64::from(memory.frames.pages(frame) > 1);
             });
         }
         let lists = ["nr_inactive_anon", "nr_active_anon", "nr_inactive_file", "nr_active_file"];

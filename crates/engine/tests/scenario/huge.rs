@@ -2,7 +2,7 @@
 
 use crate::ground::{PAGES, Plan};
 use engine::Task;
-use engine::memory::{Gfp, PAGEBLOCK_ORDER};
+use engine::memory::{Folio, Gfp, PAGEBLOCK_ORDER};
 use machine::Order;
 use machine::atomic::Ordering::Relaxed;
 
@@ -114,8 +114,8 @@ fn a_huge_page_is_one_entry_until_its_region_goes() {
         let mut listed = Vec::new();
         ground.engine.lru().for_each_listed(&ground.engine.memory().zones[0], |_, frame| listed.push(frame));
         assert_eq!(listed.len(), 1, "one entry");
-        let head = ground.engine.memory().frames[listed[0]].head_of();
-        assert_eq!(head, Some((listed[0], PAGEBLOCK_ORDER)));
+        let head = ground.engine.memory().frames.folio(listed[0]);
+        assert_eq!(head, Folio { head: listed[0], order: PAGEBLOCK_ORDER });
         // All of it can be touched: no fault, no split.
         let faults = ground.count("pgfault");
         ground.touch(&region, 0..512, true).unwrap();

@@ -6,11 +6,13 @@
 
 mod admission;
 mod allocation;
+mod anonymous_folios;
 mod choices;
 mod compaction;
 mod dirty_limit;
 mod exhausted;
 mod file;
+mod file_folios;
 mod folios;
 mod ground;
 mod high_order;

@@ -20,7 +20,7 @@ impl Ground {
         self.engine.access().map_file(&mut self.task.borrow_mut(), file, 0, file.length_pages(), mode).unwrap()
     }
 
-    fn set_pages(&self, file: &Arc<File<Sim>>, pages: u32) {
+    pub fn set_pages(&self, file: &Arc<File<Sim>>, pages: u32) {
         self.engine
             .access()
             .set_length(&mut self.task.borrow_mut(), file, u64::from(pages) * PAGE_BYTES as u64)

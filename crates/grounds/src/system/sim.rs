@@ -392,7 +392,7 @@ impl System for SimSystem {
             frame
         };
         let result = read(&bytes);
-        self.engine().access().unpin_read(frame, &self.engine().memory().frames[frame]);
+        self.engine().access().unpin_read(frame);
         Ok(result)
     }
 
@@ -545,7 +545,7 @@ impl System for SimSystem {
 
     fn release_page(&self, page: HeldPage) {
         let HeldPage(frame) = page;
-        self.engine().access().unpin_read(frame, &self.engine().memory().frames[frame]);
+        self.engine().access().unpin_read(frame);
     }
 
     fn take_disk_samples(&self) -> Vec<DiskSample> {

@@ -42,6 +42,6 @@ impl Pages for FrameTable {
 
     #[inline]
     fn weight(&self, page: FrameNumber) -> u64 {
-        self[page].pages()
+        self.pages(page)
     }
 }

@@ -58,7 +58,7 @@ impl<M: Machine> Lru<M> {
                 if self.may_become_inactive(frame, rule, &mut owners, &mut rotated) {
                     self.frames[frame].clear(Flags::ACTIVE);
                     self.note_deactivated(frame);
-                    deactivated += self.frames[frame].pages();
+                    deactivated += self.frames.pages(frame);
                 }
             }
         }

@@ -28,7 +28,7 @@ impl<M: Machine> Lru<M> {
             let flags = descriptor.flags();
             let family = self.kind_of(flags).family() as usize;
             // A huge page counts with all its pages on lists, and once in what scanning learns.
-            let weight = descriptor.pages() as i64;
+            let weight = self.frames.pages(frame) as i64;
             match apply {
                 Apply::Add(chosen) => {
                     debug_assert!(!flags.has(Flags::LRU), "{frame} is on a list already: {descriptor:?}");
@@ -82,7 +82,7 @@ impl<M: Machine> Lru<M> {
                 let kind = self.kind_of(descriptor.flags());
                 lists.list_mut(kind).remove(&self.frames, frame);
                 descriptor.clear(Flags::LRU);
-                reach.zone.gauges.add(kind.gauge(), -(descriptor.pages() as i64));
+                reach.zone.gauges.add(kind.gauge(), -(self.frames.pages(frame) as i64));
                 moved += 1;
             }
         }

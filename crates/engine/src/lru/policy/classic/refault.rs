@@ -115,7 +115,7 @@ impl<M: Machine> Lru<M> {
     pub(super) fn age_by_putback(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         if self.has_refaults() {
             let active = pages.iter().filter(|frame| self.frames[**frame].is(Flags::ACTIVE));
-            self.age_nonresident(lruvec, active.map(|frame| self.frames[*frame].pages()).sum());
+            self.age_nonresident(lruvec, active.map(|frame| self.frames.pages(*frame)).sum());
         }
     }
 

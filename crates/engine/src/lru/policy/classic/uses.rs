@@ -34,7 +34,7 @@ impl<M: Machine> Lru<M> {
     #[doc(alias = "workingset_activation")]
     fn age_by_activation(&self, frame: FrameNumber) {
         if self.has_refaults() {
-            self.age_nonresident(self.lruvec_of_page(frame), self.frames[frame].pages());
+            self.age_nonresident(self.lruvec_of_page(frame), self.frames.pages(frame));
         }
     }
 }

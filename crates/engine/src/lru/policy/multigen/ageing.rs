@@ -241,7 +241,7 @@ impl<M: Machine> Lru<M> {
                 && let Some(frame) = lists.last(list)
             {
                 moved += 1;
-                let weight = self.frames[frame].pages();
+                let weight = self.frames.pages(frame);
                 let changed = |flags: Flags| {
                     (slot_in(flags) == from).then(|| with_slot(uses::cleared(choices.use_marks, flags), to))
                 };

@@ -55,7 +55,7 @@ impl<M: Machine> Lru<M> {
                             self.frames[frame]
                         ));
                     }
-                    pages[slot][family as usize] += self.frames[frame].pages().cast_signed();
+                    pages[slot][family as usize] += self.frames.pages(frame).cast_signed();
                 }
             }
             for (slot, found) in pages.into_iter().enumerate() {

@@ -154,7 +154,7 @@ impl<M: Machine> Lru<M> {
             let mut moved_to_next = 0;
             while left > 0 && batch.entries.len() < most && skipped.len() < most {
                 let Some(frame) = lists.last(list) else { break };
-                let weight = self.frames[frame].pages();
+                let weight = self.frames.pages(frame);
                 batch.scanned += weight;
                 left = left.saturating_sub(weight);
                 if let Some(to_next) = self.sort(multigen, lists, zone, frame, slot, choice.tier_limit, batch) {
@@ -245,7 +245,7 @@ impl<M: Machine> Lru<M> {
         let result = self.frames[frame].update(moved);
         let (Ok(before) | Err(before)) = result;
         let (slot, moved) = match result {
-            Ok(_) => (to, self.frames[frame].pages()),
+            Ok(_) => (to, self.frames.pages(frame)),
             Err(_) => (slot_in(before), 0),
         };
         lists.remove(&self.frames, frame);

@@ -78,7 +78,7 @@ impl<M: Machine> Lru<M> {
             true => lists.push_back(&self.frames, list, frame),
             false => lists.push_front(&self.frames, list, frame),
         }
-        self.count_pages(of, zone, family, slot, self.frames[frame].pages().cast_signed());
+        self.count_pages(of, zone, family, slot, self.frames.pages(frame).cast_signed());
     }
 
     /// Takes a listed page off its list; returns its word as it was.
@@ -87,7 +87,7 @@ impl<M: Machine> Lru<M> {
         let (Ok(before) | Err(before)) = self.frames[frame].update(unlisted);
         debug_assert!(before.has(Flags::LRU), "{frame} is on no list: {:?}", self.frames[frame]);
         lists.remove(&self.frames, frame);
-        let weight = self.frames[frame].pages().cast_signed();
+        let weight = self.frames.pages(frame).cast_signed();
         self.count_pages(of, self.zone_of(frame), is_of(before), slot_in(before), -weight);
         before
     }
@@ -145,7 +145,7 @@ impl<M: Machine> Lru<M> {
 
     /// A page was used through its file, whose word was `flags` before.
     pub(in crate::lru) fn note_file_use(&self, multigen: &Multigen, frame: FrameNumber, flags: Flags) {
-        if flags.has(Flags::SWAPBACKED) || flags.has(Flags::COMPOUND) {
+        if flags.has(Flags::SWAPBACKED) {
             // Its page table knows.
             return;
         }
@@ -209,7 +209,7 @@ impl<M: Machine> Lru<M> {
         if of.generations.seqs().is_active(slot_in(before)) {
             self.frames[frame].set(Flags::ACTIVE);
         }
-        let (family, weight) = (is_of(before), self.frames[frame].pages());
+        let (family, weight) = (is_of(before), self.frames.pages(frame));
         self.count_isolated(lruvec, family, weight);
         by_family[family as usize] += weight;
         true

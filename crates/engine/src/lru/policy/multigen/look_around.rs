@@ -43,14 +43,10 @@ impl<M: Machine> Lru<M> {
                 }
             }
             Owner::File(_) => {
-                let mappers = owners.file_of(self, frame).map(|file| self.mappers(file)).unwrap_or_default();
-                for region in mappers {
-                    let place = region.file.as_ref().and_then(|mapped| index.checked_sub(mapped.first_page));
-                    if let Some(page) = place.filter(|page| *page < region.pages)
-                        && region.entry(page).frame() == Some(frame)
-                    {
-                        self.look_around_in(multigen, lruvec, &region, page);
-                    }
+                if let Some(file) = owners.file_of(self, frame) {
+                    self.for_each_mapping(file, frame, |region, page, _| {
+                        self.look_around_in(multigen, lruvec, region, page);
+                    });
                 }
             }
             Owner::None => {}

@@ -117,8 +117,7 @@ impl<M: Machine> Lru<M> {
                     };
                 if is_young {
                     seen.young += 1;
-                    let head = self.frames[frame].head_of().map_or(frame, |(head, _)| head);
-                    self.promote(multigen, lruvec, head, pending);
+                    self.promote(multigen, lruvec, self.frames.head(frame), pending);
                 }
             }
             page = (page / step + 1) * step;
@@ -152,7 +151,8 @@ impl<M: Machine> Lru<M> {
             && slot_in(before) != youngest
             && promoted(before).is_some_and(|now| now.has(Flags::LRU) && slot_in(now) == youngest)
         {
-            pending.moved(is_of(before), self.zone_of(frame).kind, (slot_in(before), youngest), descriptor.pages());
+            let pages = self.frames.pages(frame);
+            pending.moved(is_of(before), self.zone_of(frame).kind, (slot_in(before), youngest), pages);
         }
     }
 

@@ -1,0 +1,168 @@
+//! Anonymous memory in folios below a huge page: touched, written, swapped out, dropped; no byte is wrong.
+
+use crate::ground::{Ground, Plan, choices_of, stamp};
+use engine::Error;
+use engine::anonymous::Region;
+use engine::swap::choices::SwapFolios;
+use machine::Order;
+use proptest::prelude::*;
+use sim::Sim;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Pages of a region; three of them are three quarters of memory.
+const REGION: u32 = 1024;
+const REGIONS: usize = 3;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Touch {
+        region: usize,
+        pages: Range<u32>,
+        write: bool,
+    },
+    Write {
+        region: usize,
+        pages: Range<u32>,
+    },
+    Read {
+        region: usize,
+        pages: Range<u32>,
+    },
+    /// While others have all memory but so many pages, touches a region.
+    Squeeze {
+        free: u64,
+        region: usize,
+    },
+    Replace(usize),
+    Check,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let pages = || (0..REGION, 1..200_u32).prop_map(|(first, count)| first..(first + count).min(REGION));
+    prop_oneof![
+        4 => (0..REGIONS, pages(), any::<bool>()).prop_map(|(region, pages, write)| Step::Touch { region, pages, write }),
+        4 => (0..REGIONS, pages()).prop_map(|(region, pages)| Step::Write { region, pages }),
+        3 => (0..REGIONS, pages()).prop_map(|(region, pages)| Step::Read { region, pages }),
+        2 => (300..900_u64, 0..REGIONS).prop_map(|(free, region)| Step::Squeeze { free, region }),
+        1 => (0..REGIONS).prop_map(Step::Replace),
+        2 => Just(Step::Check),
+    ]
+}
+
+fn live(steps: Vec<Step>, order: u32, folios: SwapFolios, kernel: &str) {
+    let mut plan = Plan { choices: choices_of(kernel), ..Plan::default() };
+    plan.choices.memory.min_free_kbytes = 1024;
+    plan.choices.access.anonymous_folio_order = order;
+    plan.choices.swap.folios = folios;
+    plan.run(move |ground| {
+        let region = |ground: &Ground| ground.region(REGION);
+        let mut regions: Vec<Arc<Region<Sim>>> = (0..REGIONS).map(|_| region(ground)).collect();
+        let mut written = vec![BTreeSet::new(); REGIONS];
+        let read = |region: &Region<Sim>, written: &BTreeSet<u32>, pages: Range<u32>| {
+            for page in pages {
+                let expected = if written.contains(&page) { stamp(page) } else { [0; 8] };
+                assert_eq!(ground.read_stamp(region, page).unwrap(), expected, "page {page}");
+            }
+        };
+        for step in steps {
+            match step {
+                Step::Touch { region, pages, write } => ground.touch(&regions[region], pages, write).unwrap(),
+                Step::Write { region, pages } => {
+                    ground.write_stamps(&regions[region], pages.clone()).unwrap();
+                    written[region].extend(pages);
+                }
+                Step::Read { region, pages } => read(&regions[region], &written[region], pages),
+                Step::Squeeze { free, region } => {
+                    let taken = ground.take_until_free(free);
+                    let touched = ground.touch(&regions[region], 0..REGION, true);
+                    assert!(matches!(touched, Ok(()) | Err(Error::OutOfMemory { .. })), "{touched:?}");
+                    ground.give_back(taken);
+                }
+                Step::Replace(n) => {
+                    ground.engine.access().drop_region(&regions[n]);
+                    regions[n] = region(ground);
+                    written[n].clear();
+                }
+                Step::Check => {
+                    ground.wait_for_devices();
+                    ground.engine.check().unwrap();
+                }
+            }
+        }
+        for (region, written) in regions.iter().zip(&written) {
+            read(region, written, 0..REGION);
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_byte_of_memory_in_folios_is_wrong(
+        steps in prop::collection::vec(step(), 1..40),
+        order in 0..=8u32,
+        is_whole: bool,
+        is_multigen: bool,
+    ) {
+        let folios = if is_whole { SwapFolios::Whole } else { SwapFolios::InPages };
+        live(steps, order, folios, if is_multigen { "6.1-mglru" } else { "6.1-classic" });
+    }
+}
+
+/// A folio goes to swap as a whole: its pages have slots that follow each other, and each comes back by itself.
+#[test]
+fn a_folio_goes_to_swap_as_a_whole_into_one_block_of_slots() {
+    let mut plan = Plan { choices: choices_of("6.1-classic"), ..Plan::default() };
+    plan.choices.memory.min_free_kbytes = 1024;
+    plan.choices.access.anonymous_folio_order = 4;
+    plan.choices.swap.folios = SwapFolios::Whole;
+    let vmstat = plan.run(|ground| {
+        let region = ground.region(2000);
+        ground.write_stamps(&region, 32..48).unwrap();
+        let other = ground.region(6000);
+        ground.touch(&other, 0..6000, true).unwrap();
+        let slots: Vec<u32> = (32..48).map(|page| region.entry(page).slot().expect("it is in swap")).collect();
+        assert!(slots[0].is_multiple_of(16) && slots.iter().zip(slots[0]..).all(|(slot, n)| *slot == n), "{slots:?}");
+        for page in 32..48 {
+            assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
+        }
+        ground.wait_for_devices();
+        ground.engine.check().unwrap();
+        [region, other].iter().for_each(|region| ground.engine.access().drop_region(region));
+        assert_eq!((ground.count("nr_anon_pages"), ground.engine.swap().free_slots()), (0, 16384));
+    });
+    assert!(vmstat["pswpout"] > 0);
+}
+
+/// A fault makes a folio of the largest order for which there is room. It is one entry of a list, is split when its pages go to
+/// swap, and its pages come back one by one.
+#[test]
+fn a_folio_comes_in_one_fault_and_goes_to_swap_in_pages() {
+    let mut plan = Plan { choices: choices_of("6.1-classic"), ..Plan::default() };
+    plan.choices.memory.min_free_kbytes = 1024;
+    plan.choices.access.anonymous_folio_order = 4;
+    let vmstat = plan.run(|ground| {
+        let region = ground.region(2000);
+        ground.write_stamps(&region, 37..38).unwrap();
+        let frames = &ground.engine.memory().frames;
+        let folio = frames.folio(region.entry(40).frame().unwrap());
+        assert_eq!((folio.order, frames[folio.head].index(), frames[folio.head].references()), (Order(4), 32, 2));
+        assert_eq!((ground.count("nr_anon_pages"), ground.count("pgfault")), (16, 1));
+        ground.touch(&region, 32..48, true).unwrap();
+        assert_eq!(ground.count("pgfault"), 1, "all are mapped");
+        // As much again as memory.
+        let other = ground.region(6000);
+        ground.touch(&other, 0..6000, true).unwrap();
+        assert!(region.entry(37).slot().is_some(), "it is in swap");
+        assert_eq!(ground.read_stamp(&region, 37).unwrap(), stamp(37));
+        ground.wait_for_devices();
+        ground.engine.check().unwrap();
+        assert_eq!(frames.folio(region.entry(37).frame().unwrap()).order, Order(0));
+        [region, other].iter().for_each(|region| ground.engine.access().drop_region(region));
+        assert_eq!(ground.count("nr_anon_pages"), 0);
+    });
+    assert!(vmstat["pswpout"] > 0 && vmstat["thp_split"] == 0);
+}
