@@ -1,6 +1,6 @@
 //! Embeds the files of `machines/` and `experiments/` as a table of path and text.
 //!
-//! Nothing here or in the table says where the checkout lies: several may share a target folder.
+//! The table does not contain the path of the checkout: several checkouts may share a target folder.
 
 use std::{env, fmt::Write, fs, path::Path};
 

@@ -1,6 +1,6 @@
-//! Hashes the sources that decide what a run finds.
+//! Hashes the sources that determine the result of a run.
 //!
-//! Nothing here says where the checkout lies: several may share a target folder.
+//! The output does not contain the path of the checkout: several checkouts may share a target folder.
 
 use std::{
     fs,
@@ -11,8 +11,8 @@ fn main() {
     println!("cargo::rustc-env=HIGHWATER_SOURCES={:016x}", hash_of_sources());
 }
 
-/// Files and folders whose code decides what a run finds. Those of other crates are there in a checkout alone; a published package
-/// is known by its version.
+/// Files and folders whose code determines the result of a run. Those of other crates exist only in a checkout; a
+/// published package is identified by its version.
 const DECIDING: [&str; 10] = [
     "src/plan.rs",
     "src/plan",
@@ -26,10 +26,10 @@ const DECIDING: [&str; 10] = [
     "../workloads/src",
 ];
 
-/// What of them only measures or shows.
+/// Parts of them that only measure or display.
 const NOT_DECIDING: [&str; 2] = ["../catalogue/src/values.rs", "../grounds/src/real_time"];
 
-/// A hash over the sources (FNV-1a), the same wherever the checkout lies and however its lines end.
+/// Returns a hash over the sources (FNV-1a), independent of the path of the checkout and of line endings.
 fn hash_of_sources() -> u64 {
     let is_checkout = Path::new("../catalogue").exists();
     let gone = NOT_DECIDING.iter().find(|path| is_checkout && !Path::new(path).exists());
@@ -55,7 +55,7 @@ fn hash_of_sources() -> u64 {
     hash
 }
 
-/// Adds the source files at a path, each by its name with `/` between folders and by its path.
+/// Collects the source files at a path, each with its name (`/` between folders) and its path.
 fn sources(path: &Path, files: &mut Vec<(String, PathBuf)>) {
     let name = path.to_str().expect("UTF-8 path").replace('\\', "/");
     if NOT_DECIDING.contains(&name.as_str()) {

@@ -1,16 +1,16 @@
-//! Changes one value of a file that was read, as the command line has it.
+//! Changes of single values of a file, as on the command line.
 
 use placed::{Entry, Error, Node, Place, Value, one_of};
 
-/// Keys of a table that stands for one number: what is changed when the table is named.
+/// Keys of a table that stands for one number: a change of the table changes this key.
 const VALUES: [&str; 2] = ["value", "ns"];
 
-/// Replaces the value under a path of keys, `cpu.count` or `disk.device.queue.command_depth`; of a list, the first, or the one whose
-/// number from 0 is a key, `disk.1.swap_slots`.
-/// A constant with its origin keeps no origin: it is said to be set.
+/// Replaces the value under a path of keys, such as `cpu.count` or `disk.device.queue.command_depth`. In a list, a
+/// number (from 0) chooses the element, as in `disk.1.swap_slots`; without one the first is changed. A constant with an
+/// origin gets the origin "set".
 ///
 /// # Errors
-/// When there is no such key (with the nearest one).
+/// When there is no such key; the error names the nearest one.
 pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     let place = Place { file: format!("{path}={value}").into(), line: 0 };
     let value = parsed(value);
@@ -43,11 +43,11 @@ pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replaces the value of a key of `table`, or adds the key: for tables whose reader refuses keys that it does not know, and
-/// has a value for those that are not there.
+/// Replaces or adds the value of a key of `table`. The reader of the table must refuse unknown keys and have defaults
+/// for missing ones.
 ///
 /// # Errors
-/// As [`change`], where the path has more than one key.
+/// As for [`change`], if the path has more than one key.
 pub fn set(table: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     if !path.contains('.')
         && let Value::Table(entries) = &mut table.value
@@ -61,13 +61,13 @@ pub fn set(table: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     change(table, path, value)
 }
 
-/// Reads a value as a file would; a text without quotes is a text.
+/// Parses a value as in a file. Unquoted text is a text.
 fn parsed(value: &str) -> Value {
     let node = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
     node.map_or_else(|| Value::Text(value.to_owned()), |node| node.value)
 }
 
-/// Returns the element of a list at a number.
+/// Returns the element of a list at an index.
 fn item(list: &mut Node, number: usize) -> Option<&mut Node> {
     match &mut list.value {
         Value::List(nodes) => nodes.get_mut(number),
@@ -75,7 +75,7 @@ fn item(list: &mut Node, number: usize) -> Option<&mut Node> {
     }
 }
 
-/// The keys of a table, or of the first table of a list.
+/// Returns the keys of a table, or of the first table of a list.
 fn entries(node: &mut Node) -> Option<&mut Vec<Entry>> {
     match &mut node.value {
         Value::Table(entries) => Some(entries),

@@ -6,22 +6,22 @@ use engine::kernel::{Kernel, Origin, Setting};
 use placed::Value;
 use serde::Serialize;
 
-/// One value that two kernels do not share.
+/// A value that differs between two kernels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
     /// Section and key: `reclaim.kswapd_floor`.
     pub key: String,
-    /// In the first kernel, as a file has it.
+    /// The value in the first kernel, as in a file.
     pub from: String,
-    /// In the second.
+    /// The value in the second kernel.
     pub to: String,
-    /// The comment beside the value in whichever file departs from the other kernel: the patch that brought it.
+    /// The comment beside the value in the file that changes it: the patch that brought it.
     pub source: Option<String>,
-    /// File and line of that; none where no file departs, but the command line does.
+    /// File and line of this comment; none if only the command line changes the value.
     pub place: Option<String>,
 }
 
-/// The values in which `to` differs from `from`, in the order of the engine's modules.
+/// Returns the values in which `to` differs from `from`, in the order of the engine's modules.
 #[must_use]
 pub fn differences(from: &Kernel, to: &Kernel) -> Vec<Difference> {
     let pairs = from.settings.iter().zip(&to.settings);
@@ -52,7 +52,7 @@ pub fn differences(from: &Kernel, to: &Kernel) -> Vec<Difference> {
     differing.map(difference).collect()
 }
 
-/// The files that the values of a kernel are from.
+/// Returns the files that the values of a kernel come from.
 fn files(kernel: &Kernel) -> BTreeSet<Arc<str>> {
     let file = |setting: &Setting| match &setting.origin {
         Origin::File { place, .. } => Some(place.file.clone()),
@@ -61,7 +61,7 @@ fn files(kernel: &Kernel) -> BTreeSet<Arc<str>> {
     kernel.settings.iter().filter_map(file).collect()
 }
 
-/// A value as it is written after `KEY=`: names of choices without their quotes.
+/// Returns a value as written after `KEY=`, with names of choices unquoted.
 #[must_use]
 pub fn plain(value: &Value) -> String {
     match value {

@@ -1,23 +1,23 @@
-//! The files of `machines/` and `experiments/`, inside the binary, and the engine's kernels.
+//! The embedded files of `machines/` and `experiments/`, and the engine's kernels.
 
 use engine::kernel::{Source, files};
 
-/// Path from this crate's folder, and text; sorted by path.
+/// Paths from this crate's folder, with texts, sorted by path.
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// The text of the file at `path`, from this crate's folder.
+/// Returns the text of the file at `path`, relative to this crate's folder.
 #[must_use]
 pub fn text(path: &str) -> Option<&'static str> {
     FILES.binary_search_by_key(&path, |(path, _)| path).ok().map(|at| FILES[at].1)
 }
 
-/// The file at `path`, from this crate's folder, and its path from the repository's root.
+/// Returns the file at `path`, relative to this crate's folder, with its path from the repository's root.
 #[must_use]
 pub fn source(path: &str) -> Option<Source> {
     text(path).map(|text| Source { file: format!("crates/catalogue/{path}"), text: text.to_owned() })
 }
 
-/// The names of a folder: `3.10-rc4-vanilla` for `kernels/3.10-rc4-vanilla.toml`, `parallelio` for
+/// Returns the names in a folder: `3.10-rc4-vanilla` for `kernels/3.10-rc4-vanilla.toml`, `parallelio` for
 /// `experiments/parallelio/experiment.toml`.
 pub fn names(folder: &str) -> impl Iterator<Item = &'static str> {
     let kernels = files::names().filter(move |_| folder == "kernels");

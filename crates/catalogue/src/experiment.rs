@@ -12,13 +12,13 @@ use figures::scale::Scale;
 pub struct Experiment {
     /// Name of the folder.
     pub name: String,
-    /// The name of the file in messages.
+    /// Name of the file in messages.
     pub file: String,
-    /// One line about it.
+    /// One line of description.
     pub about: String,
-    /// The purpose of it, and what to look at.
+    /// The purpose of the experiment, and what to look at.
     pub analysis: String,
-    /// Where it is unfair to a kernel or unlike what was printed.
+    /// Ways in which the experiment is unfair to a kernel or differs from the published one.
     pub fairness: String,
     /// Name or file of the machine.
     pub machine: String,
@@ -28,30 +28,30 @@ pub struct Experiment {
     pub kernels: Vec<String>,
     /// The scale of the golden report, if it has one.
     pub smoke_scale: Option<Scale>,
-    /// Further changes for it, `KEY=VALUE` as `--set` has it.
+    /// Further changes for the golden report, `KEY=VALUE` as for `--set`.
     pub smoke_set: Vec<String>,
-    /// Other machines and parameters to look at it with.
+    /// Other machines and parameters for the experiment.
     pub variants: Vec<Variant>,
-    /// Names of the rows to look at then.
+    /// Names of the rows that `variants` shows.
     pub variant_rows: Vec<String>,
-    /// The row that it is about; a word that ends with `-` is how the names of several begin, of which the last is: by it `study::ranking` says which kernel is
-    /// better.
+    /// The main row. `study::ranking` compares kernels by it. A name that ends with `-` is a prefix; the last row with
+    /// this prefix is the main row.
     pub main_row: Option<String>,
-    /// Where that stands.
+    /// Place of the main row in the file.
     pub main_row_place: Option<Place>,
-    /// Rows to look at beside that one, by parts of their names as `--rows` has them: what a comparison prints where not all is asked for.
+    /// Further rows that a comparison prints by default, as parts of their names like those of `--rows`.
     pub main_rows: Vec<String>,
-    /// Their place in the file.
+    /// Place of these rows in the file.
     pub main_rows_place: Option<Place>,
-    /// CPU time that comparing its kernels takes at full size on a simulated machine, seconds: measured once, on some computer.
+    /// CPU time of comparing the kernels at full size on a simulated machine, seconds, as measured once.
     pub cpu_s: Option<u32>,
     /// The kind of picture of a run.
     pub picture: Picture,
-    /// The panels of such a picture over time; the usual ones if there are none.
+    /// Panels of a picture over time. An empty list means the usual ones.
     pub plot: Vec<PlotPanel>,
     /// The workload's parameters.
     pub params: Node,
-    /// Published figures, if someone published any.
+    /// Published figures, if there are any.
     pub published: Option<Published>,
 }
 
@@ -86,19 +86,19 @@ pub enum Picture {
     /// Counters over time.
     #[default]
     OverTime,
-    /// The work that packets wait for while interrupts are off for the longest time.
+    /// Work during the longest time without interrupts, while packets wait.
     Packets,
 }
 
-/// A panel of a picture over time: the sum of some counters of `--series`, as it is or by second where it counts events.
+/// A panel of a picture over time: the sum of some counters of `--series`. Events are shown as rates per second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlotPanel {
-    /// Its subject, and the unit.
+    /// Subject and unit of the panel.
     pub caption: String,
-    /// Names of counters; `pgscan_kswapd_*` is all that begin so.
+    /// Names of counters; `pgscan_kswapd_*` means all that begin with this text.
     pub sum: Vec<String>,
-    /// From counters to the unit.
+    /// Conversion from counters to the unit.
     #[serde(default)]
     pub unit: PanelUnit,
 }
@@ -106,36 +106,36 @@ pub struct PlotPanel {
 /// The form in which a counter is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum PanelUnit {
-    /// Nothing else.
+    /// The counter itself.
     #[default]
     #[serde(rename = "count")]
     Count,
-    /// MiB, from pages.
+    /// MiB, converted from pages.
     #[serde(rename = "MiB")]
     Mib,
-    /// MiB, from KiB.
+    /// MiB, converted from KiB.
     #[serde(rename = "MiB of KiB")]
     KibAsMib,
 }
 
-/// The experiment on another machine, with other kernels, or with other values of parameters.
+/// An experiment on another machine, with other kernels, or with other parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     /// The difference, in words.
     pub name: String,
-    /// Kernels that it is about, by their names; whichever run where none is named.
+    /// Names of the kernels that the variant applies to; all, if empty.
     #[serde(default)]
     pub kernels: Vec<String>,
-    /// Keys as `--set` has them, and their values as a file would have them.
+    /// Keys as for `--set`, with their values as in a file.
     pub set: BTreeMap<String, String>,
 }
 
 impl Experiment {
-    /// The variant whose name is `word`, or the only one whose name has `word` in it; capitals do not matter.
+    /// Returns the variant named `word`, or the only one whose name contains `word`. Case does not matter.
     ///
     /// # Errors
-    /// When there is none, or there are several.
+    /// When no variant matches, or several do.
     pub fn variant(&self, word: &str) -> Result<&Variant, Error> {
         let lower = word.to_lowercase();
         let is_meant = |variant: &&Variant| variant.name.to_lowercase().contains(&lower);
@@ -158,11 +158,11 @@ impl Experiment {
         Err(Error { place: None, message })
     }
 
-    /// Reads `experiment.toml` and, if there is one, `published.toml` beside it, each given as what
-    /// messages call it and its text.
+    /// Reads `experiment.toml` and, if present, the `published.toml` beside it. Each is a pair of its name in messages
+    /// and its text.
     ///
     /// # Errors
-    /// The first thing wrong in either, with file and line.
+    /// The first fault in either, with file and line.
     pub fn parse(name: &str, file: (&str, &str), published: Option<(&str, &str)>) -> Result<Self, Error> {
         let mut node = Node::parse(file.0, file.1)?;
         let empty = Node { value: placed::Value::Table(Vec::new()), ..node.clone() };
@@ -230,7 +230,7 @@ impl Experiment {
 pub struct Published {
     /// Version of this format: 1.
     pub schema: u32,
-    /// Where the figures were posted.
+    /// The posting with the figures.
     pub posting: Posting,
     /// The subject of the table.
     pub title: String,
@@ -241,23 +241,23 @@ pub struct Published {
     pub printed_columns: Vec<String>,
     /// The kernel that percentages are relative to.
     pub baseline: String,
-    /// The rule of the printed percentages, as `--percent` calls it.
+    /// The rule of the printed percentages, by its name in `--percent`.
     pub pct_rule: String,
     /// The rows.
     #[serde(default)]
     pub rows: Vec<PublishedRow>,
-    /// The machine as the posting describes it, and what follows from its figures.
+    /// The machine as the posting describes it, and conclusions from its figures.
     #[serde(skip)]
     pub machine: Option<Node>,
-    /// Single numbers from the prose.
+    /// Single numbers from the prose of the posting.
     #[serde(skip)]
     pub facts: Option<Node>,
-    /// Orderings that the prose states without a number.
+    /// Orderings that the prose of the posting states without a number.
     #[serde(skip)]
     pub claims: Option<Node>,
 }
 
-/// Where figures were posted.
+/// A posting with figures.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Posting {
@@ -265,20 +265,20 @@ pub struct Posting {
     pub author: String,
     /// Subject of the posting.
     pub title: String,
-    /// Its day, year first.
+    /// Date of the posting, year first.
     pub date: String,
 }
 
-/// The origin of the figures of a published row in the runs behind it.
+/// The way in which a published figure summarises its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
-    /// How many, how much, how long: a total, a rate or a mean.
+    /// A total, a rate or a mean.
     #[default]
     Value,
-    /// How far runs lie apart: a standard deviation or a range.
+    /// A spread of runs: a standard deviation or a range.
     Spread,
-    /// The smallest or the largest of runs.
+    /// The smallest or the largest of the runs.
     Extreme,
 }
 
@@ -286,7 +286,7 @@ pub enum Statistic {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedRow {
-    /// The block that it stands in.
+    /// The block that contains the row.
     pub group: String,
     /// Its name.
     pub name: String,
@@ -299,19 +299,19 @@ pub struct PublishedRow {
     /// The percentages in brackets, as printed.
     #[serde(default)]
     pub pct: Vec<f64>,
-    /// Can it be computed from other rows?
+    /// Whether the row can be computed from other rows.
     #[serde(default)]
     pub derived: bool,
-    /// Is it context, with `better` only a sign convention?
+    /// Whether the row is context, so that `better` is only a sign convention.
     #[serde(default)]
     pub neutral: bool,
-    /// Of how many runs each figure is.
+    /// Number of runs behind each figure.
     #[serde(default = "one_run")]
     pub runs: u32,
-    /// The origin of the figures in those.
+    /// The way in which a figure summarises these runs.
     #[serde(default)]
     pub statistic: Statistic,
-    /// The row of the same group that holds the published spread of what this one is the mean of.
+    /// The row of the same group with the published spread, if this row is a mean.
     #[serde(default)]
     pub spread: Option<String>,
     /// Further notes for a reader.
@@ -324,7 +324,7 @@ const fn one_run() -> u32 {
 }
 
 impl PublishedRow {
-    /// Which way the figure is better, `Neutral` where it is context.
+    /// Returns the better direction of the figure, `Neutral` for context.
     #[must_use]
     pub fn better(&self) -> Better {
         if self.neutral { Better::Neutral } else { self.better }
@@ -335,7 +335,7 @@ impl Published {
     /// Reads `published.toml`.
     ///
     /// # Errors
-    /// The first thing wrong, with file and line.
+    /// The first fault, with file and line.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let mut node = Node::parse(file, text)?;
         let (machine, facts, claims) = (node.take("machine"), node.take("facts"), node.take("claims"));
@@ -354,13 +354,13 @@ impl Published {
         Ok(Self { machine, facts, claims, ..published })
     }
 
-    /// The row of a group with this name.
+    /// Returns the row of a group with this name.
     #[must_use]
     pub fn row(&self, group: &str, name: &str) -> Option<&PublishedRow> {
         self.rows.iter().find(|row| row.group == group && row.name == name)
     }
 
-    /// How many figures there are.
+    /// Returns the number of figures.
     #[must_use]
     pub fn count(&self) -> usize {
         self.rows.iter().flat_map(|row| &row.values).filter(|value| !value.is_nan()).count()

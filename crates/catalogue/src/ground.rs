@@ -1,5 +1,5 @@
-//! The grounds: what an experiment may run on. `grounds` says what each does with a job.
-//! Those of real time need the feature `linux`.
+//! The grounds on which an experiment may run. The crate `grounds` implements them. The grounds of real time need the
+//! feature `linux`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ pub enum Ground {
     /// A simulated machine, in virtual time.
     #[default]
     Sim,
-    /// The engine on real memory, threads and files of a process of its own.
+    /// The engine on real memory, threads and files, in a process of its own.
     Host,
-    /// The kernel that this computer runs, with a process limited by a cgroup.
+    /// The kernel of this computer, with a process limited by a cgroup.
     Linux,
 }
 
 impl Ground {
-    /// Does it take real time? Then what runs beside it matters, and no two runs are alike.
+    /// Returns whether the ground takes real time. Other load then matters, and no two runs are equal.
     #[must_use]
     pub fn is_timed_by_the_wall(self) -> bool {
         match self {
@@ -38,14 +38,14 @@ impl fmt::Display for Ground {
     }
 }
 
-/// Where and how the grounds of real time run.
+/// Files and limits of the grounds of real time.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Files lie in a fresh folder of this one.
+    /// The folder in which a run makes a fresh folder for its files.
     pub folder: PathBuf,
-    /// Is memory limited on `linux`? If not, its pages are those of the whole computer.
+    /// Whether memory is limited on `linux`. Without a limit a run may use all pages of the computer.
     pub is_limited: bool,
-    /// Does `linux` get a swap file for the time of a run?
+    /// Whether `linux` makes a swap file for the time of a run.
     pub makes_swap: bool,
     /// The command that runs a job in a process of its own.
     pub program: PathBuf,

@@ -1,5 +1,5 @@
-//! The sections of a machine file that the laboratory itself reads: CPUs, disks, and what memory held
-//! before a run.
+//! The sections of a machine file that the laboratory itself reads: CPUs, disks, and the contents of memory before a
+//! run.
 
 use crate::machine_file::MachineFile;
 use documented::DocumentedFields;
@@ -16,7 +16,7 @@ use sim::{CPUS_MAX, CostModel, LockFairness, Sourced, Turn};
 pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Network, Before>;
 
 impl Machine {
-    /// The disk on which swap lies, and its number: the first that has slots for it, or the first of all.
+    /// Returns the disk with swap and its number: the first disk with swap slots, or else the first disk.
     #[must_use]
     pub fn swap_disk(&self) -> Option<(usize, &Disk)> {
         let has_slots = |(_, disk): &(usize, &Disk)| disk.swap_slots.value > 0;
@@ -24,13 +24,12 @@ impl Machine {
     }
 }
 
-/// Reads a machine from its file and those that it is based on, whose text `resolve` gives by name, or says why it cannot;
-/// and checks that its disks are disks. `changes` are made last, each under its path of keys: `cpu.count`,
-/// `disk.device.queue.command_depth`.
+/// Reads a machine from its file and its bases, whose text `resolve` returns by name, and checks its disks. `changes`
+/// are applied last, each under its path of keys: `cpu.count`, `disk.device.queue.command_depth`.
 ///
 /// # Errors
-/// As [`MachineFile::of_node`]; a base that is missing or based on this file; a constant that makes no disk; a changed
-/// key that is not there. With file and line.
+/// As for [`MachineFile::of_node`]; also for a base that is missing or based on this file, a constant that makes no
+/// disk, and a changed key that does not exist. Errors have file and line.
 pub fn machine(
     name: &str,
     source: Source,
@@ -51,9 +50,10 @@ pub fn machine(
     Ok(machine)
 }
 
-/// A file laid over its base, that over its own, and so on: tables key by key, lists and constants with their origins as a whole. A table
-/// over a list of tables changes its first: `[disk]` that of the base, where `[[disk]]` gives all disks anew. So does a table of another
-/// `model` or `name` than the base's. A base's words are about the base alone. The bases' names, nearest first, are with it.
+/// Lays a file over its base, that over its own base, and so on. Tables are merged key by key; lists and constants with
+/// their origins are replaced. A table over a list of tables changes its first: `[disk]` changes that of the base,
+/// `[[disk]]` replaces all disks. A table with another `model` or `name` than the base's replaces it. The `about` of a
+/// base is dropped. Also returns the names of the bases, nearest first.
 fn over_bases(
     name: &str,
     source: Source,
@@ -75,7 +75,7 @@ fn over_bases(
     Ok((node, chain.split_off(1)))
 }
 
-/// One table laid over another.
+/// Lays one table over another.
 fn over(top: Node, base: Node) -> Node {
     let is_constant = |node: &Node| ["from", "value", "ns"].iter().any(|key| node.get(key).is_some());
     let is_of_another_kind =
@@ -105,7 +105,7 @@ fn over(top: Node, base: Node) -> Node {
     Node { value: Value::Table(top), place, comment }
 }
 
-/// Numbers that fit each other: CPUs, zones, blocks of the disk, shares.
+/// Checks numbers that must fit each other: CPUs, zones, blocks of the disk, shares.
 fn check_parts(machine: &Machine) -> Result<(), Error> {
     let at = |path: &[&str]| {
         let inner = path.iter().try_fold(&machine.node, |node, key| node.get(key));
@@ -180,7 +180,7 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
     ensure(programs.wake_s.value > 0, &["before", "programs", "wake_s"], words)
 }
 
-/// The value under a path of keys of disk `n`, or what comes nearest to it.
+/// Returns the value under a path of keys of disk `n`, or its nearest existing parent.
 fn place_of<'n>(file: &'n Node, n: usize, path: &str) -> &'n Node {
     let disk = match file.get("disk").map(|node| &node.value) {
         Some(Value::List(disks)) => disks.get(n),
@@ -202,21 +202,21 @@ pub struct Cpu {
     pub count: Sourced<usize>,
     /// The CPU that takes the disks' interrupts.
     pub interrupt_cpu: Sourced<usize>,
-    /// The memory node of each CPU; without it, as many CPUs on each node, in order.
+    /// The memory node of each CPU. By default each node has as many CPUs as the others, in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Sourced<Vec<u8>>>,
-    /// Who gets a lock that several CPUs spin for; `fifo` if it is not given.
+    /// The order in which CPUs that spin for a lock get it; `fifo` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_fairness: Option<Sourced<LockFairness>>,
-    /// What it costs to touch what another CPU touched last; nothing of its own where that is not given.
+    /// Costs of touching data that another CPU touched last; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_lines: Option<CacheLines>,
-    /// What it keeps of translations; they cost nothing where that is not given.
+    /// The translations that a CPU keeps; they cost nothing by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tlb: Option<Tlb>,
 }
 
-/// The section `[cpu.tlb]`: translations of addresses that a CPU keeps, and what it takes to find another.
+/// The section `[cpu.tlb]`: the translations of addresses that a CPU keeps, and the cost of a miss.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlb {
@@ -231,7 +231,7 @@ pub struct Tlb {
 }
 
 impl Tlb {
-    /// Translations of one size at most, a hundred times what a processor has.
+    /// Largest number of translations of one size, a hundred times that of a processor.
     const ENTRIES_MAX: usize = 1 << 18;
     /// The longest walk, 1 s.
     const WALK_MAX_NS: u64 = 1_000_000_000;
@@ -251,22 +251,23 @@ impl Tlb {
     }
 }
 
-/// The section `[cpu.cache_lines]`: lines of the caches that another CPU wrote last, and that come to the CPU that touches them.
+/// The section `[cpu.cache_lines]`: cache lines that another CPU wrote last and that travel to the CPU that touches
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheLines {
-    /// Time until such a line is there, ns.
+    /// Time that such a line travels, ns.
     pub travel_ns: Sourced<u64>,
-    /// Lines that come with the lock of an index: of the lock, the index's nodes and their tags.
+    /// Lines that travel with the lock of an index: those of the lock, the index nodes and their tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub i_pages: Option<Sourced<u32>>,
-    /// Lines that come with the lock of LRU lists: of the lock, the lists' heads and counters.
+    /// Lines that travel with the lock of LRU lists: those of the lock, the list heads and counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lru: Option<Sourced<u32>>,
-    /// Lines that come with the lock of a zone: of the lock, the free lists' heads and counters.
+    /// Lines that travel with the lock of a zone: those of the lock, the heads of the free lists and counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Sourced<u32>>,
-    /// Lines that come with a frame: of its descriptor, and of those beside it on its list.
+    /// Lines that travel with a frame: those of its descriptor, and of its neighbours on its list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Sourced<u32>>,
 }
@@ -274,7 +275,7 @@ pub struct CacheLines {
 impl CacheLines {
     /// The longest travel, 1 ms.
     const TRAVEL_MAX_NS: u64 = 1_000_000;
-    /// Lines at most that come with one thing, a page's.
+    /// Most lines that travel with one thing: those of a page.
     const LINES_MAX: u32 = 64;
 
     fn of_locks(&self) -> [(LockClass, &Option<Sourced<u32>>); 3] {
@@ -297,26 +298,26 @@ impl CacheLines {
 }
 
 impl Cpu {
-    /// What it costs a simulated CPU to touch what another touched last.
+    /// Returns the costs for a simulated CPU of touching what another touched last.
     #[must_use]
     pub fn sim_cache_lines(&self) -> Option<sim::CacheLines> {
         self.cache_lines.as_ref().map(CacheLines::sim_config)
     }
 
-    /// What a simulated CPU keeps of translations.
+    /// Returns the translations that a simulated CPU keeps.
     #[must_use]
     pub fn sim_tlb(&self) -> Option<sim::TlbConfig> {
         self.tlb.as_ref().map(Tlb::sim_config)
     }
 
-    /// The memory node of each CPU.
+    /// Returns the memory node of each CPU.
     #[must_use]
     pub fn node_of_each(&self, nodes: usize) -> Vec<u8> {
         let spread = || (0..self.count.value).map(|cpu| (cpu * nodes / self.count.value) as u8).collect();
         self.nodes.as_ref().map_or_else(spread, |given| given.value.clone())
     }
 
-    /// The nodes of a simulated machine with this memory; none where there is one.
+    /// Returns the nodes of a simulated machine with this memory; none if there is only one.
     #[must_use]
     pub fn sim_nodes(&self, layout: &Layout) -> Option<sim::Nodes> {
         (layout.nodes.len() > 1).then(|| sim::Nodes {
@@ -335,9 +336,9 @@ pub struct Network {
     pub interrupt_cpu: Sourced<usize>,
     /// Time of a packet and its answer outside of the machine, ns.
     pub wire_ns: Sourced<u64>,
-    /// What the CPU takes for one packet and its answer, ns.
+    /// CPU time for one packet and its answer, ns.
     pub packet_ns: Sourced<u64>,
-    /// When packets get their turn on a CPU that also ends requests of disks.
+    /// Turn of packets on a CPU that also ends requests of disks.
     pub turn: Sourced<Turn>,
 }
 
@@ -351,38 +352,38 @@ pub struct Disk {
     pub swap_first_block: Sourced<u64>,
     /// Swap slots of 4 KiB, at full scale; 0 for no swap.
     pub swap_slots: Sourced<u64>,
-    /// Does it answer at once, as zram and persistent memory do? It does not where that is not given.
+    /// Whether the disk answers at once, as zram and persistent memory do; `false` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronous: Option<Sourced<bool>>,
-    /// Memory of the computer itself that a page in swap takes, percent of a page, where the disk is memory with compressed pages
-    /// (zram). It takes none where that is not given.
+    /// Memory of the computer that a page in swap takes, percent of a page, for a disk of compressed memory (zram);
+    /// none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_percent: Option<Sourced<u32>>,
     /// The device.
     pub device: DiskConfig,
 }
 
-/// What memory held before a run. Sizes are of the machine at full scale.
+/// The contents of memory before a run. Sizes are those of the machine at full scale.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Before {
-    /// Memory of the kernel itself, which is never freed, MiB.
+    /// Kernel memory that is never freed, MiB.
     pub kernel_mib: Sourced<u64>,
-    /// What that memory was before most of it was freed again, MiB: what is left lies scattered among what was freed.
-    /// Without it, as much as is left: kernel memory lies together.
+    /// Kernel memory before most of it was freed, MiB. The remaining pages are scattered among the freed ones. By
+    /// default nothing was freed, and kernel memory is contiguous.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_peak_mib: Option<Sourced<u64>>,
     /// Anonymous memory of idle processes, MiB.
     pub idle_anon_mib: Sourced<u64>,
-    /// Clean page cache of files that nobody reads any more, MiB.
+    /// Clean page cache of files that are no longer read, MiB.
     pub file_cache_mib: Sourced<u64>,
-    /// Part of that cache that was read twice, and so is active, percent.
+    /// Part of this cache that was read twice and so is active, percent.
     pub file_cache_active_percent: Sourced<u64>,
     /// Size of each of those files, KiB.
     pub file_kib: Sourced<u64>,
     /// Inode tables that a fresh file system still has to write in the background, MiB.
     pub inode_tables_mib: Sourced<u64>,
-    /// The background task rests this many times as long as each piece took.
+    /// Factor by which the background task rests longer than each piece takes.
     pub inode_tables_rest: Sourced<u64>,
     /// Programs that run beside the workload, if any are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -393,7 +394,7 @@ pub struct Before {
 pub const MIB_PAGES: u64 = 256;
 
 impl Before {
-    /// Pages that all of it takes, at a scale.
+    /// Returns the pages of all of it at a scale.
     #[must_use]
     pub fn pages(&self, scale: Scale) -> u64 {
         let mapped_mib = self.programs.as_ref().map_or(0, |programs| programs.mapped_mib.value);
@@ -403,17 +404,17 @@ impl Before {
 }
 
 /// Programs and libraries that run beside a workload: daemons, shells, the monitors of a test. Their files are mapped
-/// executable, all of them were used once, and now and then something of them is used again.
+/// executable and were all used once. Some of their pages are used again from time to time.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Programs {
-    /// What of their files was used, MiB.
+    /// Used part of their files, MiB.
     pub mapped_mib: Sourced<u64>,
     /// Size of each of those files, KiB.
     pub file_kib: Sourced<u64>,
-    /// Time between two wakings, s.
+    /// Time between two wake-ups, s.
     pub wake_s: Sourced<u64>,
-    /// Pages that are used when something wakes, at full scale; drawn by Zipf's law with exponent 1, as code is used: some
+    /// Pages used at each wake-up, at full scale. They are drawn by Zipf's law with exponent 1, as code is used: some
     /// of it all the time, most hardly ever.
     pub touched_pages: Sourced<u64>,
 }
@@ -425,14 +426,14 @@ mod tests {
 
     const FILE: &str = "machines/parallelio-8g.toml";
 
-    /// The embedded machine with one text replaced by another.
+    /// Reads the embedded machine with one text replaced by another.
     fn changed(from: &str, to: &str) -> Result<Machine, String> {
         let text = crate::embedded::text(FILE).unwrap();
         assert!(text.contains(from), "{FILE} has no `{from}`");
         parse(text.replacen(from, to, 1))
     }
 
-    /// The machine of a file with this text, which may be based on the embedded one, as `base`, or on itself.
+    /// Reads the machine of a file with this text, which may be based on the embedded one, as `base`, or on itself.
     fn parse(text: String) -> Result<Machine, String> {
         let source = |text: &str| Source { file: "m.toml".into(), text: text.to_owned() };
         let resolve = |name: &str| match name {
@@ -443,7 +444,7 @@ mod tests {
         machine("m", source(&text), &resolve, &[]).map_err(|error| error.to_string())
     }
 
-    /// The line that begins with `start`.
+    /// Returns the line that begins with `start`.
     fn line(start: &str) -> usize {
         1 + crate::embedded::text(FILE).unwrap().lines().position(|line| line.starts_with(start)).unwrap()
     }
@@ -512,7 +513,7 @@ mod tests {
         );
     }
 
-    /// The elevator of a machine whose file has `table` in place of its elevator.
+    /// Returns the elevator of a machine whose file has `table` in place of its elevator.
     fn with_elevator(table: &str) -> Result<ElevatorConfig, String> {
         let text = crate::embedded::text(FILE).unwrap();
         let start = text.find("[disk.device.queue.elevator]").unwrap();

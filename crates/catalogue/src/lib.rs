@@ -1,8 +1,8 @@
-//! Kernels, machines and experiments: by name from the files that are embedded here, or from a user's file.
+//! Kernels, machines and experiments, by name from embedded files or from a user's file.
 //!
-//! [`library`] finds them, [`embedded`] holds `machines/` and `experiments/`, [`versions`] orders kernels. [`experiment`] and
-//! [`hardware`] are what the files say; [`change`] sets single values, [`values`] shows them, [`difference`] lists what separates two
-//! kernels. [`ground`] names where an experiment may run.
+//! [`library`] finds them. [`embedded`] holds `machines/` and `experiments/`. [`versions`] orders kernels.
+//! [`experiment`] and [`hardware`] describe the files. [`change`] sets single values, [`values`] shows them, and
+//! [`difference`] lists the differences of two kernels. [`ground`] names the grounds of an experiment.
 
 pub mod change;
 pub mod difference;

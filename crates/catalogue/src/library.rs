@@ -18,15 +18,14 @@ use crate::hardware::Machine;
 use crate::{embedded, hardware, versions};
 use kit::input;
 
-/// Does `word` mean a file rather than a name?
+/// Returns whether `word` names a file instead of an embedded item.
 #[must_use]
 pub fn is_file(word: &str) -> bool {
     let word = if Path::new(word).exists() { word } else { word.split('+').next().unwrap_or(word) };
     word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml")
 }
 
-/// The name that a file gives to what it holds: its own without ending, or its folder's for
-/// `experiment.toml`.
+/// Returns the name of the item in a file: the file's without ending, or its folder's for `experiment.toml`.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default();
     let folder = || fs::canonicalize(path).ok()?.parent()?.file_name().map(ToOwned::to_owned);
@@ -34,7 +33,7 @@ fn name_of(path: &Path) -> String {
     name.as_deref().unwrap_or(stem).to_string_lossy().into_owned()
 }
 
-/// The file called `name` beside the file `path`, if there is one.
+/// Returns the file called `name` beside the file `path`, if there is one.
 #[must_use]
 pub fn beside(path: &Path, name: &str) -> Option<PathBuf> {
     let stem = name.strip_suffix(".toml").unwrap_or(name);
@@ -42,10 +41,10 @@ pub fn beside(path: &Path, name: &str) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Bytes of a file at most. One that somebody wrote has some thousand; a device may have no end.
+/// Largest file, bytes. A hand-written file has some thousand; a device may have no end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Text of a file that is read as what `role` says, or a message that names the file and says why not.
+/// Reads the text of a file in a role. The error names the file and the cause.
 pub fn read(path: &Path, role: &str) -> Result<String, Error> {
     let text = || {
         let mut bytes = Vec::new();
@@ -82,7 +81,7 @@ fn unknown(kind: &str, folder: &str, name: &str) -> String {
     format!("no {kind} is called `{name}`{}{file}", one_of(name, &names))
 }
 
-/// Files that are called by their names, and build on each other.
+/// Files that are found by name and build on each other.
 #[derive(Clone, Copy)]
 enum Kind {
     Kernel,
@@ -104,7 +103,7 @@ impl Kind {
         }
     }
 
-    /// The embedded one called `name`.
+    /// Returns the embedded file called `name`.
     fn embedded(self, name: &str) -> Result<Source, String> {
         let found = match self {
             Self::Kernel => files::source(name),
@@ -113,7 +112,7 @@ impl Kind {
         found.ok_or_else(|| unknown(self.name(), self.folder(), name))
     }
 
-    /// The base called `name` of the file `path`: beside it, or embedded.
+    /// Returns the base called `name` of the file `path`: a file beside it, or an embedded one.
     fn base_of(self, path: &Path, name: &str) -> Result<Source, String> {
         let Some(path) = beside(path, name) else {
             return self.embedded(name).map_err(|message| format!("{message} (nor is it beside this file)"));
@@ -123,20 +122,20 @@ impl Kind {
     }
 }
 
-/// The kernel that `word` means: a name or a file, and what is changed in it, each after a `+`:
+/// Returns the kernel for `word`: a name or a file, then changes, each after a `+`:
 /// `highwater+lru.batch=31+lru.swappiness=10`.
 ///
 /// # Errors
-/// When there is no such kernel or file (with the nearest names), the file or one of its bases is
-/// wrong, or a change is.
+/// When there is no such kernel or file (with the nearest names), when the file or a base of it is wrong, or when a
+/// change is wrong.
 pub fn kernel(word: &str) -> Result<Kernel, Error> {
     kernel_of(word, unchanged_kernel)
 }
 
-/// The kernels that words mean, as [`kernel`]; what several of them change is read once.
+/// Returns the kernels for words, as [`kernel`] does. Files shared by several words are read once.
 ///
 /// # Errors
-/// That of the first that is wrong.
+/// The error of the first wrong word.
 pub fn kernels<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Vec<Kernel>, Error> {
     let mut read: BTreeMap<String, Kernel> = BTreeMap::new();
     let mut plain = |word: &str| match read.get(word) {
@@ -159,7 +158,7 @@ fn kernel_of(word: &str, plain: impl FnOnce(&str) -> Result<Kernel, Error>) -> R
     Ok(kernel)
 }
 
-/// Splits a word at its first `+`, and at each behind it; a file may have a `+` in its name.
+/// Splits a word at its first `+` and at each one behind it. A file name may contain a `+`.
 fn split_at_changes(word: &str) -> (&str, impl Iterator<Item = &str>) {
     let is_all_name = is_file(word) && Path::new(word).exists();
     let (name, changes) = match word.split_once('+').filter(|_| !is_all_name) {
@@ -185,10 +184,10 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
     Ok(kernel)
 }
 
-/// The machine that `word` means, with values changed after a `+`: `ping-8g+cpu.count=4`.
+/// Returns the machine for `word`, with changes after a `+`: `ping-8g+cpu.count=4`.
 ///
 /// # Errors
-/// As [`kernel`].
+/// As for [`kernel`].
 pub fn machine(word: &str) -> Result<Machine, Error> {
     let (name, changes) = split(word)?;
     if is_file(name) {
@@ -204,10 +203,10 @@ pub fn machine(word: &str) -> Result<Machine, Error> {
 /// Keys, and their new values.
 pub type Changes<'w> = Vec<(&'w str, &'w str)>;
 
-/// A word without the changes after it, and those: keys and values.
+/// Splits `name+key=value+…` into the name and its changes.
 ///
 /// # Errors
-/// When what is after a `+` is no change.
+/// When a text after a `+` is no change.
 pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
     if Path::new(word).exists() {
         return Ok((word, Vec::new()));
@@ -222,11 +221,11 @@ pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
     Ok((name, changes))
 }
 
-/// The experiment that `word` means, with parameters changed after a `+`: `ping+hogs=4`; `published.toml` is taken from
-/// beside a file. A file's relative machine and kernel files are sought from its folder.
+/// Returns the experiment for `word`, with changed parameters after a `+`: `ping+hogs=4`. `published.toml` is read from
+/// the folder of a file. Relative machine and kernel files of a file are searched from its folder.
 ///
 /// # Errors
-/// As [`kernel`].
+/// As for [`kernel`].
 pub fn experiment(word: &str) -> Result<Experiment, Error> {
     let (name, changes) = split(word)?;
     let mut experiment = unchanged_experiment(name)?;

@@ -11,22 +11,22 @@
 //! [before]      # what memory held before the run
 //! ```
 //!
-//! The types of the sections belong to who reads them; this loader gives their values places, so that
-//! whatever is wrong is told with file, line and the nearest known key.
+//! Readers of the sections define their types. This loader gives the values places, so that every error has file, line
+//! and the nearest known key.
 
 use placed::{Entry, Error, Node, Place};
 use serde::de::DeserializeOwned;
 
-/// A machine file whose sections have these types.
+/// A machine file, generic over the types of its sections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
-    /// Its name: the file's, without folder and ending.
+    /// Its name: that of the file, without folder and ending.
     pub name: String,
     /// The name of the file in messages.
     pub file: String,
     /// The machines that it is based on, nearest first.
     pub bases: Vec<String>,
-    /// One line about it.
+    /// One line of description.
     pub about: String,
     /// Nodes and zones.
     pub memory: Memory,
@@ -47,7 +47,7 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
 /// The top level of a machine file.
 const KEYS: [&str; 8] = ["about", "base", "memory", "cpu", "cost", "disk", "network", "before"];
 
-/// Where a constant may come from.
+/// Possible origins of a constant.
 const ORIGINS: [&str; 6] = ["published", "data-sheet", "measured", "fitted", "inferred", "assumed"];
 
 impl<Memory, Cpu, Cost, Disk, Network, Before> MachineFile<Memory, Cpu, Cost, Disk, Network, Before>
@@ -59,11 +59,11 @@ where
     Network: DeserializeOwned,
     Before: DeserializeOwned,
 {
-    /// Reads a machine from what stands in its file, or was changed there; `file` is what messages call it.
+    /// Reads a machine from the node of its file, changes included. `file` is its name in messages.
     ///
     /// # Errors
-    /// The first thing wrong, with file and line: an unknown or missing section or key, a value of the
-    /// wrong type, an origin (`from`) that is not one of the known words.
+    /// The first fault, with file and line: an unknown or missing section or key, a value of the wrong type, or an
+    /// origin (`from`) that is not a known word.
     pub fn of_node(name: &str, file: &str, node: Node) -> Result<Self, Error> {
         node.only(&KEYS)?;
         check_origins(&node)?;
@@ -88,7 +88,7 @@ where
     }
 }
 
-/// Brings the keys that tell what a table is to its front, where its reader needs them.
+/// Moves the keys that tell the kind of a table to its front, where the reader needs them.
 fn tags_first(node: &mut Node) {
     use placed::Value;
     match &mut node.value {
@@ -101,7 +101,7 @@ fn tags_first(node: &mut Node) {
     }
 }
 
-/// Reads one section; a message about it names it, and the key and its form where it does not do so itself.
+/// Reads one section. An error names the section, and the key and its form unless it already does.
 fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> {
     node.read().map_err(|error| {
         let message = with_key(name, node, &error);
@@ -109,7 +109,7 @@ fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> 
     })
 }
 
-/// Describes what is wrong with a value, with its key and, of a constant, the way in which it is written.
+/// Describes a fault of a value with its key and, for a constant, the form in which constants are written.
 fn with_key(section: &str, node: &Node, error: &Error) -> String {
     let message = &error.message;
     let entry = error.place.as_ref().and_then(|place| entry_at(node, place));
@@ -133,7 +133,7 @@ fn with_key(section: &str, node: &Node, error: &Error) -> String {
     }
 }
 
-/// The first entry of a table that stands at a place, itself or within others.
+/// Returns the first entry at a place, in a table or within others.
 fn entry_at<'n>(node: &'n Node, place: &Place) -> Option<&'n Entry> {
     if let placed::Value::List(nodes) = &node.value {
         return nodes.iter().find_map(|node| entry_at(node, place));
@@ -142,7 +142,7 @@ fn entry_at<'n>(node: &'n Node, place: &Place) -> Option<&'n Entry> {
     own.or_else(|| node.entries().iter().find_map(|entry| entry_at(&entry.node, place)))
 }
 
-/// Every `from` is one of the known origins.
+/// Checks that every `from` is a known origin.
 fn check_origins(node: &Node) -> Result<(), Error> {
     use placed::{Value, one_of};
     match &node.value {

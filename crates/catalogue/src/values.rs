@@ -1,8 +1,8 @@
-//! The values of a file, as they are shown.
+//! Display of the values of a file.
 
 use placed::{Entry, Node, Value};
 
-/// Path, value and node of every value under a table.
+/// Returns path, value and node of every value under a table.
 #[must_use]
 pub fn listed(node: &Node) -> Vec<(String, String, &Node)> {
     let mut lines = Vec::new();
@@ -10,8 +10,8 @@ pub fn listed(node: &Node) -> Vec<(String, String, &Node)> {
     lines
 }
 
-/// Path, value and node of every value under a table. A table without tables in it is one value where
-/// it stands in a list, and so is a constant with its origin.
+/// Collects path, value and node of every value under a table. A constant with its origin is one value. So is a table
+/// without tables in it, inside a list.
 fn collect<'n>(node: &'n Node, path: &str, lines: &mut Vec<(String, String, &'n Node)>) {
     let is_flat = |node: &Node| {
         let nested = |entry: &Entry| matches!(entry.node.value, Value::Table(_) | Value::List(_));
@@ -36,7 +36,7 @@ fn collect<'n>(node: &'n Node, path: &str, lines: &mut Vec<(String, String, &'n 
     }
 }
 
-/// A value, or a constant `{ ns = 90, from = "fitted", … }` as "`90 ns (fitted: …)`".
+/// Returns a value as text; a constant `{ ns = 90, from = "fitted", … }` becomes "`90 ns (fitted: …)`".
 #[must_use]
 pub fn constant(node: &Node) -> String {
     let Some(origin) = node.get("from").and_then(Node::as_text) else { return node.value.to_string() };

@@ -2,10 +2,11 @@
 
 use crate::embedded;
 
-/// Major and minor.
+/// Major and minor version.
 pub type Version = (u32, u32);
 
-/// Returns the version that a name begins with, `6.8` of `6.8.0-45-generic`, `v6.8` and `linux-6.8`; none where it begins with none.
+/// Returns the version at the beginning of a name: `6.8` for `6.8.0-45-generic`, `v6.8` and `linux-6.8`. Returns none
+/// if there is no version.
 #[must_use]
 pub fn version(name: &str) -> Option<Version> {
     let lower = name.to_lowercase();
@@ -15,13 +16,13 @@ pub fn version(name: &str) -> Option<Version> {
     Some((major.parse().ok()?, digits(rest)?))
 }
 
-/// Returns whether it is a kernel as it was released, and not one with patches of a posting.
+/// Returns whether a kernel file is a released version, without the patches of a posting.
 fn is_released(name: &str, multigen: bool) -> bool {
     let rest = name.split_once('-').map_or("", |(_, rest)| rest);
     if multigen { rest == "mglru" } else { ["mainline", "classic", "rc4-vanilla", ""].contains(&rest) }
 }
 
-/// Kernel files of released versions, oldest first: those with the multi-generational LRU, or those without.
+/// Returns the kernel files of released versions, oldest first, with or without the multi-generational LRU.
 fn released(multigen: bool) -> Vec<(Version, &'static str)> {
     let mut known: Vec<(Version, &str)> = embedded::names("kernels")
         .filter(|name| is_released(name, multigen))
@@ -31,11 +32,11 @@ fn released(multigen: bool) -> Vec<(Version, &'static str)> {
     known
 }
 
-/// The kernel file that is nearest to a version: of those with or without the multi-generational LRU the newest that is not newer; the
-/// oldest where all are.
+/// Returns the kernel file nearest to a version, with or without the multi-generational LRU: the newest that is not
+/// newer than the version, or else the oldest.
 ///
 /// # Panics
-/// Where no kernel file is built in.
+/// When no kernel file is built in.
 #[must_use]
 pub fn nearest(wanted: Version, multigen: bool) -> &'static str {
     let known = released(multigen);
@@ -43,8 +44,8 @@ pub fn nearest(wanted: Version, multigen: bool) -> &'static str {
     older.or(known.first()).expect("kernel files are built in").1
 }
 
-/// The end of a message about an unknown name that is a version: the files of that version, or those before and after it. None where it
-/// is no version.
+/// Returns the end of a message about an unknown name that is a version: the files of this version, or those before and
+/// after it. Returns none for other names.
 #[must_use]
 pub fn hint(name: &str) -> Option<String> {
     let wanted = version(name)?;

@@ -1,4 +1,4 @@
-//! Rows that a posting prints come out of its counters (`figures::mmtests`, `figures::vmscan`).
+//! Tests that rows printed in a posting follow from its counters (`figures::mmtests`, `figures::vmscan`).
 
 use catalogue::embedded;
 use catalogue::experiment::Published;
@@ -13,7 +13,7 @@ fn published() -> Published {
     Published::parse("published.toml", text).unwrap()
 }
 
-/// Counters of the posting of 28 Jun 2013, put back together from its rows; `column` is its column.
+/// Returns the counters of the posting of 28 Jun 2013, reconstructed from the rows of `column`.
 fn counters(published: &Published, column: usize) -> (BTreeMap<String, u64>, f64) {
     let of = |name: &str| published.rows.iter().find(|row| row.name == name).unwrap().values[column];
     let elapsed_s = of("Kswapd pages scanned") / of("Kswapd velocity");
@@ -133,7 +133,7 @@ fn absurd_samples_are_dropped_but_long_write_waits_stay() {
     assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), printed);
 }
 
-/// Figures that can be computed from printed counters are the printed ones.
+/// Computes figures from printed counters and compares them with the printed figures.
 #[test]
 fn derived_rows_recompute_to_the_printed_digit() {
     for name in ["streaming", "postmark"] {

@@ -1,10 +1,10 @@
 //! Counters of the running kernel, under the names of `/proc/vmstat`.
 //!
-//! The kernel counts most events for the whole computer. What a cgroup counts for itself takes the place of that, and
-//! what the computer's counters do not see of a cgroup is left out: reclaim in a cgroup that has reached its limit
-//! scans and frees pages that `/proc/vmstat` counts neither for kswapd nor for tasks. Version 1 does not count them for the cgroup
-//! either; there they are what was scanned and reclaimed at limits of all cgroups ([`at_limits`]). `pgpgin` is what this process had read
-//! (`/proc/self/io`), KiB; `pgpgout` and swapping stay those of the whole computer where the cgroup does not tell.
+//! The kernel counts most events for the whole computer. Values that a cgroup counts itself replace these. Values that
+//! miss the events of a cgroup are left out: reclaim in a cgroup at its limit scans and frees pages that `/proc/vmstat`
+//! counts neither for kswapd nor for tasks. Version 1 does not count them for the cgroup either; the values are then
+//! those of the limits of all cgroups ([`at_limits`]). `pgpgin` is what this process had read (`/proc/self/io`), KiB.
+//! `pgpgout` and swapping are those of the whole computer if the cgroup does not count them.
 
 use engine::stat::Vmstat;
 use figures::cgroup::{Cgroup, Version};
@@ -12,26 +12,26 @@ use figures::counters::{at_limits, named};
 use machine::PAGE_BYTES;
 use std::fs;
 
-/// Counters that reclaim in a cgroup keeps to the cgroup.
+/// Counters that reclaim in a cgroup raises only for the cgroup.
 const KEPT_TO_CGROUP: [&str; 4] = ["pgscan", "pgsteal", "pgrefill", "allocstall"];
 
-/// Of version 1's `memory.stat`, what means the same as in `/proc/vmstat`.
+/// Counters of `memory.stat` of version 1 with the meaning of those in `/proc/vmstat`.
 const OF_VERSION_1: [&str; 2] = ["pgfault", "pgmajfault"];
 
-/// Where counters are read.
+/// The source of counters: the computer, and perhaps a cgroup.
 #[derive(Clone, Debug)]
 pub struct Counters {
     cgroup: Option<Cgroup>,
 }
 
 impl Counters {
-    /// Of the computer, and of a cgroup in which this process is.
+    /// Reads the counters of the computer, and of a cgroup that contains this process.
     #[must_use]
     pub fn new(cgroup: Option<Cgroup>) -> Self {
         Self { cgroup }
     }
 
-    /// Pages that are free: what the cgroup may still take; without one, of the computer.
+    /// Returns the pages that the cgroup may still take; without a cgroup, the free pages of the computer.
     #[must_use]
     pub fn free_pages(&self, memory_pages: u64) -> u64 {
         match &self.cgroup {
@@ -40,7 +40,7 @@ impl Counters {
         }
     }
 
-    /// All of them now.
+    /// Reads all counters.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         let mut vmstat = named(&read("/proc/vmstat"));
@@ -66,20 +66,20 @@ impl Counters {
     }
 }
 
-/// Bytes that this process had read from devices so far; none where the kernel does not count them.
+/// Returns the bytes that this process had read from devices so far; none if the kernel does not count them.
 #[must_use]
 pub fn bytes_read_in() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
 }
 
-/// Pages of swap that are free.
+/// Returns the free pages of swap.
 #[must_use]
 pub fn free_swap_pages() -> u64 {
     swap_pages(&read("/proc/meminfo")).map_or(0, |[_, free]| free)
 }
 
-/// Swap and what is free of it, pages; none where `/proc/meminfo` does not tell.
+/// Returns swap and its free part, pages; none if `/proc/meminfo` does not tell.
 #[must_use]
 pub fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
     let pages = |name: &str| {

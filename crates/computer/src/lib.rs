@@ -1,4 +1,4 @@
-//! The computer that this process runs on: the calls of Linux that the standard library lacks ([`sys`]), and its [`counters`].
+//! The computer that this process runs on: Linux calls that the standard library lacks ([`sys`]), and its [`counters`].
 
 pub mod counters;
 pub mod sys;

@@ -1,4 +1,4 @@
-//! Calls of the operating system that the standard library does not offer: the one file of the laboratory with unsafe code.
+//! Calls of the operating system that the standard library lacks. No other file of the laboratory has unsafe code.
 
 #![allow(unsafe_code)]
 
@@ -20,10 +20,10 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps so many pages, all zeroes.
+    /// Maps `pages` pages of zeroes.
     ///
     /// # Errors
-    /// When there is no room for it in the address space.
+    /// When the address space has no room.
     pub fn new(pages: u32) -> io::Result<Self> {
         // A mapping has a page at least.
         let bytes = pages.max(1) as usize * PAGE_BYTES;
@@ -45,10 +45,10 @@ impl Mapping {
         assert!(fits, "{bytes} bytes at {offset} of a region of {}", self.bytes);
     }
 
-    /// Copies bytes into it.
+    /// Copies bytes into the mapping.
     ///
     /// # Panics
-    /// When they do not lie in it.
+    /// When they lie outside of the mapping.
     pub fn store(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
         // SAFETY: the range lies in the mapping, as was just checked, which lives as long as `self`. `Mapping` is not
@@ -56,20 +56,20 @@ impl Mapping {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) };
     }
 
-    /// Copies bytes out of it.
+    /// Copies bytes out of the mapping.
     ///
     /// # Panics
-    /// When they do not lie in it.
+    /// When they lie outside of the mapping.
     pub fn load(&self, offset: usize, bytes: &mut [u8]) {
         self.check(offset, bytes.len());
         // SAFETY: as in `store`.
         unsafe { std::ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), bytes.as_mut_ptr(), bytes.len()) };
     }
 
-    /// Reads a byte, and writes it back if `write` says so.
+    /// Reads a byte, and writes it back if `write` is set.
     ///
     /// # Panics
-    /// When it does not lie in it.
+    /// When it lies outside of the mapping.
     pub fn touch(&self, offset: usize, write: bool) {
         self.check(offset, 1);
         // SAFETY: as in `store`; volatile, so that the access is made though nobody wants the byte.
@@ -92,8 +92,8 @@ impl Drop for Mapping {
 
 /// A file mapped for reading, shared with the page cache.
 ///
-/// A page that cannot be read ends the process with SIGBUS: when the disk fails, or the file was cut meanwhile, which
-/// nobody does to a file in the folder of a run.
+/// A page that cannot be read ends the process with SIGBUS. This happens when the disk fails or the file was cut
+/// meanwhile; nobody cuts a file in the folder of a run.
 #[derive(Debug)]
 pub struct FileMapping {
     start: NonNull<u8>,
@@ -106,11 +106,10 @@ unsafe impl Send for FileMapping {}
 unsafe impl Sync for FileMapping {}
 
 impl FileMapping {
-    /// Maps the first `bytes` bytes of a file, which is as long; `is_random` says that pages are read here and there, so
-    /// that none is read ahead.
+    /// Maps the first `bytes` bytes of a file, which is at least as long. `is_random` turns readahead off.
     ///
     /// # Errors
-    /// When it is empty, or there is no room for it in the address space.
+    /// When the file is empty, or the address space has no room.
     pub fn new(file: &File, bytes: u64, is_random: bool) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         // SAFETY: a new mapping at an address of the system's choice touches no memory of the program.
@@ -127,14 +126,14 @@ impl FileMapping {
         Ok(Self { start, bytes })
     }
 
-    /// Pages that it has, the last one perhaps in part.
+    /// Returns the number of pages. The last one may be partial.
     #[must_use]
     #[inline]
     pub fn pages(&self) -> u64 {
         self.bytes.div_ceil(PAGE_BYTES) as u64
     }
 
-    /// The bytes of a page; after the end of the file, zeroes. Whoever asks for them sees to it that nobody writes the page
+    /// Returns the bytes of a page, zeroes after the end of the file. The caller makes sure that nobody writes the page
     /// while they are in use (`workloads::system::System::read_in_place`).
     ///
     /// # Panics
@@ -165,7 +164,7 @@ fn usage(who: libc::c_int) -> libc::rusage {
     usage
 }
 
-/// CPU time of all threads of this process so far.
+/// Returns the CPU time of all threads of this process so far.
 #[must_use]
 pub fn cpu_times() -> CpuTimes {
     let nanos = |time: libc::timeval| Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000);
@@ -173,7 +172,7 @@ pub fn cpu_times() -> CpuTimes {
     CpuTimes { user: nanos(usage.ru_utime), system: nanos(usage.ru_stime) }
 }
 
-/// The faults of this thread so far.
+/// Returns the faults of this thread so far.
 #[must_use]
 pub fn faults() -> Faults {
     let usage = usage(libc::RUSAGE_THREAD);
@@ -188,7 +187,7 @@ pub fn compute(time: Nanos) {
     }
 }
 
-/// CPU time of this thread so far.
+/// Returns the CPU time of this thread so far.
 fn thread_time() -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a structure of the right type, which the call fills.
@@ -196,7 +195,7 @@ fn thread_time() -> Nanos {
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Makes a write past the largest size that a file may have (`ulimit -f`) an error, rather than the end of the process.
+/// Makes a write beyond the largest file size (`ulimit -f`) an error instead of the end of the process.
 pub fn ignore_size_signal() {
     // SAFETY: no handler is set, and the signal has no other use here.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -209,7 +208,7 @@ pub fn enter() {
     unsafe { libc::getppid() };
 }
 
-/// Keeps this thread on the first CPU that it may run on. Where that is refused it stays free.
+/// Binds this thread to the first CPU that it may run on. If this is refused, the thread stays unbound.
 pub fn stay_on_first_cpu() {
     // SAFETY: all zeroes is the empty set of CPUs, and the calls get it with its size.
     unsafe {
@@ -226,16 +225,16 @@ pub fn stay_on_first_cpu() {
     }
 }
 
-/// The resources that processes used.
+/// Resources used by processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
-    /// CPU time of their own, s.
+    /// CPU time in user mode, s.
     pub user_s: f64,
     /// CPU time in the kernel, s.
     pub system_s: f64,
     /// Faults that waited for I/O.
     pub major_faults: u64,
-    /// Faults that did not.
+    /// Faults without I/O.
     pub minor_faults: u64,
 }
 
@@ -256,20 +255,22 @@ pub fn used_by_children() -> Used {
     }
 }
 
-/// Has a command put itself into a cgroup, by its file `cgroup.procs`, before its program begins. Where that fails, it does not begin.
+/// Puts a command into a cgroup, by its file `cgroup.procs`, before its program begins. If this fails, the program does
+/// not start.
 pub fn start_in(command: &mut std::process::Command, procs: std::path::PathBuf) {
     use std::os::unix::process::CommandExt;
     // SAFETY: between fork and exec the child only opens and writes a file whose name was made before; no lock is taken.
     unsafe { command.pre_exec(move || std::fs::OpenOptions::new().write(true).open(&procs)?.write_all(b"0")) };
 }
 
-/// Says that a descriptor will read at random places. A system that takes no such advice reads no worse than without.
+/// Advises the system that a descriptor will be read at random offsets. Without support reads are no slower than
+/// before.
 pub fn expect_random_reads(file: &File) {
     // SAFETY: the call takes a descriptor, which is open, and numbers.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
 
-/// Starts to read bytes of a file into memory. A system that does not do so reads them when they are asked for.
+/// Starts to read bytes of a file into memory. Without support they are read on demand.
 pub fn start_read(file: &File, offset: u64, bytes: usize) {
     let (Ok(offset), Ok(bytes)) = (libc::off_t::try_from(offset), libc::off_t::try_from(bytes)) else { return };
     // SAFETY: the call takes a descriptor, which is open, and numbers.
@@ -279,7 +280,7 @@ pub fn start_read(file: &File, offset: u64, bytes: usize) {
 /// Drops the clean pages of a file from memory.
 ///
 /// # Errors
-/// When the system does not do so.
+/// When the system refuses.
 pub fn drop_pages(file: &File) -> io::Result<()> {
     // SAFETY: the call takes a descriptor, which is open, and numbers.
     match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
@@ -288,10 +289,10 @@ pub fn drop_pages(file: &File) -> io::Result<()> {
     }
 }
 
-/// Gives a file so many bytes, with room for all of them on the disk.
+/// Extends a file to `bytes` bytes with all blocks allocated.
 ///
 /// # Errors
-/// When there is no room, or the file system cannot say so.
+/// When there is no room, or the file system cannot allocate.
 pub fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
     // SAFETY: the call takes a descriptor, which is open, and numbers.
@@ -309,22 +310,22 @@ fn with_path(path: &Path, call: impl FnOnce(*const libc::c_char) -> libc::c_int)
 /// Lets the kernel swap to a file.
 ///
 /// # Errors
-/// When it is no swap file, or that is not permitted.
+/// When the file is no swap file, or permission is missing.
 pub fn swap_on(path: &Path) -> io::Result<()> {
     // SAFETY: the call reads a path that ends with a zero and lives until it returns.
     with_path(path, |path| unsafe { libc::swapon(path, 0) })
 }
 
-/// Lets it do so no longer: what lies there comes back to memory.
+/// Stops swapping to a file. Its pages return to memory.
 ///
 /// # Errors
-/// When memory has no room for that.
+/// When memory has no room for them.
 pub fn swap_off(path: &Path) -> io::Result<()> {
     // SAFETY: as in `swap_on`.
     with_path(path, |path| unsafe { libc::swapoff(path) })
 }
 
-/// Does a file lie in memory rather than on a disk?
+/// Returns whether a file lies in memory instead of on a disk.
 ///
 /// # Errors
 /// When the system does not tell.

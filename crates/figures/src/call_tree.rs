@@ -1,20 +1,20 @@
-//! A profile as text, in the two forms in which `perf report` prints one, for each column and each part of its runs.
+//! A profile as text in the two forms of `perf report`, for each column and each part of its runs.
 //!
-//! *Self time by task*: for each task what part of its time was spent in each function itself, and on which call paths. *Inclusive
-//! time of all tasks*: for each call path what part of all time was spent on it and on what it called. Both leave out what is less
-//! than half a percent.
+//! *Self time by task*: for each task the share of its time in each function itself, and the call paths. *Inclusive
+//! time of all tasks*: for each call path the share of all time on it and in its callees. Shares below half a percent
+//! are left out.
 
 use crate::profile::{self, ColumnProfile, RunProfile, View};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Shares below this are left out, percent.
+/// Smallest share that is shown, percent.
 const LEAST: f64 = 0.5;
 
-/// Functions of a call path that are named behind the innermost.
+/// Callers that are shown behind the innermost function.
 const CALLERS: usize = 4;
 
-/// A function, and what it called.
+/// A function with its callees.
 #[derive(Default)]
 struct Node<'a> {
     own: u64,
@@ -31,14 +31,14 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the functions that were called, the longest first.
+    /// Returns the called functions, the longest first.
     fn by_time(&self) -> Vec<(&'a str, &Self)> {
         let mut called: Vec<_> = self.called.iter().map(|(name, node)| (*name, node)).collect();
         called.sort_by_key(|(_, node)| std::cmp::Reverse(node.total));
         called
     }
 
-    /// Each function in which time was spent itself, with its callers, innermost first.
+    /// Visits each function with self time, with its callers, innermost first.
     fn for_each_own(&self, path: &mut Vec<&'a str>, visit: &mut impl FnMut(&[&'a str], u64)) {
         if self.own > 0 {
             visit(path, self.own);
@@ -76,7 +76,7 @@ pub fn write(profile: &[RunProfile], view: View, out: &mut dyn Write) -> io::Res
     Ok(())
 }
 
-/// The tree of each part of a column's runs.
+/// Returns the call tree of each part of a column's runs.
 fn trees(column: &ColumnProfile) -> BTreeMap<&str, Node<'_>> {
     let mut parts: BTreeMap<&str, Node<'_>> = BTreeMap::new();
     for (path, ns) in &column.stacks {
@@ -91,7 +91,7 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
-/// The functions in which a task spent its time itself, the longest first, each with the call paths that led there.
+/// Writes the functions in which a task spent its own time, the longest first, each with the call paths to it.
 fn write_own(task: &str, node: &Node<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut by_function: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
     node.for_each_own(&mut Vec::new(), &mut |path, ns| {

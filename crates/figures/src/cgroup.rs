@@ -1,10 +1,10 @@
-//! A cgroup: its place, and what the kernel tells of it. `grounds::system::linux::limit` makes one.
+//! A cgroup by its folder, and the kernel's counters of it. `grounds::system::linux::limit` makes one.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Memory that is freed at once for processes that wait for it.
+/// Memory that one call frees for waiting processes.
 const HELP_BYTES: u64 = 1 << 20;
 
 /// Version of a cgroup hierarchy.
@@ -18,7 +18,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The number by which the kernel's documents call it.
+    /// Returns the number of the version in the kernel's documents.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -28,7 +28,7 @@ impl Version {
     }
 }
 
-/// A cgroup by its place.
+/// A cgroup, given by its folder.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Cgroup {
     /// Its folder.
@@ -38,10 +38,10 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Bytes charged to it now.
+    /// Returns the bytes charged to it now.
     ///
     /// # Errors
-    /// When it does not tell.
+    /// When the kernel does not tell.
     pub fn used_bytes(&self) -> io::Result<u64> {
         let file = match self.version {
             Version::V1 => "memory.usage_in_bytes",
@@ -51,7 +51,8 @@ impl Cgroup {
         text.trim().parse().map_err(io::Error::other)
     }
 
-    /// Processes of it that the kernel has killed for want of memory; none where it does not tell.
+    /// Returns the number of its processes that the kernel has killed for lack of memory; none if the kernel does not
+    /// tell.
     #[must_use]
     pub fn kills(&self) -> Option<u64> {
         let file = match self.version {
@@ -61,32 +62,32 @@ impl Cgroup {
         number(&fs::read_to_string(self.path.join(file)).ok()?, "oom_kill")
     }
 
-    /// How often it came to its limit; none where it does not tell.
+    /// Returns how often it reached its limit; none if the kernel does not tell.
     #[must_use]
     pub fn times_at_limit(&self) -> Option<u64> {
         times_at_limit(&self.path)
     }
 
-    /// Its own `memory.stat`: events, and sizes in bytes; empty where it does not tell.
+    /// Returns its own `memory.stat`: events, and sizes in bytes; empty if the kernel does not tell.
     #[must_use]
     pub fn stat(&self) -> engine::stat::Vmstat {
         crate::counters::named(&fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default())
     }
 
-    /// Returns its own `memory.pressure` (PSI); none where it does not tell.
+    /// Returns its own `memory.pressure` (PSI); none if the kernel does not tell.
     #[must_use]
     pub fn pressure(&self) -> Option<String> {
         fs::read_to_string(self.path.join("memory.pressure")).ok()
     }
 
-    /// Do its processes wait for memory that nothing has freed so far? Version 1 alone lets them.
+    /// Returns whether its processes wait for memory that nothing has freed so far. Only version 1 has such waits.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         let text = fs::read_to_string(self.path.join("memory.oom_control")).unwrap_or_default();
         self.version == Version::V1 && number(&text, "under_oom") == Some(1)
     }
 
-    /// Frees some memory for processes that wait for it, and wakes them; version 1 alone. Their limit stays what it is.
+    /// Frees some memory for waiting processes and wakes them, in version 1 only. Their limit does not change.
     ///
     /// # Errors
     /// When nothing could be freed.
@@ -99,7 +100,7 @@ impl Cgroup {
         lowered
     }
 
-    /// Puts a process in.
+    /// Puts a process into the cgroup.
     ///
     /// # Errors
     /// When the system does not permit it.
@@ -108,8 +109,8 @@ impl Cgroup {
     }
 }
 
-/// How often the cgroup of a folder came to its limit. Version 2 counts in `memory.events.local` what is of the cgroup itself; where
-/// there is none, in `memory.events`. Version 1 has `memory.failcnt`.
+/// Returns how often the cgroup of a folder reached its limit. Version 2 counts events of the cgroup itself in
+/// `memory.events.local`, or else in `memory.events`. Version 1 has `memory.failcnt`.
 #[must_use]
 pub fn times_at_limit(folder: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
@@ -119,21 +120,22 @@ pub fn times_at_limit(folder: &Path) -> Option<u64> {
     }
 }
 
-/// Counters of a cgroup that had to have memory and found none to reclaim.
+/// Counters of a cgroup that needed memory and found none to reclaim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// How often an allocation was about to fail at its limit (`oom`); 0 in version 1, which does not count it.
+    /// Number of allocations that were about to fail at its limit (`oom`); 0 in version 1, which does not count them.
     pub times: u64,
-    /// Processes of it that were killed (`oom_kill`).
+    /// Number of its processes that were killed (`oom_kill`).
     pub kills: u64,
-    /// How often it was killed as a whole (`oom_group_kill`, since 5.17).
+    /// Number of times that it was killed as a whole (`oom_group_kill`, since 5.17).
     pub group_kills: u64,
-    /// Does a process wait in it for memory that nobody frees (`under_oom`, with `oom_kill_disable`)? Version 1 alone has that.
+    /// Whether a process in it waits for memory that nobody frees (`under_oom`, with `oom_kill_disable`). Only version
+    /// 1 has this.
     pub is_waiting: bool,
 }
 
-/// Returns the counters of a cgroup's want of memory, by its folder; none where it has no memory controller. Its children tell theirs. Only
-/// where version 2 has no `memory.events.local`, and counts with the children all the same, are they in it too.
+/// Returns these counters of a cgroup by its folder; none if it has no memory controller. Children have counters of
+/// their own. They are included only if version 2 has no `memory.events.local` and counts children, too.
 #[must_use]
 pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
@@ -148,7 +150,7 @@ pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
     })
 }
 
-/// The number after `name` on a line of its own.
+/// Returns the number after `name` on a line of its own.
 fn number(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }

@@ -1,8 +1,8 @@
-//! Counters under the names of `/proc/vmstat`, of any era: kept by zone or not.
+//! Counters under the names of `/proc/vmstat` of any kernel, kept by zone or not.
 
 use engine::stat::Vmstat;
 
-/// Reads lines of a name and a number, as `/proc/vmstat` and `memory.stat` of a cgroup have them.
+/// Reads lines of a name and a number, as in `/proc/vmstat` and in `memory.stat` of a cgroup.
 #[must_use]
 pub fn named(text: &str) -> Vmstat {
     let pair = |line: &str| {
@@ -12,16 +12,16 @@ pub fn named(text: &str) -> Vmstat {
     text.lines().filter_map(pair).collect()
 }
 
-/// Ends of names of counters that are kept by zone.
+/// Suffixes of counters that are kept by zone.
 const ZONES: [&str; 7] = ["dma", "dma32", "normal", "high", "highmem", "movable", "device"];
 
-/// The zone of which a counter is, if it is `name` of a zone.
+/// Returns the zone of a counter, if it is `name` with a zone.
 #[must_use]
 pub fn zone_of<'k>(key: &'k str, name: &str) -> Option<&'k str> {
     key.strip_prefix(name)?.strip_prefix('_').filter(|rest| ZONES.contains(rest))
 }
 
-/// A counter, or the sum over its zones where it is kept by zone alone; none where there is neither.
+/// Returns a counter, or the sum over its zones if it is only kept by zone; none if neither exists.
 #[must_use]
 pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     let of_zones = || {
@@ -31,8 +31,8 @@ pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     counters.get(name).copied().or_else(of_zones)
 }
 
-/// Pages that were scanned and reclaimed, but neither by kswapd nor by tasks for want of free memory: at limits of cgroups, and by
-/// khugepaged and whoever else reclaims on demand. From 5.8 on; none where the kernel does not tell.
+/// Returns pages that were scanned and reclaimed neither by kswapd nor by tasks short of free memory: at limits of
+/// cgroups, by khugepaged, and on demand. Kernels have this from 5.8 on; returns none otherwise.
 #[must_use]
 pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     let of = |event: &str| {
@@ -43,7 +43,7 @@ pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     Some([of("pgscan")?, of("pgsteal")?])
 }
 
-/// Pages that kswapd reclaimed, and others. Until 3.3 the kernel counted all and kswapd's.
+/// Returns the pages reclaimed by kswapd, and by others. Until 3.3 the kernel counted the total and kswapd's.
 #[must_use]
 pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     match counters.get("kswapd_steal") {
@@ -52,7 +52,7 @@ pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     }
 }
 
-/// By how much each counter grew; a gauge that fell counts as 0.
+/// Returns the growth of each counter. A gauge that fell counts as 0.
 #[must_use]
 pub fn difference(before: &Vmstat, after: &Vmstat) -> Vmstat {
     let of = |name: &String| before.get(name).copied().unwrap_or(0);

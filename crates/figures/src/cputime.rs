@@ -16,7 +16,7 @@ pub struct Built {
 /// One figure of a build.
 type Part = fn(&Built) -> f64;
 
-/// The group `cputime`: figures over the builds; the deviation is that of the population.
+/// Returns the group `cputime`: figures over the builds. The deviation is that of the population.
 #[must_use]
 pub fn cputime_rows(built: &[Built]) -> Vec<Row> {
     let parts: [(&str, &str, Better, Part); 4] = [

@@ -1,20 +1,20 @@
-//! Curves and steps of a run, which pictures of it show.
+//! Curves and steps of a run, for pictures.
 
 use serde::{Deserialize, Serialize};
 
-/// The steps of a run one after the other, which pictures over time mark.
+/// Consecutive steps of a run, which pictures over time mark.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Steps {
     /// The steps of the run, in order.
     pub steps: Vec<Step>,
-    /// The name of the time between them.
+    /// Name of the time between two steps.
     pub between: String,
 }
 
 /// A step of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Step {
-    /// Its name: what is special of it, in a word or two.
+    /// Its name, a word or two.
     pub name: String,
     /// The time at which it began, seconds of the run.
     pub from_s: f64,
@@ -22,25 +22,25 @@ pub struct Step {
     pub to_s: f64,
 }
 
-/// Something that grows while a workload runs, against something else that grows.
+/// A quantity that grows while a workload runs, against another that grows.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Curve {
     /// The quantity that grows, and its unit.
     pub name: String,
-    /// Against what, and its unit.
+    /// The other quantity, and its unit.
     pub across: String,
-    /// Its points, those against which it grows first.
+    /// Its points; the first value is that of the other quantity.
     pub points: Vec<(f64, f64)>,
 }
 
-/// The curves and steps of a run, and which run that was.
+/// The curves and steps of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCurves {
     /// Its column.
     pub column: String,
     /// Its seed.
     pub seed: u64,
-    /// The curves, the same ones in each run of a workload.
+    /// The curves; all runs of a workload have the same ones.
     pub curves: Vec<Curve>,
     /// The steps.
     pub steps: Steps,

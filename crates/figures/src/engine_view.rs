@@ -1,4 +1,4 @@
-//! What an engine shows of itself; [`crate::series`] records it, workloads ask for it.
+//! Read access to an engine, for [`crate::series`] and workloads.
 
 use engine::{
     Engine,
@@ -9,28 +9,28 @@ use engine::{
 use machine::{DeviceId, Machine};
 use std::fmt;
 
-/// The view of a ground whose engine is ours; the running kernel keeps it to itself.
+/// Read access to the engine of a ground, if the engine is ours. The running kernel has none.
 pub trait EngineView {
-    /// The first scan at priority 0 since this was last asked.
+    /// Returns the first scan at priority 0 since the last call.
     fn take_first_priority_zero(&self) -> Option<PriorityZero>;
-    /// How long the calls of kswapd, of all nodes, took since this was last asked.
+    /// Returns the durations of kswapd's calls, of all nodes, since the last call.
     fn take_kswapd_calls(&self) -> KswapdCalls;
-    /// The zones of all nodes, lowest first: name, pages, free pages.
+    /// Returns the zones of all nodes, lowest first: name, pages, free pages.
     fn zones(&self) -> Vec<ZoneView>;
     /// Returns the counters of each node, under the names of `/proc/vmstat`.
     fn nodes(&self) -> Vec<Vmstat>;
-    /// Blocks of the first device for files, and those of them that are free.
+    /// Returns the blocks of the first device for files, and the free ones among them.
     fn room(&self) -> [u64; 2];
-    /// How often the cgroup that all tasks are in came to its limit; none where there is no limit.
+    /// Returns how often the cgroup of all tasks reached its limit; none without a limit.
     fn times_at_limit(&self) -> Option<u64>;
 }
 
-/// A zone as [`EngineView`] shows it.
+/// A zone, as [`EngineView`] shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneView {
     /// Its node.
     pub node: NodeId,
-    /// As the kernel prints it.
+    /// Its name as the kernel prints it.
     pub name: &'static str,
     /// Pages that the allocator manages.
     pub pages: u64,
@@ -39,7 +39,7 @@ pub struct ZoneView {
 }
 
 impl fmt::Display for ZoneView {
-    /// `Normal`, and on all nodes but the first `Normal of node 1`.
+    /// Writes `Normal`, and on all nodes but the first `Normal of node 1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.node {
             NodeId(0) => f.write_str(self.name),

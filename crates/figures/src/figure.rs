@@ -1,37 +1,37 @@
-//! One figure: what it is called, which way it is better, how it is printed.
+//! One figure: its name, its better direction, its format.
 //!
-//! The words that workloads, experiments and reports share; nothing here knows any of them.
+//! Workloads, experiments and reports share these words. This module knows none of them.
 
 use serde::{Deserialize, Serialize};
 
-/// Which way a figure is better.
+/// The better direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// The higher the better.
+    /// Higher is better.
     Higher,
-    /// The lower the better.
+    /// Lower is better.
     Lower,
-    /// Neither: context for other rows. Where MMTests prints a percentage, it is as for `Lower`.
+    /// Neither: the row is context. Where MMTests prints a percentage, it is computed as for `Lower`.
     Neutral,
 }
 
-/// How a figure is printed.
+/// The format of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// With this many decimals.
     Decimals(u8),
-    /// As a whole percentage, without its sign: the row's unit says it.
+    /// A whole percentage without its sign, which the row's unit has.
     Percent,
-    /// A share in percent, with this many decimals; a change of it is told in points.
+    /// A share in percent with this many decimals. Changes of it are in points.
     Points(u8),
-    /// With this many decimals; 0 as `never`: a time that has not come.
+    /// This many decimals, and `never` for 0: a moment that has not come.
     Moment(u8),
 }
 
 impl Format {
-    /// `value` in this form; a median of whole percentages may have a half.
+    /// Formats `value`. A median of whole percentages may have a half.
     #[must_use]
     pub fn show(self, value: f64) -> String {
         // Nothing is left of a sign when nothing is left of the digits.
@@ -53,7 +53,7 @@ impl Format {
         }
     }
 
-    /// `value`, or 0 where [`Format::show`] shows nothing but zeroes of it.
+    /// Returns `value`, or 0 if [`Format::show`] shows only zeroes.
     #[must_use]
     pub fn as_shown(self, value: f64) -> f64 {
         // Of a moment 0 is never, and no early one.
@@ -65,35 +65,35 @@ impl Format {
 /// One figure of one run.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Row {
-    /// The block that it stands in: `Ops`, `duration`, `vmstat`, `iostat`, ….
+    /// The block that contains the row: `Ops`, `duration`, `vmstat`, `iostat`, ….
     pub group: String,
-    /// Its name, as in `published.toml`; with the statistic in front where one is printed.
+    /// Its name, as in `published.toml`, with the statistic in front if one is printed.
     pub name: String,
     /// Its unit: `pages`, `ops/s`, ….
     pub unit: String,
-    /// Which way it is better.
+    /// Its better direction.
     pub better: Better,
     /// The figure.
     pub value: f64,
-    /// How it is printed.
+    /// Its format.
     pub format: Format,
 }
 
 impl Row {
-    /// A row.
+    /// Makes a row.
     #[must_use]
     pub fn new(group: &str, name: impl Into<String>, unit: &str, better: Better, format: Format, value: f64) -> Self {
         Self { group: group.into(), name: name.into(), unit: unit.into(), better, value, format }
     }
 
-    /// A row of a rate: more is better.
+    /// Makes a row of a rate. Higher is better.
     #[must_use]
     pub fn rate(group: &str, name: impl Into<String>, unit: &str, value: f64) -> Self {
         Self::new(group, name, unit, Better::Higher, Format::Decimals(2), value)
     }
 }
 
-/// The name of a row, and the block that it stands in: `--rows` means it by either.
+/// The name of a row and the block that contains it. `--rows` matches either.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowName {
     /// As in [`Row`].
@@ -102,7 +102,7 @@ pub struct RowName {
     pub name: String,
 }
 
-/// The names of rows.
+/// Returns the names of rows.
 #[must_use]
 pub fn names(rows: Vec<Row>) -> Vec<RowName> {
     rows.into_iter().map(|Row { group, name, .. }| RowName { group, name }).collect()
@@ -117,7 +117,7 @@ pub struct Figure {
     pub percent: Option<f64>,
 }
 
-/// The rows `User`, `System`, `Elapsed` of the group `duration`, seconds of the whole test.
+/// Returns the rows `User`, `System`, `Elapsed` of the group `duration`, seconds of the whole test.
 #[must_use]
 pub fn duration_rows(user_s: f64, system_s: f64, elapsed_s: f64) -> Vec<Row> {
     [("User", user_s), ("System", system_s), ("Elapsed", elapsed_s)]

@@ -1,4 +1,4 @@
-//! Generations of pages over time: what `--lru-gen` writes of a run.
+//! Generations of pages over time, as `--lru-gen` writes them.
 
 use std::io;
 
@@ -9,19 +9,19 @@ use crate::moments::OfRun;
 /// The generations at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// When, since the system started.
+    /// Time since the system started.
     pub now: Nanos,
-    /// Its name by the workload, where it has one.
+    /// The workload's name for the moment, if any.
     pub mark: Option<&'static str>,
-    /// As `lru_gen_full` of debugfs shows them.
+    /// The generations in the form of `lru_gen_full` of debugfs.
     pub text: String,
 }
 
 /// The generations of a run.
 pub type RunGenerations = OfRun<Moment>;
 
-/// Writes runs as text: for each moment a line that begins with `#`, with its time, its run and the workload's name for it, if it
-/// has one; and the generations below.
+/// Writes runs as text. Each moment has a line that begins with `#` (its time, run and name, if any), and the
+/// generations below.
 ///
 /// # Errors
 /// When `out` cannot be written to.

@@ -1,18 +1,18 @@
-//! How long operations took: counts by time, in buckets that a decade has eight of.
+//! Durations of operations, counted in buckets, eight to a decade.
 
 use hdrhistogram::Histogram as Recorded;
 use serde::{Deserialize, Serialize};
 
-/// Buckets of a decade.
+/// Buckets per decade.
 const PER_DECADE: f64 = 8.0;
 
-/// Counts of operations by their time: bucket `n` holds those from 10^((first + n) / 8) ns on.
+/// Counts of operations by duration. Bucket `n` begins at 10^((first + n) / 8) ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buckets {
     /// The exponent of the first bucket, in eighths.
     pub first: i32,
-    /// How many operations each has.
+    /// Operations in each bucket.
     pub counts: Vec<u64>,
 }
 
@@ -42,14 +42,14 @@ impl Buckets {
         self.counts[at] += count;
     }
 
-    /// Adds those of another run.
+    /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, count) in (other.first..).zip(&other.counts) {
             self.add(bucket, *count);
         }
     }
 
-    /// The share of each bucket in percent, with its begin in microseconds; the last one's end behind it.
+    /// Returns the share of each bucket in percent, with its start in microseconds. The end of the last bucket follows.
     #[must_use]
     pub fn shares(&self) -> Vec<(f64, f64)> {
         let all = self.counts.iter().sum::<u64>().max(1) as f64;
@@ -68,33 +68,33 @@ fn bucket_of(ns: u64) -> i32 {
     libm::floor(PER_DECADE * libm::log10(ns.max(1) as f64)) as i32
 }
 
-/// How long the operations of one kind took in a run.
+/// Durations of one kind of operation in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Times {
-    /// The operations.
+    /// Name of the operations.
     pub name: String,
-    /// Their times.
+    /// Their durations.
     pub buckets: Buckets,
 }
 
 impl Times {
-    /// Counts recorded times, ns; none where nothing was recorded.
+    /// Counts recorded times, ns. Returns none if there are none.
     #[must_use]
     pub fn of(name: impl Into<String>, recorded: &Recorded<u64>) -> Option<Self> {
         (!recorded.is_empty()).then(|| Self { name: name.into(), buckets: Buckets::of(recorded) })
     }
 }
 
-/// How long the operations of one kind took, by column.
+/// Durations of one kind of operation, by column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    /// The operations.
+    /// Name of the operations.
     pub name: String,
-    /// The columns' ids, each with the times of all its runs.
+    /// Ids of the columns, each with the times of all its runs.
     pub columns: Vec<(String, Buckets)>,
 }
 
-/// Puts a run's times, that of column `id`, to those of others.
+/// Adds the times of a run of column `id` to `histograms`.
 pub fn gather(histograms: &mut Vec<Histogram>, id: &str, times: Vec<Times>) {
     for Times { name, buckets } in times {
         let at = histograms.iter().position(|it| it.name == name).unwrap_or_else(|| {

@@ -1,11 +1,14 @@
-//! What a run finds, and what is known of it.
+//! The figures of runs, and statistics over them.
 //!
-//! * [`figure`] is a row; [`vmscan`], [`mmtests`], [`locks`] and [`nodes`] make groups of rows out of [`counters`] and [`usage`];
-//! * [`series`] are counters over time, [`histogram`] is how long operations took, [`curves`] are what a workload draws by itself;
-//! * [`profile`], [`call_tree`] and [`trace`] say where time went, [`memory_map`] and [`generations`] where pages were, at [`moments`];
-//! * [`statistics`] says what is known of a median, [`shift`] by how much two columns differ, [`verdict`] what that is worth.
+//! * [`figure`] is a row. [`vmscan`], [`mmtests`], [`locks`] and [`nodes`] make groups of rows from [`counters`] and
+//!   [`usage`].
+//! * [`series`] are counters over time, [`histogram`] durations of operations, [`curves`] the curves of a workload.
+//! * [`profile`], [`call_tree`] and [`trace`] show where time went; [`memory_map`] and [`generations`] show where pages
+//!   were, at [`moments`].
+//! * [`statistics`] computes intervals of medians, [`shift`] the difference of two columns, [`verdict`] its
+//!   significance.
 //!
-//! Nothing here runs anything, and nothing prints.
+//! This crate runs nothing and prints nothing.
 
 pub mod call_tree;
 pub mod cgroup;

@@ -1,7 +1,7 @@
-//! Rows of how often locks were taken, waited for and held, and of how long interrupts were off: `--locks`.
+//! Rows of locks (taken, waited for, held) and of times without interrupts, for `--locks`.
 //!
-//! They are of all CPUs together, and of the whole run, what comes before the workload included; those of interrupts only
-//! where the workload does not count them itself, from its beginning on.
+//! They cover all CPUs and the whole run, including the time before the workload. Rows of interrupts start with the
+//! workload if it counts them itself.
 
 use crate::figure::{self, Better, Format, Row, RowName};
 use machine::Nanos;
@@ -10,10 +10,10 @@ use sim::{LockStatistics, MaskStatistics, Sim};
 /// Figures of each class of locks.
 const OF_LOCKS: [&str; 6] = ["taken", "contended", "wait total", "wait max", "hold total", "hold max"];
 
-/// Figures of each cause for interrupts to be off.
+/// Figures of each cause of disabled interrupts.
 const OF_MASKS: [&str; 3] = ["times", "total", "max"];
 
-/// The rows; classes and causes that did not occur have theirs, so that columns can be compared.
+/// Returns the rows. Classes and causes that did not occur have rows, too, so that columns can be compared.
 #[must_use]
 pub fn rows(sim: &Sim) -> Vec<Row> {
     let locks = sim.lock_statistics();
@@ -21,7 +21,7 @@ pub fn rows(sim: &Sim) -> Vec<Row> {
     locks.iter().flat_map(lock_rows).chain(masks.iter().flat_map(mask_rows)).collect()
 }
 
-/// Names of the rows.
+/// Returns the names of the rows.
 #[must_use]
 pub fn names() -> Vec<RowName> {
     figure::names(rows(&Sim::new(sim::Config::uniform(1, 1))))
@@ -51,7 +51,7 @@ fn lock_rows(lock: &LockStatistics) -> [Row; OF_LOCKS.len()] {
     ]
 }
 
-/// Of one cause.
+/// Returns the rows of one cause.
 #[must_use]
 pub fn mask_rows(mask: &MaskStatistics) -> [Row; OF_MASKS.len()] {
     let name = |what: usize| format!("Interrupts off by {} {}", mask.cause, OF_MASKS[what]);

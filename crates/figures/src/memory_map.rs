@@ -1,4 +1,4 @@
-//! Physical memory over time: what `--memory-map` draws and `--buddyinfo` writes of a run.
+//! Physical memory over time, for `--memory-map` and `--buddyinfo`.
 
 use std::io;
 
@@ -11,9 +11,9 @@ use crate::moments::OfRun;
 /// Memory at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// When, since the system started, ns.
+    /// Time since the system started, ns.
     pub now_ns: u64,
-    /// Its name by the workload, where it has one.
+    /// The workload's name for the moment, if any.
     pub mark: Option<&'static str>,
     /// The zones, lowest first.
     pub zones: Vec<Zone>,
@@ -32,7 +32,7 @@ impl Moment {
 pub struct Zone {
     /// Its node.
     pub node: u8,
-    /// As the kernel prints it.
+    /// Its name as the kernel prints it.
     pub name: &'static str,
     /// Free blocks by order and migrate type.
     pub free: [[u64; MigrateType::ALL.len()]; MAX_ORDERS],
@@ -54,7 +54,7 @@ impl Zone {
     }
 }
 
-/// The contents of more than half of a pageblock, as they are drawn.
+/// The kind of contents that more than half of a pageblock has, for pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Most {
     /// Free.
@@ -65,14 +65,14 @@ pub enum Most {
     Anonymous,
     /// Kernel memory.
     Kernel,
-    /// A block that was handed out, or a huge page.
+    /// An allocated block, or a huge page.
     Whole,
-    /// Nothing of these.
+    /// No kind has more than half.
     Mixed,
 }
 
 impl Most {
-    /// All of them; `ALL[m as usize] == m`.
+    /// All kinds; `ALL[m as usize] == m`.
     pub const ALL: [Self; 6] = [Self::Free, Self::File, Self::Anonymous, Self::Kernel, Self::Whole, Self::Mixed];
 
     const fn of(most: Option<Use>) -> Self {
@@ -86,7 +86,7 @@ impl Most {
         }
     }
 
-    /// As a legend says it.
+    /// Returns the name in a legend.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -103,8 +103,8 @@ impl Most {
 /// The memory of a run.
 pub type RunMemory = OfRun<Moment>;
 
-/// Writes runs as CSV: for each moment, zone and migrate type a line for each order with its free blocks, and one without an
-/// order with its pageblocks. The last field is the workload's name for the moment, if it has one.
+/// Writes runs as CSV. Each moment, zone and migrate type has a line for each order with its free blocks, and one
+/// without an order with its pageblocks. The last field is the workload's name for the moment, if any.
 ///
 /// # Errors
 /// When `out` cannot be written to.

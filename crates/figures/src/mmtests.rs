@@ -1,4 +1,4 @@
-//! The rows that MMTests derives from two snapshots of `/proc/vmstat` and from iostat.
+//! The rows that MMTests derives from two copies of `/proc/vmstat` and from iostat.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,25 @@ use crate::counters;
 use crate::figure::{Better, Format, Row, RowName, names};
 use crate::usage::DiskSample;
 
-/// Zones in the order in which their velocities are printed.
+/// Zones in the order of their printed velocities.
 const ZONES: [&str; 5] = ["normal", "dma32", "dma", "highmem", "movable"];
 
-/// Samples with a queue longer or a wait in milliseconds greater than this are dropped: iostat's first
-/// report covers the time since boot, and counters that wrapped make absurd ones.
+/// Largest queue, and largest wait in ms, of a sample that counts. The first report of iostat covers the time since
+/// boot, and counters that wrapped make absurd samples.
 const SAMPLE_MAX: f64 = 7200.0;
 
-/// Devices with a shorter mean queue are left out.
+/// Smallest mean queue of a device that is shown.
 const QUEUE_MIN: f64 = 0.01;
 
-/// Names of the rows that [`vmstat_rows`] may give.
+/// Returns the names of the rows that [`vmstat_rows`] may have.
 #[must_use]
 pub fn vmstat_row_names() -> Vec<RowName> {
     let scans = ZONES.iter().flat_map(|zone| ["kswapd", "direct"].map(|who| (format!("pgscan_{who}_{zone}"), 1)));
     names(vmstat_rows(&scans.collect(), 1.0))
 }
 
-/// The group `vmstat`: `counters` holds what each name of `/proc/vmstat` grew by during the whole test
-/// of `elapsed_s` seconds. Names that an engine or era lacks count as 0, zones that have no scan
-/// counter have no row.
+/// Returns the group `vmstat`. `counters` holds the growth of each name of `/proc/vmstat` during the whole test of
+/// `elapsed_s` seconds. Missing names count as 0; a zone without a scan counter has no row.
 #[must_use]
 pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};
@@ -83,8 +82,8 @@ pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row>
 /// One figure of a sample.
 type Part = fn(&DiskSample) -> f64;
 
-/// The group `iostat` of one device: means, then maxima, over the samples taken. No rows when nothing
-/// was sampled or the device was idle.
+/// Returns the group `iostat` of one device: means, then maxima, over the samples. There are no rows if nothing was
+/// sampled or the device was idle.
 #[must_use]
 pub fn iostat_rows(device: &str, samples: &[DiskSample]) -> Vec<Row> {
     let kept: Vec<&DiskSample> =

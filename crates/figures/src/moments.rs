@@ -1,8 +1,8 @@
-//! When a simulated machine is looked at from outside: at even intervals, and at the marks of its workload.
+//! Records of a simulated machine from outside, at even intervals and at the marks of its workload.
 
 use machine::Nanos;
 
-/// Keeps what was seen at even intervals, and at marks.
+/// Recorder of moments at even intervals and at marks.
 #[derive(Clone, Debug)]
 pub struct Recorder<T> {
     every: Nanos,
@@ -11,13 +11,13 @@ pub struct Recorder<T> {
 }
 
 impl<T> Recorder<T> {
-    /// A recorder that looks once in so much time.
+    /// Makes a recorder with an interval.
     #[must_use]
     pub const fn new(every: Nanos) -> Self {
         Self { every, next: Nanos(0), moments: Vec::new() }
     }
 
-    /// Is it time to record?
+    /// Returns whether the next moment is due.
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
         now >= self.next
@@ -29,7 +29,7 @@ impl<T> Recorder<T> {
         self.moments.push(moment);
     }
 
-    /// Records a moment that the workload has a name for, beside those of the interval.
+    /// Records a marked moment, beside those of the interval.
     pub fn mark(&mut self, moment: T) {
         self.moments.push(moment);
     }
@@ -41,7 +41,7 @@ impl<T> Recorder<T> {
     }
 }
 
-/// The record of a run, and which run that was.
+/// The record of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfRun<T> {
     /// Its column.

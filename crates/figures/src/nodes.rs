@@ -1,6 +1,6 @@
-//! Rows of memory nodes, of a machine that has several: what each counted.
+//! Rows of memory nodes, on a machine with several.
 //!
-//! They are of the whole run, what comes before the workload included.
+//! They cover the whole run, including the time before the workload.
 
 use crate::counters;
 use crate::figure::{self, Better, Format, Row, RowName};
@@ -21,7 +21,7 @@ const COUNTERS: [(&str, &str); 11] = [
     ("nr_free_pages", "pages"),
 ];
 
-/// The rows of nodes that counted so much; none where there is one.
+/// Returns the rows of nodes with these counters; none if there is one node.
 #[must_use]
 pub fn rows(nodes: &[Vmstat]) -> Vec<Row> {
     if nodes.len() < 2 {
@@ -42,7 +42,7 @@ fn name_of(node: usize, counter: &str) -> String {
     format!("Node {node} {counter}")
 }
 
-/// Names of the rows of a machine with so many nodes, where the kernel has all counters.
+/// Returns the names of the rows of a machine with so many nodes, for a kernel with all counters.
 #[must_use]
 pub fn names(nodes: usize) -> Vec<RowName> {
     let all = COUNTERS.map(|(counter, _)| (counter.to_owned(), 0));

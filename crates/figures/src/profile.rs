@@ -1,8 +1,8 @@
-//! CPU time of runs by call path: as runs report it, and as it is shown.
+//! CPU time of runs by call path, as reported and as shown.
 //!
-//! A run has *folded stacks*, `part;task;function;… ns`. [`lines`] gives all of them as `--profile` writes them. Flame graphs, call
-//! trees and pages show a [`View`] instead: seeds are added up, and the time that programs spend in their own code is left out,
-//! which otherwise hides what the kernel does.
+//! A run has *folded stacks*, `part;task;function;… ns`. [`lines`] returns all of them for `--profile`. Flame graphs,
+//! call trees and pages show a [`View`] instead: seeds are summed, and the time of programs in their own code is left
+//! out, since it hides the kernel's work.
 //!
 //! Next: `report::plot::flames`, [`crate::call_tree`].
 
@@ -14,21 +14,21 @@ use std::collections::BTreeMap;
 pub struct RunProfile {
     /// The id of its column.
     pub column: String,
-    /// The run's name in folded stacks: its column, and its seed if there are several.
+    /// The name of the run in folded stacks: its column, and its seed if there are several.
     pub root: String,
     /// Folded stacks.
     pub stacks: Vec<String>,
 }
 
-/// All stacks of all runs, each below the name of its run.
+/// Returns all stacks of all runs, each below the name of its run.
 pub fn lines(profiles: &[RunProfile]) -> impl Iterator<Item = String> {
     profiles
         .iter()
         .flat_map(|RunProfile { root, stacks, .. }| stacks.iter().map(move |stack| format!("{root};{stack}")))
 }
 
-/// Reads what [`lines`] gave, or another tool's folded stacks: the first word of a line names the run. Lines that are no stacks are
-/// left out.
+/// Reads the output of [`lines`], or folded stacks of another tool: the first word of a line names the run. Other lines
+/// are left out.
 #[must_use]
 pub fn read(text: &str) -> Vec<RunProfile> {
     let mut found: Vec<RunProfile> = Vec::new();
@@ -44,7 +44,7 @@ pub fn read(text: &str) -> Vec<RunProfile> {
     found
 }
 
-/// The name of a run without the seed at its end.
+/// Returns the name of a run without the seed at its end.
 fn without_seed(root: &str) -> &str {
     match root.rsplit_once(SEED) {
         Some((column, seed)) if !seed.is_empty() && seed.bytes().all(|byte| byte.is_ascii_digit()) => column,
@@ -55,10 +55,10 @@ fn without_seed(root: &str) -> &str {
 /// The word between column and seed in the name of a run.
 const SEED: &str = "_seed_";
 
-/// The part of a profile that is shown.
+/// The shown part of a profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// True where the time is shown that programs spend in their own code.
+    /// Whether the time of programs in their own code is shown.
     pub user_time: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct View {
 pub struct ColumnProfile {
     /// The id of the column.
     pub column: String,
-    /// Runs that were added up.
+    /// Number of summed runs.
     pub runs: u64,
     /// Nanoseconds by path, `part;task;function;…`.
     pub stacks: BTreeMap<String, u64>,
@@ -76,7 +76,7 @@ pub struct ColumnProfile {
 }
 
 impl ColumnProfile {
-    /// Nanoseconds by path, `task;function;…`: parts of the run are added up.
+    /// Returns nanoseconds by path, `task;function;…`, summed over the parts of the run.
     #[must_use]
     pub fn by_task(&self) -> BTreeMap<String, u64> {
         let mut tasks = BTreeMap::new();
@@ -87,13 +87,13 @@ impl ColumnProfile {
         tasks
     }
 
-    /// Time that the view shows, ns.
+    /// Returns the shown time, ns.
     #[must_use]
     pub fn shown_ns(&self) -> u64 {
         self.stacks.values().sum()
     }
 
-    /// Describes what the view leaves out, and runs that are added up; empty where all of one run is shown.
+    /// Describes the left-out time and the summed runs; empty if all of one run is shown.
     #[must_use]
     pub fn about(&self) -> String {
         let all = self.left_out_ns + self.shown_ns();
@@ -106,7 +106,7 @@ impl ColumnProfile {
     }
 }
 
-/// The profiles of columns, in the order in which their first runs stand.
+/// Returns the profiles of columns, in the order of their first runs.
 #[must_use]
 pub fn columns(profiles: &[RunProfile], view: View) -> Vec<ColumnProfile> {
     let mut found: Vec<ColumnProfile> = Vec::new();
@@ -128,13 +128,13 @@ pub fn columns(profiles: &[RunProfile], view: View) -> Vec<ColumnProfile> {
     found
 }
 
-/// The path of a folded stack, and its time.
+/// Returns the path of a folded stack, and its time.
 fn time_of(stack: &str) -> Option<(&str, u64)> {
     let (path, ns) = stack.rsplit_once(' ')?;
     Some((path, ns.parse().ok()?))
 }
 
-/// Returns whether a program's own code runs there. What the kernel does for it has a function of the kernel behind.
+/// Returns whether the path ends in a program's own code. The kernel's work for it has a kernel function behind.
 fn is_user(path: &str) -> bool {
     path.rsplit_once(';').is_some_and(|(_, last)| last == Func::User.name())
 }

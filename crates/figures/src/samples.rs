@@ -1,4 +1,4 @@
-//! Runs for tests of this and other crates.
+//! Sample runs for tests of this and other crates.
 
 use crate::{
     memory_map::{Moment, Most, RunMemory, Zone},
@@ -13,7 +13,7 @@ pub fn profile_run(column: &str, root: &str, stacks: &[&str]) -> RunProfile {
     RunProfile { column: column.to_owned(), root: root.to_owned(), stacks }
 }
 
-/// Returns a run of one zone. Its first block is always kernel memory, its others are handed out one after the other.
+/// Returns a run of one zone. Its first block is always kernel memory; the others are allocated one after the other.
 #[must_use]
 pub fn memory_run() -> RunMemory {
     let moment = |n: u64| {

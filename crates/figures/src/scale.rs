@@ -1,9 +1,9 @@
-//! By how much an experiment is made smaller.
+//! The scale of an experiment.
 
 use std::{fmt, num::NonZeroU32, str::FromStr};
 
-/// A fraction that memory, swap and the disk's bandwidth are multiplied by, and with memory the sizes of a
-/// workload. Virtual time is not, nor are the disk's latencies.
+/// A factor for memory, swap and the disk's bandwidth, and with memory for the sizes of a workload. Virtual time and
+/// disk latencies are not scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     numerator: NonZeroU32,
@@ -11,23 +11,23 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Full size, the one that published figures are compared at.
+    /// Full size, at which published figures are compared.
     pub const FULL: Self = Self { numerator: NonZeroU32::MIN, denominator: NonZeroU32::MIN };
 
-    /// `value` at this scale, rounded down; `u64::MAX` if it is larger than that.
+    /// Returns `value` at this scale, rounded down and capped at `u64::MAX`.
     #[must_use]
     pub fn of(self, value: u64) -> u64 {
         let scaled = u128::from(value) * u128::from(self.numerator.get()) / u128::from(self.denominator.get());
         u64::try_from(scaled).unwrap_or(u64::MAX)
     }
 
-    /// The fraction as a number.
+    /// Returns the fraction as a number.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         f64::from(self.numerator.get()) / f64::from(self.denominator.get())
     }
 
-    /// Is this full size?
+    /// Returns whether this is full size.
     #[must_use]
     pub fn is_full(self) -> bool {
         self == Self::FULL

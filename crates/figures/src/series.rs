@@ -1,10 +1,13 @@
-//! Counters over time: what `--series` records of a run.
+//! Counters over time, for `--series`.
 //!
-//! Names are those of `/proc/vmstat`; `nr_free_pages_dma32` and the like are the free pages of a zone, and
-//! `sda_in_flight`, `sda_reads`, … the fields of `/proc/diskstats`, where the ground has them; `psi_memory_some_us`,
-//! `psi_memory_full_us`, `kswapd_cpu_us`, `nr_swap_total` and `nr_swap_free` what other files of `/proc` have; `nr_blocks_total`,
-//! `nr_blocks_free` and `memory_events_max` the room for files and how often a cgroup came to its limit. With several memory
-//! nodes there are `node0_pgalloc_normal` and so on: the same counters of each node.
+//! Names are those of `/proc/vmstat`. Others, where the ground has them:
+//! - `nr_free_pages_dma32` and the like are the free pages of a zone.
+//! - `sda_in_flight`, `sda_reads`, … are the fields of `/proc/diskstats`.
+//! - `psi_memory_some_us`, `psi_memory_full_us`, `kswapd_cpu_us`, `nr_swap_total` and `nr_swap_free` come from other
+//!   files of `/proc`.
+//! - `nr_blocks_total` and `nr_blocks_free` are the room for files; `memory_events_max` counts how often a cgroup
+//!   reached its limit.
+//! - `node0_pgalloc_normal` and the like are the counters of each node, if there are several.
 
 use std::io;
 
@@ -17,17 +20,16 @@ use crate::csv_error::io_error;
 use crate::engine_view::EngineView;
 use kit::wrong::Wrong;
 
-/// How often counters are recorded.
+/// Interval of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Every {
     /// At this interval, ns.
     Ns(u64),
-    /// So that some hundred moments are left at the end, however long a run is: the interval doubles where they become
-    /// too many.
+    /// An interval that leaves some hundred moments at the end of any run. It doubles when there are too many moments.
     Some,
 }
 
-/// Records counters, and knows when it is time to.
+/// Recorder of counters.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     series: Series,
@@ -37,12 +39,12 @@ pub struct Recorder {
     is_over: bool,
 }
 
-/// With [`Every::Some`]: the first interval, and how many moments are too many.
+/// For [`Every::Some`]: the first interval, and the number of moments that is too many.
 const FIRST: Nanos = Nanos::from_millis(10);
 const MOST: usize = 1024;
 
 impl Recorder {
-    /// A recorder.
+    /// Makes a recorder.
     #[must_use]
     pub fn new(every: Every) -> Self {
         let (every, most) = match every {
@@ -52,20 +54,19 @@ impl Recorder {
         Self { series: Series::default(), every, next: Nanos(0), most, is_over: false }
     }
 
-    /// The shortest time after which it may want to record again.
+    /// Returns the shortest time until the next record.
     #[must_use]
     pub const fn every(&self) -> Nanos {
         self.every
     }
 
-    /// Is it time to record?
+    /// Returns whether a record is due.
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
         now >= self.next && !self.is_over
     }
 
-    /// Records the end of the run, after which there is nothing more: in the place of the last moment, if a reader of the CSV could not
-    /// tell one from the other.
+    /// Records the end of the run. It replaces the last moment if a reader of the CSV could not distinguish the two.
     pub fn end(&mut self, now: Nanos, values: &Vmstat) {
         let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e9);
         self.series.points.pop_if(|last| ms(last.now_ns) == ms(now.0));
@@ -108,13 +109,13 @@ pub struct Series {
 /// A moment.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Point {
-    /// When, since the system started, ns.
+    /// Time since the system started, ns.
     pub now_ns: u64,
     /// A value for each name.
     pub values: Vec<u64>,
 }
 
-/// The series of a run, and which run that was.
+/// The series of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSeries {
     /// Its column.
@@ -126,7 +127,7 @@ pub struct RunSeries {
 }
 
 impl Series {
-    /// Adds a moment; the first says which names there are.
+    /// Adds a moment. The first moment defines the names.
     pub fn push(&mut self, now: Nanos, values: &Vmstat) {
         if self.points.is_empty() {
             self.names = values.keys().cloned().collect();
@@ -136,7 +137,7 @@ impl Series {
     }
 }
 
-/// Adds what the workload has done.
+/// Adds the operations that the workload has done.
 pub fn add_operations(values: &mut Vmstat, operations: u64) {
     values.insert("operations".into(), operations);
 }
@@ -148,7 +149,7 @@ pub fn add_zones(values: &mut Vmstat, engine: &dyn EngineView) {
     }
 }
 
-/// Adds what each node counts, where there are several: `node0_pgalloc_normal`.
+/// Adds the counters of each node, if there are several: `node0_pgalloc_normal`.
 pub fn add_nodes(values: &mut Vmstat, engine: &dyn EngineView) {
     let nodes = engine.nodes();
     if nodes.len() > 1 {
@@ -158,7 +159,7 @@ pub fn add_nodes(values: &mut Vmstat, engine: &dyn EngineView) {
     }
 }
 
-/// Adds what the disk counts, in the units of `/proc/diskstats`.
+/// Adds the counters of the disk, in the units of `/proc/diskstats`.
 pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
     let fields = [
         ("in_flight", disk.in_flight),
@@ -174,8 +175,8 @@ pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
     values.extend(fields.map(|(field, value)| (format!("sda_{field}"), value)));
 }
 
-/// Adds how long tasks were stalled for memory and what kswapd took of CPUs, us: what `/proc/pressure/memory` and `/proc/PID/stat` tell
-/// of a running kernel.
+/// Adds the stalls of tasks for memory and the CPU time of kswapd, us, as in `/proc/pressure/memory` and
+/// `/proc/PID/stat`.
 pub fn add_pressure(values: &mut Vmstat, sim: &Sim) {
     let PressureStatistics { some, full } = sim.pressure();
     let times =
@@ -183,21 +184,21 @@ pub fn add_pressure(values: &mut Vmstat, sim: &Sim) {
     values.extend(times.map(|(name, time)| (name.to_owned(), time.0 / 1000)));
 }
 
-/// Adds swap and what is free of it, pages: `SwapTotal` and `SwapFree` of `/proc/meminfo`.
+/// Adds swap and its free part, pages: `SwapTotal` and `SwapFree` of `/proc/meminfo`.
 pub fn add_swap(values: &mut Vmstat, swap: &SwapArea<Sim>) {
     let slots = [("nr_swap_total", swap.total_slots()), ("nr_swap_free", swap.free_slots())];
     values.extend(slots.map(|(name, slots)| (name.to_owned(), u64::from(slots))));
 }
 
-/// Adds the room for files, blocks of a page (`f_blocks` and `f_bavail` of `statvfs`), and how often the cgroup came to its limit, if
-/// it has one (`max` of `memory.events`).
+/// Adds the room for files in blocks of a page (`f_blocks` and `f_bavail` of `statvfs`), and how often the cgroup, if
+/// any, reached its limit (`max` of `memory.events`).
 pub fn add_room(values: &mut Vmstat, engine: &dyn EngineView) {
     let [all, free] = engine.room();
     values.extend([("nr_blocks_total".to_owned(), all), ("nr_blocks_free".to_owned(), free)]);
     values.extend(engine.times_at_limit().map(|times| ("memory_events_max".to_owned(), times)));
 }
 
-/// Is it a level that rises and falls, and not a count of events?
+/// Returns whether a name is a gauge, which rises and falls, and not a counter.
 #[must_use]
 pub fn is_gauge(name: &str) -> bool {
     const COUNTERS: [&str; 3] = ["nr_dirtied", "nr_written", "nr_vmscan"];
@@ -209,7 +210,7 @@ pub fn is_gauge(name: &str) -> bool {
 /// The first line of runs as CSV.
 pub const HEADING: &str = "column,seed,seconds,name,value,per_second";
 
-/// Writes runs as CSV: a line for each moment and name, with the rate since the moment before for a count of events.
+/// Writes runs as CSV: a line for each moment and name. For a counter it has the rate since the previous moment.
 ///
 /// # Errors
 /// When `out` cannot be written to.
@@ -235,7 +236,7 @@ pub fn write(runs: &[RunSeries], out: &mut dyn io::Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// No moment is later, s: 317 years, which as ns fit into 64 bits.
+/// Latest moment, s: 317 years, which fit into 64 bits as ns.
 const SECONDS_MAX: f64 = 1e10;
 
 /// Returns whether a text is of a series. Empty lines may stand before it.
@@ -247,7 +248,7 @@ pub fn is_it(text: &str) -> bool {
 /// Reads what [`write()`] wrote. A last moment that lacks counters, since its writer was stopped, is left out.
 ///
 /// # Errors
-/// A line that is none of a series, goes back in time, or tells again what one before it did.
+/// A line that belongs to no series, goes back in time, or repeats an earlier one.
 pub fn read(file: &str, text: &str) -> Result<Vec<RunSeries>, Wrong> {
     let mut runs: Vec<RunSeries> = Vec::new();
     let mut moment: (u64, Vmstat) = (0, Vmstat::new());
@@ -296,7 +297,7 @@ pub fn read(file: &str, text: &str) -> Result<Vec<RunSeries>, Wrong> {
     Ok(runs)
 }
 
-/// Has a moment all that earlier ones of its run have?
+/// Returns whether a moment has all names of the earlier moments of its run.
 fn has_all(series: &Series, values: &Vmstat) -> bool {
     series.names.iter().all(|name| values.contains_key(name))
 }

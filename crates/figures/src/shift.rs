@@ -1,43 +1,45 @@
-//! By how much two sets of values differ, without a word about how they are distributed.
+//! Differences between two sets of values, without assumptions about their distribution.
 //!
-//! [`of_pairs`] is for values that belong together, one of each set: the estimate is that of Hodges and Lehmann, the median of the means of
-//! all pairs of differences, and its interval is the one that goes with the signed-rank test of Wilcoxon. [`of_apart`] is for sets that have
-//! nothing to do with each other: the median of all differences between them, with the interval of the rank-sum test of Mann and Whitney.
-//! Either interval leaves 0 out exactly where its test says that the sets differ. The chance of that where they do not is known from
-//! counting, not from a normal distribution: 3.1 to 4.9 % for 6 to 12 pairs. Fewer pairs reach no 95 %, whatever they are.
+//! [`of_pairs`] compares values in pairs, one of each set. The estimate is that of Hodges and Lehmann: the median of
+//! the means of all pairs of differences. Its interval belongs to the signed-rank test of Wilcoxon. [`of_apart`]
+//! compares independent sets: the median of all differences between them, with the interval of the rank-sum test of
+//! Mann and Whitney.
 //!
-//! Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3 and 4.1 to 4.3, has both.
+//! Either interval excludes 0 exactly when its test says that the sets differ. The probability of this for equal sets
+//! is counted, not taken from a normal distribution: 3.1 to 4.9 % for 6 to 12 pairs. Fewer pairs cannot reach 95 %.
+//!
+//! Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3 and 4.1 to 4.3.
 
 use crate::statistics::{CONFIDENCE, median};
 
-/// By how much values of one set are greater than those of another.
+/// The amount by which values of one set exceed those of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     /// The estimate.
     pub value: f64,
-    /// Lower end of its interval; the least difference where there are too few values for one.
+    /// Lower end of the interval; the smallest difference if there are too few values for an interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// The chance that the interval holds what it is of; none where the ends are the range of the differences.
+    /// Probability that the interval contains the true difference; none if the ends are the range of the differences.
     pub coverage: Option<f64>,
 }
 
 impl Shift {
-    /// Returns whether the difference is more than chance makes of equal sets.
+    /// Returns whether the difference is larger than chance makes of equal sets.
     #[must_use]
     pub fn is_told_apart(&self) -> bool {
         self.coverage.is_some() && (self.low > 0.0 || self.high < 0.0)
     }
 }
 
-/// Up to so many pairs chances are counted; of more they are those of the normal distribution, which no longer differs.
+/// Largest number of pairs for which probabilities are counted. For more pairs the normal distribution gives the same.
 const COUNTED_PAIRS: usize = 60;
 
-/// Half of the normal distribution's 95 % lies within so many standard deviations to each side.
+/// Standard deviations to each side that contain 95 % of the normal distribution.
 const NORMAL: f64 = 1.96;
 
-/// The shift of differences of pairs; none of no pairs, or where one is no number.
+/// Returns the shift of differences of pairs; none without pairs, or if a value is no number.
 #[must_use]
 pub fn of_pairs(differences: &[f64]) -> Option<Shift> {
     let mut sorted = differences.to_vec();
@@ -64,7 +66,7 @@ pub fn of_pairs(differences: &[f64]) -> Option<Shift> {
     Some(with_interval(n * (n + 1) / 2, range, outside_of_pairs(sorted.len()), count))
 }
 
-/// The shift from one set to another; none where one is empty, or a value is no number.
+/// Returns the shift from one set to another; none if a set is empty, or if a value is no number.
 #[must_use]
 pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
     let (mut from, mut to) = (from.to_vec(), to.to_vec());
@@ -87,8 +89,8 @@ pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
     Some(with_interval((from.len() * to.len()) as u64, range, outside_of_apart(from.len(), to.len()), count))
 }
 
-/// The median of `all` numbers in a range, of which `count` says how many are at most so large, and the interval that leaves out some at
-/// each end.
+/// Returns the median of `all` numbers in a range, and the interval that excludes some at each end. `count` returns how
+/// many numbers are at most a value.
 fn with_interval(
     all: u64,
     (least, most): (f64, f64),
@@ -107,7 +109,8 @@ fn with_interval(
     }
 }
 
-/// The number at a rank, from 1, among those of which `count` says how many are at most so large: found bit by bit, without making them.
+/// Returns the number at a rank, from 1, by bisection over bits, without listing the numbers. `count` returns how many
+/// are at most a value.
 fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
     // The bits of numbers in the order of the numbers.
     let number = |key: u64| f64::from_bits(if key >> 63 == 1 { key ^ (1 << 63) } else { !key });
@@ -121,8 +124,8 @@ fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
     number(low) + 0.0
 }
 
-/// Returns how many Walsh averages of `n` differences the interval leaves out at each end, and its chance to miss; none where none is
-/// small enough.
+/// Returns the number of Walsh averages of `n` differences that the interval excludes at each end, and its probability
+/// to miss; none if no number is small enough.
 fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     if n > COUNTED_PAIRS {
         let n = n as f64;
@@ -139,7 +142,8 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     of_ways(&ways)
 }
 
-/// Returns how many differences between two independent sets lie outside of the interval at each end, and the chance that it misses.
+/// Returns the number of differences between two independent sets that the interval excludes at each end, and its
+/// probability to miss.
 fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     if from + to > COUNTED_PAIRS {
         let (n, m) = (from as f64, to as f64);
@@ -162,7 +166,7 @@ fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     of_ways(&ways[to])
 }
 
-/// From in how many ways a statistic has each value: how many of its values are outside at each end.
+/// Returns the number of values excluded at each end, from the number of ways in which a statistic takes each value.
 fn of_ways(ways: &[f64]) -> Option<(u64, f64)> {
     let all: f64 = ways.iter().sum();
     let (mut below, mut found) = (0.0, None);
@@ -248,7 +252,8 @@ mod tests {
         assert!(found.low < found.value && found.value < found.high, "{found:?}");
     }
 
-    /// Sets of one distribution, which is neither symmetric nor continuous for every third row: the share of those that are told apart.
+    /// Draws equal sets (of a skewed, discrete distribution in every third row) and checks how often they are told
+    /// apart.
     #[test]
     fn what_does_not_differ_is_told_apart_as_often_as_is_said() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2);

@@ -1,13 +1,13 @@
-//! Medians over seeds, and what is known of them.
+//! Medians over seeds and their intervals.
 //!
-//! The interval of a median is made of order statistics: with `n` values that do not depend on each other, the median of what they are
-//! drawn from lies between the `k`th smallest and the `k`th largest with a chance of 1 - 2·P(B < k), where B is binomial of `n` and one
-//! half. That holds for any distribution. Of two to five values even the smallest and the largest enclose it in 50 to 94 % of cases only:
-//! those are told as what they are, a range. docs/verdicts.md has the whole.
+//! The interval of a median is made of order statistics. Of `n` independent values, the median of their distribution
+//! lies between the `k`th smallest and the `k`th largest with probability 1 - 2·P(B < k), where B is binomial with `n`
+//! and one half. This holds for any distribution. Two to five values enclose the median in only 50 to 94 % of cases, so
+//! they are reported as a range. docs/verdicts.md has the details.
 
 use serde::Serialize;
 
-/// The least chance with which an interval holds what it is of.
+/// Smallest probability of an interval.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// A median over seeds with its interval.
@@ -15,19 +15,20 @@ pub const CONFIDENCE: f64 = 0.95;
 pub struct Estimate {
     /// The median.
     pub median: f64,
-    /// Lower end of the interval; the least value where there are too few for one; the median itself when `n` is 1.
+    /// Lower end of the interval; the smallest value if there are too few for an interval; the median itself if `n`
+    /// is 1.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// How many seeds.
+    /// Number of seeds.
     pub n: usize,
-    /// The chance that the interval holds the median of all seeds, at least [`CONFIDENCE`]; none where `low` and `high` are the range of
-    /// too few values.
+    /// Probability that the interval contains the median of all seeds, at least [`CONFIDENCE`]; none if `low` and
+    /// `high` are the range of too few values.
     pub coverage: Option<f64>,
 }
 
 impl Estimate {
-    /// The estimate of one value alone.
+    /// Returns the estimate of a single value.
     #[must_use]
     pub const fn of_one(value: f64) -> Self {
         Self { median: value, low: value, high: value, n: 1, coverage: None }
@@ -40,7 +41,7 @@ impl Estimate {
     }
 }
 
-/// Describes two ends: the range of so many values, or an interval.
+/// Describes two ends: a range of so many values, or an interval.
 #[must_use]
 pub fn ends(coverage: Option<f64>, n: usize) -> String {
     match coverage {
@@ -49,14 +50,14 @@ pub fn ends(coverage: Option<f64>, n: usize) -> String {
     }
 }
 
-/// A chance in percent, rounded down, so that it is not said to be larger than it is.
+/// Returns a probability in percent, rounded down so that it is never overstated.
 #[must_use]
 pub fn percent(chance: f64) -> String {
     let tenths = (chance * 1000.0 + 1e-6).floor();
     if tenths % 10.0 == 0.0 { format!("{:.0}%", tenths / 10.0) } else { format!("{:.1}%", tenths / 10.0) }
 }
 
-/// The median of `samples` and its interval; `None` of no samples.
+/// Returns the median of `samples` and its interval; `None` without samples.
 #[must_use]
 pub fn estimate(samples: &[f64]) -> Option<Estimate> {
     let mut sorted = samples.to_vec();
@@ -65,14 +66,14 @@ pub fn estimate(samples: &[f64]) -> Option<Estimate> {
     Some(Estimate { median, low: sorted[rank], high: sorted[n - 1 - rank], n, coverage })
 }
 
-/// The chance with which the interval of `n` values holds their median; none where so many have none.
+/// Returns the probability of the interval for `n` values; none if `n` values have no interval.
 #[must_use]
 pub fn coverage(n: usize) -> Option<f64> {
     Some(median_interval(n)?.1)
 }
 
-/// Returns how many of `n` values the interval of their median leaves out at each end, and the chance with which that holds it; none where
-/// no interval reaches [`CONFIDENCE`].
+/// Returns how many of `n` values the interval of their median excludes at each end, and its probability; none if no
+/// interval reaches [`CONFIDENCE`].
 fn median_interval(n: usize) -> Option<(usize, f64)> {
     // The chance that so many of `n` values or fewer lie below the median: a sum of binomial coefficients divided by 2^n. Both are kept
     // smaller by the power of two that is left, or coefficients of many values would be too large for a number.
@@ -93,11 +94,11 @@ fn median_interval(n: usize) -> Option<(usize, f64)> {
     found
 }
 
-/// By so much sums are made smaller when they are larger: 2^500, whose square is still a number.
+/// Exponent by which large sums are scaled down: 2^500, whose square is still a number.
 const SCALED_BITS: i64 = 500;
 const SCALED: f64 = f64::from_bits((1023 + SCALED_BITS as u64) << 52);
 
-/// The median of `samples`, which are put in order; of an even number the mean of the middle two.
+/// Returns the median of `samples`, which are sorted. For an even number it is the mean of the middle two.
 #[must_use]
 pub fn median(samples: &mut [f64]) -> Option<f64> {
     samples.sort_by(f64::total_cmp);

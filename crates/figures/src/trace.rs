@@ -1,9 +1,11 @@
-//! Traces of simulated runs for the Perfetto UI: what `--trace` writes.
+//! Traces of simulated runs for the Perfetto UI, written by `--trace`.
 //!
-//! A run is a process of the trace. Under it each CPU has three tracks: the task on it, the times without interrupts
-//! with what handlers did in them, and the locks that it waited for or that others waited for; each disk has one with
-//! its requests, the network card one with its packets, and each task one with its passes of reclaim and its waits. Runs of several
-//! kernels and seeds stand below each other on one axis, virtual time.
+//! A run is a process of the trace. Its tracks are:
+//! - for each CPU the task on it, the times without interrupts with the handlers in them, and the locks waited for;
+//! - for each disk its requests, and for the network card its packets;
+//! - for each task its passes of reclaim and its waits.
+//!
+//! Runs of several kernels and seeds stand below each other on one axis, virtual time.
 
 pub mod proto;
 pub mod read;
@@ -20,21 +22,21 @@ use sim::trace::{Activity, Slice, Trace, TraceConfig};
 
 use crate::waits;
 
-/// Slices of a file, over all its runs: some 40 MB.
+/// Most slices of a file, over all its runs: about 40 MB.
 pub const MAX_SLICES: usize = 1_000_000;
 
-/// Shorter times without interrupts of a task are left out: every lock that is taken makes one.
+/// Shortest time without interrupts of a task that is shown: every lock acquisition makes one.
 pub const SHORTEST_OFF: Nanos = Nanos(1000);
 
-/// In pictures of what interrupts wait for, shorter times without them are left out.
+/// Shortest time without interrupts in pictures of interrupt delays.
 const SHORTEST_WAIT: Nanos = Nanos(200_000);
 
-/// The part of a run that is wanted, in virtual time.
+/// A part of a run, in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// From here on.
+    /// Start.
     pub from: Nanos,
-    /// Up to here.
+    /// End.
     pub to: Nanos,
 }
 
@@ -53,14 +55,14 @@ impl Window {
         TraceConfig { from, to, max_slices, shortest_off: SHORTEST_OFF, waits_of: None }
     }
 
-    /// Returns the part of a run that shows for what a CPU's interrupts wait.
+    /// Returns the part of a run that shows why a CPU's interrupts wait.
     #[must_use]
     pub fn of_waits(self, cpu: usize) -> TraceConfig {
         TraceConfig { max_slices: MAX_SLICES, shortest_off: SHORTEST_WAIT, waits_of: Some(cpu), ..self.of_each(1) }
     }
 }
 
-/// The trace of a run, and which run that was.
+/// The trace of a run, with its title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTrace {
     /// Its column, and its seed if there are several.
@@ -118,12 +120,12 @@ impl Track {
         }
     }
 
-    /// Can a slice lie within another? Else those that overlap are beside each other.
+    /// Returns whether a slice can lie within another. Otherwise overlapping slices are placed side by side.
     fn nests(self) -> bool {
         !matches!(self, Self::Disk(_) | Self::Packets)
     }
 
-    /// Its name, by which the UI sorts.
+    /// Returns its name, by which the UI sorts.
     fn name(self, trace: &Trace) -> String {
         let digits = trace.cpus.saturating_sub(1).to_string().len();
         match self {
@@ -137,7 +139,7 @@ impl Track {
     }
 }
 
-/// `sda` and so on.
+/// Returns the name of a disk: `sda` and so on.
 #[must_use]
 pub fn disk_name(disk: u32) -> String {
     match u8::try_from(disk) {
@@ -167,12 +169,12 @@ fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
     }
 }
 
-/// Where what a slice lies in comes first when both begin and end together.
+/// Returns the sort depth: an enclosing slice comes first if both begin and end together.
 fn depth(what: &Activity) -> u8 {
     u8::from(matches!(what, Activity::Interrupt { .. } | Activity::LockHold { .. } | Activity::Wait { .. }))
 }
 
-/// Distributes slices over as few rows as hold them, each row with slices that lie within each other or apart.
+/// Distributes slices over as few rows as possible. Slices of a row are nested or disjoint.
 fn rows(mut slices: Vec<&Slice>, nests: bool) -> Vec<Vec<&Slice>> {
     slices.sort_by_key(|slice| (slice.from, Reverse(slice.to), depth(&slice.what)));
     // Of each row its slices, and the ends of those that are open.
@@ -194,7 +196,7 @@ fn rows(mut slices: Vec<&Slice>, nests: bool) -> Vec<Vec<&Slice>> {
     rows.into_iter().map(|(slices, _)| slices).collect()
 }
 
-/// Writes packets, and remembers which numbers are taken.
+/// Writes packets and tracks which numbers are used.
 struct Writer<'a> {
     out: &'a mut dyn io::Write,
     buffer: Vec<u8>,
@@ -241,7 +243,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A row of slices, those that lie within others after them.
+    /// Writes a row of slices; nested slices follow the enclosing one.
     fn row(&mut self, track: u64, slices: &[&Slice], trace: &Trace) -> io::Result<()> {
         let mut open: Vec<Nanos> = Vec::new();
         for slice in slices {
@@ -269,7 +271,7 @@ impl<'a> Writer<'a> {
         self.numbers
     }
 
-    /// Writes a track; its number.
+    /// Writes a track. Returns its number.
     fn track(&mut self, descriptor: TrackDescriptor) -> io::Result<u64> {
         self.tracks += 1;
         let descriptor = TrackDescriptor { uuid: Some(self.tracks), ..descriptor };
@@ -330,7 +332,7 @@ mod tests {
         Slice { from: Nanos(from), to: Nanos(to), what }
     }
 
-    /// The events of each track in words, behind the words of the track.
+    /// Returns the events of each track as words, after the name of the track.
     fn told(bytes: &[u8]) -> Vec<String> {
         let trace = proto::Trace::decode(bytes).expect("a trace");
         let (mut names, mut lines) = (BTreeMap::new(), Vec::new());

@@ -1,15 +1,15 @@
-//! Time, faults and disk samples of a run, as a system tells them.
+//! CPU time, faults and disk samples of a run, as its system reports them.
 
 use machine::Nanos;
 
-/// How a task's faults went.
+/// Faults of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Served without I/O.
+    /// Faults without I/O.
     pub minor: u64,
-    /// Waited for I/O.
+    /// Faults that waited for I/O.
     pub major: u64,
-    /// Time spent waiting in major faults; 0 where the ground cannot tell.
+    /// Time spent waiting in major faults; 0 if the ground cannot tell.
     pub major_wait: Nanos,
 }
 
@@ -28,9 +28,9 @@ impl Faults {
 /// CPU time of all tasks of a system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// In programs.
+    /// Time in programs.
     pub user: Nanos,
-    /// In the engine, or the kernel.
+    /// Time in the engine, or the kernel.
     pub system: Nanos,
 }
 
@@ -47,7 +47,7 @@ impl CpuTimes {
 pub struct DiskSample {
     /// Mean requests in the queue and on the device.
     pub avgqz: f64,
-    /// Mean time from submission to completion of all requests, ms; 0 of none.
+    /// Mean time from submission to completion of all requests, ms; 0 without requests.
     pub await_ms: f64,
     /// Mean time of a read, ms.
     pub r_await_ms: f64,

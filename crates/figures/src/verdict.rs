@@ -1,8 +1,9 @@
 //! Verdicts: one column is better than another, worse, or not told apart from it.
 //!
-//! The one answer to this: the colours and stars of tables and pages, the answer above a report, `rank` and `ablate` take it from
-//! [`Comparison::of`]. Values of six and more seeds that both columns have are compared in pairs; of fewer, and of columns that share
-//! none, as two sets ([`crate::shift`]). docs/verdicts.md has the reasons, and how often equal columns are told apart.
+//! [`Comparison::of`] is the only source of verdicts: the colours and stars of tables and pages, the answer above a
+//! report, `rank` and `ablate` use it. Six or more seeds that both columns have are compared in pairs. Fewer seeds, and
+//! columns without common seeds, are compared as two sets ([`crate::shift`]). docs/verdicts.md has the reasons, and how
+//! often equal columns are told apart.
 
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use crate::{
     shift::{self, Shift},
 };
 
-/// The figure of one run, and its seed.
+/// The figure of one run, with its seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// The seed.
@@ -24,18 +25,18 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Told apart, and better.
+    /// The column is better.
     Better,
-    /// Told apart, and worse.
+    /// The column is worse.
     Worse,
-    /// Told apart, of a row of which neither more nor less is better.
+    /// The columns differ in a row without a better direction.
     Other,
-    /// Not told apart: the interval of the difference holds 0, or there are too few seeds for one.
+    /// The interval of the difference contains 0, or there are too few seeds for an interval.
     NotToldApart,
 }
 
 impl Verdict {
-    /// The word for it.
+    /// Returns the word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -46,38 +47,40 @@ impl Verdict {
         }
     }
 
-    /// Returns whether the difference is more than chance.
+    /// Returns whether the difference is larger than chance.
     #[must_use]
     pub const fn is_told_apart(self) -> bool {
         !matches!(self, Self::NotToldApart)
     }
 }
 
-/// The form in which values of two columns were compared.
+/// The way in which values of two columns were compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// So many pairs of runs with the same seed.
+    /// As so many pairs of runs with equal seeds.
     Pairs(usize),
     /// As two sets of so many values each.
     Sets(usize, usize),
 }
 
-/// Seeds of each column from which on two sets can be told apart: of three each even the clearest order is one of 20.
+/// Fewest seeds of each column for which two sets can be told apart. With three each, even the clearest order is one
+/// of 20.
 pub const SEEDS_MIN: usize = 4;
 
-/// A column beside another.
+/// A comparison of a column with another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// By how much its values are greater.
+    /// The amount by which its values are greater.
     pub shift: Shift,
-    /// The form in which they were compared.
+    /// The way in which they were compared.
     pub basis: Basis,
-    /// The verdict on that.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
 impl Comparison {
-    /// The values of one column beside those of another; none where either has none, or one is no number.
+    /// Compares the values of one column with those of another. Returns none if either has none, or if a value is no
+    /// number.
     #[must_use]
     pub fn of(better: Better, base: &[Sample], own: &[Sample]) -> Option<Self> {
         let other = |sample: &Sample| base.iter().find(|it| it.seed == sample.seed);
@@ -97,13 +100,13 @@ impl Comparison {
         Some(Self { shift, basis, verdict })
     }
 
-    /// Returns whether the seeds are enough for a verdict.
+    /// Returns whether there are enough seeds for a verdict.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.shift.coverage.is_some()
     }
 
-    /// Returns what was compared, in words, with what is missing where too few seeds ran.
+    /// Returns a description of the comparison, and the missing seeds if there are too few.
     #[must_use]
     pub fn basis_words(&self) -> String {
         match self.basis {

@@ -1,11 +1,12 @@
-//! The rows of MMTests of 2010 and 2011: duration, reclaim statistics out of `/proc/vmstat`, faults (mechanisms/benchmarks, 2.2).
+//! The rows of MMTests of 2010 and 2011: duration, reclaim statistics from `/proc/vmstat`, faults
+//! (mechanisms/benchmarks, 2.2).
 
 use crate::counters;
 use crate::figure::{Better, Format, Row, RowName, names};
 use crate::usage::CpuTimes;
 use engine::stat::Vmstat;
 
-/// The group `duration`.
+/// Returns the group `duration`.
 #[must_use]
 pub fn duration_rows(cpu: CpuTimes, elapsed_s: f64) -> Vec<Row> {
     let row = |name: &str, value| Row::new("duration", name, "s", Better::Lower, Format::Decimals(2), value);
@@ -15,19 +16,19 @@ pub fn duration_rows(cpu: CpuTimes, elapsed_s: f64) -> Vec<Row> {
     ]
 }
 
-/// Names of all rows of this module.
+/// Returns the names of all rows of this module.
 #[must_use]
 pub fn row_names() -> Vec<RowName> {
     let counters = DIAGNOSIS.map(|(_, counter)| (counter.to_owned(), 1)).into();
     names([duration_rows(CpuTimes::default(), 1.0), rows(&counters)].concat())
 }
 
-/// Whether kswapd is ever woken for a block of several pages decides what these tables can show.
+/// Rows that show whether kswapd was ever woken for a block of several pages, which decides what these tables can show.
 const DIAGNOSIS: [(&str, &str); 2] =
     [("Requests of order > 0", "alloc_high_order"), ("Of them below the low mark", "alloc_high_order_slow")];
 
-/// The groups `vmscan`, `faults` and, where an engine tells, `diagnosis`: `counters` holds what each name of
-/// `/proc/vmstat` grew by.
+/// Returns the groups `vmscan`, `faults` and, if an engine reports it, `diagnosis`. `counters` holds the growth of each
+/// name of `/proc/vmstat`.
 #[must_use]
 pub fn rows(counters: &Vmstat) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};

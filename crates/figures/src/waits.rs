@@ -1,9 +1,9 @@
-//! Why tasks wait, in words.
+//! Reasons for which tasks wait, in words.
 
 use machine::WaitReason;
 
-/// What a task waits for, behind a time: `for a page that another had locked`. The function that sleeps stands in brackets where a
-/// kernel has a name for it.
+/// Returns the reason of a wait, to follow a duration: `for a page that another had locked`. The kernel function that
+/// sleeps, if it has a name, stands in brackets.
 #[must_use]
 pub const fn wait(reason: WaitReason) -> &'static str {
     match reason {

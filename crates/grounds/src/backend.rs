@@ -1,41 +1,41 @@
-//! The work of a ground on a job: the trait that each ground implements once.
+//! The trait that each ground implements to run jobs.
 //!
-//! [`crate::simulation`] and [`crate::real_time`] hold the implementations; [`crate`] lists them, and takes a job
-//! to that of its ground.
+//! [`crate::simulation`] and [`crate::real_time`] hold the implementations. [`crate`] lists them and dispatches a job
+//! to its ground.
 
 use crate::job::{Failure, Job, Order, Outcome, Runnable};
 use catalogue::ground::Place;
 use kit::progress::Progress;
 use workloads::workload::{Resources, Workload};
 
-/// A ground as a job needs it.
+/// A ground, as jobs use it.
 pub trait Backend {
-    /// The kernel that columns of this ground are of, where the running kernel decides it and no file.
+    /// Returns the name of the running kernel, on grounds where it and not a file decides the kernel of a column.
     #[must_use]
     fn running_kernel() -> Option<String> {
         None
     }
 
-    /// Pages that the device under its files has room for, where that is known and the machine file does not say it.
+    /// Returns the pages that the device under the files has room for; none if unknown or if the machine file says it.
     #[must_use]
     fn device_pages(place: &Place) -> Option<u64> {
         let _ = place;
         None
     }
 
-    /// Is what it needs for so much memory here?
+    /// Checks that this computer can provide `memory_bytes` on this ground.
     ///
     /// # Errors
     /// What is missing, in words for the user.
     fn ready(place: &Place, memory_bytes: u64) -> Result<(), String>;
 
-    /// The system that it offers to the workload of a job.
+    /// Returns the resources that the ground offers to the workload of a job.
     ///
     /// # Errors
-    /// When the machine of the job cannot be had on it.
+    /// When the ground cannot provide the machine of the job.
     fn resources(job: &Job) -> Result<Resources, Failure>;
 
-    /// Looks at a job of a workload before it runs.
+    /// Checks a job of a workload before it runs.
     ///
     /// # Errors
     /// When its parameters are wrong, or its machine is too small.
@@ -47,10 +47,11 @@ pub trait Backend {
     /// When the ground cannot be made, the workload fails, or an invariant does not hold at the end.
     fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure>;
 
-    /// Runs a job where jobs of this ground run: in this process, or in one of its own, which gets it as `order`.
+    /// Runs a job in this process or in one of its own, as the ground requires. `order` describes the job to the other
+    /// process.
     ///
     /// # Errors
-    /// As [`Backend::run`], and when a process of its own cannot be made or is killed.
+    /// As for [`Backend::run`], and when the other process cannot be started or is killed.
     fn carry_out(
         workload: &dyn Runnable,
         job: &Job,

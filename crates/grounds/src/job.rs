@@ -1,4 +1,4 @@
-//! One run: what goes in, what comes out, who carries it out.
+//! Jobs, their outcomes, and the trait of workloads that can run them.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -34,32 +34,32 @@ pub struct Job {
     pub params: Node,
     /// The random seed.
     pub seed: u64,
-    /// By how much the experiment is made smaller.
+    /// Factor by which the experiment is scaled.
     pub scale: Scale,
-    /// Is virtual time by call path wanted?
+    /// Whether virtual time by call path is recorded.
     pub profile: bool,
-    /// How often its counters are recorded, if that is wanted; virtual time, or real.
+    /// Interval between records of counters, in virtual or real time; none records nothing.
     pub series_every: Option<Every>,
-    /// How often memory is looked at, if that is wanted; on a simulated machine.
+    /// Interval between looks at memory on a simulated machine; none records nothing.
     pub memory_every: Option<Nanos>,
-    /// How often generations of pages are looked at, if that is wanted; on a simulated machine.
+    /// Interval between looks at generations of pages on a simulated machine; none records nothing.
     pub generations_every: Option<Nanos>,
-    /// The part of the run that is recorded for a trace, if one is wanted; on a simulated machine.
+    /// The part of the run that is traced, on a simulated machine; none traces nothing.
     pub trace: Option<TraceConfig>,
-    /// Are rows wanted of how often locks were taken, and how long interrupts were off?
+    /// Whether to report how often locks were taken and how long interrupts were off.
     pub locks: bool,
     /// The ground that it runs on.
     pub ground: Ground,
-    /// Does `linux` get a swap file of the machine's size, beside the computer's own swap?
+    /// Whether `linux` makes a swap file of the machine's swap size, in addition to the computer's own swap.
     pub makes_swap: bool,
-    /// Pages that the device under the files of a ground of real time has room for, where that is known.
+    /// Pages that the device under the files of a ground of real time has room for, if known.
     pub device_pages: Option<u64>,
-    /// Where this process runs it, if that is a ground of real time.
+    /// Folder and cgroup of this process on a ground of real time.
     pub inside: Option<Inside>,
 }
 
 impl Job {
-    /// Memory of its machine at its scale.
+    /// Returns the memory of the machine at the job's scale.
     #[must_use]
     pub fn layout(&self) -> Layout {
         let mut layout = self.machine.memory.clone();
@@ -70,20 +70,20 @@ impl Job {
         layout
     }
 
-    /// Memory that tasks of its machine may have at its scale, pages.
+    /// Returns the pages that tasks may use at the job's scale.
     #[must_use]
     pub fn memory_pages(&self) -> u64 {
         self.layout().usable_pages()
     }
 
-    /// Swap of its machine at its scale, pages.
+    /// Returns the swap of the machine at the job's scale, pages.
     #[must_use]
     pub fn swap_pages(&self) -> u64 {
         self.machine.swap_disk().map_or(0, |(_, disk)| self.scale.of(disk.swap_slots.value))
     }
 }
 
-/// A job in words that another process understands.
+/// A job in a form for another process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Order {
     /// Name or file of the experiment.
@@ -98,16 +98,16 @@ pub struct Order {
     pub seed: u64,
     /// The scale, as text.
     pub scale: String,
-    /// How often counters are recorded, if that is wanted.
+    /// Interval between records of counters; none records nothing.
     pub series_every: Option<Every>,
 }
 
-/// The order to a process that runs a job in real time.
+/// The place of a process that runs a job in real time.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Inside {
     /// A fresh folder for files.
     pub folder: PathBuf,
-    /// The cgroup that limits it, if one does.
+    /// The cgroup that limits the process, if any.
     pub cgroup: Option<Cgroup>,
 }
 
@@ -116,45 +116,45 @@ pub struct Inside {
 pub struct Outcome {
     /// Its figures, in the order in which they are printed.
     pub rows: Vec<Row>,
-    /// Hash over states and events; does not depend on output format or [`Job::profile`]. 0 where time is real.
+    /// Hash over states and events, independent of the output format and of [`Job::profile`]; 0 in real time.
     pub fingerprint: u64,
-    /// How long the run was, in virtual or real nanoseconds.
+    /// Duration of the run, virtual or real, ns.
     pub virtual_time_ns: u64,
-    /// Pages allocated, freed, faulted, scanned, reclaimed and moved between lists: the work done.
+    /// The work done: pages allocated, freed, faulted, scanned, reclaimed and moved between lists.
     pub page_events: u64,
-    /// True for a simulated run in which reclaim looked at no page: memory never filled.
+    /// Whether reclaim of a simulated run scanned no page, since memory never filled.
     #[serde(default)]
     pub is_idle: bool,
-    /// Folded stacks, "`kswapd0;balance_pgdat;shrink_zone 1234`" with virtual nanoseconds, if wanted.
+    /// Folded stacks such as "`kswapd0;balance_pgdat;shrink_zone 1234`" with virtual nanoseconds, if requested.
     pub profile: Option<Vec<String>>,
-    /// Counters over time, if wanted.
+    /// Counters over time, if requested.
     pub series: Option<Series>,
-    /// Memory over time, if wanted.
+    /// Memory over time, if requested.
     #[serde(skip)]
     pub memory: Option<Vec<memory_map::Moment>>,
-    /// Generations of pages over time, if wanted.
+    /// Generations of pages over time, if requested.
     #[serde(skip)]
     pub generations: Option<Vec<generations::Moment>>,
-    /// The events over time, if a trace was wanted.
+    /// Events over time, if a trace was requested.
     #[serde(skip)]
     pub trace: Option<Trace>,
-    /// Notes on a ground of real time: what limited memory, what was not granted.
+    /// Notes of a ground of real time: the memory limit, and what was not granted.
     pub notes: Vec<String>,
-    /// The report of the workload in words of its own.
+    /// The report of the workload, as lines of text.
     #[serde(default)]
     pub report: Vec<String>,
-    /// The curves of its pictures beside counters over time.
+    /// Curves for its pictures, in addition to counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
-    /// The steps that it had.
+    /// The steps of the workload.
     #[serde(default)]
     pub steps: Steps,
-    /// How long its operations took.
+    /// Durations of its operations.
     #[serde(default)]
     pub times: Vec<Times>,
 }
 
-/// Why a job cannot run or did not end well.
+/// The cause for which a job cannot run, or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -178,55 +178,55 @@ impl From<String> for Failure {
     }
 }
 
-/// A workload on whatever ground a job names: the part of an experiment that runs.
+/// A workload that runs on the ground that a job names.
 pub trait Runnable: Sync {
     /// Its name in `experiment.toml`.
     fn name(&self) -> &'static str;
 
-    /// One line about it.
+    /// Returns one line of description.
     fn about(&self) -> &'static str;
 
-    /// All parameters of a run, those that `given`, the `[params]` of an experiment, leaves to their defaults included;
-    /// none where those are wrong.
+    /// Returns all parameters of a run: those `given` in `[params]`, and the defaults of the others. Returns none if
+    /// they are wrong.
     fn params(&self, given: &Node) -> Option<serde_json::Value> {
         let _ = given;
         None
     }
 
-    /// Returns the meaning of a parameter; none of one that it does not have, or does not describe.
+    /// Returns the meaning of a parameter; none if it does not exist or has no description.
     fn about_param(&self, key: &str) -> Option<&'static str> {
         let _ = key;
         None
     }
 
-    /// Why it runs on the simulator alone, if it does.
+    /// Returns the reason if the workload runs only on the simulator.
     fn sim_only(&self) -> Option<&'static str> {
         None
     }
 
-    /// Looks at a job before any job runs, quickly.
+    /// Checks a job quickly, before any job runs.
     ///
     /// # Errors
-    /// When its parameters are wrong or its machine is too small: bad input, which ends the command
-    /// with status 2.
+    /// When its parameters are wrong or its machine is too small. This is bad input, which ends the command with
+    /// status 2.
     fn check(&self, job: &Job) -> Result<(), Failure>;
 
-    /// Seconds of virtual or real time that a job lasts, if its parameters say so.
+    /// Returns the virtual or real duration of a job in seconds, if its parameters determine it.
     fn time_s(&self, job: &Job) -> Option<u64> {
         let _ = job;
         None
     }
 
-    /// Names of the rows that a job may find, if they are known before it runs.
+    /// Returns the names of the rows that a job may report, if they are known in advance.
     fn row_names(&self, job: &Job) -> Option<Vec<RowName>> {
         let _ = job;
         None
     }
 
-    /// Runs a job to its end, on the calling thread, telling how far it is.
+    /// Runs a job to its end on the calling thread, and reports progress.
     ///
     /// # Errors
-    /// When the run could not be finished: simulated memory or swap exhausted, a check of the workload
-    /// failed. The command then ends with status 1. A panic is caught and ends it so too.
+    /// When the run could not be finished: simulated memory or swap is exhausted, or a check of the workload failed.
+    /// The command then ends with status 1. A panic is caught and has the same effect.
     fn run(&self, job: &Job, progress: &Progress) -> Result<Outcome, Failure>;
 }

@@ -1,5 +1,5 @@
-//! The grounds (where a workload runs: `sim`, `host`, `linux`) by name: the one place where [`Ground`] becomes the
-//! [`Backend`] that implements it, and a workload [`Runnable`] on all of them.
+//! The grounds `sim`, `host` and `linux` by name. This module maps a [`Ground`] to its [`Backend`] and makes each
+//! workload [`Runnable`] on all of them.
 
 pub mod backend;
 pub mod job;
@@ -42,20 +42,20 @@ macro_rules! on {
     };
 }
 
-/// The kernel that columns of a ground are of, where the running kernel decides it and no file.
+/// Returns the name of the running kernel, on grounds where it and not a file decides the kernel of a column.
 #[must_use]
 pub fn running_kernel(ground: Ground) -> Option<String> {
     on!(ground, B => B::running_kernel())
 }
 
-/// Pages that the device under the files of a ground has room for, where that is known and the machine file does not say
-/// it.
+/// Returns the pages that the device under the files of a ground has room for; none if unknown or if the machine file
+/// says it.
 #[must_use]
 pub fn device_pages(ground: Ground, place: &Place) -> Option<u64> {
     on!(ground, B => B::device_pages(place))
 }
 
-/// Is what a ground needs for so much memory here?
+/// Checks that this computer can provide `memory_bytes` on a ground.
 ///
 /// # Errors
 /// What is missing, in words for the user.
@@ -63,10 +63,11 @@ pub fn ready(ground: Ground, place: &Place, memory_bytes: u64) -> Result<(), Str
     on!(ground, B => B::ready(place, memory_bytes))
 }
 
-/// Runs a job where jobs of its ground run: in this process, or in one of its own, which gets it as `order`.
+/// Runs a job in this process or in one of its own, as its ground requires. `order` describes the job to the other
+/// process.
 ///
 /// # Errors
-/// When the run could not be finished, as [`Runnable::run`], or the process was killed.
+/// When the run could not be finished, as for [`Runnable::run`], or when the process was killed.
 pub fn carry_out(
     workload: &dyn Runnable,
     job: &Job,
@@ -118,7 +119,7 @@ impl<W: Workload> Runnable for W {
     }
 }
 
-/// Every workload, in the order in which they are listed.
+/// Returns every workload, in the order of the list.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Runnable] {
     &[
@@ -140,7 +141,7 @@ pub fn all() -> &'static [&'static dyn Runnable] {
     ]
 }
 
-/// The workload called `name`.
+/// Returns the workload called `name`.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Runnable> {
     all().iter().copied().find(|workload| workload.name() == name)

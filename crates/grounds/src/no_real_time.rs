@@ -1,4 +1,4 @@
-//! In place of `real_time` where the lab is built without its feature `linux`: the grounds `host` and `linux` are refused.
+//! Replacement for `real_time` in builds without the feature `linux`: refuses the grounds `host` and `linux`.
 
 use crate::backend::Backend;
 use crate::job::{Failure, Job, Order, Outcome, Runnable};
@@ -6,12 +6,12 @@ use catalogue::ground::{Ground, Place};
 use kit::progress::Progress;
 use workloads::workload::{Resources, Workload};
 
-/// A ground that this build does not have.
+/// A ground that this build lacks.
 pub trait Missing {
     /// Its name.
     const GROUND: Ground;
 
-    /// Returns what is missing.
+    /// Returns the text that says what is missing.
     #[must_use]
     fn why() -> String {
         format!("this `highwater` was built without the feature `linux`, which the ground `{}` needs", Self::GROUND)
@@ -44,7 +44,7 @@ impl<M: Missing> Backend for M {
 pub mod host {
     use super::{Ground, Missing};
 
-    /// It is missing.
+    /// The missing ground.
     #[derive(Debug)]
     pub struct Host;
 
@@ -57,7 +57,7 @@ pub mod host {
 pub mod linux {
     use super::{Ground, Missing};
 
-    /// It is missing.
+    /// The missing ground.
     #[derive(Debug)]
     pub struct Linux;
 
@@ -71,7 +71,7 @@ pub mod apart {
     use super::Runnable;
     use std::io;
 
-    /// Was this process started to work? Nobody starts one.
+    /// Returns none: this build never starts such a process.
     pub fn work_if_told(_: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
         None
     }
@@ -83,7 +83,7 @@ pub mod hits {
     use figures::figure::Row;
     use std::path::Path;
 
-    /// Nothing to read from.
+    /// The empty replacement of the files to read.
     #[derive(Debug)]
     pub struct Hits;
 
@@ -96,13 +96,13 @@ pub mod hits {
             Ok(Self)
         }
 
-        /// That nothing is read.
+        /// Returns the note that nothing is read.
         #[must_use]
         pub fn notes(&self) -> Vec<String> {
             vec!["hits: skipped: this `highwater` was built without the feature `linux`".into()]
         }
 
-        /// No rows.
+        /// Returns no rows.
         ///
         /// # Errors
         /// None.
@@ -110,7 +110,7 @@ pub mod hits {
             Ok(Vec::new())
         }
 
-        /// Nothing is left to do.
+        /// Does nothing.
         ///
         /// # Errors
         /// None.

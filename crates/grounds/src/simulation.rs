@@ -1,7 +1,7 @@
-//! One simulated run: from a job to a machine, its system, and what its workload found.
+//! One simulated run, from a job to a machine, its system, and the outcome of its workload.
 //!
-//! What only a simulated machine has is done here, around the workload: memory is brought into the state of
-//! before (`before`), the disk is sampled, and at the end the engine's invariants are checked.
+//! The parts that only a simulated machine has are added here: memory is brought into its state before the run
+//! (`before`), the disk is sampled, and the engine's invariants are checked at the end.
 
 mod before;
 
@@ -30,10 +30,11 @@ use std::sync::{Arc, Mutex};
 use workloads::system::{Given, System, SystemError};
 use workloads::workload::{Found, Resources, Workload};
 
-/// A run that goes on so long does not end, whatever its parameters let expect. The simulator's clock goes a little further.
+/// Largest virtual duration of a run; a longer one is taken to be endless, whatever its parameters. The clock of the
+/// simulator reaches a little further.
 const TIME_LIMIT: Nanos = Nanos::from_secs(2 * workloads::extent::TIME_MAX_S - 60);
 
-/// How often iostat samples, as MMTests has it.
+/// Interval of the samples of iostat, as in MMTests.
 const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
 
 /// A machine at the scale of a job.
@@ -41,21 +42,22 @@ const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
 pub struct Simulation {
     /// Memory, scaled.
     pub layout: Layout,
-    /// The contents of memory before; its sizes are not scaled yet.
+    /// The contents of memory before the run, not yet scaled.
     pub before: Before,
     cpu: Cpu,
     cost: CostModel,
-    /// The disk of files, and the one of swap if that is another.
+    /// The disk of files, and that of swap if it is another.
     disks: Vec<Disk>,
     network: Option<Network>,
     scale: Scale,
 }
 
 impl Simulation {
-    /// The machine of a job, scaled: memory, swap and the disk's bandwidth; not its latencies.
+    /// Makes the machine of a job at its scale: memory, swap and the disk's bandwidth are scaled, latencies are not.
     ///
     /// # Errors
-    /// When the machine has no disk, or one that is too slow at this scale, or the engine cannot work with so little memory.
+    /// When the machine has no disk, when a disk is too slow at this scale, or when the engine cannot work with so
+    /// little memory.
     pub fn of_job(job: &Job) -> Result<Self, Failure> {
         let machine = &job.machine;
         let layout = job.layout();
@@ -82,7 +84,7 @@ impl Simulation {
         })
     }
 
-    /// Swap slots at this scale.
+    /// Returns the swap slots at this scale.
     #[must_use]
     pub fn swap_slots(&self) -> u32 {
         self.scale.of(self.swap_disk().swap_slots.value) as u32
@@ -143,7 +145,7 @@ impl Simulation {
     }
 }
 
-/// Times without interrupts that are kept: in shorter ones no packet waits that anybody would notice.
+/// Shortest time without interrupts that is kept. In shorter ones no packet waits noticeably.
 const KEEP_OFF_FROM: Nanos = Nanos(100_000);
 
 fn network_config(network: &Network) -> NetworkConfig {
@@ -156,8 +158,8 @@ fn network_config(network: &Network) -> NetworkConfig {
     }
 }
 
-/// The ground `sim`: a workload runs as the main task of its job's machine, after memory was brought into its state of
-/// before.
+/// The ground `sim`. A workload runs as the main task of its job's machine, after memory was brought into its state
+/// before the run.
 #[derive(Debug)]
 pub struct Simulated;
 
@@ -258,7 +260,7 @@ impl Backend for Simulated {
     }
 }
 
-/// A workload that does not divide its run has a profile of all of it.
+/// Gives a workload that does not divide its run a profile of the whole run.
 fn with_profile(found: Found, system: &SimSystem) -> Found {
     if !found.profile.is_empty() {
         return found;
@@ -267,14 +269,14 @@ fn with_profile(found: Found, system: &SimSystem) -> Found {
     Found { profile, ..found }
 }
 
-/// Pages allocated, freed, faulted, scanned, reclaimed and moved between lists.
+/// Returns the pages allocated, freed, faulted, scanned, reclaimed and moved between lists.
 fn page_events(vmstat: &Vmstat) -> u64 {
     const EVENTS: [&str; 9] =
         ["pgalloc", "pgfree", "pgfault", "pgscan", "pgsteal", "pgrefill", "pgactivate", "pgdeactivate", "pgrotated"];
     vmstat.iter().filter(|(name, _)| EVENTS.iter().any(|event| name.starts_with(event))).map(|(_, n)| n).sum()
 }
 
-/// Returns whether reclaim looked at no page.
+/// Returns whether reclaim scanned no page.
 fn is_without_reclaim(vmstat: &Vmstat) -> bool {
     // Tasks that wait for the reserves scan nothing.
     const NO_SCANS: &str = "pgscan_direct_throttle";
@@ -282,7 +284,7 @@ fn is_without_reclaim(vmstat: &Vmstat) -> bool {
     vmstat.iter().all(|(name, count)| *count == 0 || !of_reclaim(name))
 }
 
-/// The records of a run while it goes on.
+/// The records made during a run.
 #[derive(Clone, Default)]
 struct Recorded {
     series: Rc<RefCell<Option<Recorder>>>,
@@ -290,7 +292,8 @@ struct Recorded {
     generations: Rc<RefCell<Option<moments::Recorder<generations::Moment>>>>,
 }
 
-/// Has counters, memory and generations recorded, from outside of the machine: the run is the same without.
+/// Starts the recording of counters, memory and generations. Recording happens outside of the machine and does not
+/// change the run.
 fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Recorded {
     let recorded = Recorded::default();
     *recorded.series.borrow_mut() = job.series_every.map(Recorder::new);
@@ -349,7 +352,7 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
 /// The message of a run that was asked to end.
 const CANCELLED: &str = "it was cancelled";
 
-/// Starts a task that tells how far the run is and samples the disk.
+/// Starts a task that reports progress and samples the disk.
 fn watch(sim: &Sim, progress: &Progress, samples: DiskSamples) {
     let (clock, progress) = (progress.clock(), progress.clone());
     let watched = sim.clone();

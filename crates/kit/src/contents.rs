@@ -1,7 +1,7 @@
-//! Contents that can be verified: bytes that follow from whose they are and where they stand.
+//! Contents that can be verified: each byte follows from the name of its file or region and from its offset.
 //!
-//! Real memory keeps every byte, a simulated one the first eight of each page (its stamp) or none
-//! ([`Kept`]). A [`Pattern`] makes and verifies just what is kept, so that a workload is written once:
+//! Real memory keeps every byte. Simulated memory keeps the first eight bytes of each page (its stamp) or none
+//! ([`Kept`]). A [`Pattern`] makes and verifies only the kept bytes, so a workload is written once:
 //!
 //! ```
 //! use kit::contents::{Kept, Pattern};
@@ -22,10 +22,10 @@ const WORD: u64 = 8;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// The part of the contents of pages that a run keeps; the rest reads as anything.
+/// The part of the contents of pages that a run keeps. Other bytes read as anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Nothing: contents cost no time, and nothing is verified.
+    /// Keeps nothing: contents cost no time, and nothing is verified.
     Nothing,
     /// The first eight bytes of each page.
     Stamps,
@@ -33,7 +33,7 @@ pub enum Kept {
     Bytes,
 }
 
-/// Bytes that are not those that were written, in words for the user.
+/// A difference between the bytes written and the bytes read, in words for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongContents(pub String);
 
@@ -53,7 +53,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The bytes of version `version` of what is called `name`.
+    /// Returns the pattern of version `version` of the file or region `name`.
     #[must_use]
     pub fn new(name: &str, version: u64) -> Self {
         // FNV-1a, then the finish of splitmix64: versions that follow each other have nothing in common.
@@ -63,7 +63,7 @@ impl Pattern {
         Self { name: name.to_owned(), key: key ^ (key >> 31) }
     }
 
-    /// Fills `bytes`, which belong at byte `offset`, as far as they are kept.
+    /// Fills the kept bytes of `bytes`, which begin at byte `offset`.
     pub fn fill(&self, kept: Kept, offset: u64, bytes: &mut [u8]) {
         for part in parts(kept, offset, bytes.len()) {
             let mut at = offset + part.start as u64;
@@ -83,10 +83,10 @@ impl Pattern {
         }
     }
 
-    /// Verifies `bytes`, which were read at byte `offset`, as far as they are kept.
+    /// Verifies the kept bytes of `bytes`, which were read at byte `offset`.
     ///
     /// # Errors
-    /// When a byte is wrong: the first one.
+    /// Returns the first wrong byte.
     pub fn verify(&self, kept: Kept, offset: u64, bytes: &[u8]) -> Result<(), WrongContents> {
         for part in parts(kept, offset, bytes.len()) {
             let start = offset + part.start as u64;
@@ -112,7 +112,7 @@ impl Pattern {
         ))
     }
 
-    /// The bytes of one word: different ones everywhere in a file.
+    /// Returns the bytes of one word. Words of a file differ everywhere.
     fn word(&self, index: u64) -> [u8; WORD as usize] {
         self.key.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes()
     }
@@ -122,7 +122,7 @@ impl Pattern {
     }
 }
 
-/// The parts that are kept of `length` bytes at byte `offset`.
+/// Returns the kept parts of `length` bytes at byte `offset`.
 fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<usize>> {
     let end = offset + length as u64;
     let (step, most) = match kept {
@@ -137,7 +137,7 @@ fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<u
     })
 }
 
-/// A part at byte `at`, divided: up to the first whole word, whole words, what is left.
+/// Divides a part at byte `at` into the bytes before the first whole word, whole words, and the rest.
 fn pieces(at: u64, part: Range<usize>) -> (Range<usize>, Range<usize>, Range<usize>) {
     let word = WORD as usize;
     let words_start = part.end.min(part.start + ((WORD - at % WORD) % WORD) as usize);

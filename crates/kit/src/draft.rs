@@ -1,4 +1,4 @@
-//! Files and folders that are there as a whole or not at all; files also on the disk.
+//! Files and folders that appear complete or not at all. Files are also synced to the disk.
 
 use crate::interrupt::Leftover;
 use same_file::Handle;
@@ -9,7 +9,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A file that is written beside the one that it becomes; dropped, or when an interrupt ends the process, it is removed.
+/// A file written under a hidden name beside its final name. It is removed when dropped, and when an interrupt ends the
+/// process.
 #[derive(Debug)]
 pub struct Draft {
     file: File,
@@ -19,7 +20,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// A file in the folder of `becomes`, under a name that no other process or thread uses, and that is hidden.
+    /// Makes a hidden file in the folder of `becomes`, under a name that no other process or thread uses.
     ///
     /// # Errors
     /// When the folder takes no file.
@@ -29,23 +30,23 @@ impl Draft {
         Ok(Self { file, path, becomes: becomes.to_owned(), leftover: Some(leftover) })
     }
 
-    /// The file, to be written to.
+    /// Returns the file for writing.
     pub const fn file(&self) -> &File {
         &self.file
     }
 
-    /// Gives it the name of the file that it becomes, once all of it is on the disk.
+    /// Syncs the file and renames it to its final name.
     ///
     /// # Errors
-    /// When that fails: the file that is there stays as it was.
+    /// When this fails. The existing file then stays as it was.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         self.rename()?;
         self.sync_folder()
     }
 
-    /// The same, where what counts is that it is read: what cannot be renamed, since something is mounted there, is copied over what the
-    /// file that is there holds, and the folder need not be on the disk.
+    /// Finishes a file that is to be read, not to survive a crash. If the target cannot be renamed over (a mount
+    /// point), its contents are overwritten. The folder need not be synced.
     ///
     /// # Errors
     /// When that fails.
@@ -67,17 +68,17 @@ impl Draft {
         Ok(())
     }
 
-    /// The new name is on the disk once its folder is.
+    /// Syncs the folder, which puts the new name on the disk.
     fn sync_folder(&self) -> io::Result<()> {
         let folder = self.becomes.parent().filter(|folder| !folder.as_os_str().is_empty());
         if cfg!(unix) { File::open(folder.unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }
     }
 }
 
-/// Replaces what an open file holds, which stays where that fails.
+/// Replaces the contents of an open file. On failure they stay.
 ///
 /// # Errors
-/// When it cannot be written, or `path` does not lead to it any more: nobody would find what was written.
+/// When the file cannot be written, or when `path` no longer leads to it, so that nobody would find the contents.
 pub fn write_over(there: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
     if Handle::from_path(path)? != Handle::from_file(there.try_clone()?)? {
         return Err(io::Error::other("another file has taken its place"));
@@ -94,9 +95,10 @@ pub fn write_over(there: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(bytes).inspect_err(|_| drop(before.map(|before| write(&before))))
 }
 
-/// A folder that is filled under a hidden name before it is what it becomes; dropped, it is removed.
+/// A folder filled under a hidden name until it is complete. It is removed when dropped.
 ///
-/// It stands beside a folder that is not there yet, and within one that is there and empty, which stays the folder that it is.
+/// It stands beside a target that does not exist yet. For a target that exists and is empty it stands inside, and the
+/// target stays the same folder.
 #[derive(Debug)]
 pub struct DraftFolder {
     path: PathBuf,
@@ -106,10 +108,10 @@ pub struct DraftFolder {
 }
 
 impl DraftFolder {
-    /// A folder for what `becomes` is to hold; those above it are made.
+    /// Makes a draft for the folder `becomes`, and the folders above it.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the folder cannot be made.
     pub fn of(becomes: &Path) -> io::Result<Self> {
         let is_within = becomes.is_dir();
         let path = if is_within {
@@ -122,16 +124,16 @@ impl DraftFolder {
         Ok(Self { path, becomes: becomes.to_owned(), is_within, is_done: false })
     }
 
-    /// The folder, to be filled.
+    /// Returns the folder to fill.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes its contents those of the other folder from now on; `last` of it comes last. Who finds `last` there finds all.
+    /// Moves the contents to the target, `last` after everything else. A reader who finds `last` there finds all.
     ///
     /// # Errors
-    /// When that fails: what is there stays as it was.
+    /// When a move fails. The target then stays as it was.
     pub fn finish(mut self, last: &str) -> io::Result<()> {
         if !self.is_within {
             fs::rename(&self.path, &self.becomes)?;
@@ -161,7 +163,7 @@ impl Drop for DraftFolder {
     }
 }
 
-/// The place beside a file under a name that is hidden, and that no other process or thread uses.
+/// Returns a hidden path beside a file that no other process or thread uses.
 fn hidden(beside: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! The hash FNV-1a, 64 bits wide: for fingerprints and patterns, which must be the same everywhere and always.
+//! The 64-bit hash FNV-1a, for fingerprints and patterns, which must never change.
 
 /// Returns the hash of some bytes.
 ///

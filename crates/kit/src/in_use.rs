@@ -1,7 +1,8 @@
-//! Which files this process reads and which it will write: none is both, and none is written as two things.
+//! The files that this process reads and those that it will write. A file may not be both, nor be written twice.
 //!
-//! [`crate::input::open`] and the store tell what is read, the command what it will write. What comes second is refused, so that the
-//! order does not matter. A file is known by its device and number, so that links and other spellings of its path are seen.
+//! [`crate::input::open`] and the store report files that are read, the command those to be written. The second use is
+//! refused, in either order. A file is known by its device and inode number, so links and other spellings of its path
+//! are recognised.
 
 use same_file::Handle;
 use std::{
@@ -15,7 +16,7 @@ use std::{
 /// The files known so far.
 #[derive(Default)]
 struct Known {
-    /// As what, by path.
+    /// Roles of the files that are read, by path.
     read: BTreeMap<PathBuf, String>,
     stores: Vec<PathBuf>,
     written: Vec<Target>,
@@ -23,16 +24,16 @@ struct Known {
     refused: Option<String>,
 }
 
-/// The ending of the files of a store, which the store alone writes.
+/// Extension of the files of a store. Only the store writes such files.
 pub const RUN_ENDING: &str = "parquet";
 
 /// A file to be written.
 struct Target {
     number: u64,
     option: String,
-    /// Its folder without links, and its name.
+    /// Its folder with links resolved, and its name.
     path: PathBuf,
-    /// None of a directory that is made later.
+    /// The open file; none for a directory that is made later.
     file: Option<Handle>,
 }
 
@@ -44,20 +45,20 @@ fn known() -> MutexGuard<'static, Known> {
 }
 
 impl Known {
-    /// Remembers the first refusal: where what is read is left out with a warning, nothing may be written all the same.
+    /// Remembers the first refusal. A reader may skip a refused file with a warning, but nothing may be written then.
     fn refuse(&mut self, message: String) -> String {
         self.refused.get_or_insert_with(|| message.clone());
         message
     }
 }
 
-/// A regular file's identity. A device or a pipe may be read and written.
+/// Returns the identity of a regular file. Devices and pipes may be both read and written.
 fn identity(file: &File) -> Option<Handle> {
     file.metadata().ok().filter(fs::Metadata::is_file)?;
     Handle::from_file(file.try_clone().ok()?).ok()
 }
 
-/// The path without links; of what is not there, that of its folder.
+/// Returns the path with links resolved; for a missing file, that of its folder.
 fn plain(path: &Path) -> PathBuf {
     let of_folder = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -70,10 +71,10 @@ fn both(option: &str, role: &str, path: &Path) -> String {
     format!("{option} would overwrite {}, which is read as {role}", path.display())
 }
 
-/// Notes that a file is read, as what `role` says: "a kernel".
+/// Notes that a file is read in a role, such as "a kernel".
 ///
 /// # Errors
-/// When it is to be written too.
+/// When the file is to be written, too.
 pub fn reads(role: &str, path: &Path, file: &File) -> io::Result<()> {
     let Some(own) = identity(file) else { return Ok(()) };
     let mut known = known();
@@ -85,10 +86,10 @@ pub fn reads(role: &str, path: &Path, file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Notes that files of runs are kept in a folder: those that end in `.parquet` are its own.
+/// Notes a folder that holds files of runs. Files there that end in `.parquet` belong to the store.
 ///
 /// # Errors
-/// When one is to be written as something else.
+/// When one of them is to be written as something else.
 pub fn keeps(folder: &Path) -> Result<(), String> {
     let mut known = known();
     let path = plain(folder);
@@ -99,7 +100,7 @@ pub fn keeps(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns what is wrong with a file to be written, where it would be one of a store's.
+/// Returns an error if a file to be written would be one of a store's files.
 fn in_store(target: &Target, store: &Path) -> Option<String> {
     let is_run = target.path.extension().is_some_and(|ending| ending == RUN_ENDING);
     let is_within = target.path.parent() == Some(store) && is_run;
@@ -109,7 +110,7 @@ fn in_store(target: &Target, store: &Path) -> Option<String> {
     })
 }
 
-/// A file that is to be written, as long as this is there.
+/// A file that is to be written, until this is dropped.
 #[derive(Debug)]
 pub struct Claim(u64);
 
@@ -119,10 +120,10 @@ impl Drop for Claim {
     }
 }
 
-/// Notes that a file will be written, as the value of an option; `file` is none where it is a directory that is made later.
+/// Notes that a file will be written, as the value of an option. `file` is none for a directory that is made later.
 ///
 /// # Errors
-/// When it is read too, or written as something else.
+/// When the file is read, too, or written as something else.
 pub fn writes(option: &str, path: &Path, file: Option<&File>) -> Result<Claim, String> {
     let file = match file {
         // A device or a pipe.
@@ -152,7 +153,7 @@ pub fn writes(option: &str, path: &Path, file: Option<&File>) -> Result<Claim, S
     }
 }
 
-/// Why nothing may be written, if so.
+/// Returns the first refusal; after one, nothing may be written.
 #[must_use]
 pub fn refused() -> Option<String> {
     known().refused.clone()

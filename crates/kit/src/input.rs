@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// An error of the system in its own words, without the number that Rust puts behind them.
+/// Returns the system's text of an error, without the number that Rust appends.
 #[must_use]
 pub fn why(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::WouldBlock {
@@ -17,13 +17,13 @@ pub fn why(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
-/// The mark that some programs put before a text: a byte order mark of UTF-8.
+/// The byte order mark of UTF-8, which some programs put before a text.
 const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// A text without the byte order mark that may stand before it.
+/// Returns a reader that skips a byte order mark at the start.
 ///
 /// # Errors
-/// When its start cannot be read.
+/// When the start cannot be read.
 pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
     let mut start = Vec::new();
     inner.by_ref().take(MARK.len() as u64).read_to_end(&mut start)?;
@@ -33,12 +33,13 @@ pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
     Ok(io::Cursor::new(start).chain(inner))
 }
 
-/// Longer nobody waits for the first byte of a pipe that may be there for no reason, as that of a command by `ssh`.
+/// The longest wait for the first byte of a pipe. A pipe may exist without a writer that ever writes, such as that of a
+/// command run by `ssh`.
 #[cfg(unix)]
 const WAIT_FOR_PIPE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Opens what is piped into the command, or put there by `<`; none for a terminal, for `/dev/null`, for an empty pipe or one whose writer
-/// says nothing.
+/// Opens standard input if it is a pipe or a redirected file. Returns none for a terminal, `/dev/null`, an empty pipe,
+/// and a pipe whose writer stays silent.
 #[cfg(unix)]
 #[must_use]
 pub fn piped() -> Option<Box<dyn Read>> {
@@ -63,18 +64,18 @@ pub fn piped() -> Option<Box<dyn Read>> {
     Some(Box::new(io::Cursor::new(first).chain(io::stdin())))
 }
 
-/// Opens what is piped into the command: not known here.
+/// Returns none: piped input is not detected on this system.
 #[cfg(not(unix))]
 #[must_use]
 pub fn piped() -> Option<Box<dyn Read>> {
     None
 }
 
-/// Opens a file, or a pipe that somebody writes to: `/dev/stdin`, or the `<(…)` of a shell. It is read as what `role` says: "a kernel".
-/// A byte order mark at its start is left out.
+/// Opens a file or a pipe with a writer (`/dev/stdin`, or the `<(…)` of a shell), to be read in a role such as "a
+/// kernel". Skips a byte order mark at the start.
 ///
 /// # Errors
-/// When it cannot be opened; of a pipe that nobody writes to, which would be waited for without end; of a file that is to be written too.
+/// When the file cannot be opened or is to be written, too, and when a pipe has no writer, which would block forever.
 #[cfg(unix)]
 pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     use rustix::fs::{OFlags, fcntl_setfl};
@@ -101,10 +102,10 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(without_mark(io::Cursor::new(first).chain(file))?))
 }
 
-/// Opens a file. A byte order mark at its start is left out. It is read as what `role` says: "a kernel".
+/// Opens a file to be read in a role such as "a kernel". Skips a byte order mark at the start.
 ///
 /// # Errors
-/// When it cannot be opened, or is to be written too.
+/// When the file cannot be opened, or is to be written, too.
 #[cfg(not(unix))]
 pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     let file = File::open(path)?;

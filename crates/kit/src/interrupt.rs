@@ -1,7 +1,7 @@
-//! Ctrl-C, SIGTERM and SIGHUP: what has to be undone is, and files that are not done are removed.
+//! Handling of Ctrl-C, SIGTERM and SIGHUP: changes are undone, and unfinished files are removed.
 //!
-//! While there is a [`Guard`], an interrupt is only remembered, and the run ends by itself. Without one it ends the process as ever, once
-//! every [`Leftover`] is removed.
+//! While a [`Guard`] exists, an interrupt is only remembered, and the run ends by itself. Without a guard the interrupt
+//! removes every [`Leftover`] and then ends the process as usual.
 
 use std::{
     fs, io,
@@ -18,7 +18,7 @@ static GUARDS: AtomicUsize = AtomicUsize::new(0);
 static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static LISTENER: Once = Once::new();
 
-/// While there is one, Ctrl-C (and SIGTERM, SIGHUP) is only remembered; without, it ends the process as ever.
+/// A guard during which Ctrl-C, SIGTERM and SIGHUP are only remembered. Without a guard they end the process as usual.
 #[derive(Debug)]
 pub struct Guard(());
 
@@ -36,24 +36,25 @@ impl Drop for Guard {
     }
 }
 
-/// Was there an interrupt?
+/// Returns whether there was an interrupt.
 #[must_use]
 pub fn is_set() -> bool {
     IS_SET.load(Ordering::SeqCst)
 }
 
-/// Was it SIGTERM or SIGHUP? What a terminal's keys send reaches the children of this process, too; these may not.
+/// Returns whether the interrupt was SIGTERM or SIGHUP. The keys of a terminal also signal the children of this
+/// process; these signals may not reach them.
 #[must_use]
 pub fn is_passed_on() -> bool {
     IS_PASSED_ON.load(Ordering::SeqCst)
 }
 
-/// As if there had been one.
+/// Acts as if there had been an interrupt.
 pub fn set() {
     IS_SET.store(true, Ordering::SeqCst);
 }
 
-/// A file that is not done: it is removed when this is dropped, and by an interrupt that ends the process.
+/// An unfinished file. It is removed when dropped, and by an interrupt that ends the process.
 #[derive(Debug)]
 pub struct Leftover {
     path: PathBuf,
@@ -74,7 +75,7 @@ impl Leftover {
         Ok((made, Self { path: path.to_owned(), is_kept: false }))
     }
 
-    /// The file is done, or has another name: nothing is removed.
+    /// Keeps the file, which is finished or has another name.
     pub fn keep(mut self) {
         self.is_kept = true;
     }
@@ -97,15 +98,15 @@ fn leftovers() -> MutexGuard<'static, Vec<PathBuf>> {
     LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Signals stay as they are in this process from now on: it belongs to a program with handlers of its own, as Python. Does nothing
-/// where this module listens already.
+/// Leaves signals to the program that this library runs in, such as Python with its own handlers. Does nothing if this
+/// module already listens.
 ///
-/// Files that are not done are then removed by [`Leftover`]'s drop alone.
+/// Afterwards only the drop of [`Leftover`] removes unfinished files.
 pub fn leave_to_others() {
     LISTENER.call_once(|| {});
 }
 
-/// Removes what is not done, and ends the process as `end` says.
+/// Removes unfinished files, and calls `end` to end the process.
 fn end_with(end: impl FnOnce()) {
     // Held until the end, so that nothing further is made.
     let all = leftovers();
@@ -115,7 +116,7 @@ fn end_with(end: impl FnOnce()) {
     end();
 }
 
-/// Listens from now on. Where that cannot be, an interrupt ends the process as ever.
+/// Starts to listen for signals. If this fails, an interrupt ends the process as usual.
 #[cfg(unix)]
 fn listen() {
     use signal_hook::{
@@ -145,7 +146,8 @@ fn listen() {
     });
 }
 
-/// The signals that this process was started to ignore, a bit each from the lowest on; none where `/proc` does not tell.
+/// Returns the signals that this process was started to ignore, one bit each from the lowest on; 0 if `/proc` does not
+/// tell.
 #[cfg(unix)]
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -153,7 +155,7 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Listens from now on. Where that cannot be, an interrupt ends the process as ever.
+/// Starts to listen for signals. If this fails, an interrupt ends the process as usual.
 #[cfg(not(unix))]
 fn listen() {
     LISTENER.call_once(|| {

@@ -1,9 +1,12 @@
-//! Small parts that every room of the laboratory may use, and that know none of them.
+//! Small parts that every room of the laboratory may use and that depend on none of them.
 //!
-//! Files: [`input`] opens those that users name, [`draft`] writes them whole or not at all, [`in_use`] knows which are read and which
-//! written, [`wrong`] is a fault in one. [`interrupt`] notes that the user wants to stop, [`panics`] takes what a panic says,
-//! [`progress`] tells how far a run is. [`shown`] makes foreign text harmless to a terminal, [`words`] puts numbers into sentences.
-//! [`contents`] makes bytes that can be verified, [`fnv`] is a hash; [`scratch`] writes files of tests.
+//! - [`input`] opens files that users name; [`draft`] writes files whole or not at all; [`in_use`] tracks files read
+//!   and written.
+//! - [`wrong`] is a fault in a file.
+//! - [`interrupt`] notes that the user wants to stop; [`panics`] catches the text of a panic; [`progress`] is the
+//!   progress of a run.
+//! - [`shown`] makes foreign text harmless to a terminal; [`words`] puts numbers into sentences.
+//! - [`contents`] makes bytes that can be verified; [`fnv`] is a hash; [`scratch`] writes files of tests.
 
 pub mod contents;
 pub mod draft;

@@ -1,4 +1,4 @@
-//! Panics end as messages: no backtrace reaches a user who did not ask for one.
+//! Panics as messages, so that users who did not ask for a backtrace see none.
 
 use std::{any::Any, backtrace::Backtrace, cell::RefCell, panic};
 
@@ -6,8 +6,7 @@ thread_local! {
     static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// From now on a panic prints nothing; [`message`] gives its text, place and, with `RUST_BACKTRACE`
-/// set, its backtrace.
+/// Silences panics from now on. [`message`] then gives their text, place and, with `RUST_BACKTRACE` set, backtrace.
 pub fn keep_quiet() {
     panic::set_hook(Box::new(|info| {
         let mut text = format!("{}", PanicText(info.payload()));

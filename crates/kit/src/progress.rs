@@ -1,11 +1,11 @@
-//! How far a run is.
+//! Progress of a run.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// How far a simulation is; the simulation stores, others look, and may ask it to end.
+/// Progress of a simulation. The simulation stores it; other threads read it, and may ask the simulation to end.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     now_ns: Arc<AtomicU64>,
@@ -21,57 +21,57 @@ impl Progress {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Is the run to end?
+    /// Returns whether the run is to end.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// The cell that the simulation stores its virtual time into, in nanoseconds.
+    /// Returns the cell in which the simulation stores its virtual time, in nanoseconds.
     #[must_use]
     pub fn clock(&self) -> Arc<AtomicU64> {
         self.now_ns.clone()
     }
 
-    /// Says that virtual time is at `now_ns`.
+    /// Sets the virtual time.
     pub fn set_now_ns(&self, now_ns: u64) {
         self.now_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// Says that the run will end at about `total_ns` of virtual time; 0 if that is not known.
+    /// Sets the virtual time at which the run will end; 0 if unknown.
     pub fn set_total_ns(&self, total_ns: u64) {
         self.total_ns.store(total_ns, Ordering::Relaxed);
     }
 
-    /// Says how many operations the workload has done since its start.
+    /// Sets the number of operations that the workload has done since its start.
     pub fn set_operations(&self, operations: u64) {
         self.operations.store(operations, Ordering::Relaxed);
     }
 
-    /// Operations done; 0 where the workload counts none.
+    /// Returns the operations done; 0 if the workload counts none.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.operations.load(Ordering::Relaxed)
     }
 
-    /// Says that the run will end after so many operations; 0 if that is not known.
+    /// Sets the number of operations after which the run will end; 0 if unknown.
     pub fn set_total_operations(&self, operations: u64) {
         self.total_operations.store(operations, Ordering::Relaxed);
     }
 
-    /// Operations at the end; 0 if that is not known.
+    /// Returns the number of operations at the end; 0 if unknown.
     #[must_use]
     pub fn total_operations(&self) -> u64 {
         self.total_operations.load(Ordering::Relaxed)
     }
 
-    /// Virtual time, ns.
+    /// Returns the virtual time, ns.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.now_ns.load(Ordering::Relaxed)
     }
 
-    /// Virtual time at the end, ns; 0 if it is not known.
+    /// Returns the virtual time at the end, ns; 0 if unknown.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.total_ns.load(Ordering::Relaxed)

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-/// Writes a file below a folder, and makes the folders that lead to it.
+/// Writes a file below a folder, and makes the folders on its path.
 ///
 /// # Panics
 /// When it cannot be written.

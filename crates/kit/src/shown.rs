@@ -1,13 +1,14 @@
-//! Texts of others, as they are shown: names out of files, and messages that hold them.
+//! Display of foreign texts: names from files, and messages that contain them.
 
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io;
 
-/// The replacement of a character that would do something to a terminal.
+/// The replacement for a character that would act on a terminal.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// A text in which no character but a line break does anything to a terminal: escape sequences are replaced by what can be seen.
+/// Returns a text in which no character except a line break acts on a terminal. Escape sequences are replaced by
+/// visible characters.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
     let acts = |c: char| c.is_control() && c != '\n';
@@ -23,11 +24,11 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// A report as JSON in which no character acts on a terminal: those that JSON itself lets stand in texts, DEL and the controls of 8 bits,
-/// are escaped, and mean the same.
+/// Returns a report as JSON in which no character acts on a terminal. DEL and the 8-bit controls, which JSON allows in
+/// texts, are escaped without changing their meaning.
 ///
 /// # Panics
-/// When a report has keys that are no texts: none has.
+/// When a report has keys that are no texts; no report has.
 #[must_use]
 pub fn json(report: &impl Serialize) -> String {
     let json = serde_json::to_string_pretty(report).expect("keys are texts") + "\n";
@@ -46,7 +47,7 @@ pub fn json(report: &impl Serialize) -> String {
     text
 }
 
-/// Writes a text of fields that others named: where a terminal shows it as [`harmless`], and else as it is, for programs that read it.
+/// Writes a text with foreign field names: made [`harmless`] for a terminal, unchanged for programs.
 ///
 /// # Errors
 /// When `out` cannot be written to.
@@ -63,7 +64,7 @@ pub fn write_fields(
     out.write_all(harmless(&String::from_utf8_lossy(&bytes)).as_bytes())
 }
 
-/// Says on standard error what a user should know.
+/// Prints a warning for the user on standard error.
 pub fn warn(message: &str) {
     eprintln!("warning: {}", harmless(message));
 }

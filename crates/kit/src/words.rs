@@ -2,14 +2,14 @@
 
 use std::fmt::Display;
 
-/// "`1 run`", "`3 runs`".
+/// Returns a number with its noun: "`1 run`", "`3 runs`".
 #[must_use]
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str) -> String {
     let many = if count == N::from(1) { "" } else { "s" };
     format!("{count} {one}{many}")
 }
 
-/// "`1 of 9 values differs`", "`3 of 9 values differ`".
+/// Returns a count of different values: "`1 of 9 values differs`", "`3 of 9 values differ`".
 #[must_use]
 pub fn differ(count: usize, all: usize) -> String {
     let s = if count == 1 { "s" } else { "" };

@@ -1,8 +1,9 @@
-//! What is seen of real computers.
+//! Observation of real computers and of simulated runs.
 //!
-//! [`doctor`] makes a diagnosis of logs or of the running kernel, [`import`] makes reports of logs of MMTests and back,
-//! [`of_recording`] makes counters over time of a recording, [`stalls`] says why tasks of a simulated run waited. With the feature
-//! `linux` `stat` reads counters of the running kernel, and `this_computer` describes it as a machine file.
+//! [`doctor`] diagnoses logs or the running kernel. [`import`] converts logs of MMTests to reports and back.
+//! [`of_recording`] converts recordings to counters over time. [`stalls`] explains waits of tasks of a simulated run.
+//! With the feature `linux`, `stat` reads counters of the running kernel, and `this_computer` describes the computer as
+//! a machine file.
 
 pub mod doctor;
 pub mod import;

@@ -1,4 +1,4 @@
-//! Recordings as counters over time, in the form of `--series`: what `report` draws.
+//! Conversion of recordings to counters over time, in the form of `--series`, which `report` draws.
 
 use engine::stat::Vmstat;
 use figures::series::Series;
@@ -6,17 +6,17 @@ use machine::Nanos;
 use recordings::PAGE_KIB;
 use recordings::format::Recording;
 
-/// The meaning of a column for a counter of `/proc/vmstat`.
+/// The relation of a column to a counter of `/proc/vmstat`.
 enum Is {
-    /// It is a rate of the counter's unit, or so many units each second.
+    /// A rate, in this many units of the counter per second.
     Rate(f64),
-    /// It is what was counted in the sample.
+    /// The events of a sample.
     Count,
-    /// It is a level, in KiB, of pages.
+    /// A level in KiB; the counter is in pages.
     Level,
 }
 
-/// Columns of all tools, and the counters that they are of.
+/// Columns of all tools, with their counters.
 const COLUMNS: [(&str, &str, Is); 33] = [
     ("si", "pswpin", Is::Rate(1.0 / PAGE_KIB)),
     ("so", "pswpout", Is::Rate(1.0 / PAGE_KIB)),
@@ -53,8 +53,8 @@ const COLUMNS: [(&str, &str, Is); 33] = [
     ("oom_kill", "oom_kill", Is::Count),
 ];
 
-/// Counters and levels at the end of each sample, from the start of the recording on. Time between samples that nobody recorded is
-/// left out.
+/// Returns counters and levels at the end of each sample, from the start of the recording on. Unrecorded time between
+/// samples is left out.
 #[must_use]
 pub fn series(recording: &Recording) -> Series {
     let samples = &recording.samples;

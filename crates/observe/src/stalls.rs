@@ -1,8 +1,10 @@
-//! Why tasks of a simulated run stood still: each direct reclaim or writer held back for longer than a threshold, out of its trace.
+//! Explains why tasks of a simulated run were stalled: each direct reclaim or throttled writer above a threshold, from
+//! its trace.
 //!
-//! A stall is what a task says of itself when it is over ([`machine::note`]): what it asked for, what was scanned, why pages stayed. On
-//! whom it waited, and what those held, is in the slices beside it: the queue of its CPU, locks, waits of reclaim, requests of disks.
-//! Nothing is guessed: a task that sleeps says why ([`machine::note::WaitReason`]), and time that none of this explains is told as such.
+//! A task reports a stall at its end ([`machine::note`]): its request, the pages scanned, and why pages stayed. The
+//! slices of the trace show what it waited for and which task held it: the queue of its CPU, locks, waits of reclaim,
+//! requests of disks. Nothing is guessed: a sleeping task gives its reason ([`machine::note::WaitReason`]), and
+//! unexplained time is reported as such.
 //!
 //! Next: [`find`].
 
@@ -19,56 +21,56 @@ use sim::TaskId;
 use sim::trace::{Activity, Noted, Slice, Trace};
 use std::collections::BTreeMap;
 
-/// Of time that nothing in a trace explains: where a window or too many slices cut it, and moments too short to be recorded.
+/// Text for time that a trace does not explain: cut by a window or by too many slices, or too short to be recorded.
 const UNTOLD: &str = "for what the trace does not say";
 
-/// The reason for which a task stood still.
+/// The cause of a stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It wanted memory.
+    /// The task wanted memory.
     Request(SlowRequest),
-    /// It dirtied pages faster than they are written.
+    /// The task dirtied pages faster than they are written.
     HeldBack(HeldBack),
 }
 
 /// A part of a stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// For what, in words.
+    /// The object of the wait, in words.
     pub on: String,
-    /// How long.
+    /// Duration.
     pub time: Nanos,
-    /// The tasks that had it or did what was waited for, in words, most of it first.
+    /// The tasks that held it or did the work that was waited for, in words, the longest first.
     pub held_by: Vec<(String, Nanos)>,
 }
 
-/// Stalls of one task that wanted the same and waited for the same longest: the longest of them, and how many there are.
+/// Similar stalls of a task: the same request, and the same longest wait. The fields describe the longest one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// How many.
+    /// Number of stalls.
     pub count: usize,
-    /// How long they were together.
+    /// Their total duration.
     pub total: Nanos,
     /// The task's name, and its track in the trace.
     pub task: String,
-    /// Its begin, virtual time.
+    /// Start, virtual time.
     pub from: Nanos,
-    /// Its end.
+    /// End, virtual time.
     pub to: Nanos,
-    /// The reason.
+    /// The cause.
     pub cause: Cause,
-    /// CPU time in it, spinning left out.
+    /// CPU time in it, without spinning.
     pub worked: Nanos,
     /// Its waits, longest first.
     pub waits: Vec<Wait>,
-    /// The work of disks meanwhile, in words.
+    /// Work of disks meanwhile, in words.
     pub disks: Vec<String>,
-    /// The longest slice of the trace on its track within it: its name and begin.
+    /// The longest slice of the trace on its track within it: name and start.
     pub slice: Option<(&'static str, Nanos)>,
 }
 
 impl Stall {
-    /// How long it was.
+    /// Returns its duration.
     #[must_use]
     pub fn time(&self) -> Nanos {
         self.to.since(self.from)
@@ -82,20 +84,20 @@ pub struct Stalls {
     pub run: String,
     /// The threshold.
     pub over: Nanos,
-    /// How many reached it.
+    /// Number of stalls that reached it.
     pub count: usize,
-    /// How long they were together.
+    /// Their total duration.
     pub total: Nanos,
-    /// How many tasks had them.
+    /// Number of tasks with stalls.
     pub tasks: usize,
-    /// Groups of equal ones.
+    /// Number of groups of similar stalls.
     pub groups: usize,
-    /// The longest of them, the longest first.
+    /// The longest ones, the longest first.
     pub longest: Vec<Stall>,
 }
 
-/// Finds those of a run that are as long as `over`, puts equal ones together, and explains the longest of each of the `most` longest
-/// groups.
+/// Finds the stalls of a run of at least `over`, groups similar ones, and explains the longest of each of the `most`
+/// longest groups.
 #[must_use]
 pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     let trace = &run.trace;
@@ -131,7 +133,7 @@ pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     }
 }
 
-/// The properties that stalls share that are told together.
+/// The properties that similar stalls share.
 #[derive(PartialEq)]
 struct Alike<'a> {
     task: TaskId,
@@ -139,7 +141,7 @@ struct Alike<'a> {
     slept_for: Option<WaitReason>,
 }
 
-/// The reason for which a task stood still, without what differs from time to time.
+/// The cause of a stall, without details that vary.
 #[derive(PartialEq)]
 enum Wanted<'a> {
     Pages { order: Order, gfp: &'a str, zone: &'a str, is_served: bool },
@@ -158,7 +160,7 @@ impl<'a> Alike<'a> {
     }
 }
 
-/// Sleeps of each task with their reasons, in the order of time.
+/// Sleeps of each task with their reasons, in order of time.
 struct Sleeps(BTreeMap<TaskId, Vec<(Nanos, Nanos, WaitReason)>>);
 
 impl Sleeps {
@@ -184,7 +186,7 @@ impl Sleeps {
     }
 }
 
-/// When a stall began.
+/// Returns the start of a stall.
 const fn began(noted: &Noted) -> Nanos {
     match &noted.note {
         Note::SlowRequest(request) => request.began,
@@ -192,7 +194,7 @@ const fn began(noted: &Noted) -> Nanos {
     }
 }
 
-/// How long a slice and a time overlap.
+/// Returns the overlap of a slice and a time.
 fn overlap(slice: &Slice, from: Nanos, to: Nanos) -> Nanos {
     slice.to.min(to).since(slice.from.max(from))
 }
@@ -204,7 +206,7 @@ fn add(times: &mut BTreeMap<String, Nanos>, name: String, time: Nanos) {
     }
 }
 
-/// Names with their times, longest first.
+/// Returns names with their times, longest first.
 fn ranked(times: BTreeMap<String, Nanos>, wait: Nanos) -> Vec<(String, Nanos)> {
     let mut ranked: Vec<_> = times.into_iter().map(|(who, time)| (who, time.min(wait))).collect();
     ranked.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
@@ -314,7 +316,7 @@ impl Look<'_> {
         of.min_by_key(|(time, _)| *time).map(|(_, func)| func)
     }
 
-    /// A task with what it was in.
+    /// Describes a task with its function.
     fn words(&self, task: TaskId, at: Nanos) -> String {
         match self.function_of(task, at) {
             Some(func) => format!("{} (in {})", self.name(task), func.name()),
@@ -322,7 +324,7 @@ impl Look<'_> {
         }
     }
 
-    /// Time in which a task was on no CPU.
+    /// Returns the time in which a task was on no CPU.
     fn off_cpu(&self, task: TaskId, from: Nanos, to: Nanos) -> Nanos {
         let is_on = |slice: &&&Slice| match slice.what {
             Activity::Runs { task: of, .. } | Activity::Queued { task: of } => of == task,
@@ -362,7 +364,7 @@ impl Look<'_> {
         }
     }
 
-    /// Which other tasks did, while one waited, what it waited for an end or a yield of.
+    /// Adds the other tasks whose end or yield one waited for, with their time.
     fn others(&self, task: TaskId, reason: WaitReason, from: Nanos, to: Nanos, others: &mut BTreeMap<String, Nanos>) {
         let does: fn(Func) -> bool = match reason {
             WaitReason::DirectReclaimers
@@ -395,7 +397,7 @@ impl Look<'_> {
 
     /// Returns the work of each disk: `sda: 3 reads of 24 pages and 40 writes of 1200 under way, 30 ms the longest`.
     fn disks(&self, from: Nanos, to: Nanos) -> Vec<String> {
-        /// Requests, their pages, the longest.
+        /// Number and pages of reads and writes, and the longest request.
         #[derive(Default)]
         struct Done([(u64, u64); 2], Nanos);
         let mut disks: BTreeMap<u32, Done> = BTreeMap::new();
@@ -432,7 +434,8 @@ mod tests {
         Slice { from: Nanos(from), to: Nanos(to), what }
     }
 
-    /// Of 100 ns: 10 of work, 20 of spinning for a lock that kswapd held, 30 in a queue behind it, 25 of backing off, 15 that are not told.
+    /// Of 100 ns: 10 of work, 20 of spinning for a lock that kswapd held, 30 in a queue behind it, 25 of backing off,
+    /// 15 unexplained.
     #[test]
     fn a_stall_is_told_by_what_it_waited_for() {
         let (waiter, kswapd, disk) = (TaskId(0), TaskId(1), DeviceId(0));

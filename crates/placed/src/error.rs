@@ -24,7 +24,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Characters that are shown of a name or value between backquotes.
+/// Longest name or value, in characters, that is shown between backquotes.
 const QUOTED_MAX: usize = 200;
 
 /// An error in a text, with its place.

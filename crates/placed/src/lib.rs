@@ -1,12 +1,12 @@
-//! TOML text in which every value knows its place, and typed values read from it.
+//! TOML text whose values know their places, and typed values read from it.
 //!
-//! Kernel, machine and experiment files all come through here: a [`Node`] keeps file, line and
-//! trailing comment of each value; [`Node::over`] lays one tree over another; [`Node::read`] makes a
-//! typed value with serde. Whatever is wrong, [`Error`] says where, what was expected, and which
-//! known name comes nearest. Nothing here touches a file system: text comes in, values go out.
+//! Kernel, machine and experiment files are all read here. A [`Node`] keeps file, line and trailing comment of each
+//! value. [`Node::over`] lays one tree over another. [`Node::read`] makes a typed value with serde. An [`Error`] gives
+//! the place, what was expected, and the nearest known name. This crate touches no file system: it takes text and
+//! returns values.
 //!
-//! The crate `toml` reads the text. Its spans count the bytes of one text, and a tree of values may come from several files:
-//! so each value keeps its place here, with the name of its file.
+//! The crate `toml` parses the text. Its spans count bytes of one text, but a tree of values may come from several
+//! files. So each value keeps its place here, with the name of its file.
 //!
 //! ```
 //! use placed::Node;

@@ -1,4 +1,4 @@
-//! Values with their places.
+//! The tree of values with their places.
 
 use std::fmt;
 
@@ -84,7 +84,7 @@ impl fmt::Display for Value {
 }
 
 impl Node {
-    /// Creates a node of a value that stands in no file.
+    /// Creates a node for a value that is in no file.
     #[must_use]
     pub fn new(origin: &str, value: Value) -> Self {
         Self { place: Place { file: origin.into(), line: 0 }, comment: None, value }

@@ -1,7 +1,7 @@
-//! `atop`, as text (`atop -w`'s files shown by `atop -r`, or written to a pipe) and as `atop -P`.
+//! Readers of `atop` as text (files of `atop -w` shown by `atop -r`, or output to a pipe) and of `atop -P`.
 //!
-//! Both are of intervals; the first one is since the start, and left out. Figures have names of `/proc/vmstat` where they are its
-//! counters, and those of `sar` where they are levels.
+//! Both report intervals. The first one covers the time since boot and is left out. Counters have the names of
+//! `/proc/vmstat`, levels those of `sar`.
 
 use super::format::{Format, Recording, Told};
 use super::procps::seconds_of_day;
@@ -85,7 +85,7 @@ impl Building {
     }
 }
 
-/// `ATOP - web1   2026/11/26  10:00:10   -----   10s elapsed`: the computer, the time, and the interval, s.
+/// Reads computer, time and interval (s) of a header: `ATOP - web1   2026/11/26  10:00:10   -----   10s elapsed`.
 fn header<'t>(words: &[&'t str]) -> Option<(&'t str, Option<f64>, f64)> {
     let ["ATOP", "-", host, rest @ .., elapsed, "elapsed"] = words else {
         return None;
@@ -93,7 +93,7 @@ fn header<'t>(words: &[&'t str]) -> Option<(&'t str, Option<f64>, f64)> {
     Some((host, rest.iter().find_map(|word| seconds_of_day(word)), seconds_of(elapsed)?))
 }
 
-/// `10s`, `10m0s`, `1h2m3s`, `2d3h`.
+/// Reads a duration: `10s`, `10m0s`, `1h2m3s`, `2d3h`.
 fn seconds_of(word: &str) -> Option<f64> {
     let mut seconds = 0.0;
     let mut rest = word;
@@ -112,7 +112,8 @@ fn seconds_of(word: &str) -> Option<f64> {
     (seconds > 0.0).then_some(seconds)
 }
 
-/// A count, which is shortened where it is long: `9000`, `12e5`. A size in KiB: `1.2G`, `300.5M`. A share: `20%`.
+/// Reads a figure: a count, abbreviated if it is long (`9000`, `12e5`), a size in KiB (`1.2G`, `300.5M`), or a share
+/// (`20%`).
 fn figure_of(word: &str) -> Option<f64> {
     let units = [('K', 1.0), ('M', 1024.0), ('G', 1024.0 * 1024.0), ('T', 1024.0 * 1024.0 * 1024.0)];
     match units.iter().find(|(unit, _)| word.ends_with(*unit)) {
@@ -161,7 +162,7 @@ fn read_text(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
     building.finish(block)
 }
 
-/// Returns whether the sample that begins at a line says that it is since the start.
+/// Returns whether the sample that begins at a line covers the time since boot.
 fn is_since_start(block: &Block<'_>, header_line: &Line<'_>) -> bool {
     let behind = block.lines.iter().skip_while(|line| line.number <= header_line.number);
     let sample = behind.take_while(|line| header(&line.words()).is_none());
@@ -173,7 +174,7 @@ fn is_since_start(block: &Block<'_>, header_line: &Line<'_>) -> bool {
     says_so || (longest_other > 0.0 && own > 10.0 * longest_other)
 }
 
-/// `MEM | tot 15.5G | free 201.3M |`.
+/// Reads the fields of a line such as `MEM | tot 15.5G | free 201.3M |`.
 fn add_fields(building: &mut Building, line: &str) {
     let mut fields = line.split('|').map(str::trim);
     let label = fields.next().unwrap_or_default();
@@ -188,13 +189,14 @@ fn add_fields(building: &mut Building, line: &str) {
     }
 }
 
-/// Lines of processes, which tell nothing here: a heading, or a number first.
+/// Returns whether a line is of the table of processes, which is not read: a heading, or a line that begins with a
+/// number.
 fn is_of_processes(words: &[&str]) -> bool {
     words.first().is_some_and(|word| ["PID", "***"].contains(word) || word.bytes().all(|byte| byte.is_ascii_digit()))
         || words.last().is_some_and(|word| word.contains('/'))
 }
 
-/// A line of `atop -P`: its label, the computer, the time, the interval, and what follows.
+/// Splits a line of `atop -P` into label, computer, time, interval, and the rest.
 fn labelled<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, &'t str, f64, f64, &'w [&'t str])> {
     let [label, host, epoch, date, time, seconds, rest @ ..] = words else {
         return None;
@@ -206,7 +208,7 @@ fn labelled<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, &'t str, f64, f64,
         .and_then(|()| Some((*label, *host, seconds_of_day(time)?, number(seconds)?, rest)))
 }
 
-/// Names of fields behind the interval, by label and place, from 0. Sizes are pages, of the size in the first field.
+/// Names of fields after the interval, by label and position from 0. Sizes are pages of the size in the first field.
 const PLACES: [(&str, usize, &str); 14] = [
     ("PAG", 1, "pgscan"),
     ("PAG", 2, "allocstall"),

@@ -1,6 +1,6 @@
-//! `collectl`: lines for plots (`-P`), and its output on a terminal, short or with `--verbose`.
+//! Readers of `collectl`: lines for plots (`-P`), and terminal output, short or with `--verbose`.
 //!
-//! Samples have the names of `sar`'s columns, so that who asks needs no other.
+//! Samples have the names of `sar`'s columns, so that rules need no other names.
 
 use super::format::{Format, Recording, Told};
 use super::looks::size_kib;
@@ -21,7 +21,7 @@ pub const PLOT: Format = Format {
     read,
 };
 
-/// Columns of memory, and what `sar` calls them. Rates are pages a second.
+/// Columns of memory with their names in `sar`. Rates are pages a second.
 const COLUMNS: [(&str, &str); 14] = [
     ("[MEM]Tot", "kbmemtotal"),
     ("[MEM]Free", "kbmemfree"),
@@ -43,7 +43,7 @@ fn fields(line: &str) -> Vec<&str> {
     line.split([' ', ',', '\t']).filter(|field| !field.is_empty()).collect()
 }
 
-/// The names of a heading that has columns of memory.
+/// Returns the names of a heading that has columns of memory.
 fn names_of(line: &str) -> Option<Vec<String>> {
     let names = fields(line.trim().strip_prefix('#')?);
     let is_one = names.starts_with(&["Date", "Time"]) && names.iter().any(|name| name.starts_with("[MEM]"));
@@ -121,18 +121,18 @@ pub const TEXT: Format = Format {
     read: read_text,
 };
 
-/// Lines above the names of columns, at most, notes among them.
+/// Most lines above the names of columns, notes included.
 const GROUP_LINES_MAX: usize = 8;
 
-/// Lines of a record above those of memory, at most: a line for each CPU and disk.
+/// Most lines of a record above those of memory: one for each CPU and disk.
 const SECTION_LINES_MAX: usize = 500;
 
-/// Returns whether it is the line above the memory of `--verbose`.
+/// Returns whether a line is the one above the memory of `--verbose`.
 fn is_summary(line: &str) -> bool {
     line.trim_start().starts_with("# MEMORY SUMMARY")
 }
 
-/// The names of a heading: `#Time   cpu sys … Free Buff Cach`, `#   Total    Used    Free …`.
+/// Returns the names of a heading: `#Time   cpu sys … Free Buff Cach`, `#   Total    Used    Free …`.
 fn heading_of(line: &str) -> Option<Vec<&str>> {
     let names: Vec<&str> = line.trim_start().strip_prefix('#')?.split_whitespace().collect();
     let is_name = |name: &&str| number(name).is_none() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '%');
@@ -144,8 +144,8 @@ fn are_of_memory(names: &[&str]) -> bool {
         || names.windows(4).any(|four| four == ["Total", "Used", "Free", "Buff"])
 }
 
-/// Names of columns of memory as `sar` has them; none for those that are not read. Some names come twice: `Total` of memory and of swap, `In` of
-/// swap and of files.
+/// Returns the names of `sar` for columns of memory; none for columns that are not read. Some names come twice: `Total`
+/// of memory and of swap, `In` of swap and of files.
 fn called(names: &[&str]) -> Vec<Option<&'static str>> {
     let start = names.iter().position(|name| matches!(*name, "Total" | "Free")).unwrap_or(0);
     let nth = |at: usize| names[start..at].iter().filter(|name| **name == names[at]).count();
@@ -167,7 +167,7 @@ fn called(names: &[&str]) -> Vec<Option<&'static str>> {
     (0..names.len()).map(|at| if at < start { None } else { one(at) }).collect()
 }
 
-/// A figure with the unit that `collectl` makes it short by: of sizes KiB and more, of counts thousands.
+/// Reads an abbreviated figure of `collectl`: KiB and larger units for sizes, thousands for counts.
 fn short(word: &str, name: &str) -> Option<f64> {
     let figure = match name.starts_with("kb") {
         true => size_kib(word, 1.0),
@@ -180,7 +180,7 @@ fn short(word: &str, name: &str) -> Option<f64> {
     figure.filter(|figure| COUNTED.contains(figure))
 }
 
-/// The interval of a command: `-i 5`, `-i5`, `--interval 5`; without one it is a second.
+/// Returns the interval of a command (`-i 5`, `-i5`, `--interval 5`), or one second.
 fn interval_of(command: &str) -> f64 {
     let mut words = command.split_whitespace();
     let value = words.by_ref().find_map(|word| {
@@ -192,12 +192,13 @@ fn interval_of(command: &str) -> f64 {
     seconds.filter(|seconds: &f64| (0.001..=86_400.0).contains(seconds)).unwrap_or(1.0)
 }
 
-/// `waiting for 5 second sample...`
+/// Reads the interval of `waiting for 5 second sample...`.
 fn waited_for(line: &str) -> Option<f64> {
     line.trim().strip_prefix("waiting for ")?.split_whitespace().next()?.parse().ok()
 }
 
-/// Since 1970, of `### RECORD    2 >>> web1 <<< (1600781272.251) (Tue Sep 22 15:27:52 2020) ###`; and the computer.
+/// Reads the computer and the time since 1970 of `### RECORD    2 >>> web1 <<< (1600781272.251) (Tue Sep 22
+/// 15:27:52 2020) ###`.
 fn record_of(line: &str) -> Option<(&str, f64)> {
     let (host, rest) = line.trim_start().strip_prefix("### RECORD")?.split_once(">>>")?.1.split_once("<<<")?;
     let seconds = rest.trim_start().strip_prefix('(')?.split(')').next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! What a format of text is, and what its reader gives. The table of all is [`crate::formats`].
+//! The interface between formats of text and their readers. [`crate::formats`] lists all formats.
 
 use crate::text::{Block, LeftOut, Line};
 use crate::{Figures, Sample, looks};
@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 
 /// A format of text.
 pub struct Format {
-    /// Its name: the command or the file that it is the text of.
+    /// Its name: that of the command or the file.
     pub name: &'static str,
     /// The signs by which it is recognised.
     pub how: &'static str,
-    /// Returns whether these lines begin a block of it. The first does, and those behind it may be looked at.
+    /// Returns whether these lines begin a block of the format. The first line begins it; later ones may be examined.
     pub begins: fn(&[Line<'_>]) -> bool,
-    /// Returns whether a line is surely one of a block that has begun. No other format begins there.
+    /// Returns whether a line certainly belongs to a block that has begun, so that no other format begins there.
     pub holds: fn(&str) -> bool,
-    /// Reads a block. Lines that are none of it are left out, and noted.
+    /// Reads a block. Other lines are left out and noted.
     pub read: fn(&Block<'_>, &mut LeftOut) -> Result<Vec<Told>, Wrong>,
 }
 
@@ -33,22 +33,22 @@ pub enum Told {
 pub struct Recording {
     /// The tool.
     pub tool: &'static str,
-    /// The computer, where its name is told.
+    /// The computer, if its name is known.
     pub host: Option<String>,
-    /// The version of its kernel, where that is told: `6.1.0-18-amd64`.
+    /// The version of its kernel, if known: `6.1.0-18-amd64`.
     pub kernel: Option<String>,
     /// The samples, in the order of the text.
     pub samples: Vec<Sample>,
     /// Figures of disks, by name.
     pub disks: BTreeMap<String, Vec<Figures>>,
-    /// True where the text tells how long each sample is.
+    /// Whether the text gives the length of each sample.
     pub has_times: bool,
-    /// Facts that the text does not tell and the reader assumed.
+    /// Facts that the reader assumed because the text does not state them.
     pub assumed: Vec<String>,
 }
 
 impl Recording {
-    /// Adds what a later file of the same computer tells.
+    /// Appends a later file of the same computer.
     pub fn append(&mut self, later: Self) {
         const DAY: f64 = 86_400.0;
         let last = self.samples.iter().rev().find_map(|sample| sample.at_s);

@@ -1,8 +1,8 @@
-//! The formats that are read, in a table: how each is recognised, and its reader.
+//! The table of formats, each with its signs and its reader.
 //!
-//! A text may hold several: a paste of `free -m`, of `vmstat 1` and of the kernel log, one behind the other. [`read`] cleans the text
-//! ([`super::text`]), cuts it into blocks where a format begins, and has each block read. What belongs to no format is named in
-//! [`Document::left_out`]. A new format is a reader and a line in [`ALL`].
+//! A text may hold several formats: a paste of `free -m`, of `vmstat 1` and of the kernel log, one after the other.
+//! [`read`] cleans the text ([`super::text`]), cuts it into blocks where a format begins, and reads each block.
+//! [`Document::left_out`] names text that belongs to no format. A new format needs a reader and a line in [`ALL`].
 
 use super::format::{Format, Recording, Told};
 use super::looks::{self, cgroup_files};
@@ -10,7 +10,7 @@ use super::text::{Block, Line, Text};
 use super::{atop, collectl, procps, sadf, sar, sysstat, vmstat_disks};
 use kit::wrong::Wrong;
 
-/// All formats. Where several begin at a line it is of the first.
+/// All formats. If several begin at a line, the first one is used.
 pub const ALL: &[&Format] = &[
     &procps::VMSTAT,
     &procps::SUMS,
@@ -40,7 +40,7 @@ pub const ALL: &[&Format] = &[
     &looks::formats::SYSCTLS,
 ];
 
-/// A file that was read.
+/// A parsed file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     /// Its name.
@@ -52,7 +52,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// The recordings among what the file tells.
+    /// Returns the recordings of the file.
     pub fn recordings(&self) -> impl Iterator<Item = &Recording> {
         self.told.iter().filter_map(|(_, told)| match told {
             Told::Recording(recording) => Some(recording),
@@ -61,10 +61,10 @@ impl Document {
     }
 }
 
-/// Reads a text of whatever formats. `interval_s` is how long a sample is, where the text does not tell it.
+/// Reads a text of any formats. `interval_s` is the length of a sample if the text does not state it.
 ///
 /// # Errors
-/// Where nothing in the text is recognised, or nothing of what is can be read.
+/// When nothing in the text is recognised, or nothing recognised can be read.
 pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document, Wrong> {
     let Text { lines, commands, mut left_out } = Text::of(text);
     let blocks = match cgroup_files::file_name(file) {
@@ -112,10 +112,10 @@ fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
     blocks
 }
 
-/// Returns whether a line is of a text that is not read.
+/// A function that returns whether a line belongs to a text that is not read.
 type IsOf = fn(&str) -> bool;
 
-/// Texts that are not read: how a line of each is known, and what is said of it.
+/// Texts that are not read: the test for a line of each, and the message about it.
 const KNOWN: &[(IsOf, &str)] = &[
     (
         |line| line.contains("avm") && line.contains("fre") && line.contains("flt"),
@@ -171,7 +171,7 @@ const KNOWN: &[(IsOf, &str)] = &[
     ),
 ];
 
-/// Returns whether a line is of the kernel log: a time since the start in brackets, or the name `kernel:` before it.
+/// Returns whether a line is of the kernel log: it has a time since boot in brackets, or the name `kernel:`.
 fn is_of_kernel_log(line: &str) -> bool {
     let stamped = line.trim_start().strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let is_stamp =
@@ -182,7 +182,7 @@ fn is_of_kernel_log(line: &str) -> bool {
 /// Characters of a line that a message shows.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// Says that nothing in a text is recognised, what it seems to be, and what was looked for.
+/// Makes the message that nothing in a text is recognised, with a guess of what it is and the formats that were tried.
 fn unrecognised(file: &str, lines: &[Line<'_>]) -> Wrong {
     for line in lines {
         if let Some((_, what)) = KNOWN.iter().find(|(is_it, _)| is_it(&line.text)) {
@@ -275,7 +275,7 @@ waiting for 1 second sample...
         }
     }
 
-    /// Returns the contents of a text, without the numbers of lines.
+    /// Returns the contents of a text, without line numbers.
     fn told(text: &[u8]) -> Vec<Told> {
         let text = decode("f", text.to_vec()).unwrap();
         let document = read("f", &text, None).unwrap_or_else(|wrong| panic!("{wrong}:\n{text}"));
@@ -310,7 +310,7 @@ waiting for 1 second sample...
         "Thanks in advance!",
     ];
 
-    /// A text as somebody may have pasted it.
+    /// Returns a text as a user may have pasted it.
     fn pasted(text: &str, random: &mut Random) -> Vec<u8> {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         for _ in 0..random.below(6) {

@@ -1,8 +1,8 @@
-//! Recordings of memory by other tools: texts of the [`formats`] in the table there, as people paste them ([`text`]), and the log
+//! Recordings of memory by other tools: texts of the [`formats`], as users paste them ([`text`]), and the log
 //! directories of [`mmtests`].
 //!
-//! Each reader gives what is written, under the tool's own names, and interprets nothing; who asks (`observe::doctor`) knows what it
-//! means. What is wrong is told with its file, its line and what was expected there.
+//! Each reader returns the figures under the tool's own names and interprets nothing; `observe::doctor` interprets
+//! them. A fault is reported with its file, its line, and what was expected there.
 //!
 //! Next: [`text`].
 
@@ -29,15 +29,15 @@ use std::ops::Index;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Longer recordings are refused, unpacked: a day of `/proc/vmstat` each second has four times as much.
+/// Longest recording that is read, unpacked. A day of `/proc/vmstat` each second has four times as much.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// A line of figures by the names of their columns, at a moment.
+/// The figures of one moment, by the names of their columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// For how long it is, s.
+    /// Duration of the sample, s.
     pub seconds: f64,
-    /// The time at its end, where that is told: s since an epoch that is the recording's own.
+    /// Time of its end, if known, in s since an epoch of the recording.
     pub at_s: Option<f64>,
     /// Its line in the text, from 1.
     pub line: usize,
@@ -48,14 +48,14 @@ pub struct Sample {
 /// KiB of a page.
 pub const PAGE_KIB: f64 = 4.0;
 
-/// The most that was in swap by the column `swpd` of `vmstat`, pages; none where no line has it.
+/// Returns the largest swap use by the column `swpd` of `vmstat`, pages; none if no line has it.
 #[must_use]
 pub fn most_in_swap(samples: &[Sample]) -> Option<f64> {
     samples.iter().filter_map(|sample| sample.values.get("swpd")).reduce(f64::max).map(|kib| kib / PAGE_KIB)
 }
 
-/// Figures by the names of their columns. Lines under one heading share its names, so that a recording takes at most five times its size
-/// of memory while it is read: 0.9 GiB for 200 MiB of `vmstat`, the text included, where it took 4.4.
+/// Figures by the names of their columns. Lines under one heading share its names, so that a recording takes at most
+/// five times its size of memory while it is read: 0.9 GiB for 200 MiB of `vmstat`, the text included.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures(Vec<Part>);
 
@@ -63,13 +63,13 @@ pub struct Figures(Vec<Part>);
 type Part = (Arc<[String]>, Box<[f64]>);
 
 impl Figures {
-    /// The figure of a column; none where there is no such column.
+    /// Returns the figure of a column; none if there is no such column.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {
         self.iter().find(|(column, _)| *column == name).map(|(_, figure)| figure)
     }
 
-    /// All, in the order of columns.
+    /// Returns all figures, in the order of columns.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().flat_map(|(names, figures)| names.iter().map(String::as_str).zip(figures.iter().copied()))
     }
@@ -83,7 +83,7 @@ impl Figures {
         }
     }
 
-    /// Adds those of other columns of the same moment.
+    /// Adds the figures of other columns of the same moment.
     fn extend(&mut self, others: Self) {
         self.0.extend(others.0);
     }
@@ -92,10 +92,10 @@ impl Figures {
 impl Index<&str> for Figures {
     type Output = f64;
 
-    /// The figure of a column.
+    /// Returns the figure of a column.
     ///
     /// # Panics
-    /// Where there is no such column.
+    /// When there is no such column.
     fn index(&self, name: &str) -> &f64 {
         let mut all = self.0.iter().flat_map(|(names, figures)| names.iter().zip(figures));
         let found = all.find_map(|(column, figure)| (column == name).then_some(figure));
@@ -103,7 +103,7 @@ impl Index<&str> for Figures {
     }
 }
 
-/// Of pairs of names and figures.
+/// Makes figures from pairs of names and values.
 impl<const N: usize> From<[(&str, f64); N]> for Figures {
     fn from(pairs: [(&str, f64); N]) -> Self {
         let names = pairs.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -111,8 +111,8 @@ impl<const N: usize> From<[(&str, f64); N]> for Figures {
     }
 }
 
-/// Returns the files of a folder and of those below it, by path. Links are followed, but in no circle. What cannot be read is
-/// told.
+/// Returns the files of a folder and its subfolders, by path. Links are followed, but not in circles. Unreadable
+/// folders are reported in `wrong`.
 pub fn files_below(folder: &Path, depth_max: usize, wrong: &mut Vec<Wrong>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(folder, depth_max, &mut Vec::new(), &mut found, wrong);
@@ -143,10 +143,11 @@ fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut V
     }
 }
 
-/// Endings of files that are packed in a way that is not read.
+/// Extensions of packed files that cannot be read.
 const OTHERWISE_PACKED: [&str; 4] = [".xz", ".bz2", ".zst", ".lzma"];
 
-/// The path of a file without the ending that says that it is packed otherwise than by gzip, if there is none beside it that can be read.
+/// Returns the path of a file without the extension of an unreadable packing, unless a readable file of that path
+/// exists.
 #[must_use]
 pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
@@ -155,36 +156,36 @@ pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
     (!is_there && path.is_file()).then(|| path.with_file_name(name))
 }
 
-/// The text of a file of any encoding, unpacked where it is gzip.
+/// Reads the text of a file in any encoding; gzip is unpacked.
 ///
 /// # Errors
-/// As [`read_bytes`]; and when it is no text, with what it is.
+/// As for [`read_bytes`]; also when the file is no text, with its kind.
 pub fn read(path: &Path) -> Result<String, Wrong> {
     text::decode(&path.display().to_string(), read_bytes(path)?)
 }
 
-/// The text of what is piped in, as [`read`] reads a file.
+/// Reads the text of piped input as [`read`] does.
 ///
 /// # Errors
-/// As [`read`].
+/// As for [`read`].
 pub fn read_input(name: &str, input: impl Read) -> Result<String, Wrong> {
     text::decode(name, unpacked(name, input)?)
 }
 
-/// The text of a log, unpacked where it is gzip; what is no UTF-8 in it is replaced.
+/// Reads the text of a log; gzip is unpacked, and invalid UTF-8 is replaced.
 ///
 /// # Errors
-/// As [`read_bytes`].
+/// As for [`read_bytes`].
 pub fn read_lossy(path: &Path) -> Result<String, Wrong> {
     // No copy of what is UTF-8, as it mostly is.
     let text = String::from_utf8(read_bytes(path)?);
     Ok(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-/// The bytes of a file, unpacked where it is gzip.
+/// Reads the bytes of a file; gzip is unpacked.
 ///
 /// # Errors
-/// When it cannot be read, or has more than 256 MiB.
+/// When the file cannot be read, or has more than 256 MiB.
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
     let name = path.display().to_string();
     let file = input::open(path, "a recording").map_err(|error| unreadable(&name, &error))?;
@@ -195,7 +196,7 @@ fn unreadable(name: &str, error: &io::Error) -> Wrong {
     Wrong::of(name, format!("cannot be read: {}", why(error)))
 }
 
-/// First bytes of files that are packed otherwise than by gzip, the name of the format, and the command that unpacks it.
+/// First bytes of files packed otherwise than by gzip, the name of the format, and the command that unpacks it.
 const PACKED: [(&[u8], &str, &str); 7] = [
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
     (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -dc"),
@@ -232,21 +233,22 @@ fn unpacked(name: &str, mut input: impl Read) -> Result<Vec<u8>, Wrong> {
     Ok(bytes)
 }
 
-/// Time from one moment of a day to the next, s: over a midnight where the second is before the first. None where it falls by less than
-/// half a day: no tool waits so long that this could be a midnight.
+/// Returns the time from one moment of a day to the next, s, across a midnight if the second is earlier. Returns none
+/// if it falls by less than half a day: no tool waits so long that this could be a midnight.
 fn since(earlier: f64, now: f64) -> Option<f64> {
     const DAY: f64 = 86_400.0;
     let seconds = (now - earlier).rem_euclid(DAY);
     (now >= earlier || seconds < DAY / 2.0).then_some(seconds)
 }
 
-/// A number as tools print it, in some languages with a comma.
+/// Reads a number as tools print it, in some languages with a comma.
 fn number(word: &str) -> Option<f64> {
     let number = if word.contains(',') { word.replace(',', ".").parse() } else { word.parse() };
     number.ok().filter(|number: &f64| number.is_finite())
 }
 
-/// A figure with its unit behind it, as `--human` and `-h` of sysstat print it under the names of sizes and shares: `1.2G`, `99.5%`.
+/// Reads a figure with its unit, as `--human` and `-h` of sysstat print it under the names of sizes and shares: `1.2G`,
+/// `99.5%`.
 fn human(column: &str, word: &str) -> Option<f64> {
     match column.starts_with('%') {
         true => number(word.strip_suffix('%')?),
@@ -254,10 +256,10 @@ fn human(column: &str, word: &str) -> Option<f64> {
     }
 }
 
-/// The range of what a tool can have counted or measured: no kernel's counter is negative, or as large as its end.
+/// Range of plausible figures: no kernel's counter is negative, or exceeds 64 bits.
 const COUNTED: std::ops::Range<f64> = 0.0..18_446_744_073_709_551_616.0;
 
-/// A line of numbers under a heading.
+/// Reads a line of numbers under a heading.
 fn under(heading: &Arc<[String]>, words: &[&str], file: &str, line: usize) -> Result<Figures, Wrong> {
     if words.len() != heading.len() {
         let what = format!("expected {} numbers, for {}: found {}", heading.len(), heading.join(" "), words.len());

@@ -1,10 +1,11 @@
-//! Log directories of MMTests: `tests-timestamp`, with `/proc/vmstat` before and after each benchmark, and the monitors `proc-vmstat`,
-//! `proc-meminfo`, `vmstat` and `iostat` beside it, packed or not.
+//! Log directories of MMTests: `tests-timestamp`, with `/proc/vmstat` before and after each benchmark, beside the
+//! monitors `proc-vmstat`, `proc-meminfo`, `vmstat` and `iostat`, packed or not.
 //!
-//! Names were `tests-timestamp-RUN` and `proc-vmstat-RUN-BENCHMARK` until some years ago, and have no run in them since; then there
-//! is a directory `iter-0` and so on for each time that a run was repeated. Both are found (mechanisms/benchmarks, 2.6).
+//! In older versions names were `tests-timestamp-RUN` and `proc-vmstat-RUN-BENCHMARK`. Newer ones have no run in the
+//! name, and a directory `iter-0` and so on for each repetition. Both forms are found (mechanisms/benchmarks, 2.6).
 //!
-//! A damaged log is no reason to do without the others: [`read_all`] and [`Benchmark::monitors`] leave out what is wrong, and tell it.
+//! A damaged log does not stop the others: [`read_all`] and [`Benchmark::monitors`] leave faulty parts out and report
+//! them.
 
 use super::{
     Figures, OTHERWISE_PACKED, Sample, files_below, most_in_swap, otherwise_packed, procps, read_lossy, sysstat,
@@ -16,61 +17,61 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// So deep directories are looked into.
+/// Deepest level of directories that is searched.
 const DEPTH_MAX: usize = 4;
 
-/// Interval of the monitors where their lines have no times of their own, s: MMTests' default.
+/// Interval of the monitors if their lines have no times, s: the default of MMTests.
 const MONITORS_EVERY_S: f64 = 10.0;
 
 /// The benchmarks of a directory of logs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
-    /// The benchmarks that ran, by run, iteration and then in their order.
+    /// The benchmarks that ran, by run, iteration and order.
     pub benchmarks: Vec<Benchmark>,
-    /// Faults in it, which were left out.
+    /// Faults of parts that were left out.
     pub wrong: Vec<Wrong>,
 }
 
 /// A benchmark that ran.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Benchmark {
-    /// The run: a kernel in most cases.
+    /// The run, in most cases a kernel.
     pub run: String,
     /// Its name.
     pub name: String,
     /// The directory.
     pub folder: PathBuf,
-    /// The run, where it stands in the names of files.
+    /// The run, if it is part of file names.
     pub suffix: Option<String>,
-    /// User, system and elapsed time, s, as the shell's `time` measured them.
+    /// User, system and elapsed time, s, from the shell's `time`.
     pub times: Option<[f64; 3]>,
-    /// Its length by that or else by the clock, which has whole seconds, s.
+    /// Its duration, s, by this time or else by the clock, which has whole seconds.
     pub elapsed_s: Option<f64>,
     /// `/proc/vmstat` before it.
     pub before: Option<Vmstat>,
     /// `/proc/vmstat` after it.
     pub after: Option<Vmstat>,
-    /// Swap and what was free of it after it, pages, where `/proc/meminfo` was kept.
+    /// Swap and its free part after the benchmark, pages, if `/proc/meminfo` was kept.
     pub swap_pages: Option<[u64; 2]>,
-    /// For how long meanwhile some task, and all of them, waited for memory, us: where `/proc/pressure/memory` was kept before and after
-    /// it, which MMTests does not do by itself.
+    /// Time for which some task, and all tasks, waited for memory, us, if `/proc/pressure/memory` was kept before and
+    /// after the benchmark. MMTests does not keep it by itself.
     pub stalled_us: Option<[u64; 2]>,
 }
 
 /// The output of monitors during a benchmark.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Monitors {
-    /// `/proc/vmstat`: s since 1970, or since its start where it has no times, and the counters.
+    /// `/proc/vmstat`: time in s since 1970 (or since the start, without times), and the counters.
     pub counters: Vec<(f64, Counters)>,
     /// The output of `vmstat`.
     pub vmstat: Vec<Sample>,
     /// The output of `iostat`, by device.
     pub disks: BTreeMap<String, Vec<Figures>>,
-    /// Swap and what was free of it, pages, each time that `/proc/meminfo` was read.
+    /// Swap and its free part, pages, at each reading of `/proc/meminfo`.
     pub swap_pages: Vec<[u64; 2]>,
 }
 
-/// The contents of `/proc/vmstat` at a moment. Moments of one recording share the names.
+/// The contents of `/proc/vmstat` at a moment. Moments of a recording share the names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
     names: Arc<[String]>,
@@ -78,7 +79,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Makes the levels of a moment; with the names of an earlier one, where they are the same.
+    /// Makes the values of a moment, with the names of an earlier one if they are equal.
     #[must_use]
     pub fn of(counters: &Vmstat, earlier: Option<&Self>) -> Self {
         let known = earlier.filter(|earlier| earlier.names.iter().eq(counters.keys()));
@@ -86,17 +87,17 @@ impl Counters {
         Self { names, values: counters.values().copied().collect() }
     }
 
-    /// By their names.
+    /// Returns the values by name.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         self.names.iter().cloned().zip(self.values.iter().copied()).collect()
     }
 }
 
-/// All benchmarks of a directory, those of directories in it included.
+/// Reads all benchmarks of a directory, including subdirectories.
 ///
 /// # Errors
-/// When there is no `tests-timestamp`, or none that tells of a benchmark.
+/// When there is no `tests-timestamp` with a benchmark.
 pub fn read_all(folder: &Path) -> Result<Recorded, Wrong> {
     let mut all = Recorded::default();
     let found = find(folder, &mut all.wrong);
@@ -190,7 +191,7 @@ impl Log {
     }
 }
 
-/// The file whose name is these words, packed or not.
+/// Returns the file whose name consists of these words, packed or not.
 fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
     let paths = [name.clone(), format!("{name}.gz")].map(|name| folder.join(name));
@@ -199,14 +200,14 @@ fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     paths.iter().find(|path| path.is_file()).or_else(|| paths.iter().find(is_there)).cloned()
 }
 
-/// That file, where it is packed otherwise.
+/// Returns a fault if this file is packed otherwise.
 fn packed_log(folder: &Path, words: &[Option<&str>]) -> Option<Wrong> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
     let paths = OTHERWISE_PACKED.iter().map(|ending| folder.join(format!("{name}{ending}")));
     paths.into_iter().find(|path| otherwise_packed(path).is_some()).map(|path| Wrong::packed(&path))
 }
 
-/// The first of what is wrong in a file, with how much more there is.
+/// Returns the first fault of a file, with the number of further ones.
 #[must_use]
 pub fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
     let more = match wrong.len() {
@@ -218,7 +219,7 @@ pub fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
     Some(Wrong { what: first.what.clone() + &more, ..first })
 }
 
-/// The nearest directory that is not one of iterations.
+/// Returns the nearest directory that is not an iteration.
 fn run_of(folder: &Path) -> String {
     let place = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     // What a link to it is called is how it is known.
@@ -228,12 +229,12 @@ fn run_of(folder: &Path) -> String {
     nearest(folder).or_else(|| nearest(&place)).unwrap_or_else(|| "run".to_owned())
 }
 
-/// The number of a directory `iter-N`.
+/// Returns the number of a directory `iter-N`.
 fn iteration_of(folder: &Path) -> Option<u64> {
     folder.file_name()?.to_str()?.strip_prefix("iter-")?.parse().ok()
 }
 
-/// Runs of one name in several directories get these before their names.
+/// Puts the directory before the names of runs that occur in several directories.
 fn tell_runs_apart(folder: &Path, benchmarks: &mut [Benchmark]) {
     let place = |it: &Benchmark| match iteration_of(&it.folder) {
         Some(_) => it.folder.parent().unwrap_or(&it.folder).to_owned(),
@@ -256,14 +257,16 @@ fn tell_runs_apart(folder: &Path, benchmarks: &mut [Benchmark]) {
 }
 
 impl Benchmark {
-    /// For which part of the benchmark's time some task, and all of them, waited for memory, %; none where the logs do not tell.
+    /// Returns the share of the benchmark's time for which some task, and all tasks, waited for memory, %; none if
+    /// unknown.
     #[must_use]
     pub fn stalled_percent(&self) -> Option<[f64; 2]> {
         let elapsed_s = self.elapsed_s.filter(|time| *time > 0.0)?;
         Some(self.stalled_us?.map(|time| time as f64 / 1e4 / elapsed_s))
     }
 
-    /// Swap, and what was free of it when it was least, pages: by copies of `/proc/meminfo`, and by what `vmstat` saw in it.
+    /// Returns swap and its smallest free part, pages, from copies of `/proc/meminfo` and from the swap use in
+    /// `vmstat`.
     #[must_use]
     pub fn least_free_swap(&self, monitors: &Monitors) -> Option<[f64; 2]> {
         let looks = self.swap_pages.iter().chain(&monitors.swap_pages).map(|look| look.map(|pages| pages as f64));
@@ -272,13 +275,13 @@ impl Benchmark {
         Some([all, free.min((all - used).max(0.0))])
     }
 
-    /// Returns the iteration of its run that it is of, where they have directories of their own.
+    /// Returns the iteration of the run, if iterations have directories.
     #[must_use]
     pub fn iteration(&self) -> Option<u64> {
         iteration_of(&self.folder)
     }
 
-    /// The directory of its own logs, whether there is one or not.
+    /// Returns the directory of its own logs, which may not exist.
     #[must_use]
     pub fn logs(&self) -> PathBuf {
         match &self.suffix {
@@ -287,7 +290,7 @@ impl Benchmark {
         }
     }
 
-    /// Returns the output of its monitors; faults there are left out, and told.
+    /// Returns the output of its monitors. Faulty parts are left out and reported.
     #[must_use]
     pub fn monitors(&self, wrong: &mut Vec<Wrong>) -> Monitors {
         let mut monitor = |kind: &str, parse: &mut dyn FnMut(&str, &str, &mut Vec<Wrong>)| {
@@ -315,7 +318,7 @@ impl Benchmark {
     }
 }
 
-/// A text without what stands behind its last line: monitors are killed in the middle of one.
+/// Returns a text up to its last complete line: monitors are killed in the middle of a line.
 fn whole_lines(text: &str) -> &str {
     text.rfind('\n').map_or("", |end| &text[..=end])
 }
@@ -328,11 +331,12 @@ enum Copy {
     MeminfoAfter,
     PressureBefore,
     PressureAfter,
-    /// One that nobody asks for.
+    /// A file that is not used.
     Other,
 }
 
-/// The benchmarks of a `tests-timestamp`, in order; one that is run again counts with its last run. What is wrong is left out, and told.
+/// Reads the benchmarks of a `tests-timestamp`, in order. A repeated benchmark counts with its last run. Faulty parts
+/// are left out and reported.
 #[must_use]
 pub fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Benchmark> {
     let mut done: Vec<Benchmark> = Vec::new();
@@ -451,12 +455,12 @@ pub fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Benchmark> {
     done
 }
 
-/// Both, where both are known.
+/// Returns both values if both are known.
 fn pair_of([first, second]: [Option<u64>; 2]) -> Option<[u64; 2]> {
     first.zip(second).map(|(first, second)| [first, second])
 }
 
-/// Takes what a line of `/proc/meminfo` says of swap and what is free of it, pages.
+/// Reads swap and its free part from a line of `/proc/meminfo`, pages.
 fn add_swap(line: &str, swap: &mut [Option<u64>; 2]) {
     for (name, pages) in ["SwapTotal:", "SwapFree:"].into_iter().zip(swap) {
         let kib = line.strip_prefix(name).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
@@ -464,7 +468,7 @@ fn add_swap(line: &str, swap: &mut [Option<u64>; 2]) {
     }
 }
 
-/// Reads the output of the monitor `proc-meminfo`: `/proc/meminfo` again and again, with a line `time: 1370512345` before each.
+/// Reads the output of the monitor `proc-meminfo`: copies of `/proc/meminfo`, each after a line `time: 1370512345`.
 fn parse_meminfo(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<[u64; 2]> {
     let (mut looks, mut swap) = (Vec::new(), [None, None]);
     for line in text.lines() {
@@ -480,7 +484,7 @@ fn parse_meminfo(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<[u64; 2]
     looks
 }
 
-/// Of `1.50 user 2.00 system 62.25 elapsed`.
+/// Reads `1.50 user 2.00 system 62.25 elapsed`.
 fn times(words: &[&str]) -> Option<[f64; 3]> {
     let [user, "user", system, "system", elapsed, "elapsed", ..] = words else { return None };
     let mut times = [0.0; 3];
@@ -490,20 +494,20 @@ fn times(words: &[&str]) -> Option<[f64; 3]> {
     Some(times)
 }
 
-/// Returns whether a name is of a level, and not of a count of events.
+/// Returns whether a name is a level and not a counter.
 fn is_level(name: &str) -> bool {
     name.starts_with("nr_") || name == "workingset_nodes"
 }
 
-/// A line of `/proc/vmstat`. A level that reads negative for a moment is 0.
+/// Reads a line of `/proc/vmstat`. A level that is negative for a moment becomes 0.
 fn pair(line: &str) -> Option<(String, u64)> {
     let (name, value) = line.split_once(' ')?;
     let value: i128 = value.trim().parse().ok()?;
     Some((name.to_owned(), u64::try_from(value.max(0)).ok()?))
 }
 
-/// Reads the output of the monitor `proc-vmstat`: a line `time: 1370512345`, and `/proc/vmstat`, repeated. Where it wrote no times a
-/// moment begins with the first name, and they are as far apart as MMTests' default is.
+/// Reads the output of the monitor `proc-vmstat`: copies of `/proc/vmstat`, each after a line `time: 1370512345`.
+/// Without times a copy begins with the first name, and the interval is the default of MMTests.
 fn parse_counters(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<(f64, Counters)> {
     // Each with the line that it begins on.
     let mut moments: Vec<(usize, f64, Counters)> = Vec::new();

@@ -1,8 +1,8 @@
-//! `vmstat 1`, as procps prints it, of any version: with or without `-a`, `-n`, `-S`, `-t`, `-w`.
+//! Reader of `vmstat 1` of any version of procps, with or without `-a`, `-n`, `-S`, `-t`, `-w`.
 //!
-//! The first line is the average since the computer started and says nothing of now: it is left out, behind the first heading of each
-//! recording in a text. Sizes are KiB and rates KiB/s, unless `-S` was given: a command in the text may tell so, else it is inferred. So
-//! may the interval be told by a command or by times, of `-t` or before each line.
+//! The first line after the first heading of each recording is the average since boot. It says nothing about now and is
+//! left out. Sizes are KiB and rates KiB/s, unless `-S` was given. The unit is taken from a command in the text or else
+//! inferred. The interval is taken from a command, or from times of `-t` or before each line.
 
 use super::format::{Format, Recording, Told};
 use super::text::{Block, LeftOut, Line};
@@ -39,13 +39,13 @@ const OF_SUMS: [(&str, &str, u64); 6] = [
     ("K swap cache", "nr_file_pages", 4),
 ];
 
-/// Number and words of a line of `vmstat -s`.
+/// Reads number and words of a line of `vmstat -s`.
 fn sum_of(line: &str) -> Option<(u64, &str)> {
     let (number, words) = line.trim().split_once(' ')?;
     number.parse().ok().filter(|_| words.trim().starts_with(char::is_alphabetic)).map(|number| (number, words.trim()))
 }
 
-/// Each copy is one of `/proc/vmstat`, as far as it goes.
+/// Reads copies of `vmstat -s`. Each becomes a partial copy of `/proc/vmstat`.
 fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     let mut copies: Vec<Vmstat> = Vec::new();
     for line in block.lines.iter().filter(|line| !line.is_blank()) {
@@ -64,26 +64,26 @@ fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
     Ok(copies.into_iter().map(|copy| Told::Look(looks::Told::Vmstat(looks::VmstatFile(copy)))).collect())
 }
 
-/// The interval that is assumed where nothing tells it: what `vmstat 1` says.
+/// The assumed interval if nothing states it: that of `vmstat 1`.
 pub(super) const EVERY_S: f64 = 1.0;
 
 /// Columns in the order in which all versions print them. Before procps 3.3 there was no `st`, before 4.0.4 no `gu`.
 const COLUMNS: [&str; 18] =
     ["r", "b", "swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "in", "cs", "us", "sy", "id", "wa", "st", "gu"];
 
-/// The fewest columns of a line whose heading is not known.
+/// Fewest columns of a line without a known heading.
 const COLUMNS_MIN: usize = 16;
 
 /// Columns with a size.
 const SIZES: [&str; 6] = ["swpd", "free", "buff", "cache", "inact", "active"];
 
-/// The line above the names: `procs -----------memory---------- …`, or `--procs-- …`.
+/// Returns whether a line is the one above the names: `procs -----------memory---------- …`, or `--procs-- …`.
 fn is_groups(line: &str) -> bool {
     let rest = line.trim_start_matches([' ', '-']);
     rest.starts_with("procs") && rest.contains("memory")
 }
 
-/// Returns the place among the words of a heading at which the names of the columns begin.
+/// Returns the index of the first column name among the words of a heading.
 fn names_at(words: &[&str]) -> Option<usize> {
     // Those of other systems have other columns.
     let is_of_linux = |at: &usize| words[*at..].iter().any(|word| ["swpd", "si"].contains(word));
@@ -94,7 +94,7 @@ fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns whether it is a line of figures, by the shares of CPUs at its end, which add up to 100 but for rounding.
+/// Returns whether a line has figures: the shares of CPUs at its end add up to 100 except for rounding.
 fn is_row(words: &[&str]) -> bool {
     let shares = 12;
     let sum = || words[shares..].iter().filter_map(|word| word.parse::<u64>().ok()).fold(0, u64::saturating_add);
@@ -103,7 +103,7 @@ fn is_row(words: &[&str]) -> bool {
         && (97..=103).contains(&sum())
 }
 
-/// Lines of figures that make a recording without a heading.
+/// Fewest lines of figures that make a recording without a heading.
 const ROWS_MIN: usize = 3;
 
 fn begins(lines: &[Line<'_>]) -> bool {
@@ -129,7 +129,7 @@ fn begins(lines: &[Line<'_>]) -> bool {
     (is_row(&words) && rows() >= ROWS_MIN) || is_translated(&words, lines)
 }
 
-/// Returns whether it is a heading in another language, with as many names as the line below it has figures.
+/// Returns whether a line is a heading in another language, with as many names as the next line has figures.
 fn is_translated(words: &[&str], lines: &[Line<'_>]) -> bool {
     (COLUMNS_MIN..=COLUMNS.len()).contains(&words.len())
         && words.iter().all(|word| !word.contains(|c: char| c.is_ascii_digit()))
@@ -152,7 +152,7 @@ pub(super) struct Command {
     pub(super) every_s: Option<f64>,
     /// KiB of a unit.
     unit_kib: Option<f64>,
-    /// True where the average since the start is not printed (`-y`).
+    /// Whether the average since boot is not printed (`-y`).
     omits_average: bool,
 }
 
@@ -183,7 +183,7 @@ impl Command {
     }
 }
 
-/// KiB of a unit that `-S` names.
+/// Returns the KiB of a unit that `-S` names.
 fn unit_kib(name: &str) -> Option<f64> {
     match name {
         "k" => Some(1000.0 / 1024.0),
@@ -194,11 +194,11 @@ fn unit_kib(name: &str) -> Option<f64> {
     }
 }
 
-/// The names of columns.
+/// The heading of a recording.
 #[derive(Default)]
 struct Heading {
     words: Vec<String>,
-    /// Names of columns with a number.
+    /// Names of columns with numbers.
     numbers: Arc<[String]>,
 }
 
@@ -215,7 +215,7 @@ impl Heading {
     }
 }
 
-/// A line of figures, and what stands before and behind them.
+/// A line of figures, with the words before and behind them.
 struct Row<'w, 't> {
     before: &'w [&'t str],
     figures: &'w [&'t str],
@@ -223,7 +223,7 @@ struct Row<'w, 't> {
 }
 
 impl<'w, 't> Row<'w, 't> {
-    /// Finds the figures in a line: behind `stamp` words, or behind words of a time that only such lines have.
+    /// Finds the figures in a line, behind `stamp` words or behind words of a time.
     fn of(words: &'w [&'t str], stamp: usize, columns: usize) -> Option<Self> {
         let is_it = |at: &usize| {
             let figures = words.get(*at..at + columns);
@@ -238,23 +238,23 @@ impl<'w, 't> Row<'w, 't> {
         Some(Self { before, figures, behind })
     }
 
-    /// The time of the line, where it has one.
+    /// Returns the time of the line, if it has one.
     fn at_s(&self) -> Option<f64> {
         self.behind.iter().chain(self.before).find_map(|word| seconds_of_day(time_in(word)))
     }
 }
 
-/// Words of a time before a line: `Thu Nov 26 10:00:01 UTC 2026 |` has seven.
+/// Most words of a time before a line: `Thu Nov 26 10:00:01 UTC 2026 |` has seven.
 const MARKS_MAX: usize = 8;
 
-/// The time in a word: `[10:00:01]`, `2026-11-26T10:00:01.123456+00:00`.
+/// Returns the time in a word: `[10:00:01]`, `2026-11-26T10:00:01.123456+00:00`.
 pub(super) fn time_in(word: &str) -> &str {
     let word = word.trim_matches(|c: char| "[]()<>,|;".contains(c)).trim_end_matches(['Z', ':']);
     let time = word.rsplit_once('T').map_or(word, |(_, time)| time);
     time.split(['+', '-']).next().unwrap_or(time)
 }
 
-/// Of a time as tools print it: `15:17:03`, or `03:17:03`, of which `PM` is told apart.
+/// Reads a time of day as tools print it, s: `15:17:03`, or `03:17:03` whose `PM` is a separate word.
 pub(super) fn seconds_of_day(word: &str) -> Option<f64> {
     if !word.starts_with(|c: char| c.is_ascii_digit()) || word.len() > 20 {
         return None;
@@ -268,14 +268,14 @@ pub(super) fn seconds_of_day(word: &str) -> Option<f64> {
     }
 }
 
-/// The time of a line of `date`, or of an archive's `zzz ***Thu Nov 26 10:00:01 UTC 2026`.
+/// Reads the time of a line of `date`, or of an archive's `zzz ***Thu Nov 26 10:00:01 UTC 2026`.
 fn clock_of(words: &[&str]) -> Option<f64> {
     let is_year = |word: &&str| word.len() == 4 && word.starts_with("20") && is_number(word);
     let is_date = words.first().is_some_and(|word| *word == "zzz") || (words.len() <= 8 && words.iter().any(is_year));
     words.iter().find_map(|word| seconds_of_day(time_in(word))).filter(|_| is_date)
 }
 
-/// Lines that archives of OSWatcher and ExaWatcher have before the figures.
+/// Returns whether a line is one that archives of OSWatcher and ExaWatcher put before the figures.
 fn is_of_archive(words: &[&str]) -> bool {
     const NAMES: [&str; 5] = ["zzz", "SNAP_INTERVAL", "CPU_CORES", "VCPUS", "OSWBB_ARCHIVE_DEST"];
     match words {
@@ -286,10 +286,10 @@ fn is_of_archive(words: &[&str]) -> bool {
     }
 }
 
-/// An archive says less of itself in a row.
+/// Most such lines in a row.
 const ARCHIVE_LINES_MAX: usize = 20;
 
-/// `# Sample Interval(s):  5`, as ExaWatcher says it.
+/// Reads the interval of `# Sample Interval(s):  5` of ExaWatcher.
 fn interval_of_archive(words: &[&str]) -> Option<f64> {
     words.windows(2).find(|pair| pair[0] == "Interval(s):").and_then(|pair| pair[1].parse().ok())
 }
@@ -301,31 +301,31 @@ struct Reader {
     stamp: usize,
     is_average: bool,
     samples: Vec<Sample>,
-    /// The figures of the average, by which another one is known.
+    /// The figures of the average, to recognise a repetition of it.
     average: Option<Figures>,
-    /// The time of the line before.
+    /// The time of the previous line.
     earlier: Option<f64>,
-    /// The number of the line before.
+    /// The number of the previous line.
     last: Option<usize>,
-    /// Lines from one to the next: 2 where each has an empty one behind it.
+    /// Distance between lines: 2 if an empty line follows each.
     spacing: usize,
-    /// The time that a line of its own told, and lines since then.
+    /// The time of a separate line, and the number of lines since.
     clock: Option<(f64, u32)>,
     every_s: f64,
     command: Command,
     is_by_number: bool,
-    /// True where the line before the next one is a heading that may be another recording's.
+    /// Whether the previous line is a heading that may begin another recording.
     may_be_average: bool,
-    /// Lines that tell their time.
+    /// Number of lines with a time.
     timed: usize,
 }
 
-/// Two recordings without a word between them are told apart by where the second heading comes: no terminal is so low.
+/// Smallest height of a terminal. A heading that repeats sooner begins another recording.
 const LINES_OF_TERMINAL_MIN: usize = 10;
 
 impl Reader {
-    /// Begins behind a heading. One that comes again is that of another recording where something stands before it, or
-    /// where it comes sooner than a terminal's height.
+    /// Begins after a heading. A repeated heading begins another recording if other text stands before it, or if it
+    /// comes sooner than a terminal's height.
     fn head(&mut self, heading: Heading, stamp: usize, number: usize) {
         let since_last = self.last.map_or(usize::MAX, |last| number - last);
         let is_new = self.heading.words != heading.words
@@ -367,7 +367,7 @@ impl Reader {
     }
 }
 
-/// Returns whether rates and shares of two lines are nearly the same.
+/// Returns whether rates and shares of two lines are nearly equal.
 fn is_like(figures: &Figures, average: &Figures) -> bool {
     COLUMNS[6..].iter().all(|name| match figures.get(name).zip(average.get(name)) {
         Some((one, other)) => (one - other).abs() <= (0.05 * one.max(other)).max(1.0),
@@ -445,7 +445,7 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Recording, Wr
     finish(reader, told_every, block, first_wrong)
 }
 
-/// Returns whether a line has mostly numbers, as one that was cut or damaged.
+/// Returns whether a line has mostly numbers, like one that was cut or damaged.
 fn is_broken_row(words: &[&str]) -> bool {
     let numbers = words.iter().filter(|word| super::number(word).is_some()).count();
     numbers * 2 > words.len() && words.len() > 1
@@ -482,19 +482,19 @@ fn finish(
     Ok(Recording { tool: "vmstat", samples, has_times, assumed, ..Recording::default() })
 }
 
-/// Sizes that together are less are no computer's in KiB: 2 MiB.
+/// Smallest plausible sum of free memory and caches in KiB: 2 MiB.
 const TOO_SMALL_KIB: f64 = 2048.0;
 
-/// Sizes that together are less may be MiB where they are no whole pages: 256 GiB as MiB, and 256 MiB as KiB.
+/// Largest sum that may be MiB, if its sizes are no whole pages: 256 GiB as MiB, and 256 MiB as KiB.
 const MAY_BE_MIB: f64 = 262_144.0;
 
-/// So many times what is free and in caches nobody has in swap but on a computer too small for MiB.
+/// Largest plausible ratio of swap use to free memory and caches, except on computers too small for MiB.
 const MOST_IN_SWAP: f64 = 8.0;
 
-/// No swap is faster, MiB/s: what compressed memory gives.
+/// Fastest plausible swap, MiB/s: that of compressed memory.
 const SWAP_MIB_PER_S: f64 = 16_384.0;
 
-/// Makes KiB of sizes in another unit: of the one that the command names, else of MiB where KiB would be no computer.
+/// Converts sizes to KiB from the unit of the command, or from MiB if KiB would be implausible.
 fn convert(samples: &mut [Sample], unit: Option<f64>, assumed: &mut Vec<String>) {
     let sizes = |sample: &Sample| SIZES.map(|name| sample.values.get(name).unwrap_or_default());
     let most = samples.iter().map(|sample| sizes(sample)[1..].iter().sum::<f64>()).fold(0.0, f64::max);
@@ -540,11 +540,12 @@ fn convert(samples: &mut [Sample], unit: Option<f64>, assumed: &mut Vec<String>)
     assumed.push(format!("{rates} in {name}, {why}"));
 }
 
-/// Samples by the names of their columns: `si`, `so`, `free`, of a log whose lines nobody pasted. What is wrong is left out, and told:
-/// lines that are none of a recording, and where there is none after the average since the start.
+/// Reads samples by the names of their columns (`si`, `so`, `free`) from a log that nobody pasted. Faulty parts are
+/// left out and reported: lines that belong to no recording, and a recording without a line after the average since
+/// boot.
 ///
-/// `every_s` is the interval where the text does not tell it by times. What stands before a heading, as times of MMTests do, stands
-/// before each of its lines.
+/// `every_s` is the interval if the text has no times. Words before a heading, such as times of MMTests, stand before
+/// each of its lines, too.
 pub fn read(file: &str, text: &str, every_s: f64, wrong: &mut Vec<Wrong>) -> Vec<Sample> {
     let lines: Vec<Line<'_>> =
         text.lines().enumerate().map(|(n, line)| Line { number: n + 1, text: line.into() }).collect();
@@ -563,7 +564,7 @@ mod tests {
     use super::*;
     use crate::formats::{Document, read as read_text};
 
-    /// As Debian's procps 4 prints it.
+    /// Output of Debian's procps 4.
     const PRINTED: &str = "\
 procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
  r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st

@@ -1,6 +1,7 @@
-//! Output of `sadf`: JSON (`-j`), as `iostat -o JSON` writes it, too; lines with semicolons (`-d`), lines of one figure each (`-p`).
+//! Readers of `sadf`: JSON (`-j`, and `iostat -o JSON`), lines with semicolons (`-d`), and lines of one figure each
+//! (`-p`).
 //!
-//! Samples have the names of `sar`'s columns, so that who asks needs no other.
+//! Samples have the names of `sar`'s columns, so that rules need no other names.
 
 use super::format::{Format, Recording, Told};
 use super::text::{Block, LeftOut, Line};
@@ -77,12 +78,12 @@ const KEYS: [(&str, &str, &str); 33] = [
     ("hugepages", "hugrsvd", "kbhugrsvd"),
 ];
 
-/// Columns that are read, by the name that `sar` gives them.
+/// Returns whether a column is read, by its name in `sar`.
 fn is_read(name: &str) -> bool {
     KEYS.iter().any(|(.., column)| *column == name)
 }
 
-/// Samples by when they were taken.
+/// Samples by time.
 #[derive(Default)]
 struct Moments {
     samples: BTreeMap<(String, String), Sample>,
@@ -90,7 +91,7 @@ struct Moments {
 }
 
 impl Moments {
-    /// Adds figures of a moment; its time is written so that later ones sort behind.
+    /// Adds figures of a moment. The time is in a form that sorts.
     fn add(&mut self, date: &str, time: &str, seconds: f64, line: usize, values: Figures) {
         let sample = self.samples.entry((date.to_owned(), time.to_owned())).or_insert_with(|| Sample {
             seconds,
@@ -222,7 +223,7 @@ fn is_heading(line: &str) -> bool {
     line.trim_start_matches(['#', ' ']).starts_with("hostname;interval;timestamp")
 }
 
-/// A time as `sadf` writes it, as a date and a time: `2026-11-26 10:00:10 UTC`, or seconds since 1970.
+/// Splits a time of `sadf` into date and time: `2026-11-26 10:00:10 UTC`, or seconds since 1970.
 fn stamp_of(words: &str) -> Option<(&str, &str)> {
     let mut words = words.split_whitespace();
     let first = words.next()?;

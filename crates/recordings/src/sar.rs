@@ -1,7 +1,8 @@
-//! `sar` of sysstat, with any of its blocks, in any language.
+//! Reader of `sar` of sysstat, with any of its blocks, in any language.
 //!
-//! A block is a heading of names behind a time, and lines of figures behind theirs. Blocks of the same times are of one sample. Blocks
-//! that tell nothing of memory are left out and named by their option. Averages at the end are of the same lines, and skipped.
+//! A block is a heading of names behind a time, and lines of figures behind their times. Blocks with equal times are
+//! one sample. Blocks without figures of memory are left out and named by their option. Averages at the end repeat
+//! these lines and are skipped.
 
 use super::format::{Format, Recording, Told};
 use super::text::{Block, LeftOut, Line};
@@ -19,7 +20,7 @@ pub const SAR: Format = Format {
     read: read_block,
 };
 
-/// A column that a block is known by, the option that prints it, and whether it tells of memory.
+/// A column that identifies a block, the option that prints it, and whether the block is about memory.
 const BLOCKS: [(&str, &str, bool); 34] = [
     ("pgpgin/s", "-B", true),
     ("majflt/s", "-B", true),
@@ -57,7 +58,7 @@ const BLOCKS: [(&str, &str, bool); 34] = [
     ("CPU", "-u", false),
 ];
 
-/// The option that prints a heading, and whether it is read; none for what is no heading of a known block.
+/// Returns the option that prints a heading, and whether the block is read; none for an unknown heading.
 fn block_of(names: &[&str]) -> Option<(&'static str, bool)> {
     BLOCKS.iter().find(|(name, ..)| names.contains(name)).map(|(_, option, is_read)| (*option, *is_read))
 }
@@ -68,7 +69,7 @@ fn is_heading(words: &[&str]) -> bool {
     words.iter().all(|word| number(word).is_none()) && (words.iter().any(is_name) || block_of(words).is_some())
 }
 
-/// `Linux 6.1.0-18-amd64 (web1) 11/26/26 _x86_64_ (4 CPU)`: the kernel's version and the computer's name.
+/// Reads the kernel's version and the computer's name of `Linux 6.1.0-18-amd64 (web1) 11/26/26 _x86_64_ (4 CPU)`.
 pub(super) fn title_of(words: &[&str]) -> Option<(String, Option<String>)> {
     match words {
         ["Linux", version, rest @ ..] if version.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -80,18 +81,19 @@ pub(super) fn title_of(words: &[&str]) -> Option<(String, Option<String>)> {
     }
 }
 
-/// Words that tell the half of a day, and those that only say that it is a time.
+/// Words for the half of a day, and words that only mark a time.
 const FORENOON: [&str; 11] = ["AM", "am", "a.m.", "A.M.", "上午", "午前", "오전", "dop.", "vorm.", "SA", "fm"];
 const AFTERNOON: [&str; 11] = ["PM", "pm", "p.m.", "P.M.", "下午", "午後", "오후", "odp.", "nachm.", "CH", "em"];
 const CLOCK: [&str; 5] = ["Uhr", "uur", "h", "kl.", "klo"];
 
-/// The hours before the half of a day that a word tells.
+/// Returns the hours before the half of a day that a word names.
 fn half_of(word: &str) -> Option<f64> {
     let is_in = |words: &[&str]| words.contains(&word);
     is_in(&FORENOON).then_some(0.0).or_else(|| is_in(&AFTERNOON).then_some(12.0))
 }
 
-/// The time at the head of a line, and the words behind it: `10:00:01`, `03:00:01 PM`, `10.00.01`, `10时00分01秒`, `오전 10시 00분 01초`.
+/// Splits a line into its time and the other words: `10:00:01`, `03:00:01 PM`, `10.00.01`, `10时00分01秒`, `오전 10시 00분
+/// 01초`.
 fn timed<'w, 't>(words: &'w [&'t str]) -> Option<(f64, &'w [&'t str])> {
     let mut half = words.first().and_then(|word| half_of(word));
     let rest = &words[usize::from(half.is_some() || words.first().is_some_and(|word| CLOCK.contains(word)))..];
@@ -129,12 +131,13 @@ fn timed<'w, 't>(words: &'w [&'t str]) -> Option<(f64, &'w [&'t str])> {
     Some((hours * 3600.0 + f64::from(minutes) * 60.0 + f64::from(seconds), rest))
 }
 
-/// Returns whether a word ends with a letter of a time, as `10시` does.
+/// Returns whether a word ends with a letter of a time, like `10시`.
 fn is_unit_of_time(word: &str) -> bool {
     word.ends_with(['시', '분', '초', '时', '時', '分', '秒', 'h'])
 }
 
-/// Numbers of two digits with one or two other characters between them and perhaps behind: of a time, not of a date.
+/// Returns numbers of two digits with one or two other characters between and perhaps behind them, for a time but not
+/// for a date.
 fn parts_of(word: &str) -> Option<Vec<u32>> {
     let mut parts = Vec::new();
     let mut rest = word;
@@ -171,7 +174,7 @@ fn holds(line: &str) -> bool {
         && !line.contains("kernel:")
 }
 
-/// The heading that holds, of those that were met: each is kept once.
+/// The current heading, and all headings so far, each kept once.
 #[derive(Default)]
 pub(super) struct Headings {
     met: Vec<Arc<[String]>>,
@@ -188,8 +191,8 @@ impl Headings {
         });
     }
 
-    /// Returns whether it is a line of averages: it has a word for them, in any language, in the place of a time, and names or figures
-    /// under a heading that was met.
+    /// Returns whether a line is of averages: a word in any language instead of a time, then names or figures under a
+    /// known heading.
     fn is_average(&self, words: &[&str]) -> bool {
         self.met.iter().any(|names| {
             let Some((lead, rest)) = words.len().checked_sub(names.len()).map(|at| words.split_at(at)) else {
@@ -203,14 +206,14 @@ impl Headings {
     }
 }
 
-/// A moment of a recording: the day, counted in the text, and the time since its midnight, ms.
+/// A moment of a recording: the number of the day in the text, and the time since its midnight, ms.
 type Moment = (usize, u64);
 
 /// The state of the reader.
 #[derive(Default)]
 struct Reader {
     headings: Headings,
-    /// The option of the block, and whether it is read.
+    /// The option of the block, and whether the block is read.
     block: Option<(&'static str, bool)>,
     day: usize,
     title: Vec<String>,
@@ -226,7 +229,7 @@ struct Reader {
 const DAY: f64 = 86_400.0;
 
 impl Reader {
-    /// A time as one since the midnight before the recording began: the block's own, where that went over midnight.
+    /// Returns a time as one since the midnight before the recording began, across the block's own midnight.
     fn place(&self, time: f64) -> f64 {
         let known = [self.heading_at, self.now].into_iter().flatten();
         known.into_iter().find(|known| known.rem_euclid(DAY) == time).unwrap_or(time)
@@ -239,7 +242,7 @@ impl Reader {
         (self.heading_at, self.began, self.now) = (Some(at), Some(at), None);
     }
 
-    /// Comes to the time of a line.
+    /// Advances to the time of a line.
     fn advance(&mut self, time: f64) {
         if self.now.is_none_or(|now| now.rem_euclid(DAY) != time) {
             let began = self.now.or(self.began).unwrap_or(time);
@@ -357,7 +360,7 @@ fn read_block(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wr
     Ok(told)
 }
 
-/// The reason for which a title without figures of memory below is left out.
+/// The reason for leaving out a title without figures of memory below.
 const NOTHING: &str = "expected figures of `sar -B`, -W, -r or -S below, and found none (`iostat`, `mpstat` and `pidstat` have the same title, \
                        and tell nothing of memory)";
 
@@ -373,7 +376,7 @@ mod tests {
     use super::*;
     use crate::formats::{Document, read as read_text};
 
-    /// As sysstat 12 prints it.
+    /// Output of sysstat 12.
     const PRINTED: &str = "\
 Linux 6.18.44 (vm) \t11/25/26 \t_x86_64_\t(2 CPU)
 
@@ -413,7 +416,7 @@ Average:         1.50      0.00
         assert_eq!((samples[0].at_s, samples[0].line), (Some(55_026.0), 4));
     }
 
-    /// The text with its times written otherwise.
+    /// Returns the text with times in another form.
     fn retimed(write: impl Fn(u32, u32, u32) -> String) -> String {
         let one = |line: &str| match line
             .get(..8)

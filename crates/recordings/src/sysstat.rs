@@ -1,7 +1,7 @@
-//! `iostat` of sysstat, of any version, with `-x`, `-t`, `-h`, `-y` and their like: what disks did.
+//! Reader of `iostat` of sysstat, of any version, with `-x`, `-t`, `-h`, `-y` and similar options.
 //!
-//! A report is a heading that begins or ends with `Device`, and a line for each device. The first report of a recording is the average
-//! since the start, and left out, unless it is the only one.
+//! A report is a heading that begins or ends with `Device`, and a line for each device. The first report of a recording
+//! is the average since boot. It is left out unless it is the only one.
 
 use super::format::{Format, Recording, Told};
 use super::sar::{Headings, title_of};
@@ -35,10 +35,10 @@ pub const IOSTAT: Format = Format {
     read: read_block,
 };
 
-/// Columns of which one comes first behind the name of a device, in any version.
+/// Possible first columns behind the name of a device, in any version.
 const FIRST: [&str; 6] = ["tps", "rrqm/s", "r/s", "d/s", "f/s", "rsec/s"];
 
-/// The place of the device in the lines below a heading, and the names of the columns.
+/// The position of the device in the lines below a heading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Device {
     /// Behind so many words of a time.
@@ -47,7 +47,7 @@ enum Device {
     Last,
 }
 
-/// The place of the device, and the columns, of a heading.
+/// Returns the position of the device, and the columns, of a heading.
 fn heading_of<'w, 't>(words: &'w [&'t str]) -> Option<(Device, &'w [&'t str])> {
     let of_disks = |names: &[&str]| names.first().is_some_and(|name| FIRST.contains(name)) && names.len() > 1;
     if let Some((last, names)) = words.split_last()
@@ -70,7 +70,7 @@ fn heading_of<'w, 't>(words: &'w [&'t str]) -> Option<(Device, &'w [&'t str])> {
     .then_some((Device::First(at), names))
 }
 
-/// Returns whether it is surely a heading of `iostat`, and no sentence with the word `Device`.
+/// Returns whether words certainly are a heading of `iostat`, and not a sentence with the word `Device`.
 fn is_heading(words: &[&str]) -> bool {
     heading_of(words).is_some_and(|(_, names)| {
         names.first().is_some_and(|name| FIRST.contains(name)) && names.len() > 1 || names.contains(&"%util")
@@ -80,11 +80,11 @@ fn is_heading(words: &[&str]) -> bool {
 /// Samples of `iostat` by device.
 #[derive(Debug, Default)]
 struct Reports {
-    /// All but the first of each recording.
+    /// All reports but the first of each recording.
     later: BTreeMap<String, Vec<Figures>>,
-    /// The first of each device.
+    /// The first report of each device.
     averages: BTreeMap<String, Vec<Figures>>,
-    /// Devices and columns that were met since the recording began.
+    /// Devices and columns so far in this recording.
     met: BTreeSet<(String, String)>,
 }
 
@@ -97,10 +97,10 @@ impl Reports {
     }
 }
 
-/// Samples of `iostat -x` of any version, by device: `r_await`, `%util`. The first of each device is the average since the start, and
-/// left out. So is what is wrong: it is told, as is a text without a figure.
+/// Reads samples of `iostat -x` of any version, by device: `r_await`, `%util`. The first of each device is the average
+/// since boot, and is left out. Faulty parts, and a text without a figure, are left out and reported.
 ///
-/// What stands before a heading, as times of MMTests do, stands before each of its lines.
+/// Words before a heading, such as times of MMTests, stand before each of its lines, too.
 pub fn read_iostat(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> BTreeMap<String, Vec<Figures>> {
     let already = wrong.len();
     let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line));
@@ -115,7 +115,7 @@ pub fn read_iostat(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> BTreeMap<S
     devices
 }
 
-/// Reads reports. `told` gets what is wrong, `note` the lines that belong to none.
+/// Reads reports. `told` gets faults, `note` lines that belong to no report.
 fn reports<'a>(
     file: &str,
     lines: impl Iterator<Item = (usize, &'a str)>,
@@ -156,7 +156,7 @@ fn reports<'a>(
     reports
 }
 
-/// Returns whether it is a line of a time, or of the shares of CPUs.
+/// Returns whether a line is a time, or the shares of CPUs.
 fn is_between_reports(words: &[&str], place: Device) -> bool {
     let first = match place {
         Device::First(stamp) => words.get(stamp),

@@ -1,10 +1,11 @@
-//! Texts as people have them: pasted from a terminal, a mail, a ticket or a page, and cleaned of what is around the figures.
+//! Texts as users have them, pasted from a terminal, a mail, a ticket or a page, and their cleaning.
 //!
-//! [`decode`] makes text of bytes in any of the usual encodings, or says what kind of file they are. [`Text::of`] cuts it into lines
-//! and takes away, in this order: escapes of terminals and what was typed over, entities and marks of pages, quotes and code fences,
-//! numbers of lines, prompts with their commands, and the lines of `script` and `watch`. What it left out it says in [`LeftOut`].
+//! [`decode`] turns bytes in any usual encoding into text, or names the kind of file. [`Text::of`] cuts it into lines
+//! and removes, in this order: terminal escapes and overtyped characters, entities and marks of pages, quotes and code
+//! fences, line numbers, prompts with their commands, and the lines of `script` and `watch`. [`LeftOut`] lists what was
+//! removed.
 //!
-//! Next: [`super::formats`], which recognises what is left.
+//! Next: [`super::formats`], which recognises the rest.
 
 mod characters;
 mod decode;
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 pub struct Line<'t> {
     /// Its number in the file, from 1.
     pub number: usize,
-    /// Its text, without what was put around it.
+    /// Its text, without anything put around it.
     pub text: Cow<'t, str>,
 }
 
@@ -46,7 +47,7 @@ pub struct Text<'t> {
     pub lines: Vec<Line<'t>>,
     /// The commands that prompts show, each with the number of its line.
     pub commands: Vec<(usize, String)>,
-    /// Parts that were taken away.
+    /// Parts that were removed.
     pub left_out: LeftOut,
 }
 
@@ -59,7 +60,7 @@ pub struct Block<'t> {
     pub lines: &'t [Line<'t>],
     /// The commands that prompts show, each with the number of its line.
     pub commands: &'t [(usize, String)],
-    /// The length of a sample, s, where the user says it.
+    /// Length of a sample, s, if the user gave it.
     pub interval_s: Option<f64>,
 }
 
@@ -82,7 +83,7 @@ impl Block<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<usize, String>);
 
-/// So many lines of one reason are named; of more the count is said.
+/// Most lines named for one reason. For more lines their number is given.
 const NAMED_MAX: usize = 3;
 
 impl LeftOut {
@@ -152,7 +153,7 @@ impl<'t> Text<'t> {
         this
     }
 
-    /// Takes fences from a line; says whether anything is left that was there.
+    /// Removes fences from a line. Returns whether the line is to be kept.
     fn keep_unfenced(&mut self, line: &mut Line<'t>) -> bool {
         let trimmed = line.text.trim();
         let Some(inner) = fenced(trimmed) else {
@@ -167,7 +168,7 @@ impl<'t> Text<'t> {
         true
     }
 
-    /// Takes prompts and what is around recordings away; says whether the line stays.
+    /// Removes prompts and what surrounds recordings. Returns whether the line is to be kept.
     fn keep_unprompted(&mut self, line: &mut Line<'t>) -> bool {
         let Some(Prompt { what, command }) = prompt::of(&line.text) else {
             self.commands.extend(prompt::mentioned(&line.text).map(|command| (line.number, command)));
@@ -185,7 +186,7 @@ impl<'t> Text<'t> {
     }
 }
 
-/// Takes the marks of quoting from a line.
+/// Removes quoting marks from a line.
 fn unquote(line: &mut Line<'_>) {
     let unquoted = unquoted(&line.text);
     if unquoted.len() < line.text.len() {
@@ -193,7 +194,7 @@ fn unquote(line: &mut Line<'_>) {
     }
 }
 
-/// A line without the marks of quoting before it: `> `, `| `, also several; and without the bars of a table.
+/// Returns a line without quoting marks before it (`> `, `| `, also several) and without the bars of a table.
 fn unquoted(line: &str) -> Cow<'_, str> {
     let start = line.trim_start();
     if !start.starts_with(['>', '|']) {
@@ -206,7 +207,7 @@ fn unquoted(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the rest of a line with a fence, where there is one: of Markdown, of Jira, of boards and of pages.
+/// Returns the rest of a line with a fence, if it has one: of Markdown, of Jira, of boards and of pages.
 fn fenced(trimmed: &str) -> Option<&str> {
     const MARKS: [&str; 9] =
         ["{noformat}", "{code}", "[code]", "[/code]", "[quote]", "[/quote]", "{quote}", "[CODE]", "[/CODE]"];
@@ -224,7 +225,7 @@ fn fenced(trimmed: &str) -> Option<&str> {
     inner.or_else(|| trimmed.ends_with('`').then(|| trimmed.trim_end_matches('`')))
 }
 
-/// A line's number before it, as `cat -n`, `nl` and `grep -n` put it there, and how long it is.
+/// Returns the line number that `cat -n`, `nl` and `grep -n` put before a line, and its length.
 fn numbered(line: &str) -> Option<(usize, usize)> {
     let start = line.len() - line.trim_start().len();
     let digits = line[start..].bytes().take_while(u8::is_ascii_digit).count();
@@ -245,9 +246,9 @@ fn numbered(line: &str) -> Option<(usize, usize)> {
     }
 }
 
-/// Takes the numbers of lines away where each line of a paragraph has the next one, as of `cat -n`, or a later one, as of `grep -n`.
+/// Removes line numbers if each line of a paragraph has the next number (`cat -n`) or a later one (`grep -n`).
 ///
-/// A column of figures that counts upward, as of processes by number, has a heading above it that has no number.
+/// A column of figures that count upwards, like processes by number, has a heading without a number and stays.
 fn strip_numbers(lines: &mut [Line<'_>]) {
     let mut at = 0;
     while at < lines.len() {

@@ -1,7 +1,7 @@
-//! `vmstat -d`: what each disk did since the start of the computer, again and again.
+//! Reader of `vmstat -d`: repeated tables of disk counters since boot.
 //!
-//! A table is two lines of headings and a line for each disk. What its figures grew by from one table to the next is a sample; of a single
-//! table the means since the start are told.
+//! A table has two lines of headings and a line for each disk. The growth from one table to the next is a sample. A
+//! single table gives means since boot.
 
 use super::format::{Format, Recording, Told};
 use super::procps::{Command, EVERY_S, seconds_of_day, time_in};
@@ -19,10 +19,11 @@ pub const DISKS: Format = Format {
     read,
 };
 
-/// Figures of a line, behind the name of the disk: reads, merged, sectors, ms, the same of writes, under way, s in which it was busy.
+/// Figures of a line behind the name of the disk: reads, merged, sectors, ms; the same for writes; requests in flight,
+/// and s in which it was busy.
 const FIGURES: usize = 10;
 
-/// Returns whether it is one of the two lines above a table.
+/// Returns whether a line is one of the two above a table.
 fn is_heading(line: &str) -> bool {
     let words: Vec<&str> =
         line.split(|c: char| c.is_whitespace() || c == '-').filter(|word| !word.is_empty()).collect();
@@ -30,7 +31,7 @@ fn is_heading(line: &str) -> bool {
     are_names(["total", "merged", "sectors", "ms"]) || line.contains("-reads-") && line.contains("-writes-")
 }
 
-/// The name, the figures and the words of a time of a line.
+/// Returns name, figures and words of a time of a line.
 fn row_of<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, [f64; FIGURES], &'w [&'t str])> {
     let (name, rest) = words.split_first()?;
     let figures: Vec<f64> =
@@ -116,7 +117,7 @@ fn waits([reads, _, _, read_ms, writes, _, _, write_ms, ..]: [f64; FIGURES]) -> 
         .collect()
 }
 
-/// Means of a disk over a time.
+/// Returns means of a disk over a time.
 fn means(grown: [f64; FIGURES], seconds: f64) -> Figures {
     let [reads, .., busy_s] = grown;
     let mut all = waits(grown);
@@ -129,7 +130,7 @@ fn means(grown: [f64; FIGURES], seconds: f64) -> Figures {
     of(&all)
 }
 
-/// Returns the time of requests since the start; none of a disk that did nothing.
+/// Returns the time of requests since boot; none for an idle disk.
 fn since_start(figures: [f64; FIGURES]) -> Option<Figures> {
     let all = waits(figures);
     (!all.is_empty()).then(|| of(&all))

@@ -1,7 +1,7 @@
-//! The answer of a table, in a sentence or two: the row that its experiment is about, and which columns are better.
+//! The answer of a table in a sentence or two: the main row of its experiment, and which columns are better.
 //!
-//! [`Answer::render`] is the short report: the answer, bars of that row, the rows to look at first, and where the rest is. It fits a screen
-//! of 80 columns and 40 lines where columns are few. Markdown and pages begin with [`Answer::sentences`].
+//! [`Answer::render`] is the short report: the answer, bars of the main row, the main rows, and where the rest is. It
+//! fits a screen of 80 columns and 40 lines if columns are few. Markdown and pages begin with [`Answer::sentences`].
 
 use super::grid::{self, Cell, Grid, Look, Tone};
 use super::percent::PercentRule;
@@ -13,33 +13,33 @@ use figures::statistics::percent;
 use figures::verdict::{Comparison, Verdict};
 use kit::words::counted;
 
-/// Lines of a screen: those of a terminal when it opens are 24 to 50, and 40 are what stays of a laptop's screen with a bar or two.
+/// Lines of a screen. Terminals open with 24 to 50, and a laptop's screen shows 40.
 const SCREEN: usize = 40;
 
-/// So many rows are shown even where they do not fit a screen.
+/// Fewest rows that are shown, even if they do not fit a screen.
 const ROWS_MIN: usize = 3;
 
-/// Up to so many columns each has its words in the sentence.
+/// Most columns that are named one by one in the sentence.
 const NAMED_MAX: usize = 4;
 
-/// Most characters of a bar: longer ones show no more.
+/// Longest bar, characters: longer ones show no more.
 const BAR_MAX: usize = 50;
 
-/// Characters that a bar has at least, or none is drawn.
+/// Shortest space for bars, characters; with less none is drawn.
 const BAR_MIN: usize = 8;
 
 /// The answer of a table.
 #[derive(Clone, Debug)]
 pub struct Answer<'t> {
     table: &'t Table,
-    /// The row that it is about.
+    /// The main row.
     pub row: &'t TableRow,
     /// Names of the columns.
     names: Vec<String>,
 }
 
 impl<'t> Answer<'t> {
-    /// The answer of a table whose experiment says what it is about; none where that row is not there.
+    /// Returns the answer of a table; none if its experiment names no main row, or if the row is missing.
     #[must_use]
     pub fn of(table: &'t Table) -> Option<Self> {
         let name = table.main_rows.first()?;
@@ -48,7 +48,7 @@ impl<'t> Answer<'t> {
         Some(Self { table, row, names })
     }
 
-    /// Returns the columns that were compared and the row, and the verdict on each column beside the first.
+    /// Returns sentences: the compared columns and the row, and the verdict on each column compared with the first.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let Self { table, row, names } = self;
@@ -87,7 +87,7 @@ impl<'t> Answer<'t> {
         counted(columns.len(), if are_kernels { "kernel" } else { "column" })
     }
 
-    /// The row and its unit.
+    /// Returns the row and its unit.
     fn figure(&self) -> String {
         let TableRow { name, unit, .. } = self.row;
         if unit.is_empty() { name.clone() } else { format!("{name} ({unit})") }
@@ -133,7 +133,7 @@ impl<'t> Answer<'t> {
         text
     }
 
-    /// Returns the verdict on one column, with the base's figure where that has not been told.
+    /// Returns the verdict on one column, with the baseline's figure unless it was already given.
     fn clause(&self, column: usize, has_base: bool) -> String {
         let Self { table, row, names } = self;
         let (name, base) = (&names[column], &names[0]);
@@ -158,7 +158,7 @@ impl<'t> Answer<'t> {
         }
     }
 
-    /// Returns the number of columns of each verdict, and the least and the greatest median.
+    /// Returns the number of columns with each verdict, and the smallest and the largest median.
     fn counts(&self, comparisons: &[(usize, Comparison)]) -> Vec<String> {
         let Self { table, row, names } = self;
         let is_known = comparisons.iter().any(|(_, it)| it.is_known());
@@ -189,7 +189,7 @@ impl<'t> Answer<'t> {
         clauses
     }
 
-    /// `110.9 % more`, `3.2 points less`, `the same`; in units of the row where nothing was there before.
+    /// Describes a change: `110.9 % more`, `3.2 points less`, `the same`; in units of the row if the baseline is 0.
     fn change(&self, from: f64, to: f64) -> String {
         let [from, to] = [from, to].map(|value| self.row.format.as_shown(value));
         let by = (to - from).abs();
@@ -201,7 +201,7 @@ impl<'t> Answer<'t> {
         }
     }
 
-    /// The interval of a change, if one is known.
+    /// Returns the interval of a change, if known.
     fn interval(&self, from: f64, it: &Comparison) -> Option<String> {
         let coverage = percent(it.shift.coverage?);
         let (factor, unit) = self.scale(from).unwrap_or((1.0, ""));
@@ -213,7 +213,7 @@ impl<'t> Answer<'t> {
         Some(format!("{coverage} interval {} to {}{unit}", ends[0], ends[1]))
     }
 
-    /// By what a difference is multiplied to be told beside a figure, and its unit; none beside nothing.
+    /// Returns the factor and the unit of a difference beside a figure; none beside 0.
     fn scale(&self, from: f64) -> Option<(f64, &'static str)> {
         if PercentRule::default().of(self.row.format, &self.row.unit) == PercentRule::Points {
             return Some((1.0, " points"));
@@ -221,7 +221,7 @@ impl<'t> Answer<'t> {
         (from != 0.0 && from.is_finite()).then(|| (100.0 / from.abs(), "%"))
     }
 
-    /// The rows to look at first, with the main one before all; so many of them.
+    /// Returns at most `most` of the main rows, the main row first.
     fn rows(&self, most: usize) -> Vec<&'t TableRow> {
         let names = &self.table.main_rows;
         let rows = self.table.rows.iter().filter(|row| names.contains(&row.name));
@@ -231,7 +231,7 @@ impl<'t> Answer<'t> {
         self.table.rows.iter().filter(|row| kept.iter().any(|it| std::ptr::eq(*it, *row))).collect()
     }
 
-    /// The short report.
+    /// Returns the short report.
     #[must_use]
     pub fn render(&self, show: Show) -> String {
         let look = show.look;
@@ -256,7 +256,7 @@ impl<'t> Answer<'t> {
         parts.join("\n") + &rest + if rest.is_empty() { &foot } else { foot.trim_start_matches('\n') }
     }
 
-    /// The rows to look at first, under their units.
+    /// Returns the main rows, grouped by unit.
     fn figures(&self, most: usize, show: Show) -> String {
         let heads = Heads::of(&self.table.columns).own.into_iter().map(|name| Cell::new(name, Tone::Heading));
         let head = std::iter::once(Cell::default()).chain(heads).collect();
@@ -274,7 +274,7 @@ impl<'t> Answer<'t> {
         grid.with_baseline(show.look.width).render(show.look)
     }
 
-    /// A bar for each column, of the row that it is about; none where there is one column, or no room.
+    /// Returns a bar for each column of the main row; none for one column, or without room.
     fn bars(&self, look: Look) -> String {
         let Self { table, row, names } = self;
         let most = (0..names.len()).filter_map(|column| row.median(column)).fold(0.0, |a: f64, b| a.max(b.abs()));
@@ -312,18 +312,18 @@ impl<'t> Answer<'t> {
     }
 }
 
-/// A unit behind a figure.
+/// Returns a unit with the space before it.
 fn spaced(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
 }
 
-/// The runs that a verdict is of, and what to do where they are too few.
+/// Describes the runs behind a verdict, and what to do if they are too few.
 fn basis(it: &Comparison) -> String {
     let more = if it.is_known() { "" } else { " (--runs 10 tells)" };
     format!("{}{more}", it.basis_words())
 }
 
-/// A change with as many decimals as somebody reads: none from 100 on, else one, or two below 1.
+/// Rounds a change for reading: no decimals from 100 on, two below 1, else one.
 fn rounded(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 99.95 => 0,
@@ -335,7 +335,7 @@ fn rounded(value: f64) -> String {
     if text.parse() == Ok(0.0) { text.trim_start_matches('-').to_owned() } else { text }
 }
 
-/// A bar of a share of `room` characters, in eighths of one.
+/// Returns a bar for a share of `room` characters, in eighths of a character.
 fn bar(share: f64, room: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share * room as f64 * 8.0).round() as usize;

@@ -6,7 +6,7 @@ use std::io;
 use super::text;
 use crate::table::Table;
 
-/// The fields of a line, behind the experiment where there are several.
+/// Fields of a line. The experiment comes first if there are several.
 const FIELDS: [&str; 15] = [
     "group",
     "name",
@@ -25,8 +25,8 @@ const FIELDS: [&str; 15] = [
     "failed",
 ];
 
-/// Writes a heading and the lines; of several tables the first field is the experiment. A column that failed has a line without figures
-/// for each row, and one without a row where there is none.
+/// Writes a heading and the lines. With several tables the first field is the experiment. A failed column has a line
+/// without figures for each row, or one line without a row if there are no rows.
 ///
 /// # Errors
 /// When `out` cannot be written to.

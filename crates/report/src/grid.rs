@@ -1,7 +1,7 @@
-//! Grids of cells for people: aligned, at most as wide as the screen, in colour on a terminal.
+//! Grids of cells for people, aligned and at most as wide as the screen, in colour on a terminal.
 //!
-//! Columns that do not fit beside each other stand below each other, in blocks that repeat the first ones. A file or a
-//! pipe has a fixed width and no colours, so that what is written there depends on nothing but the figures.
+//! Columns that do not fit side by side go into blocks below each other, which repeat the first columns. Output to a
+//! file or a pipe has a fixed width and no colours, so that it depends only on the figures.
 
 use kit::shown::harmless;
 use std::borrow::Cow;
@@ -9,39 +9,39 @@ use std::io::{IsTerminal, stdout};
 
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, presets};
 
-/// Width of what is written to a file or a pipe, columns.
+/// Width of output to a file or a pipe, columns.
 pub const FIXED_WIDTH: u16 = 100;
 
 /// Blanks between two columns.
 const GAP: u16 = 2;
 
-/// Columns that a text has at least if it is broken and all others are not.
+/// Narrowest text that is broken while no other column is, columns.
 const LEAST: usize = 20;
 
-/// Columns that a text has at least behind its lead, on a screen twice as wide or wider.
+/// Narrowest text behind its lead, on a screen at least twice as wide, columns.
 const BESIDE: usize = 40;
 
-/// How a grid looks.
+/// Width and colours of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Most columns of a line.
+    /// Longest line, columns.
     pub width: u16,
-    /// With colours?
+    /// Whether colours are used.
     pub is_colored: bool,
-    /// Is it a terminal that shows it?
+    /// Whether the output goes to a terminal.
     pub is_terminal: bool,
 }
 
 impl Default for Look {
-    /// That of a file or a pipe.
+    /// Returns the look of a file or a pipe.
     fn default() -> Self {
         Self { width: FIXED_WIDTH, is_colored: false, is_terminal: false }
     }
 }
 
 impl Look {
-    /// That of standard output: the terminal's width and colours if it is one. `NO_COLOR` and `TERM=dumb` turn
-    /// colours off.
+    /// Returns the look of standard output: the terminal's width and colours, if it is one. `NO_COLOR` and `TERM=dumb`
+    /// turn colours off.
     #[must_use]
     pub fn of_stdout() -> Self {
         if !stdout().is_terminal() {
@@ -54,35 +54,35 @@ impl Look {
     }
 }
 
-/// The meaning of a cell, by its colour.
+/// The meaning of a cell, shown by its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing.
+    /// No special meaning.
     #[default]
     Plain,
-    /// It heads others.
+    /// A heading.
     Heading,
-    /// It is better than the baseline.
+    /// Better than the baseline.
     Better,
-    /// It is worse than the baseline.
+    /// Worse than the baseline.
     Worse,
-    /// It stands beside something that is more important.
+    /// Less important than its neighbours.
     Faint,
 }
 
 /// A cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Its text; of several lines if it has line breaks.
+    /// Its text. Line breaks make several lines.
     pub text: String,
     /// Its tone.
     pub tone: Tone,
-    /// Is it the best of its line? Pages mark it; a text does not.
+    /// Whether it is the best of its line. Pages mark it; text does not.
     pub is_best: bool,
 }
 
 impl Cell {
-    /// A cell. What would do something to a terminal is replaced.
+    /// Makes a cell. Characters that would act on a terminal are replaced.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         let text = text.into();
         let text = match harmless(&text) {
@@ -99,21 +99,21 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// Lines of cells.
+/// A grid of lines of cells.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// So many columns on the left are in every block.
+    /// Number of left columns that every block repeats.
     pub keys: usize,
     /// The first line of every block.
     pub head: Vec<Cell>,
-    /// The lines below; a shorter one has empty cells at its end.
+    /// The lines below. Missing cells at the end are empty.
     pub lines: Vec<Vec<Cell>>,
-    /// Which columns are texts; those of figures end on one edge.
+    /// Columns of text. Other columns have figures, aligned to the right.
     pub texts: Vec<usize>,
 }
 
 impl Grid {
-    /// The grid as text, a line break at the end of each line.
+    /// Returns the grid as text, with a line break at the end of each line.
     #[must_use]
     pub fn render(&self, look: Look) -> String {
         let blocks = self.blocks(self.columns(), look.width);
@@ -121,8 +121,8 @@ impl Grid {
         blocks.join("\n")
     }
 
-    /// Repeats also the first column behind the keys in every block, where that leaves room for each of the others: it is what they are
-    /// compared with.
+    /// Repeats the first column behind the keys in every block, too, if that leaves room for each of the others: they
+    /// are compared with it.
     #[must_use]
     pub fn with_baseline(mut self, width: u16) -> Self {
         let widths: Vec<usize> = (0..self.columns()).map(|column| self.width(column)).collect();
@@ -139,7 +139,7 @@ impl Grid {
         self.lines.iter().map(Vec::len).chain([self.head.len()]).max().unwrap_or(0)
     }
 
-    /// The columns of each block.
+    /// Returns the columns of each block.
     fn blocks(&self, columns: usize, width: u16) -> Vec<Vec<usize>> {
         let widths: Vec<usize> = (0..columns).map(|column| self.width(column)).collect();
         let of = |block: &[usize]| block.iter().map(|column| widths[*column]).sum::<usize>();
@@ -156,13 +156,13 @@ impl Grid {
         blocks
     }
 
-    /// How wide a column is, were there room.
+    /// Returns the width of a column without limits.
     fn width(&self, column: usize) -> usize {
         let cells = self.lines.iter().chain([&self.head]).filter_map(|line| line.get(column));
         cells.flat_map(|cell| cell.text.lines()).map(|line| line.chars().count()).max().unwrap_or(0)
     }
 
-    /// The text to break so that a block fits, if breaking that one is enough: the widest.
+    /// Returns the text column to break so that a block fits, if one is enough: the widest.
     fn breaks(&self, columns: &[usize], width: u16) -> Option<usize> {
         let widest = columns.iter().copied().filter(|it| self.texts.contains(it)).max_by_key(|it| self.width(*it))?;
         let others =
@@ -221,8 +221,8 @@ fn shown(cell: Option<&Cell>, look: Look) -> comfy_table::Cell {
     }
 }
 
-/// `lead` and, behind it, a text that is broken between words where it is wider than the screen. Further lines begin under
-/// the text. Where little room is left behind `lead`, the text begins on a line of its own, four blanks further in.
+/// Returns `lead` followed by a text that is broken between words at the width of the screen. Further lines are
+/// indented to the text. If little room is left behind `lead`, the text begins on a new line, indented by four blanks.
 #[must_use]
 pub fn hanging(lead: &str, text: &str, look: Look) -> String {
     let (lead, text) = (&*harmless(lead), &*harmless(text));
@@ -248,14 +248,14 @@ pub fn hanging(lead: &str, text: &str, look: Look) -> String {
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// Paragraphs of prose, which empty lines separate, with their lines as long as the screen has room for.
+/// Returns paragraphs, separated by empty lines, broken at the width of the screen.
 #[must_use]
 pub fn prose(text: &str, look: Look) -> String {
     let paragraphs = text.split("\n\n").map(|paragraph| hanging("", paragraph, look));
     paragraphs.collect::<Vec<_>>().join("\n")
 }
 
-/// A line of text, broken between words where it is wider than the screen.
+/// Returns a line of text, broken between words at the width of the screen.
 #[must_use]
 pub fn wrapped(text: &str, look: Look) -> String {
     let text = &*harmless(text);

@@ -1,8 +1,9 @@
-//! The results of runs, and the forms in which they are shown.
+//! Results of runs and their output formats.
 //!
-//! A workload returns [rows](figures::figure::Row); [`Table`] holds them for all columns and seeds; [`text`], [`json`],
-//! [`csv`], [`markdown`] and [`crate::html`] write it; [`saved`] reads what [`json`] wrote. [`answer`] says in a sentence or two what it
-//! shows, [`mod@percent`] has MMTests' rules for the percentages in brackets. [`plot`] draws pictures, [`rows`] chooses rows by words.
+//! A workload returns [rows](figures::figure::Row), and [`Table`] holds them for all columns and seeds. [`text`],
+//! [`json`], [`csv`], [`markdown`] and [`crate::html`] write a table; [`saved`] reads the output of [`json`].
+//! [`answer`] summarises it in a sentence or two. [`mod@percent`] has MMTests' rules for the percentages in brackets.
+//! [`plot`] draws pictures; [`rows`] selects rows by words.
 
 pub mod answer;
 pub mod csv;
@@ -28,7 +29,7 @@ pub use grid::Look;
 pub use show::Show;
 pub use table::{Column, Failed, Table, TableCell, TableHead, TableRow};
 
-/// A form of a report.
+/// An output format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ReportFormat {
     /// A table for people: as wide as the terminal, or 100 columns in a file or a pipe.
@@ -62,8 +63,8 @@ pub fn write(table: &Table, format: ReportFormat, show: Show, out: &mut dyn io::
     }
 }
 
-/// Writes several tables in one form: one below the other, as one list of JSON, as one CSV that names the experiment. One alone is
-/// written as by [`write()`].
+/// Writes several tables in one form: below each other, as one list in JSON, or as one CSV with the experiment as a
+/// field. A single table is written as by [`write()`].
 ///
 /// # Errors
 /// When `out` cannot be written to.

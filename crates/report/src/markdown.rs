@@ -1,4 +1,4 @@
-//! The report as tables for a text in Markdown.
+//! The report as Markdown tables.
 
 use comfy_table::{CellAlignment, presets};
 
@@ -7,7 +7,7 @@ use crate::show::Show;
 use crate::table::{Table, TableRow};
 use kit::shown::harmless;
 
-/// The whole report.
+/// Returns the whole report.
 #[must_use]
 pub fn render(table: &Table, show: Show) -> String {
     let mut out = format!("## {}\n", escaped(&table.experiment));
@@ -29,8 +29,8 @@ pub fn render(table: &Table, show: Show) -> String {
     out
 }
 
-/// The table of an experiment's variants: for each kernel a table of its own, with a line for each variant and a column for each
-/// figure.
+/// Returns the table of an experiment's variants: for each kernel a table with a line for each variant and a column for
+/// each figure.
 #[must_use]
 pub fn variants(table: &Table) -> String {
     let mut out = format!("## {}\n", escaped(&table.experiment));
@@ -111,7 +111,7 @@ fn line(table: &Table, row: &TableRow, brackets: bool, show: Show, out: &mut Str
     }
 }
 
-/// A grid as one table; what its colours say is not told.
+/// Returns a grid as one table, without the meaning of its colours.
 #[must_use]
 pub fn grid(grid: &Grid) -> String {
     let mut table = comfy_table::Table::new();
@@ -126,7 +126,7 @@ pub fn grid(grid: &Grid) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// A text for one cell: a line break would end its line, and `|` the cell.
+/// Escapes a text for a cell, where a line break or a `|` would end the cell.
 fn escaped(text: &str) -> String {
     harmless(text).replace('\n', " ").replace('|', "\\|")
 }

@@ -2,26 +2,27 @@
 
 use figures::figure::{Better, Format};
 
-/// By which rule a percentage is computed.
+/// The rule that computes a percentage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PercentRule {
-    /// MMTests today; in tables, a value that comes from or goes to zero shows as `new` or `gone`. What is printed as zero is zero.
+    /// MMTests today. In tables, a value that comes from or goes to zero shows as `new` or `gone`. A value printed as
+    /// zero counts as zero.
     #[default]
     Current,
-    /// MMTests of 2012 and 2013: nothing left of something prints 0.00, something from nothing -99.
+    /// MMTests of 2012 and 2013: a fall to zero prints 0.00, a rise from zero -99.
     #[value(name = "mmtests-2013")]
     Mmtests2013,
     /// MMTests of 2010 and 2011: relative to the new value, not to the baseline.
     #[value(name = "mmtests-2010")]
     Mmtests2010,
-    /// In points: the difference of two shares. Rows of [`Format::Points`] are told so by every rule, as stress-highalloc of 2012 has them;
-    /// by today's rule all whose unit is in percent.
+    /// In points: the difference of two shares. Rows of [`Format::Points`] use points under every rule, as in
+    /// stress-highalloc of 2012. Under today's rule all rows with a unit in percent do.
     #[value(skip)]
     Points,
 }
 
 impl PercentRule {
-    /// The rule for a row of this format and unit.
+    /// Returns the rule for a row of this format and unit.
     #[must_use]
     pub fn of(self, format: Format, unit: &str) -> Self {
         match format {
@@ -31,13 +32,14 @@ impl PercentRule {
         }
     }
 
-    /// Returns the compared part of a value: of one that is printed as zero nothing, but by the rules of old, which print more digits.
+    /// Returns the value that is compared: 0 if the value is printed as zero, except under the old rules, which print
+    /// more digits.
     #[must_use]
     pub fn compared(self, format: Format, value: f64) -> f64 {
         if self == Self::Current { format.as_shown(value) } else { value }
     }
 
-    /// The change from `base` to `new` in percent.
+    /// Returns the change from `base` to `new` in percent.
     #[must_use]
     pub fn percent(self, better: Better, base: f64, new: f64) -> f64 {
         let higher = better == Better::Higher;
@@ -75,20 +77,20 @@ impl PercentRule {
         }
     }
 
-    /// A change as it stands between brackets.
+    /// Returns a change in the form between brackets.
     #[must_use]
     pub fn printed(self, change: f64) -> String {
         if self == Self::Points { points(change) } else { bracket(change) }
     }
 }
 
-/// A percentage as it stands between brackets.
+/// Returns a percentage in the form between brackets.
 fn bracket(percent: f64) -> String {
     // Nothing is left of a sign when nothing is left of the digits.
     format!("{:>6.2}%", if percent.abs() < 0.005 { 0.0 } else { percent })
 }
 
-/// Points as they stand between brackets.
+/// Returns points in the form between brackets.
 fn points(points: f64) -> String {
     format!("{:>5.1}pt", if points.abs() < 0.05 { 0.0 } else { points })
 }
@@ -122,7 +124,7 @@ mod tests {
         assert_eq!(format!("{:.2}", Current.percent(Better::Higher, 250.0, 416.0)), "66.40");
     }
 
-    /// Of nothing a share is made, which no ratio tells.
+    /// Recomputes points also where the baseline is 0, which has no ratio.
     #[test]
     fn every_point_of_the_posting_of_2012_is_recomputed() {
         let text = catalogue::embedded::text("experiments/highalloc/published.toml").unwrap();

@@ -1,13 +1,13 @@
-//! Which rows of a report are meant by words of the command line.
+//! Selection of rows by words of the command line.
 
 use crate::grid::{Look, hanging};
 use crate::table::{Table, TableRow};
 use figures::figure::RowName;
 
-/// Checks that each of `words` means one of these rows.
+/// Checks that each of `words` matches one of these rows.
 ///
 /// # Errors
-/// When one does not: the message has all such words, the rows that are called nearly so, and a list of all by block.
+/// When one does not. The message has all such words, the rows with similar names, and a list of all by block.
 pub fn check(names: &[RowName], words: &[String]) -> Result<(), String> {
     match missing(names, words) {
         None => Ok(()),
@@ -15,10 +15,10 @@ pub fn check(names: &[RowName], words: &[String]) -> Result<(), String> {
     }
 }
 
-/// Says which of `words` mean none of these rows, with the rows that are called nearly so; none where each means some.
+/// Returns a message about the words that match none of these rows, with rows of similar names; none if each matches.
 ///
 /// # Errors
-/// The same where no word means a row, with a list of all.
+/// The same message, with a list of all rows, if no word matches.
 pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, String> {
     match missing(names, words) {
         Some(_) if !words.iter().any(|word| means_any(names, word)) => check(names, words).map(|()| None),
@@ -26,7 +26,7 @@ pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, Strin
     }
 }
 
-/// Describes the words that mean no row; none where there is no such word.
+/// Describes the words that match no row; none if there is none.
 fn missing(names: &[RowName], words: &[String]) -> Option<String> {
     let mut missing: Vec<&str> = Vec::new();
     for word in words.iter().filter(|word| !means_any(names, word)) {
@@ -42,10 +42,10 @@ fn missing(names: &[RowName], words: &[String]) -> Option<String> {
         .then(|| format!("no row has {} in its name, and no block is called so{near}", quoted(&missing, " or ")))
 }
 
-/// Rows at most that are called nearly as some words.
+/// Most rows with similar names that are listed.
 const NEAR_MAX: usize = 5;
 
-/// Rows that share a word with those of `words`, or nearly; those that share most first.
+/// Returns rows that share a word with `words`, exactly or nearly, the best match first.
 fn near<'n>(names: &'n [RowName], words: &[&str]) -> Vec<&'n str> {
     let pieces = |text: &str| -> Vec<String> {
         let pieces = text.split(|c: char| !c.is_alphanumeric()).filter(|piece| piece.len() > 2);
@@ -66,7 +66,7 @@ fn near<'n>(names: &'n [RowName], words: &[&str]) -> Vec<&'n str> {
     found.into_iter().map(|(_, name)| name).take(NEAR_MAX).collect()
 }
 
-/// All rows by block, as the end of a message: a name of a block means all of its rows.
+/// Returns all rows by block, for the end of a message. The name of a block matches all of its rows.
 #[must_use]
 pub fn listed(names: &[RowName]) -> String {
     let mut blocks: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -88,35 +88,35 @@ pub fn listed(names: &[RowName]) -> String {
     format!("the rows by block:\n{}", blocks.trim_end())
 }
 
-/// Stands for a blank at which no line is broken. `split_whitespace` takes a blank of Unicode that does not break for one that does.
+/// A stand-in for a non-breaking space: `split_whitespace` also splits at the Unicode one.
 const UNBROKEN: &str = "\u{2060}";
 
-/// Returns whether a word means any of these rows.
+/// Returns whether a word matches any of these rows.
 #[must_use]
 pub fn means_any(names: &[RowName], word: &str) -> bool {
     names.iter().any(|RowName { group, name }| is_meant(group, name, word))
 }
 
-/// Returns whether a word means a row: it is in its name, or its block is called so.
+/// Returns whether a word matches a row: it is part of its name, or it is the name of its block.
 #[must_use]
 pub fn is_meant(group: &str, name: &str, word: &str) -> bool {
     contains(name, word) || group.to_lowercase() == word.to_lowercase()
 }
 
-/// Leaves the rows that `words` mean: those in whose name one of them is, in any case, where a `.` stands for any character; and those
-/// of a block that is called so.
-/// What a table says beside its rows stays: the fingerprint covers the whole run. Says which words fit no row, as [`fits`].
+/// Keeps the rows that `words` match: rows with a word in their name, in any case, with `.` for any character, and rows
+/// of a block of this name. Other parts of a table stay, since the fingerprint covers the whole run. Returns a message
+/// about words that match no row, as [`fits`] does.
 ///
 /// # Errors
-/// When no word fits any row: all rows stay, so that the run was not for nothing.
+/// When no word matches any row. All rows then stay, so that the run was not in vain.
 pub fn keep(table: &mut Table, words: &[String]) -> Result<Option<String>, String> {
     keep_of_all([table], words)
 }
 
-/// Keeps the rows of several tables; a word may fit rows of one of them alone.
+/// Keeps the rows of several tables. A word may match rows of only one of them.
 ///
 /// # Errors
-/// When no word fits any row of any table: all rows stay.
+/// When no word matches any row of any table. All rows then stay.
 pub fn keep_of_all<'t>(
     tables: impl IntoIterator<Item = &'t mut Table>,
     words: &[String],
@@ -131,13 +131,14 @@ pub fn keep_of_all<'t>(
     Ok(missing)
 }
 
-/// Returns whether `word` means `name`, one of `names`. A word that is a whole name means that row alone, another all that contain it.
+/// Returns whether `word` matches `name`, one of `names`. A word that is a whole name matches only this row, any other
+/// word all names that contain it.
 #[must_use]
 pub fn is_named<'n>(name: &str, word: &str, mut names: impl Iterator<Item = &'n str>) -> bool {
     if names.any(|it| it.eq_ignore_ascii_case(word)) { name.eq_ignore_ascii_case(word) } else { contains(name, word) }
 }
 
-/// Is `word` somewhere in `name`, in any case? A `.` stands for any character.
+/// Returns whether `name` contains `word`, in any case, with `.` for any character.
 #[must_use]
 pub fn contains(name: &str, word: &str) -> bool {
     let of = |text: &str| text.to_lowercase().chars().collect::<Vec<char>>();

@@ -1,4 +1,4 @@
-//! Tables for tests of this and other crates.
+//! Sample tables for tests of this and other crates.
 
 use crate::table::{Column, TableHead};
 use figures::figure::{Better, Format, Row};

@@ -1,4 +1,4 @@
-//! Reports that were saved as JSON, read again, and set beside others.
+//! Reads reports that were saved as JSON, and joins them with others.
 
 use crate::table::{Column, Failed, Table, TableCell, TableRow};
 use figures::figure::{Better, Figure, Format};
@@ -12,19 +12,19 @@ use serde_json::{Map, Value, error::Category};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A longer file is no report.
+/// Largest file of a report.
 pub const BYTES_MAX: u64 = 64 << 20;
 
-/// Bytes of a row's name at most.
+/// Longest name of a row, bytes.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// Characters of a wrong name that a message has.
+/// Most characters of a wrong name in a message.
 const SHOWN_CHARS_MAX: usize = 100;
 
-/// The expectation of a report, in messages.
+/// The text for messages that states what a report is.
 pub const EXPECTED: &str = "expected the JSON of `highwater run`, `compare`, `stat` or `import`";
 
-/// A report as [`super::json`] writes it; keys that are not known are those of a later version.
+/// A report as [`super::json`] writes it. Unknown keys are those of later versions.
 #[derive(serde::Deserialize)]
 struct Report {
     schema: u32,
@@ -78,14 +78,14 @@ struct ReportEstimate {
     low: Option<f64>,
     high: Option<f64>,
     n: usize,
-    /// None in reports of an earlier version, whose intervals are all of 95 %.
+    /// Missing in reports of earlier versions, whose intervals are all of 95 %.
     #[serde(default, deserialize_with = "given")]
     coverage: Option<Option<f64>>,
     #[serde(default)]
     samples: Vec<(u64, Option<f64>)>,
 }
 
-/// A value that is there, even if it is null.
+/// Reads a value that is present, even if it is null.
 fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
@@ -99,15 +99,15 @@ struct ReportTimes {
 /// Reads the JSON of `run`, `compare`, `stat` or `import`.
 ///
 /// # Errors
-/// When it is something else: what is missing, and where.
+/// When it is something else; the error says what is missing, and where.
 pub fn read(text: &str) -> Result<Table, String> {
     one(&value_of(text)?, text)
 }
 
-/// Reads one report, or a list of them as `compare A,B` and `results` write it.
+/// Reads one report, or a list as `compare A,B` and `results` write it.
 ///
 /// # Errors
-/// As [`read`], with the number of the report in its list, from 1; and of an empty list.
+/// As for [`read`], with the number of the report in its list, from 1; also for an empty list.
 pub fn read_all(text: &str) -> Result<Vec<Table>, String> {
     let value = value_of(text)?;
     let Value::Array(values) = value else { return Ok(vec![one(&value, text)?]) };
@@ -120,7 +120,7 @@ pub fn read_all(text: &str) -> Result<Vec<Table>, String> {
     reports.into_iter().zip(1..).map(|(report, n)| table_of(report).map_err(|why| numbered(told(why), n))).collect()
 }
 
-/// Returns the names of reports of one file: their experiments, and where several are of one, with what tells them apart.
+/// Returns the names of reports of one file: their experiments, extended where several have the same.
 #[must_use]
 pub fn names(tables: &[Table]) -> Vec<String> {
     let name = |table: &Table| {
@@ -141,7 +141,7 @@ pub fn names(tables: &[Table]) -> Vec<String> {
     tables.iter().map(name).collect()
 }
 
-/// The report that a text is, of which this is the value.
+/// Reads the report of a text, given with its JSON value.
 fn one(value: &Value, text: &str) -> Result<Table, String> {
     check_kind(value)?;
     table_of(report_in(text)?).map_err(told)
@@ -159,7 +159,7 @@ fn value_of(text: &str) -> Result<Value, String> {
     Ok(value)
 }
 
-/// JSON in which no object has a key twice: which of both would count?
+/// JSON whose objects have no repeated key, since it would be unclear which counts.
 struct Once(Value);
 
 impl<'de> Deserialize<'de> for Once {
@@ -223,7 +223,7 @@ impl<'de> Visitor<'de> for OnceVisitor {
     }
 }
 
-/// Is it what a report is, by its keys?
+/// Checks by its keys that a value is a report.
 fn check_kind(value: &Value) -> Result<(), String> {
     let what = match value {
         Value::Object(keys) if keys.contains_key("patients") => "it is a diagnosis of `doctor`",
@@ -236,7 +236,7 @@ fn check_kind(value: &Value) -> Result<(), String> {
     Err(told(what))
 }
 
-/// Out of the text, so that what is wrong is told with its line.
+/// Parses the text again, so that errors have a line.
 fn report_in<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
     serde_json::from_str(text).map_err(told)
 }
@@ -329,7 +329,7 @@ fn row_of(row: ReportRow, columns: &[Column], seeds: &[u64]) -> Result<TableRow,
 }
 
 impl ReportEstimate {
-    /// Returns the figures of a cell; a value alone is one of the report's only seed.
+    /// Returns the figures of a cell. A bare value belongs to the report's only seed.
     fn read(self, seeds: &[u64]) -> (Estimate, Vec<Sample>) {
         // What is no number is null.
         let [median, low, high] = [self.median, self.low, self.high].map(|value| value.unwrap_or(f64::NAN));
@@ -346,8 +346,9 @@ impl ReportEstimate {
     }
 }
 
-/// Sets the columns of a saved report behind those of a table. Rows are joined by group and name, or where the group is another by a
-/// name and unit that only one row has; rows of one unit alone are joined. What one of them lacks is missing in its column.
+/// Appends the columns of a saved report to a table. Rows are joined by group and name, or across groups by a name and
+/// unit that only one row has. Joined rows have equal units. A row that one of the two lacks has no value in its
+/// column.
 pub fn join(table: &mut Table, saved: Table, file: &str) {
     let before = table.columns.len();
     let added = saved.columns.len();
@@ -394,7 +395,7 @@ pub fn join(table: &mut Table, saved: Table, file: &str) {
     table.notes.extend(saved.notes.into_iter().map(|note| format!("{file}: {note}")));
 }
 
-/// The number of the row that another belongs to; a row that has a figure of this file already is none.
+/// Returns the index of the row that another belongs to. A row that already has a figure of this file does not match.
 fn place_of(rows: &[TableRow], row: &TableRow, before: usize) -> Option<usize> {
     let is_free = |it: &TableRow| it.cells[before..].iter().all(|cell| cell.value.is_none());
     let fits = |it: &TableRow| it.name == row.name && it.unit == row.unit && is_free(it);

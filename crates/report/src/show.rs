@@ -1,9 +1,9 @@
-//! What is shown beside the figures themselves.
+//! Options for the display of figures.
 
 use crate::grid::Look;
 use crate::percent::PercentRule;
 
-/// The parts that are shown beside the figures themselves.
+/// Options for the display of figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Show {
     /// Published figures under the rows that have them (always in JSON and CSV).
@@ -12,6 +12,6 @@ pub struct Show {
     pub look: Look,
     /// The rule for the percentages in brackets.
     pub percent: PercentRule,
-    /// True where a text for people is the answer and its main rows alone, if the table has some.
+    /// Whether a text report is only the answer and the main rows, if the table has a main row.
     pub is_short: bool,
 }

@@ -1,4 +1,4 @@
-//! Figures of all columns and seeds: what every form of a report shows.
+//! Figures of all columns and seeds, which every report format shows.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -15,33 +15,34 @@ use kit::words::counted;
 /// One column: a kernel on a ground.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
-    /// The name that tells the column apart: the kernel's where that is enough.
+    /// Its unique name: that of the kernel, if this is enough.
     pub id: String,
     /// The kernel's name.
     pub kernel: String,
     /// The ground: `sim`, `host` or `linux`.
     pub ground: String,
-    /// Single values changed beside the kernel file, by key.
+    /// Values changed in addition to the kernel file, by key.
     pub set: BTreeMap<String, String>,
-    /// Is this the kernel of that name that published figures may be set beside, not a user's file?
+    /// Whether this is the embedded kernel of that name, which published figures may be compared with, and not a user's
+    /// file.
     #[serde(skip)]
     pub comparable: bool,
-    /// The file that it is from, where it was not run now but saved before.
+    /// The file of a saved report; none for a column that was run now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
-    /// Reasons for which runs of it failed, the most frequent first; empty where all ended well.
+    /// Reasons of failed runs, the most frequent first; empty if all ended well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Failed>,
 }
 
-/// Runs of a column that failed for one reason.
+/// Runs of a column that failed for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// The reason, without what differs from seed to seed.
+    /// The reason, without details that vary by seed.
     pub why: String,
-    /// The number of runs.
+    /// The number of failed runs.
     pub runs: usize,
-    /// Of how many.
+    /// The number of all runs.
     pub of: usize,
 }
 
@@ -52,7 +53,7 @@ impl fmt::Display for Failed {
 }
 
 impl Column {
-    /// A column of a kernel, called as that is: nothing is changed in it, nothing in print is of it, and it is of no file.
+    /// Makes a column named after its kernel, without changes, published figures or file.
     #[must_use]
     pub fn new(kernel: &str, ground: impl fmt::Display) -> Self {
         Self {
@@ -66,7 +67,7 @@ impl Column {
         }
     }
 
-    /// Adds a run, of so many, that failed for some reason.
+    /// Adds a failed run, one of `of` runs.
     pub fn add_failure(&mut self, why: &str, of: usize) {
         match self.failed.iter_mut().find(|it| it.why == why) {
             Some(known) => known.runs += 1,
@@ -75,14 +76,14 @@ impl Column {
         self.failed.sort_by_key(|it| std::cmp::Reverse(it.runs));
     }
 
-    /// Returns why runs of it failed: `failed: out of memory (3 of 3)`; none where all ended well.
+    /// Returns the reason of failed runs: `failed: out of memory (3 of 3)`; none if all ended well.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let reasons: Vec<String> = self.failed.iter().map(ToString::to_string).collect();
         (!reasons.is_empty()).then(|| format!("failed: {}", reasons.join(", ")))
     }
 
-    /// Returns whether no run of it ended well.
+    /// Returns whether every run failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.failed.first().is_some_and(|first| self.failed.iter().map(|it| it.runs).sum::<usize>() >= first.of)
@@ -109,7 +110,7 @@ pub struct TableRow {
 /// A row in one column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableCell {
-    /// The figure over the runs of the column; none where no run of it has the row.
+    /// The figure over the runs of the column; none if no run has the row.
     pub value: Option<Estimate>,
     /// The values of the seeds.
     pub samples: Vec<Sample>,
@@ -118,28 +119,29 @@ pub struct TableCell {
 }
 
 impl TableRow {
-    /// The median of a column, by its number; none where the column has none.
+    /// Returns the median of a column, by its index; none if the column has none.
     #[must_use]
     pub fn median(&self, column: usize) -> Option<f64> {
         Some(self.cells.get(column)?.value?.median)
     }
 
-    /// A column beside the baseline; none of the baseline itself, where either has no value, and of a time that may not have come.
+    /// Returns the comparison of a column with the baseline. Returns none for the baseline itself, if either has no
+    /// value, and for a moment that may not have come.
     #[must_use]
     pub fn comparison(&self, column: usize) -> Option<Comparison> {
         let is_moment = matches!(self.format, Format::Moment(_));
         if column == 0 || is_moment { None } else { self.compared(0, column) }
     }
 
-    /// A column beside another.
+    /// Returns the comparison of a column with another.
     #[must_use]
     pub fn compared(&self, base: usize, column: usize) -> Option<Comparison> {
         let samples = |column: usize| Some(self.cells.get(column)?.samples.as_slice());
         Comparison::of(self.better, samples(base)?, samples(column)?)
     }
 
-    /// The columns that are best: the one whose median is, and those that are not told apart from it. None where nothing is told apart from
-    /// the best, or neither way is better.
+    /// Returns the best columns: that with the best median, and those that are not told apart from it. Returns none if
+    /// no column is told apart from the best, or if the row has no better direction.
     #[must_use]
     pub fn best(&self) -> Vec<usize> {
         let before = |a: f64, b: f64| match self.better {
@@ -161,13 +163,13 @@ impl TableRow {
         if worse.is_empty() { Vec::new() } else { best }
     }
 
-    /// Is any figure of the row published?
+    /// Returns whether any figure of the row is published.
     #[must_use]
     pub fn is_published(&self) -> bool {
         self.cells.iter().any(|cell| cell.published.is_some())
     }
 
-    /// Does the first column, beside which percentages are, have a published figure?
+    /// Returns whether the first column, the baseline of percentages, has a published figure.
     #[must_use]
     pub fn has_published_base(&self) -> bool {
         self.cells.first().is_some_and(|cell| cell.published.is_some())
@@ -185,24 +187,24 @@ pub struct Table {
     pub scale: Scale,
     /// The seeds, in order.
     pub seeds: Vec<u64>,
-    /// Hash over every simulated run's fingerprint, in order of columns and seeds; none where nothing was simulated.
+    /// Hash over the fingerprints of all simulated runs, in order of columns and seeds; none if nothing was simulated.
     pub fingerprint: Option<u64>,
     /// The columns; the first is the baseline.
     pub columns: Vec<Column>,
-    /// Notes of a line each: what grounds of real time were like, what a setting did not do. They stand under the table
-    /// in every form; of CSV, which has no place for them, on standard error.
+    /// Notes, a line each: about grounds of real time, or settings without effect. They stand under the table in every
+    /// format; CSV has no place for them and prints them on standard error.
     pub notes: Vec<String>,
-    /// Names of the rows to look at first; the first of them is what the experiment is about. Empty where nobody said.
+    /// Names of the main rows; the first is the main row. Empty if the experiment names none.
     pub main_rows: Vec<String>,
-    /// The rows, in the order of the first run that has each.
+    /// The rows, in order of their first occurrence in a run.
     pub rows: Vec<TableRow>,
-    /// How long operations took, of the workloads that measure each.
+    /// Durations of operations, for workloads that measure each.
     pub histograms: Vec<Histogram>,
 }
 
 impl Table {
-    /// Puts runs together: `runs[column][seed]` holds one run's rows, none of a run that failed or was not done; where there are no seeds,
-    /// repetitions have numbers from 1. `published` are published figures; at another scale than full size they are left out.
+    /// Makes a table of runs. `runs[column][seed]` holds one run's rows, none for a run that failed or was not done.
+    /// Without seeds, repetitions are numbered from 1. `published` figures are left out at other scales than full size.
     #[must_use]
     pub fn of_runs(head: TableHead, runs: &[Vec<Vec<Row>>], published: Option<&Published>) -> Self {
         let TableHead { experiment, machine, scale, seeds, fingerprint, columns, notes } = head;
@@ -243,7 +245,7 @@ impl Table {
         Self { experiment, machine, scale, seeds, fingerprint, columns, notes, main_rows, rows, histograms }
     }
 
-    /// The cells of a row, each with its column.
+    /// Returns the cells of a row, each with its column.
     pub fn cells<'t>(&'t self, row: &'t TableRow) -> impl Iterator<Item = (&'t Column, &'t TableCell)> {
         self.columns.iter().zip(&row.cells)
     }
@@ -253,7 +255,7 @@ impl Table {
         self.rows.iter().map(|row| RowName { group: row.group.clone(), name: row.name.clone() })
     }
 
-    /// Returns the lines under it: its notes, and the columns that failed.
+    /// Returns the lines under it: its notes, and the failed columns.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let failed = self.columns.iter().filter_map(|column| {
@@ -263,19 +265,19 @@ impl Table {
         failed.chain(self.notes.iter().cloned()).collect()
     }
 
-    /// Is all of it of simulated machines?
+    /// Returns whether all columns are simulated.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.columns.iter().all(|column| column.ground == "sim")
     }
 
-    /// Is a column of it from a file?
+    /// Returns whether a column is from a file.
     #[must_use]
     pub fn has_saved(&self) -> bool {
         self.columns.iter().any(|column| column.saved.is_some())
     }
 
-    /// The line under every report that is read by people.
+    /// Returns the last line of every report for people.
     #[must_use]
     pub fn footer(&self) -> String {
         let seeds = match self.seeds.as_slice() {
@@ -306,13 +308,13 @@ impl Table {
         footer
     }
 
-    /// The rows of each group, in the order of the groups' first rows.
+    /// Returns the rows of each group, in the order of the groups' first rows.
     pub fn blocks(&self) -> impl Iterator<Item = (&str, &[TableRow])> {
         self.rows.chunk_by(|a, b| a.group == b.group).map(|rows| (rows[0].group.as_str(), rows))
     }
 }
 
-/// The parts of a [`Table`] beside its rows; see there.
+/// The parts of a [`Table`] without its rows.
 #[derive(Clone, Debug)]
 pub struct TableHead {
     /// Name of the experiment.
@@ -331,7 +333,7 @@ pub struct TableHead {
     pub notes: Vec<String>,
 }
 
-/// Brings the rows of each group together, groups in the order of their first rows.
+/// Sorts rows by group; groups are in the order of their first rows.
 pub(crate) fn in_blocks(rows: Vec<TableRow>) -> Vec<TableRow> {
     let mut groups: Vec<String> = Vec::new();
     for row in &rows {

@@ -1,4 +1,4 @@
-//! The table for people: a line for each row with its unit, a column for each kernel.
+//! The text report: a line for each row with its unit, a column for each kernel.
 
 use super::answer::Answer;
 use super::grid::{self, Cell, Grid, Tone};
@@ -9,18 +9,19 @@ use figures::figure::{Better, Figure};
 use figures::statistics::Estimate;
 use figures::verdict::{Comparison, Verdict};
 
-/// Columns that every block has: name and unit.
+/// Number of columns that every block repeats: name and unit.
 const KEYS: usize = 2;
 /// Width of a space and a percentage in brackets.
 const BRACKET_WIDTH: usize = 10;
 
-/// Stands where a report from elsewhere has no such row.
+/// Text for a row that a report from elsewhere lacks.
 const MISSING: &str = "-";
 
-/// Stands where a column has no figure because its runs failed; why stands above it, and under the table.
+/// Text for a figure that is missing because the runs failed. The reason stands above it and under the table.
 pub(super) const FAILED: &str = "failed";
 
-/// The report: the answer and its main rows, where that is wanted and the table has some; else all of it.
+/// Returns the report: the answer and its main rows if `show` asks for them and the table has a main row, else
+/// everything.
 #[must_use]
 pub fn render(table: &Table, show: Show) -> String {
     if let Some(answer) = Answer::of(table).filter(|_| show.is_short) {
@@ -32,7 +33,7 @@ pub fn render(table: &Table, show: Show) -> String {
     grid::wrapped(&title, show.look) + &grid.with_baseline(width).render(show.look) + &foot(table, show.look)
 }
 
-/// Returns the lines under figures: the runs that they are of, and notes.
+/// Returns the lines under the figures: the runs behind them, and notes.
 #[must_use]
 pub fn foot(table: &Table, look: Look) -> String {
     let remarks = table.remarks();
@@ -40,7 +41,7 @@ pub fn foot(table: &Table, look: Look) -> String {
     format!("\n{}", lines.collect::<String>())
 }
 
-/// Lets figures of a column end below each other where only some have a percentage behind them.
+/// Aligns the figures of a column in which only some have a percentage.
 pub(super) fn align(grid: &mut Grid) {
     let brackets = columns_with_brackets(&grid.lines, grid.keys);
     for (column, cell) in grid.lines.iter_mut().flat_map(|line| line.iter_mut().enumerate()) {
@@ -50,7 +51,7 @@ pub(super) fn align(grid: &mut Grid) {
     }
 }
 
-/// The title, and the figures: an empty line before each group, and its name above it where rows do not have it.
+/// Returns the title and the figures. An empty line precedes each group, and its name if rows do not include it.
 #[must_use]
 pub fn grid_of(table: &Table, show: Show) -> (String, Grid) {
     let title = title(table);
@@ -69,13 +70,13 @@ pub fn grid_of(table: &Table, show: Show) -> (String, Grid) {
     (title, Grid { keys: KEYS, head, lines, texts: vec![0, 1] })
 }
 
-/// The experiment, and what all columns have in common.
+/// Returns the experiment, and the common properties of all columns.
 #[must_use]
 pub fn title(table: &Table) -> String {
     [vec![table.experiment.clone()], Heads::of(&table.columns).common].concat().join(" · ")
 }
 
-/// Counters of the whole test have no percentages beside them.
+/// Returns whether figures of a group have percentages; counters of the whole test have none.
 pub(super) fn has_brackets(group: &str) -> bool {
     const WITHOUT: [&str; 11] = [
         "duration",
@@ -93,11 +94,11 @@ pub(super) fn has_brackets(group: &str) -> bool {
     !WITHOUT.contains(&group)
 }
 
-/// Heads of columns: what all have in common once, then of each what is its own.
+/// Headings of columns: common properties once, then those of each column.
 pub(super) struct Heads {
-    /// In words, such as `lru.batch = 14`; empty where there is one column.
+    /// Common properties in words, such as `lru.batch = 14`; empty for one column.
     pub common: Vec<String>,
-    /// One for each column, a line for each part of it.
+    /// Properties of each column, a line each.
     pub own: Vec<String>,
 }
 
@@ -139,7 +140,7 @@ impl Heads {
         Self { common, own: own.collect() }
     }
 
-    /// Returns the names of the columns for a sentence: the part that is their own, in one line.
+    /// Returns the names of the columns for a sentence: their own properties, in one line.
     pub(super) fn names(columns: &[Column]) -> Vec<String> {
         let plain: Vec<Column> = columns.iter().map(|column| Column { failed: Vec::new(), ..column.clone() }).collect();
         let own = Self::of(&plain).own.into_iter().zip(columns);
@@ -147,13 +148,13 @@ impl Heads {
     }
 }
 
-/// The number behind the name of a column that is not the first of its name.
+/// Returns the number behind the name of a column, unless it is the first of its name.
 fn number(id: &str) -> Option<&str> {
     let (_, number) = id.rsplit_once('#')?;
     number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)
 }
 
-/// Columns of figures in which some have a percentage beside them.
+/// Returns the columns of figures in which some have a percentage.
 fn columns_with_brackets(lines: &[Vec<Cell>], keys: usize) -> Vec<usize> {
     let has = |line: &Vec<Cell>| -> Vec<usize> {
         (keys..line.len()).filter(|column| line[*column].text.ends_with(')')).collect()
@@ -161,7 +162,7 @@ fn columns_with_brackets(lines: &[Vec<Cell>], keys: usize) -> Vec<usize> {
     lines.iter().flat_map(has).collect()
 }
 
-/// One line: its label and unit, and a cell for each column.
+/// A line: its label and unit, and a cell for each column.
 pub(super) struct Line {
     pub label: Cell,
     pub unit: String,
@@ -174,7 +175,8 @@ impl Line {
     }
 }
 
-/// A row's own line, then its interval over several seeds, what the differences from the baseline are worth, and what is published.
+/// Returns the lines of a row: its own, its interval over several seeds, the verdicts on differences from the baseline,
+/// and published figures.
 pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -> Vec<Line> {
     let brackets = has_brackets(group);
     let base = row.median(0);
@@ -238,7 +240,7 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
     lines
 }
 
-/// The colour of a verdict.
+/// Returns the colour of a verdict.
 #[must_use]
 pub const fn tone(verdict: Verdict) -> Tone {
     match verdict {
@@ -248,7 +250,7 @@ pub const fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-/// The sign that tells which way a row is better.
+/// Returns the sign for the better direction of a row.
 pub(super) fn arrow(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher",
@@ -267,7 +269,7 @@ mod tests {
     use figures::figure::Row;
     use figures::statistics;
 
-    /// The posting's own figures as if they had been run.
+    /// Returns the posting's own figures as if they had been run.
     fn posted(names: [&str; 3]) -> Table {
         let text = catalogue::embedded::text("experiments/parallelio/published.toml").unwrap();
         let published = Published::parse("published.toml", text).unwrap();

@@ -1,9 +1,9 @@
-//! The effect of each difference between two kernels on a figure: applied alone, and reverted alone.
+//! The effect of each difference between two kernels on a figure, applied alone and reverted alone.
 //!
-//! With kernels A and B and a difference d: *alone* is A with d, *undone* is B without it. The share of d is how much of
-//! the gap between A and B it closes alone, or opens again when it is undone. Where differences need or replace each
-//! other, shares do not add up to 1, and the two shares of a difference disagree. Over several seeds each change has an interval and a
-//! verdict, as [`figures::verdict`] has it: A with d beside A, and B beside B without d.
+//! For kernels A and B and a difference d, *alone* is A with d, and *undone* is B without d. The share of d is the part
+//! of the gap between A and B that it closes alone, or opens again when undone. If differences need or replace each
+//! other, shares do not add up to 1, and the two shares of a difference disagree. With several seeds each change has an
+//! interval and a verdict from [`figures::verdict`]: A with d against A, and B against B without d.
 
 use serde::Serialize;
 
@@ -15,54 +15,54 @@ use figures::verdict::{Comparison, Verdict};
 use placed::Error;
 use report::{Table, TableRow};
 
-/// Two kernels and what separates them.
+/// Two kernels with their differences.
 pub struct Ablation {
-    /// As the command line names them; each is a column. The first two are those that are compared.
+    /// Columns, by their names on the command line. The first two are compared.
     kernels: Vec<String>,
     switches: Vec<Switch>,
 }
 
-/// A difference, and the columns that show what it does.
+/// A difference, with the columns that show its effect.
 struct Switch {
     difference: Difference,
-    /// The first kernel with it alone.
+    /// Column of the first kernel with it alone.
     alone: usize,
-    /// The second without it.
+    /// Column of the second kernel without it.
     undone: usize,
 }
 
-/// The columns of the kernels that are compared.
+/// Columns of the compared kernels.
 const FROM: usize = 0;
 const TO: usize = 1;
 
-/// Two values that differ by a smaller part of the larger are one: there is no gap of which anything could be a share. Reports say
-/// so in words.
+/// Smallest relative difference of two values that counts as a gap; below it no share is meaningful. Reports state this
+/// in words.
 const GAP_MIN: f64 = 0.01;
 
-/// The findings of an ablation in one row.
+/// The results of an ablation for one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowAblation {
     /// The row.
     pub row: String,
     /// Its unit.
     pub unit: String,
-    /// How its values are printed.
+    /// Format of its values.
     #[serde(skip)]
     pub format: Format,
-    /// Its value with the first kernel: the median over the seeds.
+    /// Its value with the first kernel, the median over the seeds.
     pub from: f64,
-    /// With the second.
+    /// Its value with the second kernel.
     pub to: f64,
-    /// The least and the most of the first kernel's seeds; none of one seed.
+    /// Smallest and largest value of the first kernel's seeds; none for one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_range: Option<Range>,
-    /// The least and the most of the second kernel's seeds.
+    /// Smallest and largest value of the second kernel's seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_range: Option<Range>,
-    /// The second beside the first.
+    /// The second kernel compared with the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// One for each difference.
+    /// The effect of each difference.
     pub effects: Vec<Effect>,
 }
 
@@ -72,59 +72,59 @@ pub struct Effect {
     /// The difference.
     #[serde(flatten)]
     pub difference: Difference,
-    /// The first kernel with this difference alone.
+    /// The first kernel with only this difference.
     pub alone: Option<f64>,
-    /// How much of the way that goes; none where there is no way, as [`RowAblation::has_gap`] says.
+    /// The share of the gap that this closes; none without a gap, as [`RowAblation::has_gap`] returns.
     pub alone_share: Option<f64>,
-    /// The second kernel without this difference.
+    /// The second kernel without only this difference.
     pub undone: Option<f64>,
-    /// How much of the way is lost by that.
+    /// The share of the gap that this opens.
     pub undone_share: Option<f64>,
-    /// The least and the most of the seeds with this difference alone; none of one seed.
+    /// Smallest and largest value of the seeds with only this difference; none for one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_range: Option<Range>,
-    /// The least and the most of the seeds without this difference.
+    /// Smallest and largest value of the seeds without only this difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_range: Option<Range>,
-    /// The first kernel with this difference beside the first without it; none of too few seeds.
+    /// The first kernel with this difference compared with the first without it; none for too few seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_change: Option<Change>,
-    /// The second kernel with this difference beside the second without it.
+    /// The second kernel with this difference compared with the second without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_change: Option<Change>,
-    /// The reason for which runs with this difference alone failed.
+    /// The reason of failed runs with only this difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_failed: Option<String>,
-    /// The reason for which runs without it failed.
+    /// The reason of failed runs without only this difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_failed: Option<String>,
 }
 
-/// The least and the most of several seeds.
+/// Smallest and largest value of several seeds.
 pub type Range = [f64; 2];
 
-/// The range of a column; none of one seed.
+/// Returns the range of a column; none for one seed.
 fn range(row: &TableRow, column: usize) -> Option<Range> {
     row.cells[column].value.filter(|value| value.n > 1).map(|value| [value.low, value.high])
 }
 
-/// The effect of a difference, over several seeds.
+/// The change of a row by a difference, over several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// By how much the row is more.
+    /// Increase of the row.
     pub difference: f64,
     /// Lower end of its interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// The chance that the interval holds it.
+    /// Probability that the interval contains it.
     pub coverage: f64,
     /// Its verdict.
     pub verdict: Verdict,
 }
 
 impl Change {
-    /// A column of a row beside another; none where too few seeds ran.
+    /// Compares two columns of a row; none for too few seeds.
     fn of(row: &TableRow, base: usize, column: usize) -> Option<Self> {
         let Comparison { shift, verdict, .. } = row.compared(base, column)?;
         let Shift { value, low, high, coverage } = shift;
@@ -132,26 +132,27 @@ impl Change {
     }
 }
 
-/// A share in whole percent; nothing has no sign.
+/// Returns a share in whole percent; 0 has no sign.
 #[must_use]
 pub fn percent(share: f64) -> f64 {
     (100.0 * share).round() + 0.0
 }
 
-/// Do two values differ enough to ask why?
+/// Returns whether two values differ enough to be a gap.
 fn is_gap(from: f64, to: f64) -> bool {
     from != to && (to - from).abs() >= GAP_MIN * from.abs().max(to.abs())
 }
 
 impl RowAblation {
-    /// Do the two kernels differ by so much that shares of it mean something: by a hundredth and more?
+    /// Returns whether the two kernels differ by a hundredth or more, so that shares of the gap are meaningful.
     #[must_use]
     pub fn has_gap(&self) -> bool {
         is_gap(self.from, self.to)
     }
 
-    /// Returns whether a difference changes the row. Where verdicts are known, one of them says so. Else it does by half a percent of the
-    /// gap, or, where there is none, by a hundredth of the value, and by more than seeds differ where there are several.
+    /// Returns whether a difference changes the row. If verdicts are known, one of them must say so. Otherwise the
+    /// change must be at least half a percent of the gap, or without a gap a hundredth of the value, and larger than
+    /// the spread of the seeds, if there are several.
     #[must_use]
     pub fn is_changed_by(&self, effect: &Effect) -> bool {
         let mut known = [effect.alone_change, effect.undone_change].into_iter().flatten().peekable();
@@ -170,7 +171,7 @@ impl RowAblation {
             || is_other(*undone_share, *undone, self.to) && lies_apart(*undone_range, self.to_range)
     }
 
-    /// Its effects, those that go farthest first.
+    /// Returns its effects, the largest first.
     #[must_use]
     pub fn farthest_first(&self) -> Vec<&Effect> {
         let mut effects: Vec<&Effect> = self.effects.iter().collect();
@@ -184,10 +185,10 @@ impl RowAblation {
 }
 
 impl Ablation {
-    /// Finds what separates two kernels.
+    /// Finds the differences between two kernels.
     ///
     /// # Errors
-    /// When one of them is unknown or wrong, or nothing separates them.
+    /// When one of them is unknown or wrong, or when they do not differ.
     pub fn new(from: &str, to: &str) -> Result<Self, Error> {
         let differences = differences(&library::kernel(from)?, &library::kernel(to)?);
         if differences.is_empty() {
@@ -208,13 +209,15 @@ impl Ablation {
         Ok(Self { kernels, switches })
     }
 
-    /// The kernels to run, as the command line names them: both, the first with each difference, the second without.
+    /// Returns the kernels to run, by their names on the command line: both, the first with each difference, the second
+    /// without.
     #[must_use]
     pub fn kernels(&self) -> &[String] {
         &self.kernels
     }
 
-    /// Returns the findings in a table of [`Ablation::kernels`], row by row; rows that one of the two kernels lacks are left out.
+    /// Returns the results from a table of [`Ablation::kernels`], row by row. Rows that one of the two kernels lacks
+    /// are left out.
     #[must_use]
     pub fn of_table(&self, table: &Table) -> Vec<RowAblation> {
         table.rows.iter().filter_map(|row| self.of_row(table, row)).collect()

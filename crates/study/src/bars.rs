@@ -1,6 +1,6 @@
-//! Progress on a terminal: virtual time, rate and what is left, a line for each running job.
+//! Progress on a terminal: a line for each running job with virtual time, rate and remaining time.
 //!
-//! This is the one place of the lab that looks at wall time, and all of it goes to standard error.
+//! This is the only code of the lab that uses wall time. All output goes to standard error.
 
 use std::{
     collections::BTreeMap,
@@ -20,18 +20,17 @@ use kit::progress::Progress;
 use kit::shown;
 use kit::words::counted;
 
-/// How often lines are drawn again.
+/// Interval of the redraws.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// Width of a title, columns: with a bar and a message it fits a terminal of 80.
+/// Width of a title, columns. With a bar and a message a line fits a terminal of 80.
 const TITLE: usize = 26;
 
-/// Lines on standard error while jobs run: one for each on a terminal; elsewhere one when they begin and one when they
-/// have ended.
+/// Progress on standard error: a line for each job on a terminal, else one line at the start and one at the end.
 pub struct Bars {
     shared: Arc<Shared>,
     name: String,
-    /// How many jobs there are.
+    /// Number of jobs.
     count: usize,
     since: Instant,
     redraw: Option<JoinHandle<()>>,
@@ -46,7 +45,7 @@ struct Shared {
 }
 
 impl Bars {
-    /// Lines for so many jobs; `name` is that of all of them.
+    /// Makes lines for `count` jobs; `name` names them all.
     #[must_use]
     pub fn new(name: &str, count: usize) -> Self {
         let name = &one_line(name);
@@ -73,12 +72,12 @@ impl Bars {
     }
 }
 
-/// A line on a terminal while something goes on of which nobody knows how long it takes, with the time that it has taken; dropped, it
-/// is over. Elsewhere there is none.
+/// A line on a terminal during work of unknown length, with the elapsed time, until it is dropped. Without a terminal
+/// there is none.
 pub struct Waiting(ProgressBar);
 
 impl Waiting {
-    /// A line that says what goes on.
+    /// Starts a line with this text.
     #[must_use]
     pub fn new(what: &str) -> Self {
         let style = ProgressStyle::with_template("{wide_msg} {elapsed}").expect("a fixed template");
@@ -167,7 +166,7 @@ impl Shared {
     }
 }
 
-/// Writes a line to standard error; where that is closed nobody is told.
+/// Writes a line to standard error, and ignores a closed stream.
 fn told(line: &str) {
     let _ = writeln!(stderr(), "{line}");
 }
@@ -176,12 +175,12 @@ fn runs(count: usize) -> String {
     counted(count, "run")
 }
 
-/// A name out of a file, as a part of a line.
+/// Returns a name from a file as a part of a line.
 fn one_line(name: &str) -> String {
     shown::harmless(name).replace('\n', " ")
 }
 
-/// A title that fits: of a long one its end, by which it differs from others.
+/// Returns a title that fits. A long one keeps its end, which distinguishes it.
 fn cut(title: &str) -> String {
     let length = title.chars().count();
     if length <= TITLE {
@@ -190,7 +189,7 @@ fn cut(title: &str) -> String {
     std::iter::once('…').chain(title.chars().skip(length + 1 - TITLE)).collect()
 }
 
-/// "`8000 of 32000 ops, 4.1 s, 24 s left`": operations, virtual time, wall time left.
+/// Returns "`8000 of 32000 ops, 4.1 s, 24 s left`": operations, virtual time, remaining wall time.
 fn message_of_operations(done: u64, of: u64, now_ns: u64, wall: Duration) -> String {
     let told = format!("{done} of {of} ops, {:.1} s", now_ns as f64 / 1e9);
     // After the last there may be work that is no operation.
@@ -200,7 +199,7 @@ fn message_of_operations(done: u64, of: u64, now_ns: u64, wall: Duration) -> Str
     format!("{told}, {:.0} s left", wall.as_secs_f64() * (of - done) as f64 / done as f64)
 }
 
-/// "`512 of 1165 s, 34 s/s, 19 s left`": virtual time, its rate, wall time left.
+/// Returns "`512 of 1165 s, 34 s/s, 19 s left`": virtual time, its rate, remaining wall time.
 fn message(now_ns: u64, total_ns: u64, wall: Duration) -> String {
     let (now_s, total_s) = (now_ns as f64 / 1e9, total_ns as f64 / 1e9);
     let rate = now_s / wall.as_secs_f64().max(1e-3);

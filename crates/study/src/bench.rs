@@ -1,9 +1,10 @@
-//! How fast the simulator and the library are on this computer: what `highwater bench` shows.
+//! Speed of the simulator and the library on this computer: `highwater bench`.
 //!
-//! The simulator: `spend` calls of tasks that take turns at nearly each, and a small parallelio. The library beside the
-//! running kernel ([`Hits`]): pages that are in memory, in place and by copy, through
-//! [`System`](workloads::system::System) as a workload reads them. Wall time is looked at here, so that no two reports are alike; the fingerprint is that of parallelio. What needs more
-//! time (misses, eviction, disks, several threads) is in `cargo bench`.
+//! The simulator is measured by `spend` calls of tasks that take turns at nearly each call, and by a small parallelio.
+//! The library is compared with the running kernel ([`Hits`]): reads of pages in memory, in place and by copy, through
+//! [`System`](workloads::system::System) like those of a workload. Wall time is measured, so no two reports are equal;
+//! the fingerprint is that of parallelio. `cargo bench` measures what takes longer: misses, eviction, disks, several
+//! threads.
 
 use crate::plan::fold;
 use catalogue::ground::Ground;
@@ -24,26 +25,26 @@ use std::time::Instant;
 /// Virtual CPUs whose tasks take turns.
 const CPUS: [usize; 3] = [1, 8, 64];
 
-/// How much is measured.
+/// Sizes of the measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
-    /// How often, each time with a seed of its own.
+    /// Number of rounds, each with its own seed.
     pub rounds: u64,
-    /// `spend` calls.
+    /// Number of `spend` calls.
     pub spends: u32,
     /// The scale of parallelio.
     pub scale: Scale,
     /// Pages of the file.
     pub pages: u64,
-    /// Pages read in place; by copy, a quarter.
+    /// Pages read in place; a quarter as many by copy.
     pub hits: u64,
 }
 
-/// Measures all of it; files lie in a fresh folder of `folder`.
+/// Runs all measurements, with files in a fresh folder inside `folder`.
 ///
 /// # Errors
-/// When a simulation fails, a page cannot be read, or it is interrupted. A folder that lies in memory is no error: then
-/// the running kernel is left out, with a note.
+/// When a simulation fails, a page cannot be read, or the user interrupts. A folder in memory is no error: the running
+/// kernel is then left out, with a note.
 pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
     let _guard = interrupt::guard();
     let hits = Hits::new(amount.pages, folder)?;
@@ -89,11 +90,11 @@ fn rounds(count: u64) -> String {
     }
 }
 
-/// The kernel of parallelio: that whose reclaim works most.
+/// The kernel of parallelio: the one whose reclaim works most.
 const KERNEL: &str = "3.10-rc4-vanilla";
 
-/// `spend` calls a second, by a task on each of so many CPUs, each small and of another length than the others', so that
-/// nearly every one lets another CPU go first.
+/// Measures `spend` calls a second by tasks on `cpus` CPUs. Steps are small and of different lengths, so that nearly
+/// every call lets another CPU go first.
 fn spends(cpus: usize, steps: u32) -> Result<f64, Failure> {
     let sim = Sim::new(Config::uniform(cpus, 10));
     let started = Instant::now();

@@ -1,11 +1,11 @@
-//! How near simulated figures are to the published ones: each level, and each effect of a kernel beside the baseline.
+//! The distance of simulated figures from published ones: each level, and each effect of a kernel against the baseline.
 //!
 //! A *level* is one published figure: a row and a kernel. An *effect* is the change of a kernel's figure from the
 //! baseline's, as a share of it. Rows that are context (`neutral`) or follow from others (`derived`) are counted
-//! separately. A figure that the simulation does not have counts as missed; nothing is left out.
+//! separately. A figure that the simulation lacks counts as missed; nothing is left out.
 //!
-//! Shares are given of all of these, and of those that are not left to chance. What is left to chance follows from
-//! `published.toml` alone ([`LeftToChance`]), which says of how many runs a row is a statistic.
+//! Shares are given of all figures, and of those that are not left to chance. `published.toml` alone decides what is
+//! left to chance ([`LeftToChance`]): it states the number of runs behind each row.
 
 pub mod text;
 
@@ -15,32 +15,32 @@ use catalogue::experiment::{Published, PublishedRow, Statistic};
 use figures::statistics::Estimate;
 use report::Table;
 
-/// Levels above this count: below, a factor says little.
+/// Smallest level that counts, since a factor means little below it.
 pub const LEVEL: f64 = 100.0;
 
-/// How far a level may be off, either way, to be met.
+/// Largest factor, either way, of a level that is met.
 pub const FACTOR: f64 = 2.0;
 
-/// Printed effects from this share of the baseline count.
+/// Smallest published effect that counts, as a share of the baseline.
 pub const EFFECT: f64 = 0.05;
 
-/// A change beyond this factor is as good as from or to nothing when sizes are compared: print has `gone` where a
+/// Factor beyond which a change counts as from or to zero when sizes are compared: a posting has `gone` where a
 /// simulation may have three pages left.
 const FAR: f64 = 100.0;
 
-/// Spreads and extremes of fewer runs than this are chance. The smallest sample that textbooks call large.
+/// Fewest runs for spreads and extremes that are not chance: the smallest sample that textbooks call large.
 pub const FEW_RUNS: u32 = 30;
 
-/// A figure of one run below this is chance: a Poisson count of it varies by a tenth from run to run.
+/// Smallest figure of one run that is not chance: a Poisson count of it varies by a tenth from run to run.
 pub const ONE_RUN: f64 = 100.0;
 
-/// Why no mechanism can decide whether a published figure, or an effect, is met.
+/// The reason why no mechanism can decide whether a published figure or effect is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeftToChance {
-    /// It is a spread or an extreme of fewer than [`FEW_RUNS`] runs.
+    /// The figure is a spread or an extreme of fewer than [`FEW_RUNS`] runs.
     FewRuns,
-    /// It is of one run, and below [`ONE_RUN`]; an effect, where both of its figures are.
+    /// The figure is of one run and below [`ONE_RUN`]; for an effect, both of its figures are.
     Small,
     /// The effect is smaller than the published spread of the same row, of the baseline or of the kernel.
     WithinSpread,
@@ -53,7 +53,7 @@ pub struct Fidelity {
     pub experiment: String,
     /// Name of the machine.
     pub machine: String,
-    /// The seeds; figures here are medians over them.
+    /// The seeds. Figures are medians over them.
     pub seeds: Vec<u64>,
     /// Hash over every run, as in the report of `highwater compare`, 16 hexadecimal digits.
     pub fingerprint: Option<String>,
@@ -66,15 +66,15 @@ pub struct Fidelity {
 /// One published row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The block that it stands in.
+    /// The block that contains it.
     pub group: String,
     /// Its name.
     pub name: String,
     /// Its unit.
     pub unit: String,
-    /// Does it count apart, as context or because it follows from other rows?
+    /// Whether it counts separately, as context or because it follows from other rows.
     pub is_apart: bool,
-    /// One for each published kernel.
+    /// A cell for each published kernel.
     pub cells: Vec<Cell>,
 }
 
@@ -83,45 +83,46 @@ pub struct Row {
 pub struct Cell {
     /// The kernel.
     pub kernel: String,
-    /// In print.
+    /// The published figure.
     pub published: f64,
-    /// Here: the median over the seeds and its interval; none where the simulation has no such row.
+    /// The simulated median over the seeds with its interval; none if the simulation has no such row.
     pub simulated: Option<Estimate>,
-    /// Here by print: 1 where both are zero, none where print alone is.
+    /// The simulated by the published figure: 1 if both are zero, none if only the published one is.
     pub ratio: Option<f64>,
-    /// Is the ratio within [`FACTOR`]?
+    /// Whether the ratio is within [`FACTOR`].
     pub is_met: bool,
-    /// Does the level count, being above [`LEVEL`]?
+    /// Whether the level counts, being above [`LEVEL`].
     pub counts: bool,
-    /// Why chance decides the level; none where a mechanism can.
+    /// The reason why chance decides the level; none if a mechanism can.
     pub left_to_chance: Option<LeftToChance>,
-    /// The effect of the kernel beside the baseline; none for the baseline itself, and where that is not printed.
+    /// The effect of the kernel against the baseline; none for the baseline itself, and if it is not published.
     pub effect: Option<Effect>,
 }
 
-/// A kernel's figure beside the baseline's.
+/// A kernel's figure compared with the baseline's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// In print: the change as a share of the baseline; infinite (null in JSON) where the baseline is zero.
+    /// The published change as a share of the baseline; infinite (null in JSON) if the baseline is zero.
     pub published: f64,
-    /// Here, likewise; none where either figure is missing.
+    /// The simulated change; none if either figure is missing.
     pub simulated: Option<f64>,
-    /// Does it count, being at least [`EFFECT`] in the posting?
+    /// Whether the published effect is at least [`EFFECT`], so that it counts.
     pub counts: bool,
-    /// Does it go the published way?
+    /// Whether the simulated change has the published sign.
     pub has_sign: bool,
-    /// And is its logarithm within [`FACTOR`] of print's, with a hundredfold change as the most that counts?
+    /// Whether also its logarithm is within [`FACTOR`] of the published one, with changes capped at a factor of a
+    /// hundred.
     pub has_size: bool,
-    /// Why chance decides the effect; none where a mechanism can.
+    /// The reason why chance decides the effect; none if a mechanism can.
     pub left_to_chance: Option<LeftToChance>,
 }
 
-/// How many of how many.
+/// A number of figures that are met, of those that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// That many are met,
+    /// Figures that are met.
     pub met: usize,
-    /// of so many that count.
+    /// Figures that count.
     pub of: usize,
 }
 
@@ -130,7 +131,7 @@ pub struct Share {
 pub struct Tally {
     /// Effects with the published sign.
     pub signs: Share,
-    /// Effects that have its size, too.
+    /// Effects that also have the published size.
     pub sizes: Share,
     /// Levels within [`FACTOR`].
     pub levels: Share,
@@ -139,13 +140,13 @@ pub struct Tally {
 /// The summary of an experiment's rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Rows that are measurements of their own.
+    /// Rows that are measurements themselves.
     pub plain: Tally,
-    /// The part of those that a mechanism can decide.
+    /// The rows among them that a mechanism can decide.
     pub decidable: Tally,
     /// Rows that are context, or follow from others.
     pub apart: Tally,
-    /// The level that is farthest off, of those that count.
+    /// The level that is farthest off, among those that count.
     pub worst: Option<Worst>,
 }
 
@@ -156,9 +157,9 @@ pub struct Worst {
     pub row: String,
     /// Its kernel.
     pub kernel: String,
-    /// In print.
+    /// The published figure.
     pub published: f64,
-    /// Here; none where the simulation has no such row.
+    /// The simulated figure; none if the simulation has no such row.
     pub simulated: Option<f64>,
 }
 
@@ -168,13 +169,13 @@ impl Share {
         self.of += 1;
     }
 
-    /// Both summed.
+    /// Returns the sum of two shares.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { met: self.met + other.met, of: self.of + other.of }
     }
 
-    /// The share in percent; none of nothing.
+    /// Returns the share in percent; none if nothing counts.
     #[must_use]
     pub fn percent(self) -> Option<f64> {
         (self.of > 0).then(|| 100.0 * self.met as f64 / self.of as f64)
@@ -182,7 +183,7 @@ impl Share {
 }
 
 impl Tally {
-    /// Counts a cell, as far as `is_wanted` says of what decides its level and its effect.
+    /// Counts the level and the effect of a cell, if `is_wanted` accepts their reason of chance.
     fn add(&mut self, cell: &Cell, is_wanted: impl Fn(Option<LeftToChance>) -> bool) {
         if cell.counts && is_wanted(cell.left_to_chance) {
             self.levels.add(cell.is_met);
@@ -193,7 +194,7 @@ impl Tally {
         }
     }
 
-    /// Both summed.
+    /// Returns the sum of two tallies.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -205,7 +206,7 @@ impl Tally {
 }
 
 impl Fidelity {
-    /// Sets a table of full size beside the published figures.
+    /// Compares a table of full size with the published figures.
     #[must_use]
     pub fn of(table: &Table, published: &Published) -> Self {
         let rows: Vec<Row> = published.rows.iter().map(|row| Row::of(row, table, published)).collect();
@@ -254,7 +255,7 @@ impl Row {
 }
 
 impl Cell {
-    /// `base` holds the published and the simulated figure of the baseline.
+    /// Makes a cell. `base` holds the published and the simulated figure of the baseline.
     fn of(kernel: &str, figure: f64, simulated: Option<Estimate>, base: Option<(f64, Option<Estimate>)>) -> Self {
         let here = simulated.map(|estimate| estimate.median);
         let ratio = here.and_then(|here| ratio(figure, here));
@@ -267,14 +268,14 @@ impl Cell {
         Self { kernel, published: figure, simulated, ratio, is_met, counts, left_to_chance: None, effect }
     }
 
-    /// By which factor the level is off; infinite where one of both figures is missing or zero.
+    /// Returns the factor by which the level is off; infinite if one of the figures is missing or zero.
     fn factor(&self) -> f64 {
         self.ratio.map_or(f64::INFINITY, |ratio| ratio.max(ratio.recip()))
     }
 }
 
 impl Effect {
-    /// Of baseline and figure, published and simulated.
+    /// Makes an effect from baseline and figure, published and simulated.
     fn of(published: (f64, f64), simulated: Option<(f64, f64)>) -> Self {
         let (printed, here) = (change(published), simulated.map(change));
         let has_sign = here.is_some_and(|here| here != 0.0 && printed != 0.0 && (here < 0.0) == (printed < 0.0));
@@ -316,7 +317,7 @@ impl Summary {
     }
 }
 
-/// Why chance decides a figure of a row as large as `figure`, whatever its spread.
+/// Returns the reason why chance decides a figure of a row, without regard to its spread.
 fn left_to_chance(row: &PublishedRow, figure: f64) -> Option<LeftToChance> {
     match row.statistic {
         Statistic::Spread | Statistic::Extreme if row.runs < FEW_RUNS => Some(LeftToChance::FewRuns),
@@ -324,7 +325,7 @@ fn left_to_chance(row: &PublishedRow, figure: f64) -> Option<LeftToChance> {
     }
 }
 
-/// `here` by `printed`; 1 of two zeroes, none of a printed zero alone.
+/// Returns `here` divided by `printed`; 1 for two zeroes, none if only the published figure is zero.
 fn ratio(printed: f64, here: f64) -> Option<f64> {
     match (printed == 0.0, here == 0.0) {
         (true, true) => Some(1.0),
@@ -333,12 +334,12 @@ fn ratio(printed: f64, here: f64) -> Option<f64> {
     }
 }
 
-/// The change from a baseline to a figure, as a share of the baseline.
+/// Returns the change from a baseline to a figure, as a share of the baseline.
 fn change((base, figure): (f64, f64)) -> f64 {
     if base == figure { 0.0 } else { (figure - base) / base.abs() }
 }
 
-/// The logarithm of a change, at most [`FAR`]'s either way.
+/// Returns the logarithm of a change, capped at that of [`FAR`] either way.
 fn reach((base, figure): (f64, f64)) -> f64 {
     let log = if base == figure { 0.0 } else { (figure / base).ln() };
     log.clamp(-FAR.ln(), FAR.ln())

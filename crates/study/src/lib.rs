@@ -1,9 +1,11 @@
-//! Studies: many runs, and what they say together.
+//! Studies: many runs and conclusions from them.
 //!
-//! [`plan`] makes a job of each kernel and seed, [`runner`] runs them side by side, [`bars`] shows how far they are; [`store`] keeps
-//! what simulated runs found, [`sweep`] runs a grid of them over it, [`results`] reads it. [`ablation`] says what each difference
-//! between two kernels does to a figure, [`variants`] the like of values, [`ranking`] how all kernels stand, [`fidelity`] how far
-//! simulated figures are from published ones, [`mod@bench`] how fast the simulator is. [`page`] and [`pictures`] show it.
+//! - [`plan`] makes a job for each kernel and seed, [`runner`] runs them in parallel, [`bars`] shows progress.
+//! - [`store`] keeps the results of simulated runs, [`sweep`] runs a grid over a store, [`results`] reads a store.
+//! - [`ablation`] shows the effect of each difference between two kernels on a figure, [`variants`] that of other
+//!   values. [`ranking`] ranks all kernels. [`fidelity`] compares simulated with published figures. [`mod@bench`]
+//!   measures the simulator.
+//! - [`page`] and [`pictures`] show results.
 
 pub mod ablation;
 pub mod bars;

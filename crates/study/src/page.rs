@@ -1,4 +1,4 @@
-//! The page of comparisons: its figures, what happened over time, where time went, what its kernels and its machine are.
+//! The page of a comparison: figures, counters over time, CPU time, kernels and machine.
 
 use crate::plan::{Plan, Results};
 use catalogue::difference::{Difference, differences};
@@ -16,10 +16,10 @@ use report::plot::lines::{Lines, Plot};
 use report::plot::{over_time, packets};
 use report::{Show, Table};
 
-/// Longer lists of differences are folded away.
+/// Longest list of differences that is not folded.
 const DIFFERENCES_OPEN: usize = 40;
 
-/// The page of what runs found, which `command` made: of one plan or of several, each with its sections.
+/// Returns the page of the results of `command`, for one plan or several, each with its sections.
 #[must_use]
 pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
     let mut sections = Vec::new();
@@ -68,7 +68,8 @@ fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     sections
 }
 
-/// Charts of a picture's panels: those over time together, those with their own axis before them.
+/// Returns charts of a picture's panels: plots with their own axis first, then those over time, which are zoomed
+/// together.
 fn charts(lines: Lines) -> Option<Part> {
     let Lines { names, across, panels, beside, .. } = lines;
     let own = beside.into_iter().flatten().map(|plot: Plot| Chart::of_plot(plot, &names));
@@ -78,7 +79,7 @@ fn charts(lines: Lines) -> Option<Part> {
     (!charts.is_empty()).then_some(Part::Charts(charts))
 }
 
-/// The counters of the first seed.
+/// Returns the counters of the first seed.
 fn counters(table: &Table, series: &[RunSeries]) -> Option<Part> {
     let runs: Vec<&RunSeries> = series.iter().filter(|run| Some(&run.seed) == table.seeds.first()).collect();
     let across = if table.is_simulated() { "virtual time, s" } else { "time, s" };
@@ -86,7 +87,7 @@ fn counters(table: &Table, series: &[RunSeries]) -> Option<Part> {
     (!counters.is_empty()).then_some(Part::Counters(counters))
 }
 
-/// Sections of series alone, as `--series` wrote them.
+/// Returns the section of series as `--series` wrote them.
 #[must_use]
 pub fn of_series(title: &str, runs: &[RunSeries]) -> Option<Section> {
     let seed = runs.first()?.seed;
@@ -99,14 +100,14 @@ pub fn of_series(title: &str, runs: &[RunSeries]) -> Option<Section> {
     Some(Section::new(title, charts(lines).into_iter().chain(counters).collect()))
 }
 
-/// The CPU time of the kernel, by column and task.
+/// Returns the CPU time of the kernel, by column and task.
 fn flames(profile: &[RunProfile]) -> Option<Section> {
     let columns = profile::columns(profile, View::default());
     let flame = |column: &ColumnProfile| Flame::of(&column.column, &column.by_task());
     of_flames(&columns, columns.iter().map(flame).collect())
 }
 
-/// The section of trees that are not empty.
+/// Returns the section of the trees that are not empty.
 fn of_flames(columns: &[ColumnProfile], flames: Vec<Flame>) -> Option<Section> {
     let flames: Vec<Flame> = flames.into_iter().filter(|flame| !flame.is_empty()).collect();
     let words = "CPU time by call path, in virtual time where the machine is simulated. A click, a tap or Enter zooms in, Escape zooms out.";
@@ -116,14 +117,14 @@ fn of_flames(columns: &[ColumnProfile], flames: Vec<Flame>) -> Option<Section> {
     (!flames.is_empty()).then(|| Section::new("Where time goes", vec![words, Part::Flames(flames)]))
 }
 
-/// The section of folded stacks, as `--profile` wrote them: each line begins with its run.
+/// Returns the section of folded stacks as `--profile` wrote them: each line begins with its run.
 #[must_use]
 pub fn of_stacks(text: &str) -> Option<Section> {
     let columns = profile::columns(&profile::read(text), View::default());
     of_flames(&columns, columns.iter().map(|column| Flame::of(&column.column, &column.stacks)).collect())
 }
 
-/// Each column's id and its kernel.
+/// Ids of columns with their kernels.
 type Kernels<'k> = Vec<(&'k str, &'k Kernel)>;
 
 /// Returns the differences between the kernel of each column and that of the first, with sources.
@@ -136,15 +137,15 @@ pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
 struct Apart<'k> {
     from: &'k str,
     to: &'k str,
-    /// So many values they have.
+    /// Number of values that they have.
     values: usize,
     found: Vec<Difference>,
     /// Experiments that compare them.
     of: Vec<&'k str>,
 }
 
-/// Returns the differences between kernels of several experiments: those of two kernels stand once, with the experiments that compare them
-/// where others do not.
+/// Returns the differences between kernels of several experiments. Those of two kernels stand once, with the
+/// experiments that compare them if others do not.
 fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
     let mut apart: Vec<Apart<'_>> = Vec::new();
     for (experiment, kernels) in all {
@@ -175,7 +176,7 @@ fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
     (!parts.is_empty()).then(|| Section::new("Kernels", parts))
 }
 
-/// A line for each difference, with the place and the comment that it is from.
+/// Returns a line for each difference, with its place and comment.
 #[must_use]
 pub fn difference_grid(found: &[Difference]) -> Grid {
     let line = |it: &Difference| -> Vec<Cell> {
@@ -190,13 +191,13 @@ pub fn difference_grid(found: &[Difference]) -> Grid {
     }
 }
 
-/// Cells that head columns.
+/// Returns cells of headings.
 #[must_use]
 pub fn head(words: &[&str]) -> Vec<Cell> {
     words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect()
 }
 
-/// Every value of a machine, with its origin.
+/// Returns every value of a machine, with its origin.
 #[must_use]
 pub fn machine(machine: &Machine) -> Part {
     let about = if machine.about.is_empty() { String::new() } else { format!(": {}", machine.about) };
@@ -204,7 +205,7 @@ pub fn machine(machine: &Machine) -> Part {
     Part::folded(caption, values(&machine.node))
 }
 
-/// Every value of a file, by section, with its place and the comment on its line.
+/// Returns every value of a file, by section, with its place and the comment on its line.
 #[must_use]
 pub fn values(node: &Node) -> Grid {
     let mut lines = Vec::new();

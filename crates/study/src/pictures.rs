@@ -1,4 +1,4 @@
-//! Pictures of what studies found: of runs over time, of ablations, of published figures beside simulated ones.
+//! Pictures of studies: runs over time, ablations, published against simulated figures.
 
 use crate::ablation::{self, Effect, RowAblation};
 use crate::fidelity::{self, FACTOR, Fidelity, Summary, Tally};
@@ -8,7 +8,7 @@ use report::plot::bars::{self, Bars, Group};
 use report::plot::scatter::{Dot, Scatter};
 use report::{Table, plot};
 
-/// Ends of the scale of shares, %: what goes farther is cut off.
+/// Ends of the scale of shares, %; longer bars are cut off.
 const SHARES: (f64, f64) = (-100.0, 200.0);
 
 /// Draws an experiment's runs as SVG.
@@ -52,7 +52,7 @@ pub fn ablation(rows: &[RowAblation], from: &str, to: &str, table: &Table) -> Ba
     }
 }
 
-/// Every published figure against the simulated one.
+/// Draws every published figure against the simulated one.
 #[must_use]
 pub fn fidelity(all: &[Fidelity], seeds: &str) -> Scatter {
     let dots = |it: &Fidelity| -> Vec<Dot> {

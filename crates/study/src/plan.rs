@@ -1,4 +1,4 @@
-//! The plan of a comparison, checked before it runs, and the table that it ends in.
+//! The plan of a comparison, checked before it runs, and its table of results.
 
 mod column;
 pub mod cost;
@@ -38,44 +38,44 @@ pub use sets::{OF_MACHINE, OF_PARAMS};
 use sets::{Setup, with_each};
 use workloads::system::page_bytes;
 
-/// A comparison as the user asks for it.
+/// A comparison as the user requests it.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Name or file of the experiment.
     pub experiment: String,
     /// Names or files that replace the experiment's kernels, if any are given.
     pub kernels: Vec<String>,
-    /// Names or files that are added to them.
+    /// Names or files of further kernels.
     pub more_kernels: Vec<String>,
-    /// Values that each of them is run with; with several keys, every combination.
+    /// Values for each run; several keys give every combination.
     pub set: Vec<Set>,
-    /// Name or file in place of the experiment's machine.
+    /// Name or file that replaces the experiment's machine.
     pub machine: Option<String>,
     /// The first seed.
     pub seed: u64,
-    /// How many seeds, at least 1.
+    /// Number of seeds, at least 1.
     pub runs: u64,
-    /// The scale; full size if not given.
+    /// The scale; full size by default.
     pub scale: Option<Scale>,
-    /// Is virtual time by call path wanted?
+    /// Whether virtual time by call path is recorded.
     pub profile: bool,
-    /// How often counters are recorded, if that is wanted.
+    /// Interval between records of counters; none records nothing.
     pub series_every: Option<Every>,
-    /// How often memory is looked at, if that is wanted.
+    /// Interval between looks at memory; none records nothing.
     pub memory_every: Option<Nanos>,
-    /// How often generations of pages are looked at, if that is wanted.
+    /// Interval between looks at generations of pages; none records nothing.
     pub generations_every: Option<Nanos>,
-    /// Is what a picture of its runs needs wanted?
+    /// Whether the data for a picture of the runs are recorded.
     pub picture: bool,
-    /// The part of each run that a trace is wanted of.
+    /// The part of each run that is traced.
     pub trace: Option<Window>,
-    /// Are rows wanted of how often locks were taken, and how long interrupts were off?
+    /// Whether to report how often locks were taken and how long interrupts were off.
     pub locks: bool,
-    /// The grounds to run on; a simulated machine if none is given.
+    /// The grounds to run on; a simulated machine by default.
     pub grounds: Vec<Ground>,
-    /// Where and how grounds of real time run.
+    /// Files and limits of grounds of real time.
     pub place: Place,
-    /// The folder that keeps what simulated runs find, if they are to be kept.
+    /// The folder for results of simulated runs, if they are to be kept.
     pub store: Option<PathBuf>,
 }
 
@@ -92,25 +92,25 @@ pub struct Plan {
     workload: &'static dyn Runnable,
     machine: Arc<Machine>,
     place: Place,
-    /// Column by column, and seed by seed.
+    /// The runs, by column and seed.
     runs: Vec<Run>,
-    /// The store of the outcomes of simulated runs, if they are to be kept.
+    /// The store of results of simulated runs, if they are to be kept.
     store: Option<Store>,
-    /// Grounds that were asked for and are left out, and why.
+    /// Requested grounds that are left out, with reasons.
     skipped: Vec<String>,
 }
 
 /// One run of a plan.
 #[derive(Clone, Debug)]
 struct Run {
-    /// The number of its column.
+    /// Index of its column.
     column: usize,
     /// Its name: its column, and its seed if there are several.
     title: String,
-    /// Its job, but for the seed: all seeds of a column share it.
+    /// Its job without the seed, shared by all seeds of a column.
     job: Arc<Job>,
     seed: u64,
-    /// The order to a process of its own, which runs it on a ground of real time.
+    /// The order to a process that runs it on a ground of real time.
     order: Order,
     /// The command that repeats it.
     replay: String,
@@ -122,7 +122,7 @@ impl Run {
     }
 }
 
-/// A kernel, and its name or file with what is changed in it.
+/// A kernel, with its name or file and changes.
 #[derive(Clone, Debug)]
 struct NamedKernel {
     word: String,
@@ -135,48 +135,48 @@ struct Subject<'r> {
     named: &'r NamedKernel,
     setup: &'r Setup,
     ground: Ground,
-    /// Pages that the device under the files of its ground has room for, where the machine file does not say it.
+    /// Pages that the device under the files of its ground has room for, unless the machine file says it.
     device_pages: Option<u64>,
 }
 
-/// The outcome of a comparison.
+/// The results of a comparison.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// The table.
     pub table: Table,
-    /// CPU time of every job by call path; empty if that was not wanted.
+    /// CPU time of every job by call path; empty if not requested.
     pub profile: Vec<RunProfile>,
-    /// Counters over time of every job; empty if none were wanted.
+    /// Counters over time of every job; empty if not requested.
     pub series: Vec<RunSeries>,
-    /// Memory over time of every job; empty if that was not wanted.
+    /// Memory over time of every job; empty if not requested.
     pub memory: Vec<RunMemory>,
-    /// Generations of pages over time of every job; empty if they were not wanted.
+    /// Generations of pages over time of every job; empty if not requested.
     pub generations: Vec<RunGenerations>,
-    /// Events over time of every job; empty if they were not wanted.
+    /// Events over time of every job; empty if not requested.
     pub traces: Vec<RunTrace>,
-    /// Curves of pictures beside counters; empty where the workload finds none.
+    /// Curves for pictures, in addition to counters; empty if the workload has none.
     pub curves: Vec<RunCurves>,
-    /// Runs that did not end well; what stands above is of the others.
+    /// Failed runs. The other fields are of the other runs.
     pub failures: Vec<JobFailure>,
 }
 
 impl Results {
-    /// The results where nothing failed.
+    /// Returns the results if nothing failed.
     ///
     /// # Errors
-    /// Every run that failed.
+    /// Every failed run.
     pub fn whole(self) -> Result<Self, Vec<JobFailure>> {
         if self.failures.is_empty() { Ok(self) } else { Err(self.failures) }
     }
 
-    /// Returns whether no run ended well.
+    /// Returns whether every run failed.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.table.columns.iter().all(Column::has_failed)
     }
 }
 
-/// Jobs that did not end well.
+/// A failed job.
 #[derive(Clone, Debug)]
 pub struct JobFailure {
     /// The column.
@@ -190,11 +190,10 @@ pub struct JobFailure {
 }
 
 impl Plan {
-    /// Finds everything that `request` names, with `find` for workloads, and lets the workload check
-    /// every job.
+    /// Finds everything that `request` names, with `find` for workloads, and checks every job by its workload.
     ///
     /// # Errors
-    /// The first thing that is unknown or wrong: bad input.
+    /// The first unknown or wrong item: bad input.
     pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
         let experiment = library::experiment(&request.experiment)?;
         let words = if request.kernels.is_empty() { &experiment.kernels } else { &request.kernels };
@@ -221,8 +220,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Checks that runs with the parameters of its file can have the experiment's main row, and the rows beside it. Names may tell
-    /// sizes: those of full size count, and those of this scale.
+    /// Checks that runs with the parameters of the file can have the experiment's main row and main rows. Names may
+    /// contain sizes: those of full size and of this scale are accepted.
     fn check_main_row(&self, plain: &Setup) -> Result<(), Error> {
         let Experiment { main_row, main_row_place, main_rows, main_rows_place, .. } = &self.experiment;
         let (Some(row), Some(first)) = (main_row, self.runs.first()) else { return Ok(()) };
@@ -243,7 +242,7 @@ impl Plan {
         }
     }
 
-    /// A plan of what [`Plan::new`] found.
+    /// Makes a plan from the parts that [`Plan::new`] found.
     fn of(
         request: &Request,
         experiment: Experiment,
@@ -340,13 +339,13 @@ impl Plan {
         Ok(Self { store, ..plan })
     }
 
-    /// Names of the rows that the table may have, if they are known before it runs.
+    /// Returns the names of the rows that the table may have, if they are known before it runs.
     #[must_use]
     pub fn row_names(&self) -> Option<Vec<RowName>> {
         self.row_names_of(&self.runs.first()?.job)
     }
 
-    /// Names of the rows that a job may find, if they are known before it runs.
+    /// Returns the names of the rows that a job may report, if they are known before it runs.
     fn row_names_of(&self, job: &Job) -> Option<Vec<RowName>> {
         let mut names = self.workload.row_names(job)?;
         if job.locks {
@@ -358,7 +357,7 @@ impl Plan {
         Some(names)
     }
 
-    /// Each column's id and its kernel, where a kernel file says what runs.
+    /// Returns each column's id and kernel, if a kernel file determines what runs.
     #[must_use]
     pub fn kernels(&self) -> Vec<(&str, &Kernel)> {
         let job = |n: usize| self.runs.iter().find(|run| run.column == n).map(|run| &run.job);
@@ -367,13 +366,13 @@ impl Plan {
         columns.filter_map(|(n, column)| Some((column.id.as_str(), &of_file(n)?.kernel))).collect()
     }
 
-    /// The machine of the first column.
+    /// Returns the machine of the first column.
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Returns the name of all of it while it runs, with the time that each run simulates or takes, if that is known.
+    /// Returns the title for the progress display, with the virtual or real duration of each run, if known.
     #[must_use]
     pub fn title(&self) -> String {
         let times = self.runs.iter().map(|run| self.workload.time_s(&run.job)).collect::<Option<Vec<u64>>>();
@@ -388,20 +387,19 @@ impl Plan {
         }
     }
 
-    /// How many runs it has.
+    /// Returns the number of runs.
     #[must_use]
     pub fn count(&self) -> usize {
         self.runs.len()
     }
 
-    /// How each run is called.
+    /// Returns the name of each run.
     #[must_use]
     pub fn titles(&self) -> Vec<String> {
         self.runs.iter().map(|run| run.title.clone()).collect()
     }
 
-    /// Renames its runs by `name`, which is given their names now: their column, and their seed if there
-    /// are several.
+    /// Renames its runs by `name`, which gets their current names: column, and seed if there are several.
     #[must_use]
     pub fn titled(mut self, name: impl Fn(&str) -> String) -> Self {
         self.runs.iter_mut().for_each(|run| run.title = name(&run.title));
@@ -409,10 +407,10 @@ impl Plan {
     }
 }
 
-/// Looks at the jobs of all columns of a ground before any runs.
+/// Checks the jobs of all columns of a ground before any runs.
 ///
 /// # Errors
-/// The first that is wrong, with the name of its column where others are not.
+/// The first fault, with the name of its column unless all have it.
 fn check_all(
     subjects: &[Subject<'_>],
     plain: &Job,
@@ -437,7 +435,7 @@ fn subjects_of<'r>(ground: Ground, place: &Place, kernels: &'r [NamedKernel], se
 }
 
 impl Subject<'_> {
-    /// Returns the job of a seed; what is the same of all subjects is as in `plain`.
+    /// Returns the job of a seed. Values common to all subjects come from `plain`.
     fn job(&self, plain: &Job, seed: u64) -> Job {
         Job {
             kernel: self.named.kernel.clone(),
@@ -450,7 +448,7 @@ impl Subject<'_> {
         }
     }
 
-    /// A job of it in words.
+    /// Returns the order for a job of this subject.
     fn order(&self, job: &Job) -> Order {
         Order {
             experiment: self.setup.experiment_word.clone(),
@@ -464,7 +462,7 @@ impl Subject<'_> {
     }
 }
 
-/// Are there generations to be looked at?
+/// Checks that the kernel has generations.
 fn check_generations(named: &NamedKernel) -> Result<(), Error> {
     if let PolicyKind::Multigen = named.kernel.choices.lru.policy {
         return Ok(());
@@ -495,7 +493,7 @@ mod tests {
     use kit::progress::Progress;
     use report::samples::ops;
 
-    /// Answers with the seed, the size of a batch and the kernel's name; fails where it is told to.
+    /// A workload that returns the seed, the size of a batch and the kernel's name, and fails on request.
     struct Echo;
 
     impl Runnable for Echo {

@@ -1,7 +1,7 @@
-//! How kernels stand in the figure that an experiment is about, its `main_row`.
+//! Ranking of kernels by the `main_row` of an experiment.
 //!
-//! A kernel wins or loses where it is told apart from the best of the others, as [`figures::verdict`] has it, and ties where it is not. Of too
-//! few seeds for that nothing is said but by how much it is ahead.
+//! A kernel wins or loses if it is told apart from the best of the others, as [`figures::verdict`] decides, and ties
+//! otherwise. With too few seeds only the distance is reported.
 
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -20,54 +20,54 @@ pub struct Ranking {
     pub row: String,
     /// Its unit.
     pub unit: String,
-    /// Which way it is better.
+    /// Its better direction.
     pub better: Better,
-    /// How its values are printed.
+    /// The format of its values.
     #[serde(skip)]
     pub format: Format,
     /// The scale.
     pub scale: String,
     /// Hash over all runs.
     pub fingerprint: Option<String>,
-    /// The kernels, the best first; equal ones in the order in which they were named.
+    /// The kernels, the best first; ties in the order in which they were named.
     pub places: Vec<Place>,
 }
 
-/// One kernel's place.
+/// The place of a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Place {
     /// The kernel.
     pub kernel: String,
-    /// The figure over the seeds; none where no run of the kernel has the row.
+    /// The figure over the seeds; none if no run has the row.
     pub value: Option<Estimate>,
-    /// By how much it is better than the best of the others, as a share of that one's figure; less than 0 where it is worse.
-    /// None where that one's is 0.
+    /// Its lead over the best of the others, as a share of that one's figure; negative if it is worse. None if that
+    /// figure is 0.
     pub ahead: Option<f64>,
-    /// The verdict on that.
+    /// The verdict on this lead.
     pub verdict: Standing,
-    /// The reason for which it has no figure, if its runs failed.
+    /// The reason why it has no figure, if its runs failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
-/// A kernel beside the best of the others.
+/// The verdict on a kernel against the best of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// It is told apart from the best of the others, and better.
+    /// It is better than the best of the others.
     Wins,
     /// It is not told apart from the best.
     Ties,
-    /// It is told apart from the best, and worse.
+    /// It is worse than the best.
     Loses,
-    /// There are too few seeds to tell.
+    /// There are too few seeds for a verdict.
     Open,
-    /// It has no such figure.
+    /// It has no figure.
     Lacks,
 }
 
 impl Standing {
-    /// The word for it.
+    /// Returns the word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -81,10 +81,10 @@ impl Standing {
 }
 
 impl Ranking {
-    /// The kernels of a table by the row that [`main_row`] finds.
+    /// Ranks the kernels of a table by the row that [`main_row`] finds.
     ///
     /// # Errors
-    /// When no run has such a row, or neither way of it is better.
+    /// When no run has this row, or when the row has no better direction.
     pub fn of(table: &Table, row: &str) -> Result<Self, String> {
         let experiment = table.experiment.clone();
         let name = main_row(row, table.rows.iter().map(|it| it.name.as_str()));
@@ -140,21 +140,21 @@ impl Ranking {
         })
     }
 
-    /// The place of a kernel.
+    /// Returns the place of a kernel.
     #[must_use]
     pub fn place(&self, kernel: &str) -> Option<&Place> {
         self.places.iter().find(|place| place.kernel == kernel)
     }
 
-    /// The best of all others than a kernel.
+    /// Returns the best of the other kernels.
     #[must_use]
     pub fn rival(&self, kernel: &str) -> Option<&Place> {
         self.places.iter().find(|place| place.kernel != kernel)
     }
 }
 
-/// The row that an experiment's `main_row` means: the one of that name; where the word ends with `-`, the last of those whose names begin
-/// so, since names may tell sizes, which depend on the scale.
+/// Returns the row for an experiment's `main_row`: the one of this name, or for a name that ends with `-` the last row
+/// with this prefix, since names may contain sizes, which depend on the scale.
 pub fn main_row<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let is_beginning = word.ends_with('-');
     names.filter(|name| *name == word || is_beginning && name.starts_with(word)).last()

@@ -1,4 +1,4 @@
-//! Results of the runs of a store: chosen by their names, as tables, and as one long list.
+//! Results of the runs of a store: selected by name, as tables, and as one list.
 
 use std::{
     cmp::Ordering,
@@ -17,7 +17,7 @@ use figures::scale::Scale;
 use grounds::job::Outcome;
 use report::{Column, Table, TableHead, rows};
 
-/// Which runs are meant: those of which a key has one of some values.
+/// A selection of runs: those in which a key has one of some values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Where {
     /// `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key that was changed.
@@ -40,7 +40,7 @@ impl FromStr for Where {
     }
 }
 
-/// The value that a run has for a key; none where it has none.
+/// Returns the value of a key of a run, if any.
 fn value_of(identity: &Identity, key: &str) -> Option<String> {
     match key {
         "experiment" => Some(identity.experiment.clone()),
@@ -52,10 +52,10 @@ fn value_of(identity: &Identity, key: &str) -> Option<String> {
     }
 }
 
-/// The runs that fit all of `wanted`, in their order.
+/// Returns the runs that match all of `wanted`, in order.
 ///
 /// # Errors
-/// When a key is one that no run has, or no run has any of its values: the message lists what there is.
+/// When no run has a key, or one of its values. The message lists the existing ones.
 pub fn matching(runs: Vec<StoredRun>, wanted: &[Where]) -> Result<Vec<StoredRun>, String> {
     for Where { key, values } in wanted {
         let there: BTreeSet<String> = runs.iter().filter_map(|run| value_of(&run.identity, key)).collect();
@@ -78,8 +78,9 @@ pub fn matching(runs: Vec<StoredRun>, wanted: &[Where]) -> Result<Vec<StoredRun>
     Ok(runs.into_iter().filter(fits).collect())
 }
 
-/// A table for each experiment, machine and scale: a column for each kernel with what is changed, over all seeds. Columns stand as a
-/// comparison has them: kernels of the experiment in its order, then others by name; values that are changed by size.
+/// Makes a table for each experiment, machine and scale, with a column for each kernel and its changes, over all seeds.
+/// Columns are in the order of a comparison: kernels of the experiment first, then others by name; changed values by
+/// size.
 #[must_use]
 pub fn tables(runs: &[StoredRun]) -> Vec<Table> {
     let mut groups: BTreeMap<(&str, &str, &str), Vec<&StoredRun>> = BTreeMap::new();
@@ -126,7 +127,7 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
     Table::of_runs(head, &runs, None)
 }
 
-/// Which of two columns is first, where an experiment has kernels in an order.
+/// Compares two columns by the order of an experiment's kernels.
 fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
     let place = |column: &Column| {
         let of = |word: &String| kernels.iter().position(|kernel| kernel == word);
@@ -144,7 +145,7 @@ fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
     place(a).cmp(&place(b)).then_with(|| a.kernel.cmp(&b.kernel)).then_with(by_size).then_with(|| a.id.cmp(&b.id))
 }
 
-/// Leaves the rows whose names contain one of `words`; all of them where there are no words.
+/// Keeps the rows whose names contain one of `words`; all rows without words.
 pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
     if !words.is_empty() {
         let is_meant = |row: &Row| words.iter().any(|word| rows::is_meant(&row.group, &row.name, word));
@@ -152,10 +153,10 @@ pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
     }
 }
 
-/// Runs as one long list: a line for each figure, a column for each key that any of them changes.
+/// Runs as one list: a line for each figure, and a column for each key that any of them changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
-    /// Columns of texts, each with its name; a run without a key has none.
+    /// Columns of text, each with its name. A run without a key has none.
     pub texts: Vec<(String, Vec<Option<String>>)>,
     /// The seeds.
     pub seeds: Vec<u64>,
@@ -163,11 +164,11 @@ pub struct Frame {
     pub values: Vec<f64>,
 }
 
-/// After how many columns of texts, beside those of keys, the seed stands.
+/// Number of columns of text before the seed, without those of keys.
 const BEFORE_SEED: usize = 4;
 
 impl Frame {
-    /// The list of some runs, in their order.
+    /// Makes the list of some runs, in order.
     #[must_use]
     pub fn of(runs: &[StoredRun]) -> Self {
         let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.identity.set.keys()).collect();
@@ -194,7 +195,7 @@ impl Frame {
         Self { texts, seeds, values: lines().map(|(_, row)| row.value).collect() }
     }
 
-    /// The names of the columns, in the order of the lines of a file.
+    /// Returns the names of the columns, in the order of a file.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let (before, after) = self.texts.split_at(self.seed_at());
@@ -207,12 +208,12 @@ impl Frame {
             .collect()
     }
 
-    /// How many columns of texts stand before the seed: those of the run's name, and of keys.
+    /// Returns the number of columns of text before the seed: those of the run's name, and of keys.
     fn seed_at(&self) -> usize {
         self.texts.iter().position(|(name, _)| name == "group").unwrap_or(BEFORE_SEED)
     }
 
-    /// Writes it as CSV.
+    /// Writes the list as CSV.
     ///
     /// # Errors
     /// When `out` cannot be written to.

@@ -1,4 +1,4 @@
-//! Runs jobs side by side, each on a thread of its own; results come in the order of the jobs.
+//! Runs jobs in parallel, each on its own thread. Results are in the order of the jobs.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -13,30 +13,30 @@ use grounds::job::Failure;
 use kit::panics;
 use kit::progress::Progress;
 
-/// Sees jobs begin and end; wall time may be looked at here and nowhere else.
+/// Observer of jobs. Only an observer may use wall time.
 pub trait Watch: Sync {
-    /// Job number `number` begins; it is called `title`.
+    /// Called when job number `number`, named `title`, begins.
     fn began(&self, number: usize, title: &str, progress: &Progress);
-    /// Job number `number` ended.
+    /// Called when job number `number` has ended.
     fn ended(&self, number: usize);
-    /// A job was found in a store: it neither begins nor ends.
+    /// Called when a job was found in a store. Such a job neither begins nor ends.
     fn found(&self) {}
 }
 
-/// Sees nothing.
+/// Ignores all events.
 impl Watch for () {
     fn began(&self, _: usize, _: &str, _: &Progress) {}
     fn ended(&self, _: usize) {}
 }
 
-/// As many threads as this computer has cores.
+/// Returns the number of cores of this computer.
 #[must_use]
 pub fn all_cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Does `work` for each of `items` on `threads` threads, catching panics: each with its result, in their order.
-/// After a failure nothing further begins: what did not run is left out.
+/// Calls `work` for each of `items` on `threads` threads and catches panics. Returns each item with its result, in
+/// order. After a failure no further item begins; items that did not run are left out.
 pub fn each<I: Sync, T: Send>(
     items: &[I],
     threads: usize,
@@ -45,7 +45,7 @@ pub fn each<I: Sync, T: Send>(
     side_by_side(items, threads, true, work)
 }
 
-/// As [`each`], but all of them are done, whatever fails.
+/// Does the same for all items, even after a failure.
 pub fn all<I: Sync, T: Send>(
     items: &[I],
     threads: usize,

@@ -1,4 +1,4 @@
-//! A grid of runs over a store: cut by run, resumed by what is there.
+//! A grid of runs over a store. It can be divided by run, and resumes from existing results.
 //!
 //! ```toml
 //! experiments = ["parallelio"]
@@ -31,18 +31,18 @@ use report::{Table, rows};
 
 /// A sweep, ready to run.
 pub struct Sweep {
-    /// A comparison for each experiment, machine and scale.
+    /// A plan for each experiment, machine and scale.
     plans: Vec<Plan>,
     /// Each run once.
     runs: Vec<SweepRun>,
-    /// The rows that the file wants to see.
+    /// The rows that the file selects.
     rows: Vec<String>,
 }
 
 /// One run of a sweep.
 #[derive(Clone, Debug)]
 pub struct SweepRun {
-    /// The hash of what decides it.
+    /// The hash of its key.
     pub hash: String,
     /// Its name.
     pub identity: Identity,
@@ -53,17 +53,17 @@ pub struct SweepRun {
 /// A part of a sweep: every `count`th run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Which one, from 1 up.
+    /// Its index, from 1.
     pub index: usize,
-    /// Of how many.
+    /// Number of parts.
     pub count: usize,
 }
 
 impl Shard {
-    /// The whole.
+    /// The whole sweep.
     pub const ALL: Self = Self { index: 1, count: 1 };
 
-    /// Does it have the run of this number?
+    /// Returns whether the part contains the run of this number.
     #[must_use]
     pub const fn has(self, number: usize) -> bool {
         number % self.count == self.index - 1
@@ -85,13 +85,13 @@ impl FromStr for Shard {
 /// The outcome of a part of a sweep.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Runs that were done now.
+    /// Number of runs that were done.
     pub done: usize,
-    /// Runs that were there.
+    /// Number of runs that were found in the store.
     pub found: usize,
-    /// Runs that failed.
+    /// Failed runs.
     pub failures: Vec<JobFailure>,
-    /// The reason for each of those, by the hash of what decides it.
+    /// Reasons of failures, by hash.
     pub why: BTreeMap<String, Failure>,
 }
 
@@ -107,24 +107,24 @@ pub struct Joined {
 /// The keys of a sweep's file.
 const KEYS: [&str; 8] = ["experiments", "kernels", "machines", "scales", "seed", "runs", "rows", "set"];
 
-/// Runs of a sweep at most.
+/// Most runs of a sweep.
 const RUNS_MAX: u64 = 1_000_000;
 
-/// Combinations of what is not the seed at most. Each has a kernel and a machine of its own in memory, some 100 KB: so many are 2 GB.
+/// Most combinations without the seed. Each has a kernel and a machine in memory, about 100 KB: 2 GB in all.
 const COMBINATIONS_MAX: u64 = 20_000;
 
-/// A word of a list, and where it stands.
+/// A word of a list, with its place.
 struct Word {
     text: String,
     place: Place,
 }
 
 impl Sweep {
-    /// Reads a sweep: `file` is what messages call it, and files that it names are sought from its folder. Workloads are
-    /// found with `find`.
+    /// Reads a sweep. `file` is its name in messages, and files that it names are searched from its folder. `find`
+    /// returns workloads.
     ///
     /// # Errors
-    /// The first thing wrong, with its line.
+    /// The first fault, with its line.
     pub fn parse(file: &str, text: &str, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
         let node = Node::parse(file, text)?;
         node.only(&KEYS)?;
@@ -202,27 +202,27 @@ impl Sweep {
         Ok(Self { rows: rows.into_iter().map(|word| word.text).collect(), ..sweep })
     }
 
-    /// Does each of some words fit a row of some run? Where it is not known before what rows there are, each is taken.
+    /// Checks that each word matches a row of some run. If rows are not known in advance, every word is accepted.
     ///
     /// # Errors
-    /// When one does not, with the rows that there are.
+    /// When a word does not match, with the existing rows.
     pub fn check_rows(&self, words: &[String]) -> Result<(), String> {
         check_rows(&self.row_names(), words)
     }
 
-    /// Rows that its runs may have; none where that is not known before.
+    /// Returns rows that its runs may have; none if they are not known in advance.
     fn row_names(&self) -> Vec<RowName> {
         let names: Option<Vec<Vec<RowName>>> = self.plans.iter().map(Plan::row_names).collect();
         names.unwrap_or_default().concat()
     }
 
-    /// The runs, each once, in order.
+    /// Returns the runs, each once, in order.
     #[must_use]
     pub fn runs(&self) -> &[SweepRun] {
         &self.runs
     }
 
-    /// Words of the rows that the file wants to see; all rows where there are none.
+    /// Returns words for the rows that the file selects; empty for all rows.
     #[must_use]
     pub fn rows(&self) -> &[String] {
         &self.rows
@@ -236,13 +236,13 @@ impl Sweep {
         format!("{experiment} {machine} {scale} {} seed {}", identity.column(), identity.seed)
     }
 
-    /// Returns the key of a run: all that decides it.
+    /// Returns the key of a run, which contains everything that determines it.
     #[must_use]
     pub fn key(&self, run: &SweepRun) -> Key {
         self.plans[run.plan].key_of(run.number)
     }
 
-    /// Does a run on the calling thread, whether it is in a store or not.
+    /// Runs a run on the calling thread, whether it is stored or not.
     ///
     /// # Errors
     /// When it could not be finished.
@@ -253,8 +253,8 @@ impl Sweep {
         self.plans[run.plan].run_one(run.number, progress)
     }
 
-    /// Does the runs of a part that are not in the store, on `threads` threads, and keeps each as it ends. All are done,
-    /// whatever fails.
+    /// Runs the runs of a part that are not in the store, on `threads` threads, and stores each when it ends. A failure
+    /// does not stop the others.
     pub fn run(&self, store: &Store, shard: Shard, threads: usize, watch: &dyn Watch) -> Ran {
         let part: Vec<(usize, &SweepRun)> = self.runs.iter().enumerate().filter(|(n, _)| shard.has(*n)).collect();
         let results = runner::all(&part, threads, |(number, run)| {
@@ -289,16 +289,16 @@ impl Sweep {
         ran
     }
 
-    /// How many of its runs a store holds.
+    /// Returns how many of its runs a store holds.
     #[must_use]
     pub fn there(&self, store: &Store) -> usize {
         self.runs.iter().filter(|run| store.has(&run.hash)).count()
     }
 
-    /// Reads the outcomes of all runs, from a store that holds all but those that failed, `why` by their hashes.
+    /// Reads the outcomes of all runs from a store that holds all except failed ones. `why` has the failures by hash.
     ///
     /// # Errors
-    /// When another run is missing, or the file of one is damaged.
+    /// When another run is missing, or its file is damaged.
     pub fn joined(&self, store: &Store, why: &BTreeMap<String, Failure>) -> Result<Joined, Failure> {
         let find = |key: &Key| {
             if let Some(failure) = why.get(&key.hash) {
@@ -319,7 +319,7 @@ impl Sweep {
     }
 }
 
-/// An error that says where, if it did not.
+/// Adds a place to an error that has none.
 fn at(error: Error, place: &Place) -> Error {
     let is_of_file = error.place.as_ref().is_some_and(|place| place.line > 0);
     if is_of_file { error } else { Error::at(place, error.to_string()) }
@@ -329,7 +329,7 @@ fn check(words: &[Word], of: impl Fn(&str) -> Result<(), Error>) -> Result<(), E
     words.iter().try_for_each(|word| of(&word.text).map_err(|error| at(error, &word.place)))
 }
 
-/// Texts or numbers of a list, or a single one; none where the key is missing.
+/// Reads texts or numbers of a list, or a single one; none if the key is missing.
 fn words(node: &Node, key: &str) -> Result<Vec<Word>, Error> {
     let Some(node) = node.get(key) else { return Ok(Vec::new()) };
     let nodes = match &node.value {
@@ -352,7 +352,7 @@ fn words(node: &Node, key: &str) -> Result<Vec<Word>, Error> {
     nodes.iter().map(word).collect()
 }
 
-/// A whole number from `least` up.
+/// Reads a whole number of at least `least`.
 fn number(node: &Node, key: &str, least: u64) -> Result<Option<u64>, Error> {
     let Some(node) = node.get(key) else { return Ok(None) };
     let wrong =
@@ -365,7 +365,7 @@ fn number(node: &Node, key: &str, least: u64) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Keys and their values: tables in tables are parts of the keys.
+/// Reads keys and their values. Nested tables are parts of the keys.
 fn sets(node: &Node, path: &str) -> Result<Vec<(Set, Vec<Place>)>, Error> {
     let Value::Table(entries) = &node.value else {
         return Err(Error::at(
@@ -397,7 +397,7 @@ fn check_rows(names: &[RowName], words: &[String]) -> Result<(), String> {
     if names.is_empty() { Ok(()) } else { rows::check(names, words) }
 }
 
-/// Is no key there twice? A table and a name in quotes can be of one key.
+/// Checks that no key occurs twice: a table and a quoted name can be the same key.
 fn check_once(sets: &[(Set, Vec<Place>)]) -> Result<(), Error> {
     for (n, (Set { key, .. }, places)) in sets.iter().enumerate() {
         if let Some((_, earlier)) = sets[..n].iter().find(|(set, _)| set.key == *key) {
@@ -408,7 +408,7 @@ fn check_once(sets: &[(Set, Vec<Place>)]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Is a grid of so many combinations and seeds one that can be planned?
+/// Checks that a grid of so many combinations and seeds can be planned.
 fn check_size(node: &Node, combinations: u64, seeds: u64) -> Result<(), Error> {
     let place_of = |keys: [&str; 2]| {
         let found = keys.into_iter().find_map(|key| node.get(key));
@@ -427,7 +427,7 @@ fn check_size(node: &Node, combinations: u64, seeds: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tries each value alone, so that a wrong one is told with its line.
+/// Tries each value alone, so that an error has its line.
 fn check_sets(
     request: &Request,
     sets: &[(Set, Vec<Place>)],

@@ -1,7 +1,7 @@
-//! An experiment as it is and with each of its variants: some figures of all of them in one table.
+//! An experiment and its variants, with some figures of all of them in one table.
 //!
 //! A variant changes values of the machine, of the kernels or of the workload (`[[variant]]` of an experiment). In the
-//! table a figure is a block, and a variant a line of it.
+//! table a figure is a block, and a variant is a line of it.
 
 use std::borrow::Borrow;
 
@@ -16,7 +16,7 @@ use grounds::job::Runnable;
 use report::plot::memory::VariantMemory;
 use report::{Column, Table, TableCell, TableRow, rows};
 
-/// The name of the experiment as it is.
+/// Name of the unchanged experiment.
 const PLAIN: &str = "as it is";
 
 /// The variants of an experiment, checked and ready to run.
@@ -25,11 +25,11 @@ pub struct Variants {
     rows: Vec<String>,
 }
 
-/// One of them.
+/// A variant with its plan.
 struct VariantPlan {
     name: String,
     plan: Plan,
-    /// Which columns of the experiment as it is those of the plan are, by their numbers.
+    /// Columns of the plan, as indices of the unchanged experiment's columns.
     columns: Vec<usize>,
 }
 
@@ -39,12 +39,12 @@ impl VariantPlan {
     }
 }
 
-/// The results of the experiment as it is, or of a variant of it.
+/// The results of the unchanged experiment, or of a variant.
 #[derive(Clone, Debug)]
 struct Found {
     name: String,
     table: Table,
-    /// Which columns of the experiment as it is those of the table are.
+    /// Columns of the table, as indices of the unchanged experiment's columns.
     columns: Vec<usize>,
 }
 
@@ -55,15 +55,15 @@ impl Borrow<Plan> for VariantPlan {
 }
 
 impl Variants {
-    /// Those of the experiment that `request` names, each as `request` has it otherwise; where a variant sets a key of the
-    /// request, the variant's value counts. `rows` are words in the names of the figures to show; the experiment's own
-    /// choice if there are none. `only` are words in the names of the variants to run; all of them if there are none. A variant
-    /// that is about none of the request's kernels is left out.
+    /// Makes the variants of the experiment that `request` names. If a variant sets a key of the request, the variant's
+    /// value counts. `rows` are words in the names of the figures to show; without words the experiment chooses. `only`
+    /// are words in the names of the variants to run; without words all run. A variant that applies to none of the
+    /// request's kernels is left out.
     ///
     /// # Errors
-    /// The first thing that is unknown or wrong, as [`Plan::new`]; when the experiment has no variants, or none with a word of
-    /// `only`, or it does not say which rows to show and nobody else does; when a variant sets a key to which the request gives several
-    /// values, since that variant would lack columns.
+    /// The first unknown or wrong item, as for [`Plan::new`]. Also when the experiment has no variants, or none that
+    /// matches `only`; when neither the experiment nor `rows` selects rows; and when a variant sets a key to which the
+    /// request gives several values, since that variant would lack columns.
     pub fn new(
         request: &Request,
         rows: &[String],
@@ -106,25 +106,25 @@ impl Variants {
         Ok(Self { plans, rows })
     }
 
-    /// The plans, one for each variant.
+    /// Returns the plans, one for each variant.
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {
         self.plans.iter().map(|it| &it.plan)
     }
 
-    /// Returns the name of all of it while it runs.
+    /// Returns the title for the progress display.
     #[must_use]
     pub fn title(&self) -> String {
         self.plans[0].plan.title()
     }
 
-    /// How each run is called.
+    /// Returns the name of each run.
     #[must_use]
     pub fn titles(&self) -> Vec<String> {
         self.plans.iter().flat_map(|variant| variant.plan.titles()).collect()
     }
 
-    /// Runs all of them on `threads` threads. Beside the table comes the memory of each variant's runs, if the request wants
-    /// it looked at, and the runs that failed.
+    /// Runs all of them on `threads` threads. Returns the table, the memory of each variant's runs if requested, and
+    /// the failed runs.
     #[must_use]
     pub fn run(self, threads: usize) -> (Table, Vec<VariantMemory>, Vec<JobFailure>) {
         let results = {
@@ -150,12 +150,12 @@ impl Variants {
     }
 }
 
-/// What `word` means of the variants of the request's experiment, as [`Experiment::variant`] finds it: that variant's own values
-/// and kernels, and those of the request for the rest.
+/// Returns the request for the variant that `word` names, as [`Experiment::variant`] finds it: the variant's values and
+/// kernels, and the rest of the request.
 ///
 /// # Errors
-/// When the experiment is unknown or wrong, when `word` names no variant of it, or not one alone; when the variant is about none
-/// of the request's kernels, or sets a key to which the request gives several values.
+/// When the experiment is unknown or wrong, when `word` names no variant or several, when the variant applies to none
+/// of the request's kernels, or when it sets a key to which the request gives several values.
 pub fn named(request: &Request, word: &str) -> Result<Request, Error> {
     let experiment = library::experiment(&request.experiment)?;
     let variant = experiment.variant(word)?;
@@ -164,13 +164,13 @@ pub fn named(request: &Request, word: &str) -> Result<Request, Error> {
     found.ok_or_else(|| told(format!("it is about {}, which is not among those that run", variant.kernels.join(", "))))
 }
 
-/// Is a variant about the kernel of this name?
+/// Returns whether a variant applies to the kernel of this name.
 fn is_about(variant: &Variant, kernel: &str) -> bool {
     variant.kernels.is_empty() || variant.kernels.iter().any(|name| name == kernel)
 }
 
-/// What a variant is asked for: its own values, and those of `request` for other keys; of the request's kernels those that it is
-/// about. None where it is about none of them.
+/// Returns the request of a variant: its own values, those of `request` for other keys, and the request's kernels that
+/// it applies to; none if there are none.
 fn of_variant(request: &Request, experiment: &Experiment, variant: &Variant) -> Result<Option<Request>, Error> {
     let mut set = request.set.clone();
     for (key, value) in &variant.set {
@@ -203,8 +203,8 @@ fn of_variant(request: &Request, experiment: &Experiment, variant: &Variant) -> 
     Ok((!kernels.is_empty()).then(|| Request { set, kernels, more_kernels, ..request.clone() }))
 }
 
-/// One table of many: each of the wanted rows is a block, with a line for each of `found`, the first of which is the experiment as
-/// it is.
+/// Combines tables into one: each of the wanted rows is a block with a line for each of `found`, of which the first is
+/// the unchanged experiment.
 fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
     let plain = &found[0].table;
     let line = |Found { name: variant, table, columns }: &Found, name: &str| -> Option<TableRow> {
@@ -235,8 +235,8 @@ fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
     }
 }
 
-/// The names of the rows that `wanted` words mean, in the order of the words; a word that is a whole name means that row
-/// alone.
+/// Returns the names of the rows that `wanted` words match, in the order of the words. A word that is a whole name
+/// matches only this row.
 fn wanted_names<'t>(found: &'t [Found], wanted: &[String]) -> Vec<&'t str> {
     let all = || found.iter().flat_map(|found| &found.table.rows).map(|row| row.name.as_str());
     let mut names: Vec<&str> = Vec::new();
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use report::samples::{head, ops};
 
-    /// Returns a result with kernels x and y, of which a variant may be about the second alone.
+    /// Returns a result with kernels x and y. A variant may apply to y only.
     fn found(name: &str, columns: &[usize], value: f64) -> Found {
         let kernels: Vec<&str> = columns.iter().map(|column| ["x", "y"][*column]).collect();
         let runs = columns.iter().map(|column| vec![vec![ops("Ops a", value), ops("Ops b", value + *column as f64)]]);

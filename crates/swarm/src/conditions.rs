@@ -1,14 +1,14 @@
-//! Proof that choices which say that they are not read (`engine::kernel::choice::Choice::unused`) change nothing.
+//! Proves that a choice which declares itself unread (`engine::kernel::choice::Choice::unused`) changes nothing.
 
 use super::{draw::World, run_drawn};
 use catalogue::difference::plain;
 use engine::kernel::choice::{self, Choice};
 use std::collections::BTreeSet;
 
-/// So many worlds have each choice unread in some of them.
+/// Number of worlds; in some of them each choice is unread.
 const WORLDS: u64 = 40;
 
-/// The value of a key of a world's kernel, or a fact of its machine.
+/// Returns the value of a key of a world's kernel, or a fact of its machine.
 fn value_of(world: &World, what: &str) -> Option<String> {
     match what {
         "memory nodes" => Some((1 + world.more_nodes.pages.len()).to_string()),
@@ -22,7 +22,7 @@ fn value_of(world: &World, what: &str) -> Option<String> {
     }
 }
 
-/// The world of a seed with other values of some choices.
+/// Draws the world of a seed with other values of some choices.
 fn changed(seed: u64, choices: &[&Choice]) -> World {
     let mut world = World::draw(seed);
     for choice in choices {

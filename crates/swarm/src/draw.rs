@@ -1,4 +1,4 @@
-//! Worlds drawn from seeds: a machine, a kernel, the tasks.
+//! Draws a world from a seed: a machine, a kernel, the tasks.
 
 use super::chance::{log_between, pick};
 use super::drawn::Drawn;
@@ -21,7 +21,7 @@ use std::fmt;
 pub(super) enum Role {
     /// Writes, rewrites, syncs and removes files of its own.
     Writer,
-    /// Appends to a file of its own, and looks back.
+    /// Appends to a file of its own, and reads earlier pages back.
     Extender,
     /// Reads and writes pages of files and regions that several tasks share.
     Sharer,
@@ -35,7 +35,7 @@ pub(super) enum Role {
     DropCaches,
 }
 
-/// How often each is drawn.
+/// Roles, repeated by how often each is drawn.
 const ROLES: [Role; 11] = [
     Role::Writer,
     Role::Extender,
@@ -56,9 +56,9 @@ pub(super) struct TaskPlan {
     pub role: Role,
     /// Pages that it touches in all.
     pub budget_pages: u64,
-    /// Pages of the largest thing that it has.
+    /// Pages of its largest file or region.
     pub size_pages: u32,
-    /// When it is told to end, if it is.
+    /// The time at which it is told to end, if any.
     pub killed_at: Option<Nanos>,
 }
 
@@ -67,9 +67,9 @@ pub(super) struct TaskPlan {
 pub(super) struct World {
     pub seed: u64,
     pub cpus: usize,
-    /// Of the first node.
+    /// Zones of the first node, pages.
     pub zones: [u64; 3],
-    /// The others.
+    /// The other nodes.
     pub more_nodes: MoreNodes,
     pub step_ns: u64,
     pub fairness: LockFairness,
@@ -77,21 +77,21 @@ pub(super) struct World {
     pub slice: Nanos,
     pub interrupt_cpu: usize,
     pub disks: Vec<DiskConfig>,
-    /// Blocks for files on each disk; swap lies behind.
+    /// Blocks for files on each disk; swap lies behind them.
     pub file_blocks: u64,
     pub file_device: DeviceId,
     pub swap_device: DeviceId,
-    /// 0 for none.
+    /// Swap slots; 0 for no swap.
     pub swap_slots: u32,
     pub cgroup: Cgroup,
     pub kernel: Kernel,
     pub tasks: Vec<TaskPlan>,
-    /// Shared files and regions.
+    /// Number of shared files and regions.
     pub shared: u64,
     pub faults: Vec<(Nanos, DeviceId, Fault)>,
-    /// The workload in place of the tasks, without faults.
+    /// The workload that replaces the tasks, without faults.
     pub workload: Option<Drawn>,
-    /// How long after one run of compaction over all memory another begins, if any does.
+    /// Interval between runs of compaction over all memory, if any.
     pub compacts_every: Option<Nanos>,
 }
 
@@ -202,17 +202,17 @@ impl World {
     }
 }
 
-/// Properties that some worlds have as a cgroup with swap in memory has them.
+/// Properties that some worlds share with a cgroup whose swap is in memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cgroup {
-    /// The limit of all tasks, if they have one.
+    /// The limit of all tasks, if any.
     pub limit_pages: Option<u64>,
-    /// Does swap say that it answers at once?
+    /// Whether swap says that it answers at once.
     pub swap_is_synchronous: bool,
 }
 
 impl Cgroup {
-    /// A workload has sizes of the machine, and no limit.
+    /// Draws the properties. A workload has sizes of the machine, and no limit.
     fn draw(seed: u64, pages: u64, is_workload: bool) -> Self {
         let mut rng = Rng::new(seed, u64::MAX - 31);
         let is_limited = rng.below(6) == 0 && !is_workload;
@@ -226,17 +226,18 @@ impl Cgroup {
 pub(super) struct MoreNodes {
     /// Pages of each.
     pub pages: Vec<u64>,
-    /// The node of each CPU; a node may have none.
+    /// The node of each CPU; some nodes may have none.
     pub of_cpu: Vec<u8>,
-    /// As machine files have them.
+    /// Distances between nodes, as in machine files.
     pub distances: Vec<Vec<u8>>,
 }
 
-/// Pages of a node at least.
+/// Smallest node, pages.
 const NODE_PAGES_MIN: u64 = 512;
 
 impl MoreNodes {
-    /// One world in four has several nodes; drawn by itself, so that the others are what they were.
+    /// Draws several nodes for one world in four. The draw has its own random stream, so that other worlds do not
+    /// change.
     fn draw(seed: u64, cpus: usize, pages: u64) -> Self {
         let rng = &mut Rng::new(seed, u64::MAX - 10);
         if rng.below(4) > 0 {
@@ -255,7 +256,8 @@ impl MoreNodes {
     }
 }
 
-/// One world in four runs by priorities; drawn by itself, so that the others are what they were.
+/// Draws an interleaving by priorities for one world in four. The draw has its own random stream, so that other worlds
+/// do not change.
 fn draw_interleaving(seed: u64, rng: &mut Rng) -> Interleaving {
     let perturb = (rng.below(8) > 0).then(|| Perturb {
         delay_chance: log_between(rng, 1, 2048) as u32,
@@ -290,7 +292,7 @@ fn constant(value: u64) -> Sourced<u64> {
     Sourced::new(value, Origin::Assumed, "drawn")
 }
 
-/// Large enough for 64 MiB of memory: files and swap.
+/// Blocks of a disk, enough for files and swap of 64 MiB of memory.
 const CAPACITY_BLOCKS: u64 = 2 << 20;
 
 fn draw_disk(rng: &mut Rng) -> DiskConfig {
@@ -373,7 +375,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
         .collect()
 }
 
-/// One of the embedded kernels, or one that exists nowhere.
+/// Draws an embedded kernel, or a random one.
 fn draw_kernel(rng: &mut Rng) -> Kernel {
     if rng.below(3) == 0 {
         let mut names: Vec<&str> = embedded::names("kernels").collect();
@@ -391,7 +393,8 @@ fn draw_kernel(rng: &mut Rng) -> Kernel {
     Kernel::parse("random", "random", &text, &|_| Err(String::new())).expect("only known values are drawn")
 }
 
-/// Every other world compacts its memory again and again; drawn by itself, so that the worlds are what they would be without.
+/// Draws repeated compaction for every other world. The draw has its own random stream, so that worlds do not change
+/// otherwise.
 fn draw_compaction(seed: u64) -> Option<Nanos> {
     let rng = &mut Rng::new(seed, u64::MAX - 11);
     (rng.below(2) == 0).then(|| Nanos(log_between(rng, 100_000, 100_000_000)))

@@ -1,4 +1,4 @@
-//! Which workload a seed draws, and its parameters.
+//! Draws a workload and its parameters from a seed.
 
 use super::chance::{CORRUPTING_SEED, log_between, pick};
 use grounds::system::sim::SimSystem;
@@ -25,7 +25,8 @@ pub(super) enum Drawn {
 }
 
 impl Drawn {
-    /// One in ten worlds runs a workload. Its chance is its own: the worlds themselves are what they would be without.
+    /// Draws a workload for one world in ten. The draw has its own random stream, so that worlds do not change
+    /// otherwise.
     pub fn draw(seed: u64, pages: u64, swap_slots: u32, disk: &DiskConfig) -> Option<Self> {
         let rng = &mut Rng::new(seed, u64::MAX - 9);
         if rng.below(10) > 0 || seed == CORRUPTING_SEED {

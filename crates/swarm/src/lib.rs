@@ -1,13 +1,13 @@
-//! Random *worlds*: a machine, a workload and a kernel drawn from a seed, with every check on.
+//! Random *worlds*: a machine, a workload and a kernel drawn from a seed, with every check enabled.
 //!
-//! *Flow*: `draw` makes a world from a seed; its tasks (`task`) write stamps and verify every stamp
-//! that they read against a model in memory (`store`), while the simulator disturbs their
-//! interleaving. At the end every page is read back, the whole machine is checked, everything is
-//! dropped, and all memory, swap and blocks must be accounted for. Some worlds run one of the experiments' workloads in
-//! place of the tasks (`workload`), which verifies what it reads by itself.
+//! *Flow*: `draw` makes a world from a seed. Its tasks (`task`) write stamps, and verify every stamp that they read
+//! against a model in memory (`store`), while the simulator perturbs their interleaving. At the end every page is read
+//! back, the whole machine is checked, and everything is dropped; all memory, swap and blocks must then be accounted
+//! for. Some worlds run a workload of the experiments instead of the tasks (`workload`), which verifies what it reads
+//! itself.
 //!
-//! A seed finds a bug; a scenario of the engine's tests keeps it, since the next change of code alters
-//! what a seed does.
+//! A seed finds a bug. A scenario of the engine's tests keeps it, because the next change of code alters what a seed
+//! does.
 
 mod chance;
 #[cfg(test)]
@@ -34,23 +34,23 @@ use std::rc::Rc;
 use store::{Part, Store, What};
 use task::Worker;
 
-/// The world of a seed, and its end.
+/// The outcome of the world of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmReport {
-    /// The world in one line.
+    /// One line that describes the world.
     pub drawn: String,
-    /// Hash over every state and event of the run: two runs of a seed end on the same one.
+    /// Hash over every state and event of the run; equal for two runs of a seed.
     pub fingerprint: u64,
     /// The world's counters at the end.
     pub vmstat: engine::stat::Vmstat,
 }
 
-/// The world of a seed, and what broke.
+/// The failure of the world of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmFailure {
     /// The seed.
     pub seed: u64,
-    /// The world in one line.
+    /// One line that describes the world.
     pub drawn: String,
     /// The check that failed, with its values.
     pub message: String,
@@ -71,15 +71,15 @@ struct Shared {
     engine: Rc<Engine<Sim>>,
     file_device: DeviceId,
     has_faults: bool,
-    /// Tasks that write to the common stores.
+    /// Number of tasks that write to the common stores.
     sharers: u32,
     common: RefCell<Vec<Rc<Store>>>,
-    /// Every store that was not dropped.
+    /// Every store that was not dropped yet.
     live: RefCell<BTreeMap<u64, Rc<Store>>>,
     next_number: Cell<u64>,
-    /// Requests that were told that memory is exhausted.
+    /// Number of requests that found memory exhausted.
     out_of_memory: Rc<Cell<u64>>,
-    /// Has the world used so much CPU time that it must come to an end?
+    /// Whether the world has used so much CPU time that it must end.
     is_late: Rc<Cell<bool>>,
 }
 
@@ -92,7 +92,7 @@ impl Shared {
         store
     }
 
-    /// One user less; the last one drops the store.
+    /// Removes one user of a store. The last one drops the store.
     fn release(&self, store: &Rc<Store>) {
         store.users.set(store.users.get() - 1);
         if store.users.get() == 0 {
@@ -115,7 +115,7 @@ pub fn run(seed: u64) -> Result<SwarmReport, SwarmFailure> {
     }
 }
 
-/// Runs a world: its fingerprint and its counters at the end, or what broke.
+/// Runs a world. Returns its fingerprint and its counters at the end, or the failure.
 fn run_drawn(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
     let work = || world.workload.as_ref().map_or_else(|| run_world(world), |drawn| workload::run(world, drawn));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(kit::panics::message(&*payload)))
@@ -158,18 +158,18 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
     Ok((sim.fingerprint(), vmstat))
 }
 
-/// Times that memory is exhausted for a task before it gives up: each takes reclaim a tenth of a second and more, and nobody
-/// kills a task here so that others have its memory.
+/// Number of times that a task finds memory exhausted before it gives up. Each takes reclaim 0.1 s or more, and no task
+/// is killed here to free memory.
 const REFUSALS_MAX: u32 = 20;
 
-/// Steps that the tasks of a world may take in all: five hundred times what most need, for some wait for a slow
-/// disk by scanning, and some without swap scan all of memory for each page.
+/// Most steps of all tasks of a world: five hundred times what most worlds need. Some tasks wait for a slow disk by
+/// scanning, and some without swap scan all of memory for each page.
 const STEPS_MAX: u64 = 1_500_000_000;
 
-/// The part of [`STEPS_MAX`] after which a world is late: its tasks end, and the last look reads no further. Where
-/// memory is full and swap, too, each page may cost a scan of all memory for as long as somebody asks, and a kswapd
-/// that some choices keep awake. That is slow and ends. What the watchdog looks for is a call that does not. Chosen, no
-/// other was tried.
+/// The part of [`STEPS_MAX`] (1/4) after which a world is late: its tasks end, and the last check reads no further.
+/// When memory and swap are full, each page may cost a scan of all memory, by tasks and by a kswapd that some choices
+/// keep awake. This is slow, but it ends. The watchdog looks for calls that do not end. The value was chosen without
+/// trying others.
 const LATE_PART: u64 = 4;
 
 /// The part of a world that its main task needs.
@@ -198,7 +198,7 @@ impl Plan {
     }
 }
 
-/// The main task: makes what is shared, starts the tasks, waits for them, and looks at everything.
+/// Runs the main task: makes shared stores, starts the tasks, waits for them, and checks everything.
 fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result<engine::stat::Vmstat, String> {
     let (sim, engine) = (&shared.sim, &shared.engine);
     let mut rng = Rng::new(plan.seed, u64::MAX - 8);
@@ -249,7 +249,7 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     Ok(vmstat)
 }
 
-/// Files and regions that several tasks use; the first is a file.
+/// Makes files and regions that several tasks use. The first is a file.
 fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng) -> Result<(), String> {
     let engine = &shared.engine;
     for n in 0..plan.shared {
@@ -294,7 +294,7 @@ fn start_events(sim: &Sim, mut events: Vec<(machine::Nanos, Event)>) {
     });
 }
 
-/// Moves pages about while the others work.
+/// Starts a task that moves pages while the others work.
 fn start_compactor(shared: &Rc<Shared>, interval: machine::Nanos) -> TaskId {
     let shared = shared.clone();
     shared.sim.clone().spawn("compactor", move || {
@@ -307,7 +307,8 @@ fn start_compactor(shared: &Rc<Shared>, interval: machine::Nanos) -> TaskId {
     })
 }
 
-/// Tells a world that it is late, and fails one whose tasks work on and on: in virtual time that could take for ever.
+/// Starts the watchdog. It tells a world that it is late, and fails a world whose tasks do not end; in virtual time
+/// they could work for ever.
 fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
     // A task that was killed spins while it waits for a device, which may stall for some seconds.
     let spinning = plan.tasks.iter().filter(|task| task.killed_at.is_some()).count() as u64;
@@ -331,8 +332,8 @@ fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
     });
 }
 
-/// Reads back every page of every store that is left. Where memory was exhausted, what was in it goes then, so that there is
-/// room for the files.
+/// Reads back every page of every remaining store. If memory was exhausted, each region is dropped after its check, to
+/// make room for files.
 fn verify_everything(shared: &Shared, task: &mut Task) -> Result<(), String> {
     let live: Vec<Rc<Store>> = shared.live.borrow().values().cloned().collect();
     let (memory, files): (Vec<_>, Vec<_>) = live.into_iter().partition(|store| store.is_memory());
@@ -359,7 +360,8 @@ fn verify(shared: &Shared, task: &mut Task, store: &Store) -> Result<(), String>
     Ok(())
 }
 
-/// Files and regions are gone: what is not free now belongs to slab, or waits in the swap cache for reclaim.
+/// Checks that all memory is accounted for after files and regions are gone: what is not free belongs to slab, or waits
+/// in the swap cache for reclaim.
 fn check_nothing_is_left(engine: &Engine<Sim>) -> Result<(), String> {
     engine.memory().drain_all_per_cpu();
     let gauge = |gauge| engine.memory().gauge(gauge);

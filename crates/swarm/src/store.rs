@@ -1,8 +1,8 @@
-//! The contents that every page must have: a model in memory of files and regions.
+//! A model in memory of the contents of files and regions.
 //!
-//! The first eight bytes of each page are a stamp: whose page, which page, which version. A page is
-//! written by one task only, so that its version grows; a reader knows the version of the last write
-//! that had ended when the read began, and of the last that had begun when it ended.
+//! The first eight bytes of each page are a stamp: owner, page and version. Only one task writes a page, so its version
+//! grows. A reader knows the last version that was written when its read began, and the last version whose write had
+//! begun when its read ended. The stamp must lie between them.
 
 use engine::anonymous::{MapMode, Region, Sharing};
 use engine::page_cache::File;
@@ -18,16 +18,16 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// Bytes of a stamp.
 const STAMP: usize = 8;
 
-/// The owner of the pages.
+/// The owner of pages.
 pub(super) enum What {
     File(Arc<File<Sim>>),
     Region(Arc<Region<Sim>>),
-    /// A file, used through its mapping; and, where that shares it, in the other way, too.
+    /// A file that is used through its mapping. If the mapping is shared, it is also read and written directly.
     Mapped(Arc<File<Sim>>, Arc<Region<Sim>>),
 }
 
 impl What {
-    /// The memory that it is or has.
+    /// Returns the region of the store, if any.
     pub fn region(&self) -> Option<&Arc<Region<Sim>>> {
         match self {
             Self::File(_) => None,
@@ -35,7 +35,7 @@ impl What {
         }
     }
 
-    /// The file whose contents are those of the store.
+    /// Returns the file whose contents are those of the store.
     fn file(&self) -> Option<&Arc<File<Sim>>> {
         match self {
             Self::File(file) => Some(file),
@@ -52,31 +52,31 @@ fn is_shared(region: &Region<Sim>) -> bool {
 /// Versions that a page may hold; version 0 was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Versions {
-    /// The last write that ended well.
+    /// Version of the last write that succeeded.
     floor: u32,
-    /// The last write that began.
+    /// Version of the last write that began.
     ceiling: u32,
 }
 
-/// A file or region, and what must be in it.
+/// A file or region with its expected contents.
 pub(super) struct Store {
     pub what: What,
-    /// Told apart from every other store of its world.
+    /// A number that is unique in its world.
     pub number: u64,
-    /// Tasks that use it; the last one drops it.
+    /// Number of tasks that use it; the last one drops it.
     pub users: Cell<u32>,
-    /// May the device lose writes of it?
+    /// Whether the device may lose writes of it.
     is_lossy: bool,
     pages: RefCell<Vec<Versions>>,
 }
 
-/// Which bytes of a page a write covers.
+/// The part of a page that a write covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Whole,
-    /// The stamp only: the rest of the page is read first.
+    /// The stamp only. The rest of the page is read first.
     Stamp,
-    /// All but the stamp, which must stay what it was.
+    /// All but the stamp, which must not change.
     Rest,
 }
 
@@ -88,7 +88,7 @@ impl Store {
         Rc::new(Self { what, number, users: Cell::new(1), is_lossy, pages })
     }
 
-    /// Pages that it has.
+    /// Returns the number of pages.
     pub fn pages(&self) -> u32 {
         self.pages.borrow().len() as u32
     }
@@ -101,12 +101,12 @@ impl Store {
         1 << 63 | (self.number & 0x7fff) << 48 | u64::from(page & 0xff_ffff) << 24 | u64::from(version & 0xff_ffff)
     }
 
-    /// Is what it holds nowhere but in memory and swap?
+    /// Returns whether the contents are only in memory and swap.
     pub fn is_memory(&self) -> bool {
         self.what.file().is_none()
     }
 
-    /// In words, for messages.
+    /// Returns a name for messages.
     fn name(&self) -> String {
         match &self.what {
             What::File(file) => format!("store {} (file {})", self.number, file.id),
@@ -144,7 +144,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes through the mapping, or the other way where there are both.
+    /// Writes through the mapping, or directly; a store with both chooses one.
     fn write_bytes(
         &self,
         engine: &Engine<Sim>,
@@ -161,7 +161,7 @@ impl Store {
         }
     }
 
-    /// Reads pages, and panics when one does not hold what it must.
+    /// Reads pages, and panics if one has unexpected contents.
     pub fn verify(
         &self,
         engine: &Engine<Sim>,
@@ -214,14 +214,14 @@ impl Store {
         );
     }
 
-    /// Puts a version into a page that nobody wrote, behind the model's back.
+    /// Writes a version that the model does not know into a page, to test that the check fails.
     pub fn corrupt(&self, engine: &Engine<Sim>, task: &mut Task, page: u32) -> Result<(), Error> {
         let stamp = self.stamp(page, self.versions(page).ceiling + 1).to_le_bytes();
         let offset = u64::from(page) * PAGE;
         self.write_bytes(engine, task, offset, &stamp, true)
     }
 
-    /// Gives it all back. Nobody uses it any more.
+    /// Frees the store, which no task uses any more.
     pub fn drop_all(&self, engine: &Engine<Sim>) {
         match &self.what {
             What::File(file) => engine.access().unlink(file),
@@ -234,7 +234,7 @@ impl Store {
     }
 }
 
-/// Makes a file of a length and nothing in it, and maps it.
+/// Makes an empty file of a length, and maps it.
 pub(super) fn map_new_file(
     engine: &Engine<Sim>,
     task: &mut Task,
@@ -257,7 +257,7 @@ pub(super) fn map_new_file(
     }
 }
 
-/// Waits until nothing is being read or written: no page is locked or under writeback.
+/// Waits until no page is locked or under writeback.
 pub(super) fn wait_for_devices(engine: &Engine<Sim>) -> Result<(), String> {
     use engine::memory::Flags;
     let is_busy = |n: &u32| {

@@ -12,20 +12,20 @@ use sim::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Files that one task has at most.
+/// Most files of one task.
 const FILES: usize = 3;
 
 /// One task at work.
 pub(super) struct Worker {
     shared: Rc<Shared>,
     plan: TaskPlan,
-    /// Which pages of a shared store are this task's to write: those with this remainder.
+    /// The remainder of the pages of a shared store that this task may write.
     number: u32,
     task: Task,
     rng: Rng,
     left_pages: u64,
     state: ReadState,
-    /// Times that memory was exhausted for it.
+    /// Number of times that memory was exhausted for it.
     refusals: Cell<u32>,
 }
 
@@ -49,7 +49,7 @@ impl Worker {
         }
     }
 
-    /// Counts pages against the budget; is there any left?
+    /// Counts pages against the budget. Returns whether any budget is left.
     fn go_on(&mut self, pages: u64) -> bool {
         self.left_pages = self.left_pages.saturating_sub(pages.max(1));
         let sim = &self.shared.sim;
@@ -61,7 +61,7 @@ impl Worker {
         self.left_pages > 0 && !self.shared.is_late.get() && self.refusals.get() < REFUSALS_MAX && !sim.is_killed()
     }
 
-    /// An error that a program must expect; everything else is a bug.
+    /// Accepts errors that a program must expect. Any other error is a bug.
     fn expect<T>(&self, result: Result<T, Error>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -84,14 +84,14 @@ impl Worker {
         }
     }
 
-    /// Some pages of a store, fewer at its end.
+    /// Returns a random range of pages of a store, cut at its end.
     fn range(&mut self, pages: u32) -> std::ops::Range<u32> {
         let start = self.rng.below(u64::from(pages)) as u32;
         let length = 1 << self.rng.below(6);
         start..(start + length).min(pages)
     }
 
-    /// Writes those pages of a range that are this task's, one of `writers`; ends at the first error.
+    /// Writes the pages of a range that are this task's, one of `writers`. Ends at the first error.
     fn write(&mut self, store: &Store, pages: std::ops::Range<u32>, writers: u32) -> bool {
         let mine = self.number % writers;
         for page in pages.filter(|page| page % writers == mine) {
@@ -131,7 +131,7 @@ impl Worker {
         self.shared.add(What::Region(self.shared.engine.anonymous().create_region(pages, is_huge_allowed)))
     }
 
-    /// Files of its own: written in runs (or only at the end), read back, synced, removed.
+    /// Writes files of its own in runs (or only at the end), reads them back, syncs and removes them.
     fn write_files(&mut self, only_extends: bool) {
         let mut files: Vec<Rc<Store>> = Vec::new();
         loop {
@@ -175,7 +175,7 @@ impl Worker {
         }
     }
 
-    /// Shared files and regions.
+    /// Uses shared files and regions.
     fn use_shared(&mut self) {
         let stores = self.shared.common.borrow().clone();
         let writers = self.shared.sharers;
@@ -197,7 +197,7 @@ impl Worker {
         }
     }
 
-    /// Memory of its own: of a file of its own, if there is room for one, or anonymous.
+    /// Makes memory of its own: a mapped file, if there is room for one, or anonymous memory.
     fn make_memory(&mut self, pages: u32) -> Rc<Store> {
         let sharing = match self.rng.below(8) {
             0 => Sharing::Shared,
@@ -208,7 +208,7 @@ impl Worker {
         self.expect(what).map(|what| self.shared.add(what)).unwrap_or_else(|| self.make_region(pages))
     }
 
-    /// Memory of its own.
+    /// Touches memory of its own.
     fn touch(&mut self) {
         let pages = self.plan.size_pages;
         let mut region = self.make_memory(pages);
@@ -247,7 +247,7 @@ impl Worker {
         }
     }
 
-    /// Blocks of many orders, kernel pages and buffers.
+    /// Takes and frees blocks of many orders, kernel pages and buffers.
     fn take_blocks(&mut self) {
         let engine = self.shared.engine.clone();
         let mut blocks: Vec<(FrameNumber, Order)> = Vec::new();
@@ -328,7 +328,7 @@ impl Worker {
         engine.access().free_direct_buffer(buffer);
     }
 
-    /// Short-lived regions and many small files.
+    /// Makes and drops short-lived regions and many small files.
     fn churn(&mut self) {
         let mut empty: Vec<Rc<Store>> = Vec::new();
         loop {

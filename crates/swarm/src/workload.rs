@@ -1,7 +1,7 @@
-//! A workload of the experiments in a random world.
+//! Runs a workload of the experiments in a random world.
 //!
-//! It verifies what it reads by itself, and removes what it made: so all memory, swap and blocks must be accounted for
-//! afterwards as in any other world.
+//! A workload verifies what it reads and removes what it made. All memory, swap and blocks must then be accounted for,
+//! as in any other world.
 
 use super::draw::World;
 use super::drawn::Drawn;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use workloads::system::{Given, System, SystemError};
 use workloads::workload::{Found, Resources};
 
-/// Runs a workload in the machine of a world, undisturbed by failing disks: a workload ends at the first error.
+/// Runs a workload in the machine of a world, without disk failures, since a workload ends at its first error.
 pub(super) fn run(world: &World, drawn: &Drawn) -> Result<(u64, Vmstat), String> {
     let sim = Sim::new(world.sim_config());
     let (layout, devices, swap) = (world.layout(), world.devices(), world.swap());

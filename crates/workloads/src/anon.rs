@@ -1,12 +1,12 @@
-//! Random touches of anonymous memory that is larger than memory: what does not fit is in swap.
+//! Random touches of anonymous memory that exceeds physical memory; the rest is in swap.
 //!
-//! Each task has a region of its own. It stores every page once, in order. Then it loads and verifies pages at random
-//! and stores some of them again. Rates are of the second part.
+//! Each task has a region of its own. It stores every page once, in order. Then it loads and verifies random pages, and
+//! stores some of them again. Rates are those of the second part.
 //!
-//! The tasks keep step, as the threads of a parallel program with barriers do. Otherwise chance decides for a whole run:
-//! a task whose region happens to be in memory touches it a hundred times as often as one that waits for faults, so
-//! reclaim finds its pages in use and takes those of the others. Then either all tasks fault alike, or a few never do
-//! and make the sum. With equal work the same share of every region stays in memory, on any ground.
+//! The tasks keep step, as the threads of a parallel program with barriers do. Without this, chance decides a whole
+//! run: a task whose region happens to be in memory touches it a hundred times as often as a task that waits for
+//! faults, so reclaim finds its pages in use and takes those of the others. Either all tasks then fault alike, or a few
+//! never fault and make the sum. With equal work the same share of every region stays in memory, on any ground.
 
 use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
 use super::random::{Size, check_sizes, check_theta, extent};
@@ -21,7 +21,7 @@ use figures::scale::Scale;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Stream of the first task's chance.
+/// Random stream of the first task.
 const STREAM: u64 = 5000;
 
 /// The `[params]` of an experiment.
@@ -30,19 +30,19 @@ const STREAM: u64 = 5000;
 pub struct Params {
     /// Size of all regions together, percent of memory. Default 150.
     pub region_percent: u64,
-    /// Size of all regions together in MiB at full scale, in place of `region_percent`.
+    /// Size of all regions together in MiB at full scale, instead of `region_percent`.
     pub region_mib: Option<u64>,
-    /// How often each page of a region is touched. Default: each as often as any other.
+    /// How often each page of a region is touched. Default: all pages equally often.
     pub distribution: Distribution,
-    /// For zipf, how uneven: above 0. Default 1.2.
+    /// For zipf, the exponent: above 0. Default 1.2.
     pub theta: f64,
     /// Touches that store, percent. Default 50.
     pub store_percent: u64,
     /// Tasks, each with a region. Default 4.
     pub tasks: u64,
-    /// Operations of each task, if they are what ends the run.
+    /// Operations of each task, if they end the run.
     pub operations: Option<u64>,
-    /// Otherwise seconds. Default 10.
+    /// Duration in seconds, if operations do not end the run. Default 10.
     pub touch_s: u64,
 }
 

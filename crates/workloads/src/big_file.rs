@@ -1,17 +1,16 @@
-//! A file full of what can be verified.
+//! A file with contents that can be verified.
 
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};
 use machine::PAGE_BYTES;
 
-/// Pages that are written or read at once.
+/// Pages per write or read.
 const PIECE_PAGES: u64 = 64;
 
-/// Creates the file `name` of so many pages, the first version of its pattern everywhere, and has it on the device and
-/// nothing of it in memory.
+/// Creates the file `name` of so many pages with the first version of its pattern, syncs it, and drops it from memory.
 ///
 /// # Errors
-/// When it cannot be written, or the ground does not drop caches.
+/// When it cannot be written, or when the ground does not drop caches.
 pub fn make<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemError> {
     let kept = system.kept();
     let pattern = Pattern::new(name, 1);
@@ -30,20 +29,20 @@ pub fn make<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemE
     system.drop_caches()
 }
 
-/// A file of so many pages on the device, nothing of it in memory: brought, where the ground has such files, or else as [`make`]
-/// makes it.
+/// Provides a file of so many pages on the device, with none in memory. It is imported if the ground has such files,
+/// else made as by [`make`].
 ///
 /// # Errors
-/// As [`make`], and when the device is full.
+/// As for [`make`], and when the device is full.
 pub fn provide<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemError> {
     if system.import(name, pages)? { Ok(()) } else { make(system, name, pages) }
 }
 
-/// Reads a file from its beginning to its end and verifies it, page by page, with the pattern that `pattern` gives for
-/// each; returns the pages read.
+/// Reads a file from beginning to end and verifies each page with the pattern that `pattern` returns for it. Returns
+/// the pages read.
 ///
 /// # Errors
-/// When it cannot be read, ends early, or holds something else.
+/// When it cannot be read, ends early, or has wrong contents.
 pub fn read_through<S: System>(
     system: &S,
     name: &str,
@@ -66,10 +65,10 @@ pub fn read_through<S: System>(
     Ok(pages)
 }
 
-/// Reads as many bytes as `bytes` has room for.
+/// Reads as many bytes as `bytes` holds.
 ///
 /// # Errors
-/// When they cannot be read, or the file ends before.
+/// When they cannot be read, or the file ends earlier.
 pub fn read_whole<S: System>(
     system: &S,
     file: &mut S::File,

@@ -1,6 +1,6 @@
-//! A build of a kernel, as far as memory and files go, for the workloads that have builds (mechanisms/benchmarks, 1.2).
+//! The memory and file accesses of a kernel build, for workloads with builds (mechanisms/benchmarks, 1.2).
 //!
-//! A build is a tree of sources, many compilers and a link. A compiler is a program whose text is mapped; it reads a source
+//! A build is a tree of sources, many compilers and a link. A compiler is a program with mapped text. It reads a source
 //! and the headers that all share, touches memory while it computes, and writes an object.
 
 use crate::extent::{kib_pages, mib_pages};
@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Parts in which a compiler touches its memory and computes.
 const PARTS: u64 = 32;
 
-/// The file that holds the text of the compiler, which all builds share.
+/// Name of the file with the compiler's text, which all builds share.
 pub const COMPILER: &str = "cc1";
 
-/// What a build is like, at full scale: what follows that are sizes of memory and of the tree.
+/// Parameters of a build at full scale. Sizes of memory and of the tree follow the scale.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -35,27 +35,27 @@ pub struct Params {
     pub headers: Sourced<u64>,
     /// Text of the compiler, MiB.
     pub text_mib: Sourced<u64>,
-    /// Memory of a compiler, MiB: the least, and the most.
+    /// Memory of a compiler, MiB: smallest and largest.
     pub memory_mib: Sourced<[u64; 2]>,
     /// Time of a compiler, ms.
     pub unit_ms: Sourced<u64>,
     /// Size of an object, KiB.
     pub object_kib: Sourced<u64>,
-    /// Memory of the linker, and size of what it makes, MiB.
+    /// Memory of the linker, and size of the image that it makes, MiB.
     pub link_mib: Sourced<[u64; 2]>,
     /// Time of the linker, ms.
     pub link_ms: Sourced<u64>,
-    /// How much of the memory that it has touched a compiler touches again in each of its parts, percent: a stretch of it, somewhere.
-    /// Default 0: each page is touched once, and never needed again.
+    /// Share of its touched memory that a compiler touches again in each of its parts, percent: one stretch, at a
+    /// random place. Default 0: each page is touched once, and never needed again.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
-    /// Does memory of compilers and linkers lie so that it may have huge pages? Default no: they take it in small chunks.
+    /// Whether memory of compilers and linkers may have huge pages. Default no: they allocate it in small chunks.
     #[serde(default)]
     pub huge_pages: bool,
 }
 
 impl Params {
-    /// Looks at them before anything runs.
+    /// Checks the parameters before anything runs.
     ///
     /// # Errors
     /// When they describe no build, in words for the user.
@@ -69,18 +69,18 @@ impl Params {
         Ok(())
     }
 
-    /// [`Params::touched_again_percent`], or its default.
+    /// Returns [`Params::touched_again_percent`] or its default.
     fn touched_again(&self) -> u64 {
         self.touched_again_percent.as_ref().map_or(0, |percent| percent.value)
     }
 
-    /// Pages of a tree at full scale.
+    /// Returns the pages of a tree at full scale.
     #[must_use]
     pub fn tree_pages(&self) -> u64 {
         self.tree_files.value.saturating_mul(kib_pages(self.tree_file_kib.value))
     }
 
-    /// Operations of one compiler: pages that it reads, touches, touches again and writes.
+    /// Returns the operations of one compiler: pages that it reads, touches, touches again and writes.
     #[must_use]
     pub fn unit_operations(&self) -> u64 {
         let [least, most] = self.memory_mib.value.map(|mib| mib_pages(mib, Scale::FULL));
@@ -90,7 +90,7 @@ impl Params {
         kib_pages(self.headers_kib.value).saturating_add(memory).saturating_add(again).saturating_add(1)
     }
 
-    /// The longest that a task of a build computes at a time, seconds.
+    /// Returns the longest single computation of a task of a build, seconds.
     #[must_use]
     pub fn wait_s(&self) -> u64 {
         (self.unit_ms.value / 1000).max(self.link_ms.value / 1000)
@@ -140,13 +140,13 @@ impl Build {
         }
     }
 
-    /// Files of a tree: the sources are the first, the headers those after them.
+    /// Returns the number of files of a tree. Sources come first, headers after them.
     #[must_use]
     pub fn files(&self) -> u64 {
         self.tree_files.max(self.units + self.headers)
     }
 
-    /// Pages of file `n` of a tree.
+    /// Returns the pages of file `n` of a tree.
     #[must_use]
     pub fn file_pages(&self, n: u64) -> u64 {
         let is_header = (self.units..self.units + self.headers).contains(&n);
@@ -164,15 +164,15 @@ impl Build {
     /// Writes tree number `tree`.
     ///
     /// # Errors
-    /// As [`Build::install`].
+    /// As for [`Build::install`].
     pub fn unpack<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         (0..self.files()).try_for_each(|n| write_file(system, &tree_file(tree, n), self.file_pages(n)))
     }
 
-    /// Writes tree number `tree` after that of another, which is read for it.
+    /// Writes tree number `tree` as a copy of another, which is read.
     ///
     /// # Errors
-    /// As [`Build::install`], and when the device fails.
+    /// As for [`Build::install`], and when the device fails.
     pub fn copy<S: System>(&self, system: &S, from: u64, tree: u64) -> Result<(), SystemError> {
         let mut buffer = vec![0; 32 * PAGE_BYTES];
         (0..self.files()).take_while(|_| !system.is_killed()).try_for_each(|n| {
@@ -184,22 +184,22 @@ impl Build {
     /// Removes the sources of a tree.
     ///
     /// # Errors
-    /// When one is not there.
+    /// When a source is missing.
     pub fn remove_sources<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         (0..self.files()).try_for_each(|n| system.remove(&tree_file(tree, n)))
     }
 
-    /// Removes a tree that was built to its end.
+    /// Removes a completely built tree.
     ///
     /// # Errors
-    /// When something is not there.
+    /// When a file is missing.
     pub fn remove<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         self.remove_sources(system, tree)?;
         (0..self.units).try_for_each(|unit| system.remove(&object(tree, unit)))?;
         system.remove(&image(tree))
     }
 
-    /// Removes what there is of objects and image of a tree whose build may have been killed.
+    /// Removes the existing objects and image of a tree whose build may have been killed.
     pub fn remove_objects<S: System>(&self, system: &S, tree: u64) {
         for name in (0..self.units).map(|unit| object(tree, unit)).chain([image(tree)]) {
             // Most are not there.
@@ -207,7 +207,7 @@ impl Build {
         }
     }
 
-    /// Builds a tree with so many compilers at a time, each in a task that is called as the build; returns how long it took.
+    /// Builds a tree with `jobs` compilers at a time, each in a task named after the build. Returns the duration.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.
@@ -228,11 +228,11 @@ impl Build {
         Ok(system.now().since(started))
     }
 
-    /// Compiles units, one after another, beginning with `next`, until there are no more or the task is told to end. `next` is
-    /// the first that is not done then.
+    /// Compiles units in order from `next` on, until none is left or the task is told to end. `next` then holds the
+    /// first unit that is not compiled.
     ///
     /// # Errors
-    /// As [`Build::make`].
+    /// As for [`Build::make`].
     pub fn compile_all<S: System>(&self, system: &S, tree: u64, next: &AtomicU64) -> Result<(), SystemError> {
         loop {
             let unit = next.fetch_add(1, Relaxed);
@@ -298,10 +298,10 @@ impl Build {
         if self.has_huge_pages { system.map_huge(pages) } else { system.map(pages) }
     }
 
-    /// Links what was compiled.
+    /// Links the compiled objects.
     ///
     /// # Errors
-    /// As [`Build::make`].
+    /// As for [`Build::make`].
     pub fn link<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         let mut buffer = vec![0; 32 * PAGE_BYTES];
         let pages = self.link_pages as u32;
@@ -334,7 +334,7 @@ pub fn task_name(tree: u64) -> String {
     format!("make-{tree}")
 }
 
-/// File `n` of a tree.
+/// Returns the name of file `n` of a tree.
 #[must_use]
 pub fn tree_file(tree: u64, n: u64) -> String {
     format!("{tree}/{n}")

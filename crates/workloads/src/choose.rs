@@ -1,33 +1,33 @@
-//! Which page comes next: each equally likely, or some far more often than others.
+//! Random choice of pages: uniform, or by Zipf's law.
 
 use serde::{Deserialize, Serialize};
 use sim::Rng;
 
-/// How often each page is chosen.
+/// Distribution of accesses over pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
-    /// Each as often as any other: the hit ratio is the part of them that memory holds, whatever is kept.
+    /// All pages equally often. The hit ratio is the share of pages in memory, whatever is kept.
     #[default]
     Uniform,
-    /// The page of rank k as often as k to the power of minus theta: what is kept decides the hit ratio.
+    /// The page of rank k with a weight of k to the power of minus theta. The hit ratio depends on the pages kept.
     Zipf,
 }
 
-/// Chooses among pages.
+/// Chooser of pages.
 #[derive(Clone, Debug)]
 pub enum Chooser {
-    /// Among so many, each equally likely.
+    /// Uniform among so many pages.
     Uniform(u64),
-    /// By rank; ranks are scattered over the pages.
+    /// By rank. Ranks are scattered over the pages.
     Zipf(Zipf, Scatter),
 }
 
 impl Chooser {
-    /// A chooser among `pages` pages; `theta` counts for zipf alone.
+    /// Makes a chooser among `pages` pages. `theta` matters only for zipf.
     ///
     /// # Panics
-    /// When there are none.
+    /// When `pages` is 0.
     #[must_use]
     pub fn new(distribution: Distribution, theta: f64, pages: u64) -> Self {
         assert!(pages > 0, "there is no page to choose");
@@ -37,18 +37,18 @@ impl Chooser {
         }
     }
 
-    /// By zipf, all by rejection: as the files were drawn that a simulated machine has in memory at the beginning, in all
-    /// figures of the documents.
+    /// Samples Zipf ranks by rejection only. Files that are in a simulated machine's memory before a run use this
+    /// sampler: changing it changes published figures.
     ///
     /// # Panics
-    /// When there are no pages.
+    /// When `pages` is 0.
     #[must_use]
     pub fn zipf_by_rejection(theta: f64, pages: u64) -> Self {
         assert!(pages > 0, "there is no page to choose");
         Self::Zipf(Zipf::new(pages, theta, 0), Scatter::new(pages))
     }
 
-    /// The next page.
+    /// Returns the next page.
     #[inline]
     pub fn next(&self, rng: &mut Rng) -> u64 {
         match self {
@@ -58,17 +58,18 @@ impl Chooser {
     }
 }
 
-/// Ranks from 0, the rank k with a chance in proportion to (k + 1) to the power of minus theta.
+/// Sampler of ranks from 0; rank k has a weight of (k + 1) to the power of minus theta.
 ///
-/// The first ranks, which are most of what is drawn, from a table of two looks (A. J. Walker: "An efficient method for
-/// generating discrete random variables with general distributions", 1977), for a draw must not cost more than what is
-/// measured; it is small, for it lies in the memory that is measured. The others by rejection from the integral (W.
-/// Hörmann, G. Derflinger: "Rejection-inversion to generate variates from monotone discrete distributions", 1996).
+/// The first ranks, which make most of the draws, come from a table of two looks (A. J. Walker: "An efficient method
+/// for generating discrete random variables with general distributions", 1977). A draw must not cost more than the
+/// operation that is measured, and the table must be small, since it lies in the measured memory. Other ranks come by
+/// rejection from the integral (W. Hörmann, G. Derflinger: "Rejection-inversion to generate variates from monotone
+/// discrete distributions", 1996).
 #[derive(Clone, Debug)]
 pub struct Zipf {
-    /// The first ranks, in columns of equal chance.
+    /// The first ranks, in columns of equal probability.
     columns: Vec<Column>,
-    /// Chance of the others.
+    /// Probability of the other ranks.
     others: f64,
     ranks: f64,
     theta: f64,
@@ -77,18 +78,18 @@ pub struct Zipf {
     accepted_below: f64,
 }
 
-/// A column of the table: its own rank up to a part of it, and another above.
+/// A column of the table: its own rank below a threshold, another rank above.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     own: f32,
     other: u32,
 }
 
-/// Ranks in the table: 32 KiB, which the second cache of a processor holds beside all else.
+/// Ranks in the table: 32 KiB, which fits the second-level cache of a processor.
 const COLUMNS: u64 = 4096;
 
 impl Zipf {
-    /// `theta` is above 0; so many ranks at most are in the table.
+    /// Makes a sampler with `theta` above 0 and at most `columns_max` ranks in the table.
     #[must_use]
     pub fn new(ranks: u64, theta: f64, columns_max: u64) -> Self {
         let in_table = ranks.min(columns_max);
@@ -152,7 +153,7 @@ impl Zipf {
         libm::exp(-self.theta * libm::log(x))
     }
 
-    /// Integral of the weight from 1 to `x`.
+    /// Returns the integral of the weight from 1 to `x`.
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         let t = (1.0 - self.theta) * log;
@@ -169,13 +170,13 @@ impl Zipf {
     }
 }
 
-/// From 0 up to, but not, 1.
+/// Returns a number from 0 (inclusive) to 1 (exclusive).
 #[inline]
 fn unit(rng: &mut Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Columns of equal chance for weights that add up to `sum`.
+/// Returns columns of equal probability for weights with the sum `sum`.
 fn columns(weights: &[f64], sum: f64) -> Vec<Column> {
     // In columns' heights: 1 is a full one.
     let mut heights: Vec<f64> = weights.iter().map(|weight| weight / sum * weights.len() as f64).collect();
@@ -192,7 +193,7 @@ fn columns(weights: &[f64], sum: f64) -> Vec<Column> {
     columns
 }
 
-/// Puts ranks on pages, so that frequent ones do not lie side by side: one page for each rank.
+/// Maps ranks to pages one to one, so that frequent pages are not neighbours.
 #[derive(Clone, Debug)]
 pub struct Scatter {
     pages: u64,

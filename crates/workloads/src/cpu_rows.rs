@@ -1,25 +1,25 @@
-//! Rows of whose CPU time it was, and what it went to, since memory was full.
+//! Rows of CPU time by task and by purpose, since memory was full.
 
 use super::meter::Course;
 use figures::figure::{Better, Format, Row};
 use machine::{Func, LockClass, Nanos};
 use std::collections::BTreeMap;
 
-/// Tasks whose time is told: what their names begin with, and what rows call them.
+/// Tasks whose time is reported: a prefix of their names, and their name in rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'a> {
-    /// The beginning of the tasks' names.
+    /// Prefix of the tasks' names.
     pub prefix: &'a str,
-    /// How rows call them.
+    /// Their name in rows.
     pub name: &'a str,
-    /// Does each that there is have a row, if there are several?
+    /// Whether each of several tasks has a row of its own.
     pub tells_each: bool,
 }
 
 /// All instances of kswapd.
 pub const KSWAPD: Who<'static> = Who { prefix: "kswapd", name: "kswapd", tells_each: true };
 
-/// Parts of their time that are told: the function in whose calls each was spent.
+/// Reported parts of their time, by the function in whose calls it was spent.
 const PARTS: [(Func, &str); 4] = [
     (Func::RemoveMapping, "removal from indexes"),
     (Func::AddToPageCache, "insertion into indexes"),
@@ -27,11 +27,11 @@ const PARTS: [(Func, &str); 4] = [
     (Func::SpinLock, "spinning"),
 ];
 
-/// Classes of locks whose waits are told of.
+/// Classes of locks whose waits are reported.
 const LOCKS: [LockClass; 3] = [LockClass::IPages, LockClass::Lru, LockClass::Zone];
 
-/// CPU time of some tasks in percent of one CPU, what part of it was spent where, in percent of their time, and how long they
-/// spun for which lock, in percent of one CPU. No rows where the ground cannot tell, or they used none.
+/// Returns rows of the CPU time of some tasks: the total in percent of one CPU, its parts in percent of the total, and
+/// the spinning by lock in percent of one CPU. Returns no rows if the ground cannot tell, or if the tasks used no time.
 #[must_use]
 pub fn rows(course: &Course, who: Who<'_>) -> Vec<Row> {
     let spent = course.spent.last().filter(|spent| !spent.profile.is_empty()).unwrap_or(&course.spent[0]);

@@ -1,7 +1,7 @@
-//! Programs that want more than there is: memory until a request fails, or room on the disk until a write does.
+//! Programs that want more than exists: memory until a request fails, or disk space until a write fails.
 //!
-//! A program stores page after page, or appends to a file, until it is refused. What it had is freed then, as when its process
-//! ends, and after a pause the next one begins.
+//! A program stores page after page, or appends to a file, until it is refused. Its pages are then freed, as when its
+//! process ends. The next program begins after a pause.
 
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
@@ -20,19 +20,19 @@ use serde::{Deserialize, Serialize};
 /// Pages by which a program grows.
 const PIECE_PAGES: u64 = 64;
 
-/// The file that grows.
+/// Name of the file that grows.
 const FILE: &str = "log";
 
-/// The file that was there before.
+/// Name of the file that exists before.
 const OLD_FILE: &str = "old data";
 
-/// What programs want too much of.
+/// Resource that programs exhaust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Of {
     /// Anonymous memory.
     Memory,
-    /// Room for a file.
+    /// Space for a file.
     Disk,
 }
 
@@ -40,13 +40,13 @@ pub enum Of {
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// What is exhausted: `"memory"` or `"disk"`. Default `"memory"`.
+    /// Exhausted resource: `"memory"` or `"disk"`. Default `"memory"`.
     pub of: Of,
     /// Programs, one after the other. Default 3.
     pub programs: u64,
-    /// Time between two of them, ms. Default 200.
+    /// Time between two programs, ms. Default 200.
     pub pause_ms: u64,
-    /// What is free on the disk before, percent of memory. Default 200.
+    /// Free disk space at the start, percent of memory. Default 200.
     pub room_percent: u64,
 }
 
@@ -127,7 +127,7 @@ impl Workload for Exhaust {
     }
 }
 
-/// Stores pages until memory is exhausted; how many it got.
+/// Stores pages until memory is exhausted. Returns the pages stored.
 fn store_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
     let kept = system.kept();
     let exhausted = |system: &S| system.vmstat().get("oom").copied().unwrap_or(0);
@@ -152,7 +152,7 @@ fn store_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
     if was_refused || system.is_killed() { Ok(pages) } else { ended.map(|()| pages) }
 }
 
-/// Appends to a file until the disk is full, and removes it; how many pages it got.
+/// Appends to a file until the disk is full, and removes it. Returns the pages written.
 fn write_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
     let kept = system.kept();
     let pattern = Pattern::new(FILE, 1);
@@ -173,7 +173,7 @@ fn write_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
     if was_refused || system.is_killed() { Ok(pages) } else { ended.map(|()| pages) }
 }
 
-/// Blocks of the disk that no file has.
+/// Returns the free blocks of the disk.
 fn free_blocks<S: System>(system: &S) -> u64 {
     system.engine_view().map_or(0, |view| view.room()[1])
 }

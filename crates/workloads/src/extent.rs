@@ -1,35 +1,36 @@
-//! The extent of a run, as far as its parameters tell before it: what cannot end is refused, and who waits is told how long.
+//! The extent of a run as its parameters predict it. Runs that would not end are refused, and users see the remaining
+//! time.
 
 use figures::scale::Scale;
 
 /// The longest run, seconds of its own time: ten hours. The simulator's clock ends at twenty.
 pub const TIME_MAX_S: u64 = 36_000;
 
-/// The most memory of one program, MiB: 1 TiB, at full scale. Its pages have numbers of 32 bits.
+/// Largest memory of one program, MiB: 1 TiB at full scale. Page numbers have 32 bits.
 pub const MEMORY_MAX_MIB: u64 = 1 << 20;
 
-/// The most operations of a run. A simulator does some million a second, so that these take hours.
+/// Most operations of a run. A simulator does some million a second, so these take hours.
 pub const OPERATIONS_MAX: u64 = 10_000_000_000;
 
-/// The extent of a run. Numbers are at least so large, and at most `u64::MAX` where they are larger than that.
+/// The predicted extent of a run. Values are lower bounds, capped at `u64::MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Seconds that the run lasts, virtual or real, where parameters say so.
+    /// Duration of the run, virtual or real, seconds, if parameters determine it.
     pub time_s: Option<u64>,
-    /// The longest that one of its tasks sleeps or computes at a time, seconds.
+    /// The longest single sleep or computation of a task, seconds.
     pub wait_s: u64,
     /// Operations of all tasks.
     pub operations: u64,
-    /// Pages of files that are there at the same time.
+    /// Most pages of files that exist at the same time.
     pub file_pages: u64,
 }
 
 impl Extent {
-    /// Refuses a run that would not end, or whose files find no room on a device with `device_pages` for files, where that is
+    /// Refuses a run that would not end, and one whose files do not fit on a device with `device_pages` for files, if
     /// known.
     ///
     /// # Errors
-    /// What there is too much of.
+    /// The quantity that is too large.
     pub fn check(&self, device_pages: Option<u64>) -> Result<(), String> {
         let Self { time_s, wait_s, operations, file_pages } = *self;
         if let Some(time_s) = time_s.filter(|time_s| *time_s > TIME_MAX_S) {
@@ -48,19 +49,19 @@ impl Extent {
     }
 }
 
-/// How often something of `step_ns` happens in `time_s`.
+/// Returns how often a step of `step_ns` fits into `time_s`.
 #[must_use]
 pub fn times(time_s: u64, step_ns: u64) -> u64 {
     time_s.saturating_mul(1_000_000_000) / step_ns.max(1)
 }
 
-/// Pages of so many KiB, rounded up.
+/// Returns the pages of so many KiB, rounded up.
 #[must_use]
 pub fn kib_pages(kib: u64) -> u64 {
     kib.div_ceil(4)
 }
 
-/// Pages of so many MiB, at a scale.
+/// Returns the pages of so many MiB at a scale.
 #[must_use]
 pub fn mib_pages(mib: u64, scale: Scale) -> u64 {
     scale.of(mib.saturating_mul(256))

@@ -1,12 +1,12 @@
-//! Huge pages while kernels are built, and when nothing else runs (MMTests `stress-highalloc`; mechanisms/benchmarks, 1.4;
-//! mechanisms/huge-pages-trial).
+//! Allocation of huge pages while kernels are built, and on an idle machine (MMTests `stress-highalloc`;
+//! mechanisms/benchmarks, 1.4; mechanisms/huge-pages-trial).
 //!
-//! Some kernels are built side by side, with one compiler each ([`super::build`]), and `updatedb` walks all files that there
-//! are. Then a module asks for almost all of memory in huge pages, one every 125 ms, and keeps what it gets until it has
-//! asked for the last: pass 1. It gives all of them back and asks again: pass 2. Then the builds are killed and their
-//! trees deleted, a file as large as memory is written, read and deleted, caches are dropped, and it asks a third time.
+//! Several kernels are built at the same time with one compiler each ([`super::build`]), and `updatedb` walks all
+//! files. Then a module requests almost all of memory in huge pages, one every 125 ms, and keeps them until its last
+//! request: pass 1. It frees all of them and repeats: pass 2. Then the builds are killed and their trees deleted. A
+//! file as large as memory is written, read and deleted, caches are dropped, and the module repeats a third time.
 //!
-//! What is watched: how many of the requests succeed, how long they take, and what reclaim does for them.
+//! Measured are the successful requests, their latency, and the reclaim for them.
 
 use super::build::{self, Build};
 use super::meter::add_profile;
@@ -28,42 +28,42 @@ use sim::Sourced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-/// The tree that is unpacked and that the others are copies of; the primary build is of it.
+/// Number of the tree that is unpacked first. The others are copies of it, and the primary build uses it.
 const PRIMARY: u64 = 0;
 
-/// Pages of the file as large as memory that are written or read at once, 256 KiB: assumed.
+/// Pages per write or read of the file as large as memory, 256 KiB: assumed.
 const PIECE_PAGES: u64 = 64;
 
 /// Pages of one MiB.
 const MIB_PAGES: u64 = 256;
 
-/// The file system's inode tables, for what `updatedb` looks up beside the trees.
+/// Name of the file with the inode tables that `updatedb` reads, beside the trees.
 const INODE_TABLES: &str = "inode tables";
 
-/// The file as large as memory.
+/// Name of the file as large as memory.
 const LARGE_FILE: &str = "testfile";
 
-/// The `[params]` of an experiment, at full scale; `copies`, sizes and the number of inodes follow it. What the script of
-/// MMTests says has a default; what is assumed has none.
+/// The `[params]` of an experiment, at full scale. `copies`, sizes and the number of inodes follow the scale. Values of
+/// the MMTests script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Copies of the tree that are built beside it. They do not follow the scale.
     pub copies: Sourced<u64>,
-    /// Order of the blocks that are asked for. Default 9, a huge page of x86-64.
+    /// Order of the requested blocks. Default 9, a huge page of x86-64.
     #[serde(default = "order")]
     pub order: u8,
-    /// Blocks that a pass asks for, percent of those that memory has. Default 95.
+    /// Blocks that a pass requests, percent of the blocks of memory. Default 95.
     #[serde(default = "percent")]
     pub percent: u64,
-    /// Time from the start of one request to that of the next, ms; a request that takes longer is followed at once by the
-    /// next. Default 125: 16 MB/s.
+    /// Time from the start of one request to the start of the next, ms. The next request follows a longer one at once.
+    /// Default 125: 16 MB/s.
     #[serde(default = "every_ms")]
     pub every_ms: u64,
     /// Time from the start of the last build to the first pass, s. Default 300.
     #[serde(default = "warm_up_s")]
     pub warm_up_s: u64,
-    /// How often builds that failed are started again meanwhile, s. Default 30.
+    /// Interval at which failed builds are restarted meanwhile, s. Default 30.
     #[serde(default = "check_s")]
     pub check_s: u64,
     /// Time after each of the first two passes, s. Default 5.
@@ -75,26 +75,26 @@ pub struct Params {
     /// A pass ends when a request succeeds after longer than this, s. Default 600.
     #[serde(default = "success_max_s")]
     pub success_max_s: u64,
-    /// And when one fails after longer than this, s. Default 1200.
+    /// A pass ends when a request fails after longer than this, s. Default 1200.
     #[serde(default = "failure_max_s")]
     pub failure_max_s: u64,
-    /// The sysctl `min_free_kbytes` while nothing else runs. Default 1024.
+    /// The sysctl `min_free_kbytes` on the idle machine. Default 1024.
     #[serde(default = "rested_min_free_kib")]
     pub rested_min_free_kib: u64,
-    /// Pages of the trees that can be neither freed nor moved while these are there, per mille. Default 0.
+    /// Pages of the trees that can be neither freed nor moved while the trees exist, per mille. Default 0.
     #[serde(default)]
     pub unmovable_per_mille: u64,
     /// Inodes of the rest of the system, which `updatedb` looks up after those of the trees.
     pub inodes: Sourced<u64>,
-    /// How many of them lie in a page of an inode table.
+    /// Inodes in a page of an inode table.
     pub inodes_per_page: Sourced<u64>,
-    /// Pages of inode tables that are read at once.
+    /// Pages of inode tables per read.
     pub inode_readahead_pages: Sourced<u64>,
     /// CPU time of `updatedb` for one file, us.
     pub look_up_us: Sourced<u64>,
-    /// Memory that a build holds as long as it runs, beside its compiler, MiB.
+    /// Memory that a build holds while it runs, beside its compiler, MiB.
     pub held_mib: Sourced<u64>,
-    /// What a build is like.
+    /// Parameters of a build.
     pub build: build::Params,
 }
 
@@ -139,7 +139,7 @@ const fn rested_min_free_kib() -> u64 {
 }
 
 impl Params {
-    /// Requests of a pass in so much memory.
+    /// Returns the requests of a pass with so much memory.
     fn attempts(&self, memory_pages: u64) -> u64 {
         (memory_pages >> self.order) * self.percent / 100
     }
@@ -293,25 +293,26 @@ impl Workload for Highalloc {
     }
 }
 
-/// Copies at most: each has tasks and files of its own.
+/// Most copies: each has tasks and files of its own.
 const COPIES_MAX: u64 = 1000;
 
-/// Inodes at most: each costs the simulation an object.
+/// Most inodes: each costs the simulation an object.
 const INODES_MAX: u64 = 1 << 24;
 
-/// Pages of a table at most that are read at once, 16 MiB.
+/// Most pages of a table per read, 16 MiB.
 const READAHEAD_MAX: u64 = 4096;
 
-/// Memory that a build holds at most, 1 TiB.
+/// Largest memory held by a build, 1 TiB.
 const HELD_MAX_MIB: u64 = 1 << 20;
 
-/// The sysctl at most, 1 TiB.
+/// Largest value of the sysctl, 1 TiB.
 const MIN_FREE_MAX_KIB: u64 = 1 << 30;
 
 /// Names of the passes in published tables.
 const PASSES: [&str; 3] = ["Pass 1", "Pass 2", "while Rested"];
 
-/// The moments right before the first request of each pass, and right after its last, when it still has what it got.
+/// Names of the moments right before the first request of each pass and right after its last, when the pass still holds
+/// its blocks.
 const MARKS: [[&str; 2]; 3] = [
     ["Pass 1 begins", "Pass 1 has asked"],
     ["Pass 2 begins", "Pass 2 has asked"],
@@ -330,7 +331,7 @@ impl Profile {
         Self { lines: Vec::new(), seen: system.profile() }
     }
 
-    /// Counts for this part what was spent since the last one ended.
+    /// Adds the time since the end of the previous part to this part.
     fn end_part<S: System>(&mut self, system: &S, part: &str) {
         add_profile(&mut self.lines, part, &mut self.seen, system.profile());
     }
@@ -341,13 +342,13 @@ impl Profile {
 struct Inodes {
     count: u64,
     per_page: u64,
-    /// Pages of tables that are read at once.
+    /// Pages of tables per read.
     pages_at_once: u64,
     look_up: Nanos,
 }
 
 impl Inodes {
-    /// Writes the tables that they are in.
+    /// Writes the tables with the inodes.
     fn make<S: System>(system: &S, params: &Params) -> Result<Self, SystemError> {
         let (count, per_page) = (system.given().scale.of(params.inodes.value), params.inodes_per_page.value);
         write_file(system, INODE_TABLES, count.div_ceil(per_page))?;
@@ -357,7 +358,7 @@ impl Inodes {
         Ok(Self { count, per_page, pages_at_once, look_up })
     }
 
-    /// Looks up every file: those of the trees, then the others. Returns how many.
+    /// Looks up every file: those of the trees, then the others. Returns the number of files.
     fn walk<S: System>(self, system: &S, copies: u64, model: Build) -> Result<u64, SystemError> {
         let mut looked_up = 0;
         for tree in PRIMARY..=PRIMARY + copies {
@@ -384,12 +385,12 @@ impl Inodes {
     }
 }
 
-/// How a build goes.
+/// States of a build.
 const RUNNING: u8 = 0;
 const DONE: u8 = 1;
 const FAILED: u8 = 2;
 
-/// A build, and the task that does it.
+/// A build and its task.
 struct Running<S: System> {
     tree: u64,
     /// The first unit that is not compiled.
@@ -408,7 +409,7 @@ struct Builds<S: System> {
     running: Vec<Running<S>>,
     restarts: u64,
     held: Vec<HeldPage>,
-    /// Pages of trees that were written so far.
+    /// Pages of trees written so far.
     pages: u64,
 }
 
@@ -426,7 +427,7 @@ impl<S: System> Builds<S> {
         }
     }
 
-    /// Unpacks a tree, and copies it; each copy is built as soon as it is there.
+    /// Unpacks a tree and copies it. The build of each copy starts as soon as the copy exists.
     fn start_all(&mut self, system: &S, params: &Params) -> Result<(), SystemError> {
         self.model.unpack(system, PRIMARY)?;
         self.trees = 1;
@@ -440,7 +441,7 @@ impl<S: System> Builds<S> {
         Ok(())
     }
 
-    /// Holds so many of the pages of a tree as cannot be moved, spread evenly.
+    /// Holds the pages of a tree that cannot be moved, spread evenly.
     fn hold(&mut self, system: &S, tree: u64) -> Result<(), SystemError> {
         if self.unmovable_per_mille == 0 {
             return Ok(());
@@ -473,7 +474,7 @@ impl<S: System> Builds<S> {
         self.running.push(Running { tree, next, state, task });
     }
 
-    /// Waits for the first pass; builds that fail meanwhile go on where they failed.
+    /// Waits for the first pass. Builds that fail meanwhile continue where they failed.
     fn warm_up(&mut self, system: &S, params: &Params) {
         let end = system.now() + Nanos::from_secs(params.warm_up_s);
         while system.now() < end && !system.is_killed() {
@@ -490,7 +491,7 @@ impl<S: System> Builds<S> {
         }
     }
 
-    /// Ends all builds; returns how many units they compiled, and how often one was started again.
+    /// Ends all builds. Returns the units compiled, and the number of restarts.
     fn kill(&mut self, system: &S) -> (u64, u64) {
         self.running.iter().for_each(|running| running.task.kill(system));
         let mut compiled = 0;
@@ -513,12 +514,12 @@ impl<S: System> Builds<S> {
     }
 }
 
-/// Is page number `page`, of all, one of the so many per mille?
+/// Returns whether page number `page` is one of `per_mille` in a thousand.
 const fn is_held(page: u64, per_mille: u64) -> bool {
     page * per_mille / 1000 != (page + 1) * per_mille / 1000
 }
 
-/// One build with one compiler at a time, beside memory that it holds.
+/// Runs one build with one compiler at a time, beside the memory that it holds.
 fn make<S: System>(system: &S, model: Build, tree: u64, held_pages: u32, next: &AtomicU64) -> Result<(), SystemError> {
     let held = system.map(held_pages)?;
     let mut result = system.touch(&held, 0..held_pages, true);
@@ -558,9 +559,9 @@ fn write_and_read<S: System>(system: &S) -> Result<(), SystemError> {
 struct Attempt {
     is_success: bool,
     took: Nanos,
-    /// When it ended, since the pass began.
+    /// Time of its end since the pass began.
     ended: Nanos,
-    /// Pages that were reclaimed by then, since the pass began.
+    /// Pages reclaimed between the beginning of the pass and this end.
     reclaimed: u64,
 }
 
@@ -568,26 +569,26 @@ struct Attempt {
 #[derive(Debug)]
 struct Pass {
     name: &'static str,
-    /// Requests that it was to make.
+    /// Number of planned requests.
     planned: u64,
     attempts: Vec<Attempt>,
-    /// Counters and gauges when it began.
+    /// Counters and gauges at the beginning.
     before: Vmstat,
     /// Their growth.
     counters: Vmstat,
 }
 
-/// When the next request is due, that began at `begun`, if `now` is not later.
+/// Returns the start of the next request after one that began at `begun`: `every` later, or `now` if this is past.
 fn next_start(begun: Nanos, every: Nanos, now: Nanos) -> Nanos {
     (begun + every).max(now)
 }
 
-/// Pages that lists gave up so far, by kswapd and by tasks.
+/// Returns the pages reclaimed from lists so far, by kswapd and by tasks.
 fn reclaimed(counters: &Vmstat) -> u64 {
     counters.iter().filter(|(name, _)| name.starts_with("pgsteal_")).map(|(_, pages)| pages).sum()
 }
 
-/// Asks for blocks at a fixed rate, keeps all that it gets, and gives them back at the end.
+/// Requests blocks at a fixed rate, keeps all of them, and frees them at the end.
 fn ask<S: System>(system: &S, params: &Params, number: usize) -> Result<Pass, SystemError> {
     let planned = params.attempts(system.memory_pages());
     let every = Nanos::from_millis(params.every_ms);
@@ -628,7 +629,7 @@ fn ask<S: System>(system: &S, params: &Params, number: usize) -> Result<Pass, Sy
     Ok(Pass { name: PASSES[number], planned, attempts, before, counters })
 }
 
-/// Which share of `sorted` latencies is how long at most, by nearest rank, per mille.
+/// Returns the latency at a percentile (per mille) of `sorted`, by nearest rank.
 fn percentile(sorted: &[Nanos], per_mille: usize) -> Nanos {
     let rank = (sorted.len() * per_mille).div_ceil(1000).max(1);
     sorted[rank - 1]
@@ -639,13 +640,13 @@ impl Pass {
         self.attempts.iter().filter(|attempt| attempt.is_success).count() as u64
     }
 
-    /// Successes of all requests that were to be made, percent, whole.
+    /// Returns the row of successes in percent of planned requests, as a whole number.
     fn success_row(&self) -> Row {
         let percent = 100 * self.successes() / self.planned.max(1);
         Row::new("success", self.name, "% of attempts", Better::Higher, Format::Points(2), percent as f64)
     }
 
-    /// How long requests took, those that succeeded and those that failed apart.
+    /// Returns the rows of latency, separate for successful and failed requests.
     fn latency_rows(&self) -> Vec<Row> {
         let of = |is_success: bool| {
             let taken = self.attempts.iter().filter(|attempt| attempt.is_success == is_success);
@@ -665,7 +666,7 @@ impl Pass {
         [of(true), of(false)].concat()
     }
 
-    /// Returns the rows of memory when the pass began, and of reclaim until it ended.
+    /// Returns the rows of memory at the beginning of the pass, and of reclaim during it.
     fn memory_rows(&self) -> Vec<Row> {
         let sum = |names: &[&str]| names.iter().filter_map(|name| self.before.get(*name)).sum::<u64>();
         let held = [
@@ -697,7 +698,7 @@ impl Pass {
         [before.to_vec(), done.to_vec(), per_block.into_iter().collect()].concat()
     }
 
-    /// How many blocks it got, over time and over what was reclaimed meanwhile.
+    /// Returns the blocks obtained over time and over pages reclaimed meanwhile.
     fn curves(&self) -> [Curve; 2] {
         let of = |across: &str, x: fn(&Attempt) -> f64| {
             let mut got = 0;
@@ -719,7 +720,7 @@ impl Pass {
 #[derive(Debug, Default)]
 struct Seen {
     passes: Vec<Pass>,
-    /// Units that were compiled until the builds were killed.
+    /// Units compiled until the builds were killed.
     compiled: u64,
     /// Builds that failed and were started again.
     restarts: u64,
@@ -750,7 +751,7 @@ impl Seen {
         self.passes.iter().flat_map(Pass::curves).collect()
     }
 
-    /// Returns the rows of the other work.
+    /// Returns the rows of builds and `updatedb`.
     fn load_rows(&self) -> Vec<Row> {
         let row = |name: &str, unit: &str, better, value: u64| {
             Row::new("load", name, unit, better, Format::Decimals(0), value as f64)
@@ -763,7 +764,7 @@ impl Seen {
     }
 }
 
-/// The group `vmstat` under the names of 2012.
+/// Returns the group `vmstat` under its names of 2012.
 fn vmstat_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     of_2012(mmtests::vmstat_rows(counters, elapsed_s))
 }
@@ -775,7 +776,7 @@ fn of_2012(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// MMTests called sectors pages at that time; both are KiB.
+/// Renames a row: MMTests called sectors pages at that time; both are KiB.
 fn name_of_2012(name: String) -> String {
     match name.as_str() {
         "Sector Reads" => "Page Ins".to_owned(),
@@ -789,8 +790,8 @@ fn mmtests_row_names() -> Vec<RowName> {
     known.map(|row| RowName { name: name_of_2012(row.name), ..row }).collect()
 }
 
-/// The group `compaction`: every counter of the engine that is about it, about requests of several pages and about huge pages of
-/// programs.
+/// Returns the group `compaction`: the engine's counters of compaction, of requests for several pages and of huge pages
+/// of programs.
 fn compaction_rows(counters: &Vmstat) -> Vec<Row> {
     const BEGINNINGS: [&str; 5] = ["compact", "pgmigrate", "alloc_high_order", "alloc_failed", "thp_"];
     let is_meant = |name: &str| BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));

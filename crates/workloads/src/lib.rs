@@ -1,7 +1,7 @@
-//! The workloads, a module for each, and what they are written against.
+//! The workloads, a module for each, and the interface that they use.
 //!
-//! A [`workload::Workload`] sees a [`system::System`] alone, and knows no ground. Places in files and memory come from [`choose`];
-//! [`extent`] says how much a run would take. Nothing here is instantiated: the crate `grounds` does that.
+//! A [`workload::Workload`] uses only a [`system::System`] and knows no ground. [`choose`] draws places in files and
+//! memory. [`extent`] predicts the extent of a run. The crate `grounds` instantiates workloads.
 
 pub mod anon;
 pub mod big_file;

@@ -1,11 +1,12 @@
-//! Programs whose code does not fit memory any more: an anonymous hog takes it, and nothing but their code can be reclaimed.
+//! Programs whose code no longer fits in memory: an anonymous hog takes memory, and only code can be reclaimed.
 //!
-//! Each process has an executable of its own and libraries that all share. A server forks workers, which have its executable
-//! mapped; each request calls functions of it and of the libraries, and uses a little of the worker's own memory. Other programs wake
-//! now and then. Functions are called by Zipf's law: hot ones often, cold ones now and then. Beside them a hog stores page after page.
+//! Each process has an executable of its own and libraries that all share. A server forks workers, which map its
+//! executable. Each request calls functions of the executable and the libraries, and uses a little of the worker's own
+//! memory. Other programs wake from time to time. Functions are called by Zipf's law. Beside them a hog stores page
+//! after page.
 //!
-//! The first request for memory that is refused is where Linux would call its killer: the hog is killed then, and whoever was
-//! refused tries again, as an allocation goes on after a kill.
+//! At the first refused request for memory Linux would call its OOM killer. The workload kills the hog at that point,
+//! and the refused process tries again, as an allocation does after a kill.
 
 mod code;
 mod progress;
@@ -29,10 +30,10 @@ use sim::{PressureStatistics, Rng};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Streams of chance: of the first worker, of the first other program.
+/// Random streams of the first worker and of the first other program.
 const STREAMS: [u64; 2] = [7000, 7500];
 
-/// That of the hog.
+/// Random stream of the hog.
 const STREAM_OF_HOG: u64 = 6999;
 
 /// Names of the files of code.
@@ -41,30 +42,30 @@ const PROGRAM: &str = "program";
 const LIBRARY: &str = "library";
 const HOG: &str = "hog";
 
-/// The file that is read beside.
+/// Name of the file that is read beside.
 const READ_BESIDE: &str = "read beside";
 
-/// Time between two looks whether memory is full, and whether a request was refused.
+/// Interval of the checks whether memory is full and whether a request was refused.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Times in which no request ends count from this on.
+/// Shortest gap between ends of requests that counts.
 const LONG_GAP: Nanos = Nanos::from_secs(1);
 
 /// Time between two steps of the hog.
 const HOG_STEP: Nanos = Nanos::from_millis(10);
 
-/// Time for which a process that was refused memory waits before it tries again: meanwhile the hog is killed.
+/// Wait of a refused process before it tries again, while the hog is killed.
 const AFTER_REFUSAL: Nanos = Nanos::from_millis(10);
 
-/// Processes of a kind at most: each has a stack of its own.
+/// Most processes of a kind: each has a stack of its own.
 const PROCESSES_MAX: u64 = 256;
 
-/// The `[params]` of an experiment. Counts that are said to be of full scale become smaller with memory, so that the time in which
-/// all code is used once stays as it is.
+/// The `[params]` of an experiment. Counts "at full scale" shrink with memory, so that the time in which all code is
+/// used once stays equal.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Workers of the server: processes that have the same executable mapped. Default 2.
+    /// Workers of the server: processes that map the same executable. Default 2.
     pub workers: u64,
     /// Size of the server's executable, percent of memory. Default 4.
     pub server_percent: u64,
@@ -72,44 +73,48 @@ pub struct Params {
     pub programs: u64,
     /// Size of the executable of each of them, percent of memory. Default 1.
     pub program_percent: u64,
-    /// Shared libraries, which every process has mapped. Default 4.
+    /// Shared libraries, which every process maps. Default 4.
     pub libraries: u64,
     /// Size of each library, percent of memory. Default 1.
     pub library_percent: u64,
     /// Consecutive pages of code that are used together. Default 4.
     pub function_pages: u64,
-    /// How uneven functions are used, the exponent of Zipf's law: above 0. Default 1.
+    /// Exponent of Zipf's law for calls of functions: above 0. Default 1.
     pub theta: f64,
-    /// Functions that a request calls, at full scale: some 600 different ones of 10 MiB, as drawing a page of a browser. Default 1024.
+    /// Functions that a request calls, at full scale: about 600 different ones of 10 MiB, like drawing a page in a
+    /// browser. Default 1024.
     pub calls: u64,
-    /// Share of calls that are of functions in libraries, percent. Default 50.
+    /// Share of calls to functions in libraries, percent. Default 50.
     pub library_calls_percent: u64,
     /// CPU time of a call, ns. Default 4000.
     pub call_ns: u64,
     /// Mean time between a worker's requests, ms. Default 50.
     pub think_ms: u64,
-    /// Mean time between two wakings of another program, ms. Default 200.
+    /// Mean time between two wake-ups of another program, ms. Default 200.
     pub wake_ms: u64,
-    /// Functions that another program calls when it wakes, and the hog after each step, at full scale. Default 256.
+    /// Functions called by another program at each wake-up, and by the hog after each step, at full scale. Default 256.
     pub wake_calls: u64,
     /// Anonymous memory of each process, thousandths of memory. Default 2.
     pub heap_permille: u64,
-    /// Pages of it that a request stores to, at full scale. Default 32.
+    /// Pages of this memory that a request stores to, at full scale. Default 32.
     pub heap_stores: u64,
-    /// At what size the hog stops, percent of memory; where memory and swap hold less, it goes on until it is refused. Default 400.
+    /// Size at which the hog stops, percent of memory. If memory and swap hold less, it grows until it is refused.
+    /// Default 400.
     pub hog_percent: u64,
-    /// How fast the hog grows, percent of memory a second, as long as it does not have to wait: its share of that each 10 ms, and then
-    /// it runs code. It has an executable of its own, as other programs. Default 10.
+    /// Growth of the hog, percent of memory a second, as long as it need not wait. It grows every 10 ms and then runs
+    /// code. It has an executable of its own, like other programs. Default 10.
     pub hog_percent_per_s: u64,
-    /// How much of what it has the hog uses again, percent a second. Default 0: it leaks.
+    /// Share of its memory that the hog uses again, percent a second. Default 0: it leaks.
     pub hog_uses_percent_per_s: u64,
-    /// Size of a file that somebody reads from its beginning to its end, again and again, percent of memory. Default 0: nobody does.
+    /// Size of a file that a task reads from beginning to end, again and again, percent of memory. Default 0: no such
+    /// task.
     pub read_beside_percent: u64,
-    /// How long the server runs before the hog, s. Default 5.
+    /// Time that the server runs before the hog starts, s. Default 5.
     pub before_s: u64,
-    /// How long it runs with the hog, s. Default 80.
+    /// Time that it runs with the hog, s. Default 80.
     pub beside_s: u64,
-    /// A second in which fewer requests end than this share of those before the hog is one without progress, percent. Default 20.
+    /// A second counts as without progress if fewer requests end in it than this share of the requests a second before
+    /// the hog, percent. Default 20.
     pub progress_percent: u64,
 }
 
@@ -144,7 +149,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Pages of all code.
+    /// Returns the size of all code, percent of memory.
     fn code_percent(&self) -> u64 {
         // The hog is a program, too.
         let programs = self.programs.saturating_add(1).saturating_mul(self.program_percent);
@@ -166,14 +171,14 @@ impl Params {
     }
 }
 
-/// The parts of processes, at a scale.
+/// Sizes of processes at a scale.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
-    /// Pages of the server's executable, another program's, a library.
+    /// Pages of the server's executable, of another program's, and of a library.
     pages: [u32; 3],
     libraries: u64,
     how: Use,
-    /// Functions that a request calls, and another program that wakes.
+    /// Functions called by a request, and by another program at a wake-up.
     calls: [u64; 2],
     library_calls_percent: u64,
     heap_pages: u32,
@@ -283,7 +288,7 @@ impl Workload for Livelock {
 /// The state that all processes of a run share.
 #[derive(Debug)]
 struct Shared {
-    /// Processes that have started, all their code used once.
+    /// Processes that have started and used all their code once.
     ready: AtomicU64,
     /// True once the run is over.
     is_over: AtomicBool,
@@ -293,7 +298,7 @@ struct Shared {
     is_hog_gone: AtomicBool,
     /// Requests that have ended.
     requests: AtomicU64,
-    /// The number of times that memory was exhausted before.
+    /// The number of times that memory was exhausted before this run.
     exhausted_before: u64,
 }
 
@@ -318,10 +323,11 @@ impl Shared {
         Some(self.refused_at.load(Relaxed)).filter(|at| *at > 0).map(Nanos)
     }
 
-    /// Takes note of what came of a use of memory; is it to be tried again, since it was refused and the hog is being killed?
+    /// Records the outcome of a use of memory. Returns whether to try again: the use was refused, and the hog is being
+    /// killed.
     ///
     /// # Errors
-    /// When it failed for another reason, or nobody is there to be killed.
+    /// When it failed for another reason, or when there is no hog to kill.
     fn is_refused<S: System>(&self, system: &S, outcome: Result<(), SystemError>) -> Result<bool, SystemError> {
         let Err(error) = outcome else { return Ok(false) };
         if self.is_over(system) {
@@ -351,7 +357,7 @@ struct Process<S: System> {
 }
 
 impl<S: System> Process<S> {
-    /// Starts it: maps its executable, the file number `n` called `name`, libraries and memory, and uses all of it once.
+    /// Starts it: maps its executable (file number `n` named `name`), libraries and memory, and uses all of it once.
     fn start(system: &S, stream: u64, name: &str, n: u64, pages: u32, shape: Shape) -> Result<Self, SystemError> {
         let own = Code::map(system, name, n..n + 1, pages, shape.how)?;
         let libraries = Code::map(system, LIBRARY, 0..shape.libraries, shape.pages[2], shape.how)?;
@@ -369,12 +375,12 @@ impl<S: System> Process<S> {
         code.call(system, &mut self.rng)
     }
 
-    /// Calls as many functions as a program does that wakes.
+    /// Calls as many functions as a program does at a wake-up.
     fn run_code(&mut self, system: &S) -> Result<(), SystemError> {
         (0..self.shape.calls[1]).try_for_each(|_| self.call(system))
     }
 
-    /// Calls functions and uses memory. What is refused memory is tried again.
+    /// Calls functions and uses memory. A use that was refused memory is repeated.
     fn work(&mut self, system: &S, calls: u64, shared: &Shared) -> Result<(), SystemError> {
         for _ in 0..calls {
             self.until_served(system, shared, Self::call)?;
@@ -412,14 +418,14 @@ impl<S: System> Process<S> {
     }
 }
 
-/// A request that ended.
+/// A completed request.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     end: Nanos,
     time: Nanos,
 }
 
-/// A worker of the server: one request after another.
+/// Runs a worker of the server: one request after another.
 fn serve<S: System>(
     system: &S,
     n: u64,
@@ -445,7 +451,7 @@ fn serve<S: System>(
     Ok(requests)
 }
 
-/// Another program, which does something now and then.
+/// Runs another program, which wakes from time to time.
 fn wake_now_and_then<S: System>(
     system: &S,
     n: u64,
@@ -463,7 +469,7 @@ fn wake_now_and_then<S: System>(
     Ok(())
 }
 
-/// The growth of the hog; after each step it runs code.
+/// Growth of the hog. After each step it runs code.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     pages: u32,
@@ -484,7 +490,7 @@ impl Growth {
     }
 }
 
-/// The hog: stores page after page until it has enough, is refused or is killed. Returns how many pages it had.
+/// Runs the hog: stores page after page until it has enough, is refused, or is killed. Returns the pages it had.
 fn grow<S: System>(system: &S, growth: Growth, shape: Shape, shared: &Shared) -> Result<u64, SystemError> {
     let Growth { pages, pages_per_s, uses_percent_per_s } = growth;
     let mut process = Process::start(system, STREAM_OF_HOG, HOG, 0, shape.pages[1], shape)?;
@@ -541,13 +547,13 @@ fn read_beside<S: System>(system: &S, pages: u64, shared: &Shared) -> Result<(),
     Ok(())
 }
 
-/// Counters and times so far, at some moment.
+/// Counters and times at one moment.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     at: Nanos,
     counters: Vmstat,
     cpu: CpuTimes,
-    /// CPU time of kswapd; nothing where the ground cannot tell.
+    /// CPU time of kswapd; 0 if the ground cannot tell.
     kswapd: Nanos,
     pressure: PressureStatistics,
 }
@@ -568,22 +574,22 @@ impl Seen {
 /// The moments and requests of a run.
 #[derive(Debug)]
 struct Course {
-    /// All processes run, and no hog.
+    /// Time when all processes run, without a hog.
     started: Nanos,
-    /// The hog began.
+    /// Time when the hog began.
     hog: Nanos,
-    /// Memory was full; when the hog began, if it never was.
+    /// State when memory was full; when the hog began, if memory never filled.
     full: Seen,
-    /// The hog was killed, or the run ended.
+    /// State when the hog was killed or the run ended.
     trouble_ended: Seen,
-    /// The run ended.
+    /// Time when the run ended.
     ended: Nanos,
     refused_at: Option<Nanos>,
     hog_pages: u64,
     memory_pages: u64,
-    /// In the order in which they ended.
+    /// Requests in the order of their ends.
     requests: Vec<Request>,
-    /// Times of requests: before the hog, and while memory was full.
+    /// Times of requests before the hog, and while memory was full.
     latencies: [Histogram<u64>; 2],
 }
 
@@ -591,12 +597,12 @@ struct Course {
 struct Running<S: System> {
     workers: Vec<Started<S, Result<Vec<Request>, SystemError>>>,
     others: Vec<Started<S, Result<(), SystemError>>>,
-    /// Pages of the file that is read beside; 0 where nobody reads one.
+    /// Pages of the file that is read beside; 0 for none.
     pages_beside: u64,
 }
 
 impl<S: System> Running<S> {
-    /// Starts them, and waits until all have used their code once.
+    /// Starts the processes, and waits until all have used their code once.
     fn start(system: &S, params: &Params, shape: Shape, shared: &Arc<Shared>) -> Result<Self, SystemError> {
         let (think, wake) = (Nanos::from_millis(params.think_ms), Nanos::from_millis(params.wake_ms));
         let worker = |n: u64| {
@@ -684,7 +690,7 @@ fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Cours
     Ok(Course { started, hog, full, trouble_ended, ended, refused_at, hog_pages, memory_pages, requests, latencies })
 }
 
-/// Returns the outcome of a process; if it failed, the others need not go on.
+/// Returns the outcome of a process. If it failed, the others are told to end.
 fn ending<T>(shared: &Shared, outcome: Result<T, SystemError>) -> Result<T, SystemError> {
     if outcome.is_err() {
         shared.is_over.store(true, Relaxed);
@@ -692,7 +698,7 @@ fn ending<T>(shared: &Shared, outcome: Result<T, SystemError>) -> Result<T, Syst
     outcome
 }
 
-/// Looks from time to time, until `end`, until the run is over, or until `is_enough` says so.
+/// Waits until `end`, until the run is over, or until `is_enough` returns true; checks at intervals.
 fn watch_until<S: System>(system: &S, shared: &Shared, end: Nanos, mut is_enough: impl FnMut(&S) -> bool) {
     while system.now() < end && !shared.is_over(system) {
         system.sleep(LOOK_EVERY.min(end.since(system.now())));
@@ -703,7 +709,7 @@ fn watch_until<S: System>(system: &S, shared: &Shared, end: Nanos, mut is_enough
     }
 }
 
-/// Times of the requests that ended from `from` to `to`.
+/// Returns the times of requests that ended between `from` and `to`.
 fn latencies(requests: &[Request], from: Nanos, to: Nanos) -> Histogram<u64> {
     let mut times = Histogram::new(3).expect("three digits are a precision");
     for request in requests.iter().filter(|request| (from..to).contains(&request.end)) {
@@ -714,7 +720,7 @@ fn latencies(requests: &[Request], from: Nanos, to: Nanos) -> Histogram<u64> {
 }
 
 impl Course {
-    /// A course in which everything happened that can: its rows have all the names that there are.
+    /// Returns a course in which everything possible happened, whose rows have all names.
     fn with_everything() -> Self {
         let [start, hog, full, killed, ended] = [0, 1, 2, 3, 4].map(Nanos::from_secs);
         let counters: Vmstat = super::meter::counter_names().map(|name| (name.to_owned(), 0)).collect();
@@ -735,19 +741,19 @@ impl Course {
         }
     }
 
-    /// Times of requests, as rows and histograms call them.
+    /// Returns the times of requests with their names in rows and histograms.
     fn times(&self) -> [(&'static str, &Histogram<u64>); 2] {
         let [before, beside] = &self.latencies;
         [("Request before", before), ("Request", beside)]
     }
 
-    /// Requests that ended, a second.
+    /// Returns the requests that ended per second.
     fn rate(&self, from: Nanos, to: Nanos) -> f64 {
         let ended = self.requests.iter().filter(|request| (from..to).contains(&request.end)).count();
         ended as f64 / to.since(from).as_secs_f64().max(1e-9)
     }
 
-    /// Its rows; a second is one without progress that has less than `progress_percent` of the requests before.
+    /// Returns its rows. A second without progress has less than `progress_percent` of the requests before.
     fn rows(&self, progress_percent: u64) -> Vec<Row> {
         use Better::{Higher, Lower, Neutral};
         let (full, trouble_ended) = (&self.full, &self.trouble_ended);

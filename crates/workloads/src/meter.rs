@@ -1,9 +1,8 @@
-//! Measures tasks that do one operation after another while memory fills, and after it is full.
+//! Measures tasks that do operations one after another while memory fills and after it is full.
 //!
-//! Each task keeps a [`Tally`]: how long every operation took, apart for the time before memory was full and after.
-//! Whoever started them ([`measure`]) looks every 10 ms at how much they have done and how much memory is free, says
-//! when memory is full ([`FullDetector`]) and when it is enough. What it saw is a [`Course`], which has the rows of
-//! a report.
+//! Each task keeps a [`Tally`] of operation times, separate for the time before memory was full and after. [`measure`]
+//! starts the tasks and checks every 10 ms how much they have done and how much memory is free. It decides when memory
+//! is full ([`FullDetector`]) and when the run is over. The result is a [`Course`], which has the rows of a report.
 
 use crate::system::{System, SystemError};
 use engine::stat::Vmstat;
@@ -18,52 +17,55 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// How often the course is looked at, in most workloads.
+/// Interval of the checks in most workloads.
 pub const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Tasks that keep step look at each other after so many operations, and one that is so many ahead of the slowest waits.
+/// Operations after which tasks that keep step compare their progress. A task that is this far ahead of the slowest
+/// waits.
 ///
-/// At a hundred microseconds to a fault, two for three operations, a step takes some milliseconds: long beside a look
-/// (`GATE_EVERY`), short beside a run, and far less than a region's pages, so that no task has its memory for itself.
+/// With 100 µs to a fault and two faults for three operations, a step takes some milliseconds. This is long beside a
+/// check (`GATE_EVERY`) and short beside a run. It is also far less than the pages of a region, so that no task has
+/// memory for itself.
 pub const STEP: u64 = 64;
 
-/// How often a task that is ready asks whether all are, and one that is ahead how far the others are.
+/// Interval at which a ready task checks whether all are ready, and at which a task ahead checks the others.
 const GATE_EVERY: Nanos = Nanos::from_millis(1);
 
-/// How long a run is measured.
+/// The end of a measurement.
 #[derive(Clone, Debug)]
 pub enum Length {
-    /// Each task does so many operations.
+    /// After so many operations of each task.
     Operations(u64),
-    /// So long, whatever memory holds.
+    /// After this time, whatever memory holds.
     Steady(Nanos),
-    /// Until somebody sets it.
+    /// When the flag is set.
     Until(Arc<AtomicBool>),
-    /// So long after memory is full; or, if that takes longer than `filling` or cannot be, after that.
+    /// This long after memory is full. If filling takes longer than `filling`, or memory cannot fill, `full` counts
+    /// from then.
     Time {
-        /// After memory is full.
+        /// Time after memory is full.
         full: Nanos,
-        /// Until then at most.
+        /// Longest time until then.
         filling: Nanos,
     },
 }
 
-/// The signs by which memory is known to be full.
+/// Signs that show whether memory is full.
 #[derive(Clone, Copy, Debug)]
 pub struct Signs {
     /// Free pages.
     pub free: u64,
-    /// Free pages that reclaim aims at, where the ground tells.
+    /// Free pages that reclaim aims at, if the ground tells.
     pub high_mark: Option<u64>,
-    /// Pages that reclaim has freed since the beginning, where the ground counts them.
+    /// Pages that reclaim has freed since the beginning, if the ground counts them.
     pub reclaimed: Option<u64>,
 }
 
-/// Says when memory is full.
+/// Detector of the moment when memory is full.
 ///
-/// It is when free pages have first fallen under the ground's high mark, which reclaim aims at; when reclaim has freed
-/// its first page; where the ground tells neither, when less than 1/128 of memory is free. Or when free pages have
-/// stopped falling, low: no new least in a second, with less than 1/8 of memory free.
+/// Memory is full when free pages first fall below the ground's high mark, which reclaim aims at, or when reclaim has
+/// freed its first page. If the ground tells neither, memory is full when less than 1/128 of it is free. It is also
+/// full when free pages stop falling: no new minimum for a second, with less than 1/8 of memory free.
 #[derive(Clone, Copy, Debug)]
 pub struct FullDetector {
     memory_pages: u64,
@@ -72,13 +74,13 @@ pub struct FullDetector {
 }
 
 impl FullDetector {
-    /// Memory of so many pages, now.
+    /// Makes a detector for a memory of so many pages.
     #[must_use]
     pub const fn new(memory_pages: u64, now: Nanos) -> Self {
         Self { memory_pages, least: u64::MAX, least_at: now }
     }
 
-    /// Is memory full now?
+    /// Returns whether memory is full now.
     pub fn is_full(&mut self, now: Nanos, Signs { free, high_mark, reclaimed }: Signs) -> bool {
         if free < self.least {
             (self.least, self.least_at) = (free, now);
@@ -93,29 +95,29 @@ impl FullDetector {
     }
 }
 
-/// The measurement.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Measured<'a> {
     /// The name of the tasks.
     pub name: &'a str,
-    /// How many there are.
+    /// Number of tasks.
     pub tasks: u64,
-    /// How long.
+    /// Its end.
     pub length: Length,
-    /// Does memory fill meanwhile?
+    /// Whether memory fills during the measurement.
     pub fills_memory: bool,
-    /// How often the course is looked at: more often where memory fills within a fraction of a second.
+    /// Interval of the checks; shorter if memory fills within a fraction of a second.
     pub look_every: Nanos,
-    /// Do the tasks keep step? Then none is more than 128 operations ahead of the slowest ([`STEP`]).
+    /// Whether the tasks keep step. No task is then more than 128 operations ahead of the slowest ([`STEP`]).
     pub keeps_step: bool,
 }
 
-/// The state that tasks and their watcher share.
+/// State shared by the tasks and their watcher.
 #[derive(Debug)]
 struct Shared {
     /// Tasks that are ready.
     ready: AtomicUsize,
-    /// May they begin?
+    /// Whether tasks may begin.
     is_open: AtomicBool,
     is_full: AtomicBool,
     is_over: AtomicBool,
@@ -124,12 +126,12 @@ struct Shared {
     operations: Vec<Alone>,
 }
 
-/// A count with its cache line to itself.
+/// A counter with a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Alone(AtomicU64);
 
-/// The work that one task has done.
+/// The record of one task.
 #[derive(Debug)]
 pub struct Tally {
     shared: Arc<Shared>,
@@ -146,7 +148,7 @@ impl Tally {
         Self { shared: shared.clone(), task, operations: 0, most, times }
     }
 
-    /// Waits until all tasks are ready: what was done before is not measured.
+    /// Waits until all tasks are ready. Earlier work is not measured.
     pub fn begin<S: System>(&self, system: &S) {
         self.shared.ready.fetch_add(1, Relaxed);
         while !self.shared.is_open.load(Relaxed) && !self.shared.is_over.load(Relaxed) && !system.is_killed() {
@@ -154,14 +156,14 @@ impl Tally {
         }
     }
 
-    /// Is it enough?
+    /// Returns whether the measurement is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.operations >= self.most || self.shared.is_over.load(Relaxed)
     }
 
-    /// Waits until no other task is far behind, where tasks keep step. Called between operations: no operation's time
-    /// has it.
+    /// Waits until no other task is far behind, if tasks keep step. Call it between operations, so that no operation's
+    /// time includes the wait.
     #[inline]
     pub fn keep_step<S: System>(&self, system: &S) {
         if self.shared.keeps_step && self.operations.is_multiple_of(STEP) {
@@ -177,7 +179,7 @@ impl Tally {
         }
     }
 
-    /// One operation more, which took so long.
+    /// Counts an operation of duration `time`.
     #[inline]
     pub fn count(&mut self, time: Nanos) {
         self.operations += 1;
@@ -187,7 +189,7 @@ impl Tally {
     }
 }
 
-/// Says that a task has ended, however it did; others need not go on when it failed.
+/// Reports the end of a task when dropped. If the task failed, the others are told to end.
 struct Ending(Arc<Shared>);
 
 impl Drop for Ending {
@@ -200,7 +202,7 @@ impl Drop for Ending {
     }
 }
 
-/// How memory became full.
+/// The moment at which memory became full.
 #[derive(Clone, Copy, Debug)]
 struct Full {
     at: Nanos,
@@ -208,12 +210,12 @@ struct Full {
     read_in: Option<u64>,
 }
 
-/// Where CPU time has gone by some moment.
+/// CPU time spent up to some moment.
 #[derive(Clone, Debug, Default)]
 pub struct Spent {
-    /// By call path; empty where the ground cannot tell.
+    /// CPU time by call path; empty if the ground cannot tell.
     pub profile: BTreeMap<String, Nanos>,
-    /// Of it, spinning for locks: by call path and class of lock.
+    /// Part of it that was spent spinning for locks, by call path and class of lock.
     pub lock_waits: BTreeMap<(String, &'static str), Nanos>,
 }
 
@@ -239,7 +241,7 @@ impl Spent {
 #[derive(Debug)]
 pub struct Course {
     started: Nanos,
-    /// Operations done by a time, from the start on, in order.
+    /// Operations done at each time, from the start on, in order.
     looks: Vec<(Nanos, u64)>,
     full: Option<Full>,
     /// Operations of each task.
@@ -248,16 +250,16 @@ pub struct Course {
     cpu: CpuTimes,
     /// The growth of counters.
     pub counters: Vmstat,
-    /// Where CPU time went: until memory was full, or all of it where it never was; and after that.
+    /// CPU time until memory was full (or of the whole run if it never was), and after.
     pub spent: [Spent; 2],
     times: [Histogram<u64>; 2],
 }
 
-/// Starts tasks, each of which runs `body` with its number and its tally: gets ready, calls [`Tally::begin`], and goes on
-/// until the tally is over. Watches them meanwhile.
+/// Starts tasks that each run `body` with a number and a tally, and watches them. A body prepares, calls
+/// [`Tally::begin`], and goes on until the tally is over.
 ///
 /// # Errors
-/// When one of them failed.
+/// When a task failed.
 pub fn measure<S: System>(
     system: &S,
     measured: &Measured<'_>,
@@ -322,7 +324,7 @@ pub fn measure<S: System>(
     })
 }
 
-/// Looks at the tasks until they have ended; tells them when it is enough.
+/// Watches the tasks until they have ended, and tells them when the measurement is over.
 fn watch<S: System>(
     system: &S,
     shared: &Shared,
@@ -367,7 +369,7 @@ fn watch<S: System>(
     }
 }
 
-/// Returns the signs of memory now; `before` were reclaimed before.
+/// Returns the signs of memory now. `before` is the number of pages reclaimed before.
 fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
     // Asked where there was an answer before: a kernel adds up the counters of a cgroup for who reads them, and goes on by the sums.
     let now = before.and_then(|_| pages_reclaimed(&system.vmstat()));
@@ -375,14 +377,14 @@ fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
     Signs { free: system.free_pages(), high_mark: system.high_mark_pages(), reclaimed }
 }
 
-/// Pages that reclaim has freed so far.
+/// Returns the pages that reclaim has freed so far.
 fn pages_reclaimed(vmstat: &Vmstat) -> Option<u64> {
     let [kswapd, direct] = ["pgsteal_kswapd", "pgsteal_direct"].map(|name| counters::sum(vmstat, name));
     Some(kswapd? + direct?)
 }
 
 impl Course {
-    /// A course in which everything happened that can: its rows have all the names that there are.
+    /// Returns a course in which everything possible happened, whose rows have all names.
     #[must_use]
     pub fn with_everything() -> Self {
         let second = Nanos::from_secs(1);
@@ -409,21 +411,21 @@ impl Course {
         self.looks.last().map_or(0, |last| last.1)
     }
 
-    /// Seconds that were measured.
+    /// Returns the measured time, seconds.
     #[must_use]
     pub fn elapsed_s(&self) -> f64 {
         self.ended().since(self.started).as_secs_f64()
     }
 
-    /// Operations a second between two times.
+    /// Returns the operations per second between two times.
     fn rate(&self, from: Nanos, to: Nanos) -> f64 {
         let seconds = to.since(from).as_secs_f64();
         if seconds > 0.0 { (done_by(&self.looks, to) - done_by(&self.looks, from)) / seconds } else { 0.0 }
     }
 
-    /// The share of operations that no page had to be read from a device for, as the row `name`: from when memory was
-    /// full on, or of the whole run where it never was. `others` were read, in the whole run, by somebody else. No row
-    /// where the ground cannot tell.
+    /// Returns the row `name` with the share of operations for which no page was read from a device, since memory was
+    /// full (or of the whole run if it never was). `others` pages were read by other tasks in the whole run. Returns
+    /// none if the ground cannot tell.
     #[must_use]
     pub fn hit_row(&self, name: &str, others: u64) -> Option<Row> {
         let since = self.full.map_or((Some(0), 0), |full| (full.read_in, full.operations));
@@ -431,13 +433,13 @@ impl Course {
         hit_row(name, self.operations() - since.1, misses)
     }
 
-    /// The same by major faults of the whole run.
+    /// Returns the same share by major faults of the whole run.
     #[must_use]
     pub fn fault_hit_row(&self, name: &str) -> Option<Row> {
         hit_row(name, self.operations(), *self.counters.get("pgmajfault")?)
     }
 
-    /// Rates, called `name`: of the whole run, and around the time at which memory was full.
+    /// Returns rates named `name`: of the whole run, and around the moment at which memory was full.
     #[must_use]
     pub fn rate_rows(&self, name: &str) -> Vec<Row> {
         let row = |part: &str, rate| {
@@ -458,12 +460,12 @@ impl Course {
         rows
     }
 
-    /// How long is looked at before memory was full and after, as long before as after: a quarter of the time that filling took.
+    /// Returns the time span that is compared before and after memory was full: a quarter of the time of filling.
     fn span_at(&self, full: Full) -> Nanos {
         Nanos((full.at.since(self.started).0 / 4).min(self.ended().since(full.at).0))
     }
 
-    /// Rates just before memory was full, and from then on; none where it never was.
+    /// Returns the rates just before memory was full and after; none if it never was.
     #[must_use]
     pub fn before_and_after(&self) -> Option<[f64; 2]> {
         let full = self.full?;
@@ -471,7 +473,7 @@ impl Course {
         Some([self.rate(Nanos(full.at.0 - span.0), full.at), self.rate(full.at, self.ended())])
     }
 
-    /// Rates of so many equal parts of the time after memory was full; none where it never was.
+    /// Returns the rates in so many equal parts of the time after memory was full; empty if it never was.
     #[must_use]
     pub fn rates_after(&self, parts: u64) -> Vec<f64> {
         let Some(full) = self.full else { return Vec::new() };
@@ -480,31 +482,31 @@ impl Course {
         (0..parts).map(part).collect()
     }
 
-    /// Time since memory was full, or of the whole run where it never was.
+    /// Returns the time since memory was full, or of the whole run if it never was.
     #[must_use]
     pub fn time_at_full(&self) -> Nanos {
         self.ended().since(self.full.map_or(self.started, |full| full.at))
     }
 
-    /// Times of operations called `what`, by percentile, before memory was full and after.
+    /// Returns percentiles of the times of operations named `what`, before memory was full and after.
     #[must_use]
     pub fn latency_rows(&self, what: &str) -> Vec<Row> {
         let parts = self.parts();
         parts.iter().flat_map(|(part, n)| latency_rows(&format!("{what}{part}"), &self.times[*n])).collect()
     }
 
-    /// The same times whole.
+    /// Returns the same times as histograms.
     #[must_use]
     pub fn times(&self, what: &str) -> Vec<Times> {
         self.parts().iter().filter_map(|(part, n)| Times::of(format!("{what}{part}"), &self.times[*n])).collect()
     }
 
-    /// The parts of the run, and the number of each part's times.
+    /// Returns the parts of the run with the index of their times.
     fn parts(&self) -> &'static [(&'static str, usize)] {
         if self.full.is_some() { &[(" before full", 0), ("", 1)] } else { &[("", 0)] }
     }
 
-    /// Returns the rows of the cost of operations, and of memory meanwhile.
+    /// Returns the rows of the cost of operations, and of memory during the run.
     #[must_use]
     pub fn cost_rows(&self) -> Vec<Row> {
         let millions = self.operations() as f64 / 1e6;
@@ -533,7 +535,7 @@ fn hit_row(name: &str, operations: u64, misses: u64) -> Option<Row> {
     (operations > 0).then(|| Row::new("hits", name, "%", Better::Higher, Format::Decimals(2), ratio))
 }
 
-/// Operations done by a time, on the line between two looks.
+/// Returns the operations done by a time, interpolated between two checks.
 fn done_by(looks: &[(Nanos, u64)], at: Nanos) -> f64 {
     let next = looks.partition_point(|look| look.0 < at);
     match (next.checked_sub(1).and_then(|last| looks.get(last)), looks.get(next)) {
@@ -546,7 +548,7 @@ fn done_by(looks: &[(Nanos, u64)], at: Nanos) -> f64 {
     }
 }
 
-/// The percentiles of times in ns, as microseconds.
+/// Returns the percentiles of times in ns as rows in microseconds.
 #[must_use]
 pub fn latency_rows(what: &str, times: &Histogram<u64>) -> Vec<Row> {
     if times.is_empty() {
@@ -565,7 +567,7 @@ pub fn latency_rows(what: &str, times: &Histogram<u64>) -> Vec<Row> {
     ]
 }
 
-/// Counters that these workloads show, each the sum over its zones where it is kept by zone.
+/// Counters that these workloads report. A counter kept by zone is summed over its zones.
 const COUNTERS: [(&str, &str); 17] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
@@ -591,7 +593,7 @@ pub fn counter_names() -> impl Iterator<Item = &'static str> {
     COUNTERS.iter().map(|(name, _)| *name)
 }
 
-/// Returns the rows of the growth of the main counters. One that the ground does not have has no row.
+/// Returns the rows of the growth of the main counters. A counter that the ground lacks has no row.
 #[must_use]
 pub fn counter_rows(counters: &Vmstat) -> Vec<Row> {
     let row = |(name, unit): &(&str, &str)| {

@@ -1,7 +1,7 @@
 //! Kernel builds, two at a time, in little memory (MMTests `multibuild`; mechanisms/benchmarks, 1.2).
 //!
-//! A build is a tree of sources that is unpacked, many compilers, eight at once, and a link ([`super::build`]). The driver
-//! waits for all builds; that of MMTests did not wait for the last ones.
+//! A build is a tree of sources that is unpacked, many compilers, eight at once, and a link ([`super::build`]). The
+//! driver waits for all builds, while that of MMTests did not wait for the last ones.
 
 use super::build::{self, Build};
 use crate::extent::Extent;
@@ -20,11 +20,11 @@ use sim::Sourced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How often the driver looks for builds that have ended.
+/// Interval at which the driver looks for finished builds.
 const REAP_EVERY: Nanos = Nanos::from_secs(5);
 
-/// The `[params]` of an experiment, at full scale: what follows it are sizes of memory and of the tree. What the script
-/// of MMTests says has a default; what is assumed of a build has none.
+/// The `[params]` of an experiment, at full scale. Sizes of memory and of the tree follow the scale. Values of the
+/// MMTests script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -49,16 +49,16 @@ pub struct Params {
     pub headers: Sourced<u64>,
     /// Text of the compiler, MiB.
     pub text_mib: Sourced<u64>,
-    /// Memory of a compiler, MiB: the least, and the most.
+    /// Memory of a compiler, MiB: smallest and largest.
     pub memory_mib: Sourced<[u64; 2]>,
-    /// How much of the memory that it has touched a compiler touches again in each of its parts, percent. Default 0.
+    /// Share of its touched memory that a compiler touches again in each of its parts, percent. Default 0.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
     /// Time of a compiler, ms.
     pub unit_ms: Sourced<u64>,
     /// Size of an object, KiB.
     pub object_kib: Sourced<u64>,
-    /// Memory of the linker, and size of what it makes, MiB.
+    /// Memory of the linker, and size of the image that it makes, MiB.
     pub link_mib: Sourced<[u64; 2]>,
     /// Time of the linker, ms.
     pub link_ms: Sourced<u64>,
@@ -191,7 +191,7 @@ impl Workload for Multibuild {
     }
 }
 
-/// CPU time of the tasks of a build.
+/// Returns the CPU time of the tasks of a build.
 fn cpu_of<S: System>(system: &S, build: u64) -> CpuTimes {
     let name = build::task_name(build);
     let mut times = CpuTimes::default();

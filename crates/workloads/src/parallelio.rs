@@ -1,8 +1,8 @@
 //! memcached beside a growing background write (MMTests `parallelio`; mechanisms/benchmarks, 1.1).
 //!
-//! A server holds a little over two thirds of memory in chunks of one slab class. One client fills it,
-//! then for 200 seconds gets (two thirds) or sets (one third) an item chosen at random. Once most of
-//! memory is in use, `dd` writes zeroes to a new file and syncs it. Sizes are fractions of memory.
+//! A server holds a little over two thirds of memory in chunks of one slab class. One client fills it. Then, for 200
+//! seconds, it gets (two thirds) or sets (one third) random items. Once most of memory is in use, `dd` writes zeroes to
+//! a new file and syncs it. Sizes are fractions of memory.
 
 use super::meter::add_profile;
 use crate::extent::{self, Extent};
@@ -29,7 +29,7 @@ const VALUE_BYTES: u64 = 16384;
 /// Bytes of an item: value, key and header.
 const ITEM_BYTES: u64 = VALUE_BYTES + 72;
 
-/// Bytes that the client takes an item to need, by which it computes their number.
+/// Bytes that the client assumes an item to need when it computes the number of items.
 const ITEM_BYTES_ASSUMED: u64 = VALUE_BYTES + 4096;
 
 /// Bytes of a chunk of the slab class that items fall into, with the default growth factor.
@@ -42,36 +42,36 @@ const SLAB_PAGES: u64 = SLAB_BYTES / PAGE_BYTES as u64;
 /// Chunks of a slab page.
 const SLAB_CHUNKS: u64 = SLAB_BYTES / CHUNK_BYTES;
 
-/// Bytes that `dd` writes at once.
+/// Bytes of each write of `dd`.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// The most increments: a round for each.
+/// Most increments; each has a round.
 const STEPS_MAX: u64 = 1000;
 
-/// How long `dd` takes to read a block of zeroes: 1 MiB at 16 GB/s.
+/// Time in which `dd` reads a block of zeroes: 1 MiB at 16 GB/s.
 const ZERO_BLOCK: Nanos = Nanos(64_000);
 
-/// The `[params]` of an experiment. What the benchmark's own script says has a default; what is fitted
-/// or assumed has none: it stands in the experiment's file, with its origin.
+/// The `[params]` of an experiment. Values of the benchmark's own script have defaults. Fitted and assumed values have
+/// none; the experiment's file states them with their origin.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Seconds that the client asks the filled server. Default 200.
+    /// Seconds for which the client queries the filled server. Default 200.
     #[serde(default = "run_s")]
     pub run_s: u64,
     /// Seconds before the server starts. Default 10.
     #[serde(default = "settle_s")]
     pub settle_s: u64,
-    /// Time of one operation when everything is in memory, ns at full scale. At a smaller scale it is
-    /// longer, so that each item is used as often.
+    /// Time of one operation when everything is in memory, ns at full scale. At a smaller scale it is longer, so that
+    /// each item is used as often.
     pub operation_ns: Sourced<u64>,
     /// Time of storing one item while the server is filled, ns at full scale.
     pub populate_ns: Sourced<u64>,
-    /// Writes beside that of nothing: the first of a tenth of memory, each of the others a further equal part of the way from there to
-    /// four fifths, which none reaches. 0 leaves only the size 0. Default 3.
+    /// Number of writes beside the empty one. The first writes a tenth of memory. Each further one adds an equal part
+    /// of the way to four fifths, which none reaches. 0 leaves only the empty write. Default 3.
     #[serde(default = "steps")]
     pub steps: u64,
-    /// Seconds from when most of memory is in use until the write starts. Default 5.
+    /// Seconds between the moment when most of memory is in use and the start of the write. Default 5.
     #[serde(default = "write_delay_s")]
     pub write_delay_s: u64,
 }
@@ -109,7 +109,7 @@ impl Sizes {
         Self { memory_bytes, items, region_pages }
     }
 
-    /// Bytes of each background write: nothing, then from a tenth of memory up.
+    /// Returns the bytes of each background write: nothing, then from a tenth of memory up.
     fn writes(self, steps: u64) -> Vec<u64> {
         let rest = self.memory_bytes / 5;
         let (least, most) = (rest / 2, rest * 4);
@@ -118,7 +118,7 @@ impl Sizes {
     }
 }
 
-/// Pages of a chunk that an item touches.
+/// Returns the pages of a chunk that an item touches.
 fn chunk_pages(chunk: u64) -> Range<u32> {
     let start = chunk / SLAB_CHUNKS * SLAB_BYTES + chunk % SLAB_CHUNKS * CHUNK_BYTES;
     let page = PAGE_BYTES as u64;
@@ -133,7 +133,7 @@ struct Round {
     write_started: Nanos,
     write_time: Nanos,
     counters: Vmstat,
-    /// Of a ground that shows its engine: where its reclaim came down to, if it did.
+    /// The first scan of reclaim at priority 0, if any, on a ground that shows its engine.
     priority_zero: Option<Option<PriorityZero>>,
 }
 
@@ -315,7 +315,7 @@ fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
     rows
 }
 
-/// Runs a round; what it found, and when the client asked.
+/// Runs a round. Returns its results, and when the client queried.
 fn run_round<S: System>(
     system: &S,
     params: &Params,
@@ -350,8 +350,8 @@ fn run_round<S: System>(
     Ok((Round { operations, faults, write_started, write_time, counters, priority_zero }, asked))
 }
 
-/// Server and client: fills the server, then asks it for as long as `run`; returns the operations done and the
-/// faults of both.
+/// Runs server and client: fills the server, then queries it for `run`. Returns the operations done and the faults of
+/// both.
 fn serve<S: System>(
     system: &S,
     run: Nanos,
@@ -391,11 +391,10 @@ fn serve<S: System>(
     Ok((operations, during))
 }
 
-/// `dd`: waits until most of memory is in use, and for `delay`; then writes and syncs; returns when that began
-/// and how long it took.
+/// Runs `dd`: waits until most of memory is in use, and for `delay`, then writes and syncs. Returns the start and the
+/// duration of the write.
 ///
-/// The script that waits is started by hand as it were: where its looks fall between two seconds depends
-/// on the seed.
+/// The script that waits is started by hand, as it were: the seed decides where its checks fall between two seconds.
 fn write_behind<S: System>(
     system: &S,
     delay: Nanos,

@@ -1,7 +1,7 @@
 //! A flood ping from another machine, while memory hogs swap (posting of Hisashi Hifumi, 2007; mechanisms/benchmarks, 1.5).
 //!
-//! The sender does not wait for answers: it samples a CPU without interrupts once in each interval. So the report also
-//! has the times without interrupts, and what packets sent between these would have seen of them.
+//! The sender does not wait for answers, so it samples the CPU once per interval. The report therefore also has the
+//! times without interrupts, and the round trips of packets sent between those samples.
 
 use crate::extent::{Extent, TIME_MAX_S};
 use crate::system::{System, SystemError};
@@ -20,24 +20,24 @@ use sim::{CpuStatistics, MaskStatistics, OffWindow, RoundTrip, Sim, Sourced};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The `[params]` of an experiment. What the posting says has a default; what is assumed has none.
+/// The `[params]` of an experiment. Values of the posting have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Packets that are sent. Default 3000.
+    /// Number of packets. Default 3000.
     #[serde(default = "packets")]
     pub packets: u32,
-    /// Time between two of them, ns.
+    /// Time between two packets, ns.
     pub interval_ns: Sourced<u64>,
     /// Tasks that write memory.
     pub hogs: Sourced<u64>,
-    /// Time between the starts of two of them, ms.
+    /// Time between the starts of two hogs, ms.
     pub apart_ms: Sourced<u64>,
-    /// What all of them together write, percent of memory.
+    /// Memory that all hogs together write, percent of memory.
     pub percent: Sourced<u64>,
-    /// A hog's own time for one page, ns.
+    /// CPU time of a hog for one page, ns.
     pub page_ns: Sourced<u64>,
-    /// From so long after the first page was swapped out on, things are steady, seconds. Default 5.
+    /// Seconds after the first page was swapped out from which on the run counts as steady. Default 5.
     #[serde(default = "steady_after")]
     pub steady_after_s: u64,
 }
@@ -50,22 +50,22 @@ fn steady_after() -> u64 {
     5
 }
 
-/// Pages that a hog goes on for before it looks whether it is to end.
+/// Pages after which a hog checks whether it must end.
 const PIECE: u32 = 256;
 
-/// How often it is looked whether a page was swapped out.
+/// Interval of the checks whether a page was swapped out.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// How long answers are waited for.
+/// Longest wait for answers.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
-/// Starts of hogs vary by at most this time: nobody starts programs to the microsecond.
+/// Largest random delay of a hog's start, ns: nobody starts programs to the microsecond.
 const START_WITHIN: u64 = 1_000_000;
 
-/// Packet grids, each a little later than the one before, whose largest round trips are compared.
+/// Number of packet grids, each shifted a little, whose largest round trips are compared.
 const PHASES: u64 = 20;
 
-/// The longest that anything here may last.
+/// Longest duration of any part of this workload.
 const LONGEST: Nanos = Nanos::from_secs(TIME_MAX_S);
 
 /// The workload.
@@ -155,12 +155,12 @@ impl Workload for Ping {
 struct Seen {
     trips: Vec<RoundTrip>,
     windows: Vec<OffWindow>,
-    /// Of the CPU that takes the card's interrupts.
+    /// The CPU that takes the interrupts of the network card.
     cpu: CpuStatistics,
     masks: Vec<MaskStatistics>,
     /// The growth of counters.
     counters: Vmstat,
-    /// From when on things are steady.
+    /// Time from which on the run is steady.
     steady_from: Nanos,
     elapsed_s: f64,
     user_s: f64,
@@ -221,7 +221,7 @@ fn watch<S: System>(system: &S, sim: &Sim, cpu: usize, params: &Params) -> Resul
     Ok(seen)
 }
 
-/// Writes its pages in order, from the first on again after the last.
+/// Writes its pages in order, again and again.
 fn hog<S: System>(
     system: &S,
     n: u64,
@@ -256,13 +256,13 @@ fn hog<S: System>(
 struct Statistics {
     transmitted: usize,
     received: usize,
-    /// First to last sent, ms.
+    /// Time from the first to the last packet sent, ms.
     time_ms: f64,
     min: f64,
     avg: f64,
     max: f64,
     mdev: f64,
-    /// Most packets under way at once.
+    /// Most packets in flight at once.
     pipe: usize,
     /// Mean time between two packets, ms.
     ipg: f64,
@@ -277,7 +277,7 @@ fn ms(time: Nanos) -> f64 {
 }
 
 impl Statistics {
-    /// None when no packet came back.
+    /// Returns none if no packet came back.
     fn of(trips: &[RoundTrip]) -> Option<Self> {
         let back: Vec<(Nanos, Nanos)> = trips.iter().filter_map(|trip| Some((trip.sent, trip.returned?))).collect();
         let times: Vec<f64> = back.iter().map(|(sent, returned)| ms(returned.since(*sent))).collect();
@@ -322,7 +322,7 @@ impl Statistics {
         100.0 * (self.transmitted - self.received) as f64 / self.transmitted as f64
     }
 
-    /// As ping prints it.
+    /// Returns the text that ping prints.
     fn words(&self) -> Vec<String> {
         let Self { transmitted, received, time_ms, min, avg, max, mdev, pipe, ipg, ewma, .. } = self;
         let loss = self.loss_percent();
@@ -362,8 +362,8 @@ impl Statistics {
     }
 }
 
-/// The largest round trip that packets would have had, by the times without interrupts alone: the median over packet
-/// grids of one interval, each a part of it later than the one before.
+/// Returns the largest round trip that the times without interrupts alone would cause: the median over packet grids of
+/// one interval, each shifted by a part of it.
 fn max_by_phase(windows: &[OffWindow], began: Nanos, interval: Nanos, least_ms: f64) -> f64 {
     let of_phase = |phase: u64| {
         let first = began.0 + phase * interval.0 / PHASES;

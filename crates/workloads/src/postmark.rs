@@ -1,5 +1,5 @@
-//! Small files, made, read, extended and removed, beside an idle program that holds half of memory (postmark 1.51 with
-//! the background reader of MMTests; mechanisms/benchmarks, 1.6).
+//! Small files that are made, read, extended and removed, beside an idle program that holds half of memory (postmark
+//! 1.51 with the background reader of MMTests; mechanisms/benchmarks, 1.6).
 
 use crate::extent::{Extent, MEMORY_MAX_MIB};
 use crate::system::{System, SystemError};
@@ -15,20 +15,20 @@ use sim::{Rng, Sourced};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Bytes that the C library reads or writes at once, for a program that asks for 512.
+/// Bytes that the C library reads or writes at once for a program that asks for 512.
 const BUFFER_BYTES: u64 = 4096;
 
-/// Blocks of the program in that.
+/// Blocks of the program in such a buffer.
 const BUFFER_BLOCKS: u64 = BUFFER_BYTES / 512;
 
-/// Blocks that the background program divides its memory into.
+/// Blocks into which the background program divides its memory.
 const HOG_BLOCKS: u64 = 8;
 
-/// Rounds in which it is simulated to pass over the part of a block that it uses.
+/// Simulated passes of the background program over the used part of a block.
 const HOG_ROUNDS: u64 = 64;
 
-/// The `[params]` of an experiment; counts and sizes are those at full scale, and all but file sizes follow it. What the
-/// script of MMTests says has a default; what is assumed has none.
+/// The `[params]` of an experiment, at full scale. All but file sizes follow the scale. Values of the MMTests script
+/// have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -53,10 +53,10 @@ pub struct Params {
     /// Seconds that it sleeps between two blocks. Default 15.
     #[serde(default = "hog_sleep_s")]
     pub hog_sleep_s: u64,
-    /// Seed of the program's own numbers, which every run of it draws alike. Default 42.
+    /// Random seed of the program itself, equal in every run. Default 42.
     #[serde(default = "seed")]
     pub seed: u64,
-    /// Time that it uses a block for, ms.
+    /// Time for which the background program uses a block, ms.
     pub hog_use_ms: Sourced<u64>,
     /// Time of the program and the C library for a block of 512 bytes, ns.
     pub block_ns: Sourced<u64>,
@@ -211,11 +211,11 @@ fn rows(figures: [f64; 7]) -> Vec<Row> {
     columns.into_iter().zip(figures).map(row).collect()
 }
 
-/// One run of postmark.
+/// The state of one run of postmark.
 struct Mark<'a, S> {
     system: &'a S,
     params: &'a Params,
-    /// Number and length of each file there is.
+    /// Number and length of each existing file.
     live: Vec<(u64, u64)>,
     next: u64,
     created: u64,

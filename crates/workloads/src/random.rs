@@ -1,5 +1,5 @@
-//! Parts that workloads of random accesses share: sizes and lengths by their parameters, what is refused, and a task that
-//! reads pages of a file at random.
+//! Parts shared by workloads of random accesses: sizes and lengths from parameters, checks of parameters, and a task
+//! that reads random pages of a file.
 
 use super::big_file;
 use super::meter::{Length, Tally};
@@ -11,28 +11,28 @@ use figures::scale::Scale;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Stream of the first task's chance.
+/// Random stream of the first task.
 const STREAM: u64 = 3000;
 
-/// How a page is read.
+/// Way of reading a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
     /// Copied, as `pread` does.
     #[default]
     Copy,
-    /// In place, where it lies in memory: pinned by the engine; on `linux`, in a shared mapping of the file.
+    /// In place: pinned by the engine, or on `linux` in a shared mapping of the file.
     InPlace,
 }
 
-/// How much of a page that was read is verified.
+/// Part of a page that is verified after a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verify {
-    /// All that the system keeps of it.
+    /// Everything that the system keeps of it.
     #[default]
     All,
-    /// Its first eight bytes: which page it is. For rates, to which verifying 4096 bytes adds as much as a hit.
+    /// Its first eight bytes, which identify the page. For rates: verifying 4096 bytes costs as much as a hit.
     Stamps,
 }
 
@@ -46,17 +46,17 @@ impl Verify {
     }
 }
 
-/// Sizes that many workloads share: a file, or memory, as a part of what the system manages.
+/// A size as a share of the memory that the system manages, or absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Percent of memory.
     pub percent: u64,
-    /// MiB at full scale, in place of that.
+    /// MiB at full scale, instead of `percent`.
     pub mib: Option<u64>,
 }
 
 impl Size {
-    /// In pages, on a system with so many, at a scale.
+    /// Returns the size in pages on a system with `memory_pages`, at a scale.
     #[must_use]
     pub fn pages(self, memory_pages: u64, scale: Scale) -> u64 {
         self.mib
@@ -64,7 +64,7 @@ impl Size {
     }
 }
 
-/// Refuses an exponent of which no numbers can be drawn.
+/// Refuses an exponent from which no numbers can be drawn.
 pub(super) fn check_theta(distribution: Distribution, theta: f64) -> Result<(), String> {
     const MOST: f64 = 10.0;
     if distribution == Distribution::Zipf && !(theta > 0.0 && theta <= MOST) {
@@ -81,7 +81,7 @@ pub(super) fn extent(operations: Option<u64>, tasks: u64, time_s: u64, file_page
     Extent { time_s, operations: done.saturating_add(file_pages), file_pages, wait_s: 0 }
 }
 
-/// Refuses what makes no tasks or no pages.
+/// Refuses parameters that make no tasks or no pages.
 pub(super) fn check_sizes(tasks: u64, pages: u64, what: &str) -> Result<(), String> {
     if !(1..=1024).contains(&tasks) {
         return Err(format!("{tasks} tasks: from 1 to 1024 can be started"));
@@ -94,13 +94,13 @@ pub(super) fn check_sizes(tasks: u64, pages: u64, what: &str) -> Result<(), Stri
     Ok(())
 }
 
-/// How long a run is measured, by the keys that the workloads share.
+/// Returns the length of the measurement from the keys that the workloads share.
 pub(super) fn length(operations: Option<u64>, full_s: u64, filling_s: u64) -> Length {
     let time = Length::Time { full: Nanos::from_secs(full_s), filling: Nanos::from_secs(filling_s) };
     operations.map_or(time, Length::Operations)
 }
 
-/// Reads pages of a file at random, verifies each, and counts how long reading took, until the tally is over.
+/// Reads random pages of a file, verifies each, and records the time of each read, until the tally is over.
 pub(super) fn read_at_random<S: System>(
     system: &S,
     name: &str,

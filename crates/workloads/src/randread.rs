@@ -1,7 +1,7 @@
-//! Reads of 4 KiB at random places of a file that is larger than memory, by several tasks.
+//! Reads of 4 KiB at random offsets of a file that is larger than memory, by several tasks.
 //!
-//! The file is written, synced, and dropped from memory; so the first reads miss, and memory fills with what is read
-//! until it is full and every miss has to make room. Rates stand in the report for just before that and after.
+//! The file is written, synced and dropped from memory, so the first reads miss. Memory fills with read pages until
+//! every miss has to make room. The report has the rates just before that moment and after.
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Measured, measure};
@@ -24,23 +24,23 @@ const FILE: &str = "randread.dat";
 pub struct Params {
     /// Size of the file, percent of memory. Default 400.
     pub file_percent: u64,
-    /// Size of the file in MiB at full scale, in place of `file_percent`.
+    /// Size of the file in MiB at full scale, instead of `file_percent`.
     pub file_mib: Option<u64>,
-    /// How often each page is read. Default: each as often as any other.
+    /// How often each page is read. Default: all pages equally often.
     pub distribution: Distribution,
-    /// For zipf, how uneven: above 0. Default 1.2.
+    /// For zipf, the exponent: above 0. Default 1.2.
     pub theta: f64,
     /// Tasks that read. Default 16.
     pub tasks: u64,
     /// How a page is read. Default: copied.
     pub access: Access,
-    /// What is verified of it. Default: all.
+    /// Verified part of each page. Default: all.
     pub verify: Verify,
-    /// Operations of each task, if they are what ends the run.
+    /// Operations of each task, if they end the run.
     pub operations: Option<u64>,
-    /// Otherwise seconds after memory is full. Default 10.
+    /// Seconds after memory is full, if operations do not end the run. Default 10.
     pub full_s: u64,
-    /// Seconds that memory may take to fill. Default 60.
+    /// Longest time for memory to fill, s. Default 60.
     pub filling_s: u64,
 }
 

@@ -1,9 +1,9 @@
-//! Reads of 4 KiB at random places of files that are larger than memory, by tasks that each have many reads under way, as io_uring
-//! has them.
+//! Reads of 4 KiB at random offsets of files that are larger than memory, by tasks with many reads in flight, as with
+//! io_uring.
 //!
-//! The files lie on the device before, and nothing of them in memory; so the first reads miss, and memory fills with what is read
-//! until it is full and every miss has to make room. Rates stand in the report for just before that and after; and of the time after,
-//! whose CPU time it was, and what for. Description: mechanisms/multigen, 10.
+//! The files are on the device and not in memory, so the first reads miss. Memory fills with read pages until every
+//! miss has to make room. The report has the rates just before that moment and after. For the time after, it has the
+//! CPU time by task and purpose. Description: mechanisms/multigen, 10.
 
 use super::big_file;
 use super::cpu_rows::{self, KSWAPD, Who};
@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 /// The tasks that read.
 const READERS: &str = "reader";
 
-/// Stream of the first task's chance.
+/// Random stream of the first task.
 const STREAM: u64 = 5000;
 
 /// The `[params]` of an experiment.
@@ -34,32 +34,32 @@ pub struct Params {
     pub file_percent: u64,
     /// Files. Default 1.
     pub files: u64,
-    /// Which files a task reads. Default: each read is of any.
+    /// Files that a task reads. Default: each read is of any file.
     pub choice: Choice,
-    /// How often each page of a file is read. Default: each as often as any other.
+    /// How often each page of a file is read. Default: all pages equally often.
     pub distribution: Distribution,
-    /// For zipf, how uneven: above 0. Default 0.8.
+    /// For zipf, the exponent: above 0. Default 0.8.
     pub theta: f64,
     /// Tasks that read. Default 1.
     pub tasks: u64,
-    /// Reads that each has under way at most. Default 256.
+    /// Most reads in flight of a task. Default 256.
     pub depth: u64,
-    /// Anonymous memory of a program that is idle, percent of memory. Default 0.
+    /// Anonymous memory of an idle program, percent of memory. Default 0.
     pub idle_anon_percent: u64,
     /// Milliseconds after memory is full. Default 1000.
     pub full_ms: u64,
-    /// Seconds that memory may take to fill. Default 60.
+    /// Longest time for memory to fill, s. Default 60.
     pub filling_s: u64,
 }
 
-/// Which files a task reads.
+/// Files that a task reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
-    /// Each read is of any.
+    /// Any file, at each read.
     #[default]
     Any,
-    /// One of its own; as many tasks as files, or they share one.
+    /// One of its own. If there are more tasks than files, they share.
     Own,
 }
 
@@ -176,7 +176,7 @@ impl Workload for RandreadAsync {
     }
 }
 
-/// Memory of a program that was busy once.
+/// Touches the memory of a program that then stays idle.
 fn touch_idle<S: System>(system: &S, params: &Params) -> Result<Option<S::Region>, SystemError> {
     let pages = (system.memory_pages() * params.idle_anon_percent / 100) as u32;
     if pages == 0 {
@@ -194,7 +194,7 @@ struct Started {
     at: Nanos,
 }
 
-/// Reads pages of files at random with `depth` reads under way, and counts how long each took from its start to its end, until the
+/// Reads random pages of files with `depth` reads in flight, and records the time of each from start to end, until the
 /// tally is over.
 fn read_ahead_of_use<S: System>(
     system: &S,
@@ -238,17 +238,17 @@ fn rows(course: &Course) -> Vec<Row> {
     rows
 }
 
-/// Pages swapped in and out in the whole run.
+/// Returns the row of pages swapped in and out in the whole run.
 fn swap_row(course: &Course) -> Row {
     let pages: u64 = ["pswpin", "pswpout"].iter().filter_map(|name| course.counters.get(*name)).sum();
     let megabytes = pages as f64 * PAGE_BYTES as f64 / 1e6 / course.elapsed_s().max(1e-9);
     Row::new("swap", "Swap traffic", "MB/s", Better::Lower, Format::Decimals(2), megabytes)
 }
 
-/// Parts of the time after memory was full of which the slowest and the fastest are told.
+/// Parts of the time after memory was full, of which the slowest and the fastest are reported.
 const PARTS: u64 = 10;
 
-/// Returns the rows of the bandwidth before memory was full and after, and of the one by the other.
+/// Returns the rows of the bandwidth before memory was full and after, and of their ratio.
 fn bandwidth_rows(course: &Course) -> Vec<Row> {
     let Some([before, after]) = course.before_and_after() else { return Vec::new() };
     let parts = course.rates_after(PARTS);

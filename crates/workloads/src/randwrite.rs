@@ -1,7 +1,7 @@
-//! Writes of 4 KiB at random places of a file that is larger than memory, with a sync every so many.
+//! Writes of 4 KiB at random offsets of a file that is larger than memory, with a sync after every `sync_every` writes.
 //!
-//! Each task writes pages of its own (every nth), each time in a new version, so that at the end all of the file can be
-//! read back from the device and verified.
+//! Each task writes pages of its own (every nth), each time in a new version, so that the whole file can be read back
+//! from the device and verified at the end.
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Measured, Tally, latency_rows, measure};
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Name of the file.
 const FILE: &str = "randwrite.dat";
 
-/// Stream of the first task's chance.
+/// Random stream of the first task.
 const STREAM: u64 = 4000;
 
 /// The `[params]` of an experiment.
@@ -31,17 +31,17 @@ const STREAM: u64 = 4000;
 pub struct Params {
     /// Size of the file, percent of memory. Default 200.
     pub file_percent: u64,
-    /// Size of the file in MiB at full scale, in place of `file_percent`.
+    /// Size of the file in MiB at full scale, instead of `file_percent`.
     pub file_mib: Option<u64>,
     /// Tasks that write. Default 4.
     pub tasks: u64,
-    /// Writes of a task between two syncs of it; 0 for no sync. Default 1000.
+    /// Writes of a task between two of its syncs; 0 for no sync. Default 1000.
     pub sync_every: u64,
-    /// Operations of each task, if they are what ends the run.
+    /// Operations of each task, if they end the run.
     pub operations: Option<u64>,
-    /// Otherwise seconds after memory is full. Default 10.
+    /// Seconds after memory is full, if operations do not end the run. Default 10.
     pub full_s: u64,
-    /// Seconds that memory may take to fill. Default 60.
+    /// Longest time for memory to fill, s. Default 60.
     pub filling_s: u64,
 }
 
@@ -68,7 +68,7 @@ impl Params {
 /// The results of the tasks beside their tallies.
 #[derive(Debug)]
 struct Written {
-    /// By task, the version of each of its pages.
+    /// The version of each page, by task.
     versions: Vec<Vec<u32>>,
     /// Times of syncs, ns.
     syncs: Histogram<u64>,
@@ -155,8 +155,8 @@ fn rows(course: &Course, syncs: &Histogram<u64>, verified: u64) -> Vec<Row> {
     [writes, latency_rows("Sync", syncs), course.cost_rows(), vec![verified]].concat()
 }
 
-/// Writes the pages `task`, `task` + `tasks`, … of the file at random; returns the version of each of the `own` ones,
-/// and how long syncs took.
+/// Writes random pages among `task`, `task` + `tasks`, … of the file. Returns the version of each of the `own` pages,
+/// and the times of syncs.
 fn write_at_random<S: System>(
     system: &S,
     task: u64,

@@ -1,7 +1,7 @@
 //! One pass over a file that is larger than memory, beside a hot set that fits.
 //!
-//! Tasks read the hot set at random, first alone, then beside the pass. How much of the hot set is still there when the
-//! pass goes by is its hit ratio: pages read in, less those of the pass.
+//! Tasks read the hot set at random, first alone, then during the pass. The hit ratio of the hot set shows how much of
+//! it stays in memory: pages read in, less those of the pass.
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Length, Measured, measure};
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Name of the hot set's file.
 const HOT: &str = "hot.dat";
 
-/// Name of the file that is passed over.
+/// Name of the file of the pass.
 const COLD: &str = "cold.dat";
 
 /// The `[params]` of an experiment.
@@ -31,21 +31,21 @@ const COLD: &str = "cold.dat";
 pub struct Params {
     /// Size of the hot set, percent of memory. Default 50.
     pub hot_percent: u64,
-    /// Size of the hot set in MiB at full scale, in place of `hot_percent`.
+    /// Size of the hot set in MiB at full scale, instead of `hot_percent`.
     pub hot_mib: Option<u64>,
-    /// Size of the file that is passed over, percent of memory. Default 400.
+    /// Size of the file of the pass, percent of memory. Default 400.
     pub cold_percent: u64,
-    /// Size of the file that is passed over in MiB at full scale, in place of `cold_percent`.
+    /// Size of the file of the pass in MiB at full scale, instead of `cold_percent`.
     pub cold_mib: Option<u64>,
-    /// How often each page of the hot set is read. Default: each as often as any other.
+    /// How often each page of the hot set is read. Default: all pages equally often.
     pub distribution: Distribution,
-    /// For zipf, how uneven: above 0. Default 1.2.
+    /// For zipf, the exponent: above 0. Default 1.2.
     pub theta: f64,
     /// Tasks that read the hot set. Default 4.
     pub tasks: u64,
-    /// How a page of it is read. Default: copied.
+    /// Way of reading a page of the hot set. Default: copied.
     pub access: Access,
-    /// Seconds that it is read alone. Default 3.
+    /// Seconds for which the hot set is read alone. Default 3.
     pub alone_s: u64,
 }
 
@@ -66,7 +66,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Pages of both files.
+    /// Returns the pages of both files.
     fn pages(&self, memory_pages: u64, scale: Scale) -> (u64, u64) {
         let hot = Size { percent: self.hot_percent, mib: self.hot_mib };
         let cold = Size { percent: self.cold_percent, mib: self.cold_mib };
@@ -149,7 +149,7 @@ impl Workload for Scan {
     }
 }
 
-/// Rows of the time before the pass, and of that beside it; the pass read `passed` pages in `time`.
+/// Returns the rows of the time before the pass and during it. The pass read `passed` pages in `time`.
 fn rows(alone: &Course, beside: &Course, passed: u64, time: Nanos) -> Vec<Row> {
     let rate = passed as f64 / 256.0 / time.as_secs_f64();
     let pass_row = Row::new("Ops", "Ops scan-pass", "MiB/s", Better::Higher, Format::Decimals(0), rate);

@@ -1,11 +1,11 @@
-//! A file server on which a large process ends: is the memory that it leaves used again?
+//! A file server on which a large process ends. The question is whether the freed memory is used again.
 //!
-//! The server has many small files, more than memory holds, and daemons whose memory is in slow use. Readers open a file
-//! at random, read it whole, send it to a client and close it; what was sent lies in socket buffers until the client has
-//! it. A large process ends after a while. What it leaves is free memory; a server whose readers wait for a disk should
-//! fill it with files within minutes.
+//! The server has many small files, more than memory holds, and daemons whose memory is in slow use. Readers open a
+//! random file, read it whole, send it to a client and close it. Sent data stay in socket buffers until the client has
+//! them. A large process ends after a while and leaves free memory. A server whose readers wait for a disk should fill
+//! this memory with files within minutes.
 //!
-//! What is watched: free memory by zone, pages that had to be read in again, swap, and how long kswapd stays in one call.
+//! Measured are free memory by zone, pages that had to be read again, swap, and the duration of single calls of kswapd.
 
 use super::big_file::read_whole;
 use super::meter::{add_profile, counter_rows};
@@ -29,29 +29,29 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Streams of chance: the daemons', and the first reader's.
+/// Random streams of the daemons and of the first reader.
 const STREAM: u64 = 7000;
 
-/// How often free memory is looked at.
+/// Interval of the samples of free memory.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 
 /// Pages of one MiB.
 const MIB_PAGES: u64 = 256;
 
-/// How often what clients have received is given back, and how long a reader waits for a client before it looks again:
-/// chosen, short beside the time of a client.
+/// Interval at which data received by clients are freed, and at which a reader that waits for a client checks again. It
+/// is chosen to be short beside the time of a client.
 const ACKNOWLEDGE_EVERY: Nanos = Nanos::from_millis(10);
 
-/// A run is at most so long.
+/// Longest run, seconds.
 const LONGEST_S: u64 = TIME_MAX_S;
 
-/// Tasks that read at most: each has a stack of its own.
+/// Most reading tasks: each has a stack of its own.
 const READERS_MAX: u64 = 4096;
 
-/// Files at most: each costs the simulation a name and an inode.
+/// Most files: each costs the simulation a name and an inode.
 const FILES_MAX: u64 = 1 << 20;
 
-/// Time that a reader computes for one file.
+/// CPU time of a reader for one file.
 const COMPUTE: Nanos = Nanos(200_000);
 
 /// The `[params]` of an experiment. Sizes are of the machine at full scale.
@@ -60,11 +60,11 @@ const COMPUTE: Nanos = Nanos(200_000);
 pub struct Params {
     /// Memory of the daemons, MiB. Default 1000.
     pub daemons_mib: u64,
-    /// Time between two touches of a page of it, each page as likely as any other, us. Default 2000.
+    /// Time between two touches of random pages of it, us. Default 2000.
     pub touch_every_us: u64,
     /// Memory of the process that ends, MiB. Default 1500.
     pub process_mib: u64,
-    /// When it ends, seconds after all are at work. Default 180.
+    /// Time of its end, seconds after all are at work. Default 180.
     pub ends_s: u64,
     /// All files together, MiB. Default 3500.
     pub files_mib: u64,
@@ -72,18 +72,17 @@ pub struct Params {
     pub file_kib: u64,
     /// Tasks that read files, at most 4096. Default 32.
     pub readers: u64,
-    /// Mean time until a client has the file that it asked for, ms; each time up to twice that is as likely. Default 500:
-    /// 64 KiB at 1 Mbit/s. 0: nothing is sent.
+    /// Mean time until a client has its file, ms; times are uniform up to twice the mean. Default 500: 64 KiB at 1
+    /// Mbit/s. 0: nothing is sent.
     pub client_ms: u64,
-    /// Clients that are served at most at a time, on the machine at full scale: with so many a reader waits, too.
-    /// Default 8192, which does not limit clients that take 500 ms: what is sent to so many takes 740 MiB with files of
-    /// 64 KiB.
+    /// Most clients served at a time, on the machine at full scale. If there are so many, a reader waits. Default 8192,
+    /// which does not limit clients that take 500 ms: with files of 64 KiB, data sent to so many take 740 MiB.
     pub clients: u64,
-    /// From when on free memory is judged, seconds after all are at work. Default 480.
+    /// Time from which on free memory is judged, seconds after all are at work. Default 480.
     pub judged_from_s: u64,
-    /// How long, seconds. Default 300.
+    /// Duration of that judgement, seconds. Default 300.
     pub judged_s: u64,
-    /// Seconds between two printed looks at free memory. Default 60.
+    /// Seconds between two printed samples of free memory. Default 60.
     pub print_every_s: u64,
 }
 
@@ -265,18 +264,18 @@ impl Workload for Simon {
     }
 }
 
-/// Where the run is.
+/// State of the run.
 const RUNNING: u8 = 0;
 const PROCESS_ENDS: u8 = 1;
 const OVER: u8 = 2;
 const FAILED: u8 = 3;
 
-/// The state that the tasks and their watcher share.
+/// State shared by the tasks and their watcher.
 #[derive(Debug)]
 struct Course {
     /// Tasks that have touched all of their memory.
     ready: AtomicU64,
-    /// One of the states above; it only grows.
+    /// One of the states above. It only grows.
     state: AtomicU8,
     /// Files read.
     reads: AtomicU64,
@@ -300,7 +299,7 @@ impl Course {
         self.state.fetch_max(state, Relaxed);
     }
 
-    /// When one task fails, the others need not go on.
+    /// Records the end of a task. If it failed, the others are told to end.
     fn ending(&self, result: Result<(), SystemError>) -> Result<(), SystemError> {
         if result.is_err() {
             self.go_to(FAILED);
@@ -312,7 +311,7 @@ impl Course {
 /// The clients that ask for files.
 #[derive(Debug)]
 struct Clients {
-    /// Mean time until one has its file; 0: nothing is sent.
+    /// Mean time until a client has its file; 0: nothing is sent.
     mean_time: Nanos,
     waiting: Mutex<Waiting>,
 }
@@ -320,9 +319,9 @@ struct Clients {
 /// The clients that wait.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// How many more may ask.
+    /// Number of further clients that may ask.
     more: u64,
-    /// Data that were sent, by when the client has them; the number of the read makes each one's own.
+    /// Sent data, by the time when the client has them. The number of the read makes keys unique.
     sent: BTreeMap<(Nanos, u64), Unacknowledged>,
 }
 
@@ -335,7 +334,7 @@ impl Clients {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next that asks; none while all of them wait for a file.
+    /// Accepts the next client. Returns false while all wait for a file.
     fn accept(&self) -> bool {
         let mut waiting = self.waiting();
         let can = waiting.more > 0;
@@ -343,7 +342,7 @@ impl Clients {
         can
     }
 
-    /// Sends the `n`th file that was read to the one who asked for it.
+    /// Sends the `n`th file that was read to the client that asked for it.
     fn answer<S: System>(&self, system: &S, rng: &mut Rng, n: u64, bytes: u64) -> Result<(), SystemError> {
         if self.mean_time == Nanos(0) {
             self.waiting().more += 1;
@@ -355,7 +354,7 @@ impl Clients {
         Ok(())
     }
 
-    /// They take what reaches them until `now`.
+    /// Frees the data that clients have received by `now`.
     fn take_until<S: System>(&self, system: &S, now: Nanos) {
         let received = {
             let mut waiting = self.waiting();
@@ -379,7 +378,7 @@ fn join<S: System>(system: &S, tasks: Vec<Started<S, Result<(), SystemError>>>) 
 struct Files {
     count: u64,
     pages: u64,
-    /// Was file `n` read before?
+    /// Whether file `n` was read before, by `n`.
     was_read: Vec<AtomicU8>,
 }
 
@@ -407,13 +406,13 @@ impl Files {
         (0..self.count).try_for_each(|n| system.remove(&Self::name(n)))
     }
 
-    /// Pages of files that were read at least once.
+    /// Returns the pages of files that were read at least once.
     fn pages_read_once(&self) -> u64 {
         self.was_read.iter().map(|was| u64::from(was.load(Relaxed))).sum::<u64>() * self.pages
     }
 }
 
-/// Memory of which a page is used now and then.
+/// Touches random pages of a region at an interval.
 fn touch_at_random<S: System>(system: &S, pages: u32, every: Nanos, course: &Course) -> Result<(), SystemError> {
     let mut rng = system.rng(STREAM);
     let region = system.map(pages)?;
@@ -466,9 +465,9 @@ fn read_at_random<S: System>(system: &S, reader: u64, files: &Files, course: &Co
 struct Look {
     /// Seconds after all were at work.
     at_s: u64,
-    /// Of all zones, pages.
+    /// Free pages of all zones.
     free: u64,
-    /// By zone, where the ground tells.
+    /// Free pages by zone, if the ground tells.
     zones: Vec<ZoneView>,
 }
 
@@ -477,7 +476,7 @@ struct Look {
 struct Seen {
     looks: Vec<Look>,
     calls: Option<KswapdCalls>,
-    /// The growth of counters, since all were at work.
+    /// Growth of counters since all were at work.
     counters: engine::stat::Vmstat,
     reads: u64,
     refaults: Option<u64>,
@@ -488,7 +487,7 @@ struct Seen {
     profile: Vec<String>,
 }
 
-/// Looks at free memory until the end, and tells the process and the others when theirs has come.
+/// Samples free memory until the end, and tells the process and the other tasks when to end.
 fn watch<S: System>(system: &S, params: &Params, course: &Course, files: &Files) -> Seen {
     let (counters, cpu, read_in) = (system.vmstat(), system.cpu_times(), system.pages_read_in());
     let began = system.now();
@@ -555,7 +554,7 @@ impl Seen {
         .concat()
     }
 
-    /// Free memory of the judged time, of all zones together.
+    /// Returns the rows of free memory in the judged time, over all zones.
     fn judged_rows(&self, params: &Params) -> Vec<Row> {
         let judged = || self.looks.iter().filter(|look| look.at_s >= params.judged_from_s).map(|look| look.free);
         let row =
@@ -568,7 +567,7 @@ impl Seen {
         ]
     }
 
-    /// Free memory by zone, from time to time.
+    /// Returns the rows of free memory by zone at intervals.
     fn course_rows(&self, params: &Params) -> Vec<Row> {
         let printed = self.looks.iter().filter(|look| look.at_s % params.print_every_s == 0);
         let row = |what: &str, at_s: u64, pages: u64| {

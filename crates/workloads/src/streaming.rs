@@ -1,7 +1,7 @@
 //! Streaming through mapped files much larger than memory (MMTests; mechanisms/benchmarks, 1.7).
 //!
-//! Each task maps a sparse file of its own and touches page after page once: nothing that is read ahead or kept is
-//! ever wanted again. Written pages become dirty through the page table.
+//! Each task maps a sparse file of its own and touches page after page once, so no page is needed again. Written pages
+//! become dirty through the page table.
 
 use crate::extent::Extent;
 use crate::system::{MapMode, System, SystemError, page_bytes};
@@ -16,33 +16,33 @@ use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use sim::Sourced;
 
-/// The most tasks.
+/// Most tasks.
 const TASKS_MAX: u64 = 1024;
 
-/// What is done to each page.
+/// The access to each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// One word is written.
+    /// Writes one word.
     #[default]
     Write,
-    /// One byte is read, as a program does that says it will read here and there.
+    /// Reads one byte, with advice for random access.
     Read,
 }
 
-/// The `[params]` of an experiment. What the benchmark's own script says has a default; what is assumed has none.
+/// The `[params]` of an experiment. Values of the benchmark's own script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Size of all files together, percent of memory. Default 1000.
     #[serde(default = "percent")]
     pub percent: u64,
-    /// What is done to each page. Default `write`.
+    /// The access to each page. Default `write`.
     #[serde(default)]
     pub access: Access,
     /// Tasks, each with a file.
     pub tasks: Sourced<u64>,
-    /// A program's own time for one page, ns.
+    /// CPU time of a program for one page, ns.
     pub page_ns: Sourced<u64>,
 }
 
@@ -50,7 +50,7 @@ fn percent() -> u64 {
     1000
 }
 
-/// Pages that a task goes on for before it looks whether it is to end.
+/// Pages after which a task checks whether it must end.
 const PIECE: u32 = 1024;
 
 /// Time within which the tasks start.

@@ -1,12 +1,12 @@
-//! Huge pages in use: a program with 60 % of memory beside the copy of a big file.
+//! A program with huge pages and 60 % of memory, beside the copy of a big file.
 //!
-//! A file as large as memory is written, so that the page cache fills memory, and copied again and again from then on. Beside it
-//! a program of several tasks maps memory that may have huge pages, writes all of it once, page by page, and then touches it at
-//! random. What it gets when it is filled decides how long a touch takes, where the machine says what a walk of a page table
-//! costs (`[cpu.tlb]`): success of compaction is worth something here.
+//! A file as large as memory is written, so that the page cache fills memory, and then copied again and again. A
+//! program of several tasks maps memory that may have huge pages, writes all of it once, page by page, and then touches
+//! it at random. The huge pages that it got while filling decide the cost of a touch, if the machine states the cost of
+//! a page-table walk (`[cpu.tlb]`). So success of compaction is worth time here.
 //!
-//! Touches are simulated as samples: one page is touched, for the accessed bit that reclaim asks for and for the processor's
-//! translations, and stands for [`Params::sample`] touches of other pages like it.
+//! Touches are simulated as samples. One page is touched, for its accessed bit and for the processor's translations,
+//! and stands for [`Params::sample`] touches of similar pages.
 
 use super::meter::add_profile;
 use crate::extent::{Extent, times};
@@ -25,25 +25,25 @@ use sim::Sourced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Stream of the first task's chance.
+/// Random stream of the first task.
 const STREAM: u64 = 8000;
 
 /// Pages of a huge page.
 const HUGE_PAGES: u64 = 512;
 
-/// Pages that are written or copied at once, 256 KiB: assumed, as in highalloc.
+/// Pages per write or copy, 256 KiB: assumed, as in highalloc.
 const PIECE_PAGES: u64 = 64;
 
-/// How often coverage is looked at.
+/// Interval of the samples of coverage.
 const LOOK_EVERY: Nanos = Nanos::from_millis(500);
 
-/// The program's tasks, as a profile names them.
+/// Name of the program's tasks in a profile.
 const PROGRAM: &str = "program";
 
 const SOURCE: &str = "source";
 const TARGET: &str = "target";
 
-/// The `[params]` of an experiment; sizes follow its scale.
+/// The `[params]` of an experiment. Sizes follow its scale.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -52,15 +52,15 @@ pub struct Params {
     pub program_percent: u64,
     /// Tasks of the program, each with a region of its own.
     pub tasks: Sourced<u64>,
-    /// How long it touches its memory after it was filled, s.
+    /// Time for which it touches its filled memory, s.
     pub touch_s: Sourced<u64>,
-    /// Touches that write, percent.
+    /// Share of touches that write, percent.
     pub store_percent: Sourced<u64>,
-    /// What a touch takes beside the translation of its address, ns.
+    /// Time of a touch without the translation of its address, ns.
     pub touch_ns: Sourced<u64>,
-    /// Touches that one which is simulated stands for.
+    /// Touches that one simulated touch stands for.
     pub sample: Sourced<u64>,
-    /// The file that is copied, percent of memory; 0: none. Default 100.
+    /// Size of the copied file, percent of memory; 0: none. Default 100.
     #[serde(default = "file_percent")]
     pub file_percent: u64,
 }
@@ -74,7 +74,7 @@ const fn file_percent() -> u64 {
 }
 
 impl Params {
-    /// Pages of each task's region, whole huge pages.
+    /// Returns the pages of each task's region, whole huge pages.
     fn region_pages(&self, memory_pages: u64) -> u64 {
         memory_pages.saturating_mul(self.program_percent) / 100 / self.tasks.value.max(1) / HUGE_PAGES * HUGE_PAGES
     }
@@ -212,19 +212,19 @@ impl Workload for Thp {
     }
 }
 
-/// Tasks at most.
+/// Most tasks.
 const TASKS_MAX: u64 = 256;
 
-/// Touches at most that one stands for.
+/// Most touches that one simulated touch stands for.
 const SAMPLE_MAX: u64 = 1 << 20;
 
 /// The longest touch, 1 ms.
 const TOUCH_MAX_NS: u64 = 1_000_000;
 
-/// The file at most, ten times memory.
+/// Largest file, ten times memory.
 const FILE_MAX_PERCENT: u64 = 1000;
 
-/// Writes the file that is copied: after that, memory is full of it.
+/// Writes the file that is copied, which fills memory.
 fn write_source<S: System>(system: &S, pages: u64) -> Result<(), SystemError> {
     if pages == 0 {
         return Ok(());
@@ -238,7 +238,7 @@ fn write_source<S: System>(system: &S, pages: u64) -> Result<(), SystemError> {
     system.sync(&file)
 }
 
-/// Copies the file until it is told to end; each time it begins, the copy of before goes. Returns the pages copied.
+/// Copies the file until the task is told to end. Each copy replaces the one before. Returns the pages copied.
 fn copy_again_and_again<S: System>(system: &S, pages: u64) -> Result<u64, SystemError> {
     let mut bytes = vec![0; page_bytes(PIECE_PAGES) as usize];
     let mut copied = 0;
@@ -263,14 +263,14 @@ fn copy_again_and_again<S: System>(system: &S, pages: u64) -> Result<u64, System
     Ok(copied)
 }
 
-/// The program, as its tasks share it.
+/// State that the program's tasks share.
 #[derive(Debug)]
 struct Program {
     tasks: u64,
     region_pages: u64,
     store_percent: u64,
     sample: u32,
-    /// Time of the touches that a simulated one stands for.
+    /// Time of the touches that a simulated touch stands for.
     touch: Nanos,
     touch_s: u64,
     /// Tasks that have filled their region.
@@ -280,16 +280,16 @@ struct Program {
     left: AtomicU64,
 }
 
-/// The results of one of its tasks.
+/// The results of one task.
 #[derive(Clone, Debug, Default)]
 struct OfTask {
-    /// How long it took to fill its region.
+    /// Time to fill its region.
     fill: Nanos,
-    /// Simulated touches after that.
+    /// Simulated touches after filling.
     touches: u64,
-    /// How long those took.
+    /// Duration of these touches.
     touching: Nanos,
-    /// Touches that faulted, of both parts: how long each took.
+    /// Duration of each touch that faulted, in both parts.
     faults: Vec<Nanos>,
 }
 
@@ -309,7 +309,7 @@ impl Program {
         }
     }
 
-    /// The share of its memory that lies in huge pages, percent.
+    /// Returns the share of its memory in huge pages, percent.
     fn coverage(&self, vmstat: &Vmstat) -> f64 {
         let huge = vmstat.get("nr_anon_transparent_hugepages").copied().unwrap_or(0) * HUGE_PAGES;
         100.0 * huge as f64 / (self.region_pages * self.tasks) as f64
@@ -356,7 +356,7 @@ impl Program {
 }
 
 impl OfTask {
-    /// Does a touch, and notes how long it took if it faulted.
+    /// Touches a page, and records the time if the touch faulted.
     fn touch<S: System>(
         &mut self,
         system: &S,
@@ -372,7 +372,7 @@ impl OfTask {
     }
 }
 
-/// CPU time of the program's tasks in a function and what it calls, by lines of a profile.
+/// Returns the CPU time of the program's tasks in a function and its callees, from lines of a profile.
 fn time_of(lines: &[String], func: Func) -> Nanos {
     let of_line = |line: &String| {
         let (path, ns) = line.rsplit_once(' ')?;
@@ -386,7 +386,7 @@ fn time_of(lines: &[String], func: Func) -> Nanos {
 #[derive(Debug, Default)]
 struct Seen {
     tasks: Vec<OfTask>,
-    /// From when the memory was filled, at each look, percent.
+    /// Coverage at each sample since the memory was filled, percent.
     coverage: Vec<f64>,
     copied_pages: u64,
     sample: u64,
@@ -433,7 +433,7 @@ impl Seen {
         .into()
     }
 
-    /// How long touches took that faulted, and what of it was spent on making room.
+    /// Returns the rows of the duration of faulting touches, and of its part in compaction and reclaim.
     fn stall_rows(&self) -> Vec<Row> {
         let mut sorted: Vec<Nanos> = self.tasks.iter().flat_map(|task| task.faults.iter().copied()).collect();
         sorted.sort_unstable();
@@ -459,7 +459,7 @@ impl Seen {
     }
 }
 
-/// Every counter of the engine about huge pages, compaction and requests of several pages.
+/// Returns every counter of the engine about huge pages, compaction and requests for several pages.
 fn counter_rows(counters: &Vmstat) -> Vec<Row> {
     const BEGINNINGS: [&str; 5] = ["thp", "compact", "pgmigrate", "alloc_high_order", "alloc_failed"];
     let is_meant = |name: &str| BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));

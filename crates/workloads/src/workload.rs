@@ -1,7 +1,7 @@
-//! The trait of workloads: parameters, needs, work, results.
+//! The trait of workloads.
 //!
-//! It is written once, against [`System`], and knows no ground; [`crate`] lists those that there are
-//! and takes each to the ground of a job.
+//! A workload is written once, against [`System`], and knows no ground. [`crate`] lists the workloads; the crate
+//! `grounds` runs them.
 
 use crate::extent::Extent;
 use crate::system::{System, SystemError};
@@ -12,12 +12,12 @@ use figures::scale::Scale;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The resources of a ground, known before anything runs.
+/// The resources of a ground, known before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
-    /// Memory that the system manages, pages: what [`System::memory_pages`] will say.
+    /// Memory that the system manages, pages; equal to [`System::memory_pages`].
     pub memory_pages: u64,
-    /// Memory in use before the workload begins that cannot all be dropped, pages.
+    /// Memory in use before the workload that cannot all be dropped, pages.
     pub used_pages: u64,
     /// Swap, pages.
     pub swap_pages: u64,
@@ -28,16 +28,16 @@ pub struct Resources {
 pub struct Found {
     /// Its figures, in the order in which they are printed.
     pub rows: Vec<Row>,
-    /// Folded stacks, `part;task;func ns`, by the parts that the workload divides its run into; empty where the
-    /// ground has no [`System::profile`].
+    /// Folded stacks, `part;task;func ns`, by the workload's parts of the run; empty if the ground has no
+    /// [`System::profile`].
     pub profile: Vec<String>,
-    /// Its report in words of its own, line by line; shown under the table.
+    /// Its report as lines of text, shown under the table.
     pub report: Vec<String>,
-    /// Curves of pictures of its runs beside counters over time.
+    /// Curves for pictures of its runs, in addition to counters over time.
     pub curves: Vec<Curve>,
-    /// How long its operations took, for histograms.
+    /// Durations of its operations, for histograms.
     pub times: Vec<Times>,
-    /// The steps that it had, where it had some.
+    /// Its steps, if it has any.
     pub steps: Steps,
 }
 
@@ -49,47 +49,47 @@ pub trait Workload: Sync + 'static {
     /// Its name in `experiment.toml`.
     const NAME: &'static str;
 
-    /// One line about it.
+    /// One line of description.
     const ABOUT: &'static str;
 
-    /// Does it verify the contents of pages? A simulated machine keeps their stamps then.
+    /// Whether the workload verifies contents of pages. A simulated machine then keeps their stamps.
     const VERIFIES: bool = false;
 
-    /// Why it runs on the simulator alone, if it does.
+    /// The reason if the workload runs only on the simulator.
     const SIM_ONLY: Option<&'static str> = None;
 
-    /// Returns the meaning of a parameter; none where it is not described. With `documented::DocumentedFields` derived for parameters it
-    /// is `Params::get_field_docs(key).ok()`.
+    /// Returns the meaning of a parameter; none if it has no description. With `documented::DocumentedFields` derived
+    /// for the parameters it is `Params::get_field_docs(key).ok()`.
     #[must_use]
     fn about_param(key: &str) -> Option<&'static str> {
         let _ = key;
         None
     }
 
-    /// Looks at parameters before anything runs, quickly.
+    /// Checks parameters quickly before anything runs.
     ///
     /// # Errors
-    /// When they are wrong or the ground is too small for them, in words for the user: bad input, which ends the
-    /// command with status 2.
+    /// When they are wrong, or the ground is too small for them, in words for the user. This is bad input, which ends
+    /// the command with status 2.
     fn check(params: &Self::Params, resources: &Resources) -> Result<(), String>;
 
-    /// Returns the extent of a run, as far as parameters tell: who asks for what cannot end is refused before [`Workload::check`]. By
-    /// default nothing is known.
+    /// Returns the extent of a run, as far as parameters determine it. A run that cannot end is refused before
+    /// [`Workload::check`]. By default nothing is known.
     #[must_use]
     fn extent(params: &Self::Params, resources: &Resources, scale: Scale) -> Extent {
         let _ = (params, resources, scale);
         Extent::default()
     }
 
-    /// Names of the rows that a run may find, if they are known before it: with them a slip in `--rows` is told before the
-    /// run. Not every run finds all of them. By default they are not known.
+    /// Returns the names of the rows that a run may report, if they are known in advance: an error in `--rows` is then
+    /// found before the run. Not every run reports all of them. By default they are unknown.
     #[must_use]
     fn row_names(params: &Self::Params, resources: &Resources) -> Option<Vec<RowName>> {
         let _ = (params, resources);
         None
     }
 
-    /// Runs, as the main task of `system`: sets up, measures, verifies, removes what it made.
+    /// Runs the workload as the main task of `system`: sets up, measures, verifies, and removes what it made.
     ///
     /// # Errors
     /// When the run could not be finished, or contents were wrong. The command then ends with status 1.

@@ -1,29 +1,29 @@
-//! The messages of a Perfetto trace, as far as they are written here: numbers and meaning are those of
-//! `protos/perfetto/trace/perfetto_trace.proto`, which keeps them for good.
+//! The messages of a Perfetto trace that are written here. Numbers and meaning are those of
+//! `protos/perfetto/trace/perfetto_trace.proto`, which never change.
 
 use prost::{Enumeration, Message};
 
-/// A file: messages of this type one behind the other are one message.
+/// A file. Concatenated messages of this type are one message.
 #[derive(Clone, PartialEq, Message)]
 pub struct Trace {
-    /// Its packets, in any order of time.
+    /// Its packets, in any order.
     #[prost(message, repeated, tag = "1")]
     pub packet: Vec<TracePacket>,
 }
 
-/// The contents of a sequence of packets: a track, or an event on one.
+/// A packet of a sequence: a track, or an event on one.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
-    /// When, ns.
+    /// Time, ns.
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
-    /// The sequence that it belongs to.
+    /// The sequence that contains it.
     #[prost(uint32, optional, tag = "10")]
     pub trusted_packet_sequence_id: Option<u32>,
     /// An event.
     #[prost(message, optional, tag = "11")]
     pub track_event: Option<TrackEvent>,
-    /// Words that this packet and later ones of the sequence name by number.
+    /// Strings that this packet and later ones of the sequence refer to by number.
     #[prost(message, optional, tag = "12")]
     pub interned_data: Option<InternedData>,
     /// [`STATE_CLEARED`] or [`NEEDS_STATE`].
@@ -34,27 +34,27 @@ pub struct TracePacket {
     pub track_descriptor: Option<TrackDescriptor>,
 }
 
-/// Words by number begin with this packet.
+/// Flag: numbered strings begin with this packet.
 pub const STATE_CLEARED: u32 = 1;
-/// It names words by number.
+/// Flag: the packet refers to numbered strings.
 pub const NEEDS_STATE: u32 = 2;
 
 /// A row of the UI.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackDescriptor {
-    /// The number of it in events.
+    /// Its number in events.
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
     /// Its name, unless it is a process or a thread.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
-    /// The process that it stands for.
+    /// The process that it represents.
     #[prost(message, optional, tag = "3")]
     pub process: Option<ProcessDescriptor>,
-    /// The thread that it stands for.
+    /// The thread that it represents.
     #[prost(message, optional, tag = "4")]
     pub thread: Option<ThreadDescriptor>,
-    /// The track that it stands under.
+    /// The parent track.
     #[prost(uint64, optional, tag = "5")]
     pub parent_uuid: Option<u64>,
 }
@@ -76,7 +76,7 @@ pub struct ThreadDescriptor {
     /// Its process.
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
-    /// Its number, unlike that of any other thread or process.
+    /// Its number, unique among threads and processes.
     #[prost(int32, optional, tag = "2")]
     pub tid: Option<i32>,
     /// Its name.
@@ -84,13 +84,13 @@ pub struct ThreadDescriptor {
     pub thread_name: Option<String>,
 }
 
-/// The begin or the end of a slice.
+/// The start or the end of a slice.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackEvent {
     /// Figures that the UI shows with it.
     #[prost(message, repeated, tag = "4")]
     pub debug_annotations: Vec<DebugAnnotation>,
-    /// Which of both.
+    /// The kind of event.
     #[prost(enumeration = "Type", optional, tag = "9")]
     pub r#type: Option<i32>,
     /// The number of its name.
@@ -109,7 +109,7 @@ pub enum Type {
     Unspecified = 0,
     /// A slice begins.
     SliceBegin = 1,
-    /// The slice of the track that began last ends.
+    /// The last slice that began on the track ends.
     SliceEnd = 2,
     /// Something happens.
     Instant = 3,
@@ -126,7 +126,7 @@ pub struct DebugAnnotation {
     pub name: Option<String>,
 }
 
-/// Words by number.
+/// Numbered strings.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
     /// Names of events.

@@ -1,51 +1,51 @@
-//! Reads a trace as the UI does: a stack of slices for each row. For tests, and for pictures.
+//! Reads a trace as the UI does, as a stack of slices for each row, for tests and pictures.
 
 use super::proto::{self, Type};
 use prost::Message as _;
 use std::collections::BTreeMap;
 
-/// An activity from one moment to another.
+/// A slice, from start to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// Its name.
     pub name: String,
-    /// When it began, ns.
+    /// Start, ns.
     pub from: u64,
-    /// When it ended, ns.
+    /// End, ns.
     pub to: u64,
-    /// In how many others of its row it lies.
+    /// Number of slices of its row that contain it.
     pub depth: usize,
     /// The figures beside it.
     pub figures: BTreeMap<String, u64>,
 }
 
 impl Shown {
-    /// How long it lasted, ns.
+    /// Returns the duration, ns.
     #[must_use]
     pub const fn length(&self) -> u64 {
         self.to - self.from
     }
 
-    /// Does it lie within another?
+    /// Returns whether it lies within another slice.
     #[must_use]
     pub const fn is_in(&self, other: &Self) -> bool {
         other.from <= self.from && self.to <= other.to
     }
 }
 
-/// A row of the UI; a track with slices that overlap has several.
+/// A row of the UI. A track with overlapping slices has several rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The track, such as `CPU 0 locks`; of a run its title.
+    /// The track, such as `CPU 0 locks`; for a run its title.
     pub track: String,
-    /// Its slices, in the order in which they ended.
+    /// Its slices, in the order of their ends.
     pub slices: Vec<Shown>,
 }
 
-/// The rows of a trace that [`super::write`] has written, in its order.
+/// Returns the rows of a trace that [`super::write`] has written, in its order.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The fault, in words.
 pub fn rows(bytes: &[u8]) -> Result<Vec<Row>, String> {
     let trace = proto::Trace::decode(bytes).map_err(|error| format!("no trace: {error}"))?;
     let (mut names, mut places) = (BTreeMap::new(), BTreeMap::new());

@@ -1,11 +1,12 @@
 //! Runs a job of a ground of real time in a process of its own.
 //!
-//! So its CPU time, its I/O and its memory are its own, what earlier jobs left behind in this process does not count, and
-//! should the kernel kill it for want of memory, somebody is left to clean up. The one that waits (`run`) makes a
-//! folder for files and, for `linux`, a cgroup that limits memory, and removes both, however the job ends. The one that
-//! works ([`work_if_told`], the hidden verb `apart`) gets an order on standard input, a line of JSON, once it is in its cgroup;
-//! it answers on standard output: lines of how far it is, then one of what it found. When standard input ends, whoever
-//! waited is gone, and it ends too.
+//! A process of its own has its own CPU time, I/O and memory, free of the traces of earlier jobs. If the kernel kills
+//! it for lack of memory, the waiting process still cleans up.
+//!
+//! The waiting side (`run`) makes a folder for files and, for `linux`, a cgroup that limits memory. It removes both,
+//! however the job ends. The working side ([`work_if_told`], the hidden verb `apart`) reads an order on standard input,
+//! a line of JSON, once it is in its cgroup. It answers on standard output with lines of progress and a last line with
+//! its outcome. When standard input ends, the waiting process is gone, and the working one ends, too.
 
 use super::folder::Folder;
 use super::ground::RealGround;
@@ -23,19 +24,19 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The verb of the process that works.
+/// The verb of the working process.
 const VERB: &str = "apart";
 
-/// How often the one that waits looks whether it is over.
+/// Interval at which the waiting process checks for the end.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How often the one that works says how far it is.
+/// Interval at which the working process reports progress.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
-/// How long an interrupted job may take to end by itself.
+/// Time in which an interrupted job may end by itself.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long a job may wait for memory of which none can be freed.
+/// Time for which a job may wait for memory when none can be freed.
 const STARVED: Duration = Duration::from_secs(20);
 
 /// A message over the pipe.
@@ -54,7 +55,7 @@ enum Answer {
     Failed(String),
 }
 
-/// A process that is ended when this is dropped.
+/// A process that is killed when this is dropped.
 struct Worker(Child);
 
 impl Drop for Worker {
@@ -70,7 +71,7 @@ impl Drop for Worker {
 /// Runs a job in a process of its own and waits for it.
 ///
 /// # Errors
-/// When it failed, was interrupted, or was killed for want of memory.
+/// When the job failed, was interrupted, or was killed for lack of memory.
 pub(super) fn run<R: RealGround>(
     order: &Order,
     place: &Place,
@@ -112,7 +113,7 @@ fn interrupted() -> Failure {
     Failure("interrupted".into())
 }
 
-/// Hears what the process says, to its end.
+/// Reads what the process reports, to its end.
 fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String> {
     let mut found = Err("it ended without a word".into());
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -129,15 +130,15 @@ fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String
     found
 }
 
-/// How the process ended.
+/// The way in which the process ended.
 struct Ended {
     status: ExitStatus,
-    /// Was it ended here because it waited for memory?
+    /// Whether it was ended here because it waited for memory.
     has_starved: bool,
 }
 
-/// Waits until the process has ended; an interrupt tells it to. Where it waits for memory, some is reclaimed for it; where
-/// none can be, it is ended.
+/// Waits for the end of the process, and passes an interrupt on to it. If it waits for memory, some is reclaimed for
+/// it. If none can be reclaimed, it is killed.
 fn wait(child: &mut Child, stdin: impl Write, cgroup: Option<&Cgroup>) -> io::Result<Ended> {
     let mut stdin = Some(stdin);
     let mut told_at = None;
@@ -185,11 +186,11 @@ fn why_ended(Ended { status, has_starved }: &Ended, message: String, cgroup: Opt
     }
 }
 
-/// Was this process started to work? Then it does what the order on standard input says, with `find` for workloads, and
-/// answers on standard output.
+/// Runs the job on standard input, if this process was started as a working process. `find` returns workloads; the
+/// answer goes to standard output. Returns none otherwise.
 ///
 /// # Errors
-/// When the order cannot be read or nobody hears the answer.
+/// When the order cannot be read, or the answer cannot be written.
 pub fn work_if_told(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
     std::env::args_os().skip(1).eq([VERB]).then(|| carry_out(find))
 }
@@ -244,7 +245,7 @@ fn work(
     workload.run(&job, progress)
 }
 
-/// Says now and then how far the job is; the thread ends with the process.
+/// Starts a thread that reports progress from time to time. It ends with the process.
 fn tell_of(progress: Progress) {
     let started = Instant::now();
     thread::spawn(move || {

@@ -1,11 +1,11 @@
-//! Where the files of a job lie.
+//! The folder for the files of a job.
 
 use kit::shown;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs, io};
 
-/// A fresh folder that is removed with all that is in it.
+/// A fresh folder that is removed with its contents when dropped.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 static MADE: AtomicU32 = AtomicU32::new(0);

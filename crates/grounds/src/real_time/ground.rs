@@ -1,4 +1,4 @@
-//! Differences between the grounds of real time.
+//! The differences between the grounds of real time.
 
 use crate::job::{Inside, Job};
 use crate::system::linux::limit::Limit;
@@ -8,8 +8,8 @@ use std::io;
 use std::path::Path;
 use workloads::system::{Given, System, SystemError};
 
-/// A ground of real time: what it needs, what is made around the process of a job, and its system. By default nothing but
-/// a folder on a disk is needed, and nothing made.
+/// A ground of real time: its requirements, the surroundings of a job's process, and its system. By default a ground
+/// needs only a folder on a disk, and makes nothing.
 pub trait RealGround {
     /// Its name.
     const GROUND: Ground;
@@ -17,13 +17,13 @@ pub trait RealGround {
     /// The system that a workload sees.
     type System: System;
 
-    /// The kernel that its columns are of, where no file decides it.
+    /// Returns the name of the running kernel, on a ground where it and not a file decides the kernel of a column.
     #[must_use]
     fn running_kernel() -> Option<String> {
         None
     }
 
-    /// Is what it needs beside the folder here? What is tried out is undone.
+    /// Checks the requirements of the ground beside the folder. Anything made for the check is undone.
     ///
     /// # Errors
     /// What is missing, in words for the user.
@@ -32,22 +32,23 @@ pub trait RealGround {
         Ok(())
     }
 
-    /// Swap that it offers a job, pages.
+    /// Returns the swap that the ground offers a job, pages.
     #[must_use]
     fn swap_pages(job: &Job) -> u64 {
         job.swap_pages()
     }
 
-    /// Can it have the memory of a job?
+    /// Checks that the ground can provide the memory of a job.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it cannot.
     fn check_memory(job: &Job) -> Result<(), String> {
         let _ = job;
         Ok(())
     }
 
-    /// The job with more than it has, and the words that tell the user how to get that; none where there is no more.
+    /// Returns the job with more resources than it has, and words that tell the user how to request them; none if there
+    /// are no more.
     #[must_use]
     fn with_more(job: &Job) -> Option<(Job, &'static str)> {
         let _ = job;
@@ -72,15 +73,15 @@ pub trait RealGround {
         Ok(None)
     }
 
-    /// The system of a job, in this process.
+    /// Makes the system of a job in this process.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the system cannot be made.
     fn start(job: &Job, inside: &Inside, given: Given) -> Result<Self::System, SystemError>;
 
-    /// Ends a system when the workload is done; what a reader must know of it.
+    /// Ends a system after its workload. Returns notes for readers.
     ///
     /// # Errors
-    /// When an invariant does not hold, or what was written cannot be kept.
+    /// When an invariant does not hold, or written data cannot be stored.
     fn finish(system: Self::System, job: &Job, inside: &Inside) -> Result<Vec<String>, SystemError>;
 }

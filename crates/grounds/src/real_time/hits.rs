@@ -1,4 +1,4 @@
-//! How fast pages are read that are in memory, from the library and from the running kernel.
+//! Measures how fast pages in memory are read, through the library and through the running kernel.
 
 use super::folder::Folder;
 use crate::job::Failure;
@@ -18,25 +18,25 @@ use workloads::random::Access;
 use workloads::system::contents::Pattern;
 use workloads::system::{Given, System, SystemError, page_bytes};
 
-/// The file whose pages are read.
+/// Name of the file whose pages are read.
 const FILE: &str = "bench.dat";
 
-/// The grounds of real time, with a file of which every page is in memory.
+/// The grounds of real time with a file of which every page is in memory.
 pub struct Hits {
     host: HostSystem,
     linux: Option<LinuxSystem>,
-    /// Of the file.
+    /// Pages of the file.
     pages: u64,
     notes: Vec<String>,
-    /// Goes last.
+    /// Dropped last.
     _made: Folder,
 }
 
 impl Hits {
-    /// Makes the file of so many pages, in a fresh folder of `folder`, for each of them.
+    /// Makes a file of `pages` pages for each ground, in a fresh folder inside `folder`.
     ///
     /// # Errors
-    /// When it cannot be made. A folder that lies in memory is no error: then the running kernel is left out, with a note.
+    /// When it cannot be made. A folder in memory is no error: the running kernel is then left out, with a note.
     pub fn new(pages: u64, folder: &Path) -> Result<Self, Failure> {
         let made =
             Folder::new(folder).map_err(|error| format!("cannot make a folder in {}: {error}", folder.display()))?;
@@ -71,10 +71,10 @@ impl Hits {
         self.notes.clone()
     }
 
-    /// Reads `hits` pages in place and a quarter of that by copy, and says how fast.
+    /// Reads `hits` pages in place and a quarter as many by copy. Returns the rates.
     ///
     /// # Errors
-    /// When a page cannot be read, or the two read other bytes.
+    /// When a page cannot be read, or the two grounds read different bytes.
     pub fn rows(&self, hits: u64, seed: u64) -> Result<Vec<Row>, Failure> {
         let mut rows = Vec::new();
         for (how, access, hits) in [("in place", Access::InPlace, hits), ("by copy", Access::Copy, hits / 4)] {
@@ -96,7 +96,7 @@ impl Hits {
     /// Removes the files.
     ///
     /// # Errors
-    /// When one cannot be removed, or an invariant of the engine does not hold.
+    /// When a file cannot be removed, or an invariant of the engine does not hold.
     pub fn finish(self) -> Result<(), Failure> {
         let gone = |error: SystemError| Failure(error.0);
         self.host.remove(FILE).map_err(gone)?;
@@ -104,14 +104,14 @@ impl Hits {
     }
 }
 
-/// Makes the file, and has all of it in memory.
+/// Makes the file and reads all of it into memory.
 fn make<S: System>(system: &S, pages: u64) -> Result<(), SystemError> {
     big_file::make(system, FILE, pages)?;
     let pattern = |_| Pattern::new(FILE, 1);
     big_file::read_through(system, FILE, pages, pattern).map(drop)
 }
 
-/// Reads so many pages at random: pages a second, and a hash of what was read.
+/// Reads `hits` random pages. Returns the pages read per second, and a hash of their contents.
 fn read<S: System>(system: &S, pages: u64, access: Access, hits: u64, seed: u64) -> Result<(f64, u64), SystemError> {
     let mut file = system.open(FILE)?;
     system.expect_random_reads(&mut file);

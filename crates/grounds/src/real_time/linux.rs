@@ -1,4 +1,4 @@
-//! The ground `linux` for a job: a process in a cgroup, and a swap file if one is wanted.
+//! The ground `linux` for a job: a process in a cgroup, and a swap file if requested.
 
 use super::folder::Folder;
 use super::ground::RealGround;
@@ -13,7 +13,7 @@ use std::io;
 use std::path::Path;
 use workloads::system::{Given, SystemError, page_bytes};
 
-/// Pages of the swap file by which it is tried out whether one can be had.
+/// Pages of the swap file for a trial.
 const TRIAL_PAGES: u64 = 16;
 
 /// The ground `linux`.

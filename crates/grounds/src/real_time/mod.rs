@@ -1,10 +1,10 @@
-//! One run on a ground of real time: from a job to its system, and what its workload found.
+//! One run on a ground of real time, from a job to its system and the outcome of its workload.
 //!
-//! The process that runs it is one of its own, and limited, if its ground says so: see [`apart`]. What tells the grounds
-//! apart is in [`ground`], with [`host`] and [`linux`] as its implementations.
+//! The run has a process of its own, which is limited if its ground says so: see [`apart`]. [`ground`] holds the
+//! differences between the grounds; [`host`] and [`linux`] implement it.
 //!
-//! All this needs Linux. What is built without the feature `linux` has `no_real_time.rs` in its place, which refuses these
-//! grounds: what other modules use of this one is there too.
+//! All this needs Linux. Builds without the feature `linux` use `no_real_time.rs` instead, which refuses these grounds
+//! and provides the items that other modules use.
 
 pub mod apart;
 pub(crate) mod folder;
@@ -27,7 +27,7 @@ use std::fs::File;
 use workloads::system::{Given, System, SystemError, page_bytes};
 use workloads::workload::{Found, Resources, Workload};
 
-/// Every ground of real time.
+/// Implements every ground of real time.
 impl<R: RealGround> Backend for R {
     fn running_kernel() -> Option<String> {
         R::running_kernel()
@@ -121,7 +121,7 @@ fn resources<R: RealGround>(job: &Job) -> Resources {
     Resources { memory_pages: job.memory_pages(), used_pages: 0, swap_pages: R::swap_pages(job) }
 }
 
-/// Runs a workload while another task records counters, if that is wanted.
+/// Runs a workload. Another task records counters, if requested.
 fn run_recorded<W: Workload, S: System>(
     system: &S,
     params: &W::Params,

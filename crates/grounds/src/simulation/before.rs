@@ -1,6 +1,6 @@
-//! Brings memory into the state that it had before a run: the section `[before]` of a machine file.
+//! Brings memory into its state before a run, as the section `[before]` of a machine file describes it.
 //!
-//! It is never published and decides much, so it is a stated assumption, the same for all kernels.
+//! Postings never state it, and it decides much. It is therefore a stated assumption, equal for all kernels.
 
 use crate::system::sim::SimSystem;
 use catalogue::hardware::{Before, MIB_PAGES, Programs};
@@ -9,7 +9,7 @@ use machine::Nanos;
 use workloads::choose::Chooser;
 use workloads::system::{MapMode, Sharing, System, SystemError, page_bytes};
 
-/// Brings memory into that state: takes kernel memory, touches idle memory once, reads the files, starts programs.
+/// Brings memory into this state: takes kernel memory, touches idle memory once, reads the files, starts programs.
 ///
 /// # Errors
 /// When memory or the device is too small for it.
@@ -49,10 +49,10 @@ pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), 
     Ok(())
 }
 
-/// The stream of random numbers of the programs; workloads number theirs from 0.
+/// The random stream of the programs; workloads number theirs from 0.
 const PROGRAMS_STREAM: u64 = 1 << 32;
 
-/// Maps the files of programs, uses every page of them once, and starts the task that uses some again from time to time.
+/// Maps the files of programs, uses every page once, and starts the task that uses some again from time to time.
 fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Result<(), SystemError> {
     let Programs { mapped_mib, file_kib, wake_s, touched_pages } = programs;
     let file_pages = (file_kib.value / 4).max(1) as u32;
@@ -93,8 +93,7 @@ fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Resu
 /// Inode table of one block group: 8192 inodes of 256 bytes.
 const GROUP_TABLE_PAGES: u64 = 512;
 
-/// Writes the inode tables of a fresh file system, group by group, past the page cache, resting in
-/// between.
+/// Writes the inode tables of a fresh file system past the page cache, group by group, with rests in between.
 fn write_inode_tables(system: &SimSystem, rest: u64) {
     let pages = system.length_pages("inode tables");
     for start in (0..pages).step_by(GROUP_TABLE_PAGES as usize) {

@@ -1,7 +1,7 @@
-//! The ground `host`: the engine on real memory, threads and files of this process, by the library `highwater`.
+//! The ground `host`: the engine on real memory, threads and files of this process, through the library `highwater`.
 //!
-//! Files lie in one folder and are read and written past the kernel's page cache; swap is a file beside them. Faults are
-//! of all tasks together: the library does not count them by thread.
+//! Files lie in one folder and bypass the kernel's page cache; swap is a file beside them. Faults are those of all
+//! tasks together, since the library does not count them by thread.
 
 use super::threads::{Stop, Thread};
 use computer::sys;
@@ -25,19 +25,19 @@ struct Shared {
     given: Given,
     folder: PathBuf,
     memory_pages: u64,
-    /// A handle of each file from its creation to its removal: the library keeps pages of open files only.
+    /// A handle of each file from its creation to its removal, since the library keeps pages of open files only.
     files: Mutex<BTreeMap<String, File>>,
     memory: Memory,
 }
 
-/// A memory of the library as one task sees it.
+/// A memory of the library as seen by one task.
 pub struct HostSystem {
     shared: Arc<Shared>,
     stop: Arc<Stop>,
 }
 
 impl HostSystem {
-    /// A memory of so many pages, and so many of swap, with files in `folder`.
+    /// Makes a memory of so many pages and so many swap pages, with files in `folder`.
     ///
     /// # Errors
     /// When the library cannot make it.
@@ -64,16 +64,16 @@ impl HostSystem {
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }
 
-    /// Returns what the computer did not grant the library, in words.
+    /// Returns notes on what the computer did not grant the library.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         self.shared.memory.notices().iter().map(ToString::to_string).collect()
     }
 
-    /// Looks at every frame, list and counter when all tasks have ended, and ends the library's own.
+    /// Checks every frame, list and counter after all tasks have ended, and ends the library's own tasks.
     ///
     /// # Errors
-    /// What does not hold, or could not be written.
+    /// The invariant that does not hold, or the data that could not be written.
     pub fn finish(self) -> Result<(), SystemError> {
         let shared = Arc::into_inner(self.shared).ok_or_else(|| SystemError("a task still runs".into()))?;
         drop(shared.files);

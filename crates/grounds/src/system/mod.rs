@@ -1,4 +1,4 @@
-//! The systems of the grounds: what a workload sees as [`workloads::system::System`] on each.
+//! The implementations of [`workloads::system::System`] on each ground.
 
 #[cfg(feature = "linux")]
 pub mod host;

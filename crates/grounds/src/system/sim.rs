@@ -22,31 +22,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use workloads::system::contents::Kept;
 use workloads::system::{Given, HeldPage, MapMode, System, SystemError, page_bytes};
 
-/// Stream of the chance that decides which kernel pages were freed before a run.
+/// The random stream that decides which kernel pages were freed before a run.
 const KERNEL_MEMORY_STREAM: u64 = 900;
 
 /// The state that all tasks of one simulated system share.
 struct Shared {
     sim: Sim,
     engine: Rc<Engine<Sim>>,
-    /// By name; nobody goes through them in order.
+    /// Files by name. No code iterates over them, so the order does not matter.
     files: RefCell<HashMap<String, Arc<File<Sim>>, FixedState>>,
     given: Given,
     kept: Kept,
     samples: DiskSamples,
     kernel_tasks: RefCell<Vec<sim::TaskId>>,
     has_khugepaged: Cell<bool>,
-    /// The function that looks at the run where the workload says so.
+    /// The function called at marks of the workload.
     at_marks: RefCell<Option<AtMark>>,
 }
 
-/// Looks at a run at a mark: when it is, and what it is called.
+/// A function that is called at a mark with its time and name.
 type AtMark = Box<dyn FnMut(Nanos, &'static str)>;
 
-/// Samples of iostat, by whoever samples the disk.
+/// Samples of iostat, shared with the task that takes them.
 pub type DiskSamples = Arc<Mutex<Vec<DiskSample>>>;
 
-/// The simulated system as one task sees it.
+/// The simulated system as seen by one task.
 pub struct SimSystem {
     shared: Rc<Shared>,
     task: RefCell<Task>,
@@ -59,7 +59,7 @@ pub struct OpenFile {
     state: ReadState,
     /// The page that was last read in place.
     last_in_place: Option<u32>,
-    /// Failed writes of the file that this handle need not be told of.
+    /// The number of failed writes of the file that this handle has already reported.
     seen_failures: AtomicU32,
 }
 
@@ -69,21 +69,21 @@ impl Drop for OpenFile {
     }
 }
 
-/// The parts of a simulated system beside its machine.
+/// The configuration of a simulated system beside its machine.
 #[derive(Clone, Debug)]
 pub struct SystemConfig {
     /// Memory.
     pub layout: Layout,
     /// Blocks for files, by device.
     pub devices: Vec<DeviceLayout>,
-    /// Where swap lies.
+    /// Place of swap.
     pub swap: SwapLayout,
-    /// Does the machine keep stamps?
+    /// Whether the machine keeps stamps of pages.
     pub stamps: bool,
 }
 
 impl SimSystem {
-    /// A system on a simulated machine, with the engine's own tasks started.
+    /// Makes a system on a simulated machine and starts the engine's own tasks.
     ///
     /// # Errors
     /// When the engine cannot work with the layout.
@@ -111,19 +111,19 @@ impl SimSystem {
         Ok(Self::for_task(&shared))
     }
 
-    /// The engine, for whoever looks inside: checks, lists, what was there before a run.
+    /// Returns the engine, for checks, lists and the state before a run.
     #[must_use]
     pub fn engine(&self) -> &Engine<Sim> {
         &self.shared.engine
     }
 
-    /// The engine, to be kept beyond the run.
+    /// Returns the engine, to be kept after the run.
     #[must_use]
     pub fn shared_engine(&self) -> Rc<Engine<Sim>> {
         self.shared.engine.clone()
     }
 
-    /// Ends the engine's own tasks: then nobody has pages in hand.
+    /// Ends the engine's own tasks, so that none holds pages.
     pub fn end_kernel_tasks(&self) {
         for task in self.shared.kernel_tasks.take() {
             self.kill(&task);
@@ -131,8 +131,8 @@ impl SimSystem {
         }
     }
 
-    /// Starts khugepaged with the first region that may have huge pages, if the kernel has it: a run without such regions is what
-    /// it would be without.
+    /// Starts khugepaged with the first region that may have huge pages, if the kernel has it. Runs without such
+    /// regions are thus unchanged.
     fn start_khugepaged(&self) {
         let Some(task) = self.engine().khugepaged().filter(|_| !self.shared.has_khugepaged.replace(true)) else {
             return;
@@ -143,7 +143,7 @@ impl SimSystem {
         self.shared.kernel_tasks.borrow_mut().push(id);
     }
 
-    /// Spends the time that the processor takes to find pages that were touched, each so often.
+    /// Spends the time for the translations of pages that were touched `times` times each.
     #[inline]
     fn translate(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
         // Most machines say nothing of that: touches are the most frequent of all that is simulated.
@@ -161,21 +161,21 @@ impl SimSystem {
         }
     }
 
-    /// Has `look` called at each mark of the workload ([`System::mark`]).
+    /// Sets the function that is called at each mark of the workload ([`System::mark`]).
     pub fn on_mark(&self, look: impl FnMut(Nanos, &'static str) + 'static) {
         *self.shared.at_marks.borrow_mut() = Some(Box::new(look));
     }
 
-    /// Where to put what iostat sees.
+    /// Returns the place for samples of iostat.
     #[must_use]
     pub fn disk_samples(&self) -> DiskSamples {
         self.shared.samples.clone()
     }
 
-    /// Takes `pages` pages for the kernel's own use, and frees all but `kept` of them, here and there.
+    /// Takes `pages` pages for the kernel, and frees all but `kept` of them, scattered.
     ///
     /// # Errors
-    /// When there are not so many.
+    /// When there are not so many pages.
     pub fn take_kernel_memory(&self, pages: u64, kept: u64) -> Result<(), SystemError> {
         let mut task = self.task.borrow_mut();
         let mut rng = self.rng(KERNEL_MEMORY_STREAM);
@@ -191,10 +191,10 @@ impl SimSystem {
         Ok(())
     }
 
-    /// A file whose contents are on the device already and not in memory.
+    /// Creates a file whose contents are on the device already and not in memory.
     ///
     /// # Errors
-    /// When there is one of that name, memory for its inode is exhausted, or the device is full.
+    /// When a file of this name exists, memory for its inode is exhausted, or the device is full.
     pub fn import_file(&self, name: &str, bytes: u64) -> Result<OpenFile, SystemError> {
         let open = self.create(name)?;
         if !self.engine().writeback().allocate_blocks(&open.file, bytes) {
@@ -203,13 +203,13 @@ impl SimSystem {
         Ok(open)
     }
 
-    /// Length of a file, pages; 0 when there is none of that name.
+    /// Returns the length of a file, pages; 0 if there is none of this name.
     #[must_use]
     pub fn length_pages(&self, name: &str) -> u64 {
         self.shared.files.borrow().get(name).map_or(0, |file| file.length().div_ceil(PAGE_BYTES as u64))
     }
 
-    /// Writes pages of an imported file past the page cache, in requests of a MiB, and waits for them.
+    /// Writes pages of an imported file past the page cache in requests of 1 MiB, and waits for them.
     ///
     /// # Errors
     /// When there is no such file, memory for the buffer is exhausted, or the device fails.
@@ -256,7 +256,8 @@ impl SimSystem {
         }
     }
 
-    /// Spends the time that a program takes to copy bytes to or from its own memory. The engine counts what it copies itself.
+    /// Spends the time that a program takes to copy bytes to or from its own memory. The engine itself accounts for its
+    /// copies.
     fn copy_as_program(&self, bytes: usize) {
         let _program = self.shared.sim.span(Func::User);
         self.shared.sim.spend(Step::CopyPage, bytes.div_ceil(PAGE_BYTES) as u32);
@@ -267,7 +268,7 @@ impl SimSystem {
     }
 }
 
-/// The pages that so many bytes from `offset` on lie in.
+/// Returns the pages of `bytes` bytes from `offset` on.
 fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
     (offset / PAGE_BYTES as u64) as u32..(offset + bytes as u64).div_ceil(PAGE_BYTES as u64) as u32
 }
@@ -569,7 +570,7 @@ mod tests {
     use workloads::system::conformance;
     use workloads::system::contents::Pattern;
 
-    /// Runs `body` as the main task of a small machine: 4 MiB, twice that of swap, the disk of parallelio.
+    /// Runs `body` as the main task of a small machine: 4 MiB of memory, twice as much swap, the disk of parallelio.
     fn on_small(stamps: bool, body: impl FnOnce(&SimSystem) -> Result<(), SystemError> + 'static) -> u64 {
         let machine = library::machine("parallelio-8g").unwrap();
         let layout = Layout::flat(1024);
@@ -614,7 +615,7 @@ mod tests {
         }
     }
 
-    /// What a page that is held shows is that nothing else makes it stay: neither reclaim nor the removal of its file.
+    /// Holds a page while its file is removed and memory reclaimed, and then checks that the block is returned.
     #[test]
     fn a_held_page_stays_and_a_block_comes_back() {
         on_small(true, |system| {

@@ -8,10 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Sleepers look after an interrupt as often.
+/// Interval at which sleeping tasks check for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Whether a task was told to end, and where it sleeps.
+/// The request that a task ends, and the place where it sleeps.
 #[derive(Debug, Default)]
 pub struct Stop {
     is_set: AtomicBool,
@@ -27,14 +27,14 @@ impl Stop {
         self.told.notify_all();
     }
 
-    /// Was it told, or was everybody?
+    /// Returns whether this task, or every task, was told to end.
     #[must_use]
     #[inline]
     pub fn is_set(&self) -> bool {
         self.is_set.load(Ordering::Relaxed) || interrupt::is_set()
     }
 
-    /// Sleeps, unless and until it was told to end.
+    /// Sleeps until `time` is over or the task is told to end.
     pub fn sleep(&self, time: Nanos) {
         let end = Instant::now() + Duration::from_nanos(time.0);
         let mut guard = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,13 +52,13 @@ impl Stop {
 #[derive(Debug)]
 pub struct Thread {
     name: String,
-    /// Its own.
+    /// The stop request of this thread.
     pub stop: Arc<Stop>,
     handle: Mutex<Option<JoinHandle<Result<(), String>>>>,
 }
 
 impl Thread {
-    /// Starts one.
+    /// Starts a thread.
     ///
     /// # Panics
     /// When the system has no thread to give.
@@ -72,10 +72,10 @@ impl Thread {
         Self { name: name.to_owned(), stop, handle: Mutex::new(Some(handle)) }
     }
 
-    /// Waits until it has ended.
+    /// Waits for the end of the thread.
     ///
     /// # Panics
-    /// When it panicked.
+    /// When the thread panicked.
     pub fn join(&self) {
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Ok(Err(message))) = handle.map(JoinHandle::join) {

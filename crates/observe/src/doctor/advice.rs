@@ -1,5 +1,5 @@
-//! Next steps of a diagnosis: a setting with its present and a suggested value, a command that shows more, a simulated experiment that
-//! shows the same. [`next`] says it of each illness.
+//! Next steps of a diagnosis: a setting with its present and a suggested value, a command that shows more, a simulated
+//! experiment that shows the same. [`next`] returns them for each illness.
 
 use super::rules;
 use super::signs::{OutOfMemory, Signs};
@@ -7,7 +7,7 @@ use engine::memory::PAGEBLOCK_ORDER;
 use recordings::PAGE_KIB;
 use serde::Serialize;
 
-/// Something to do.
+/// A suggested step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
 pub enum Step {
@@ -15,14 +15,14 @@ pub enum Step {
     Setting {
         /// Its name: `vm.swappiness`, `memory.max`.
         name: String,
-        /// The present value, where that is known.
+        /// The present value, if known.
         now: Option<String>,
         /// The value to try.
         suggested: String,
         /// The reason.
         why: String,
     },
-    /// Look at what a command shows.
+    /// Look at the output of a command.
     Command {
         /// The command.
         line: String,
@@ -39,7 +39,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// In words.
+    /// Returns the step in words.
     #[must_use]
     pub fn show(&self) -> String {
         match self {
@@ -53,25 +53,25 @@ impl Step {
     }
 }
 
-/// A step for each computer, before it is known which one it is.
+/// A step that is not yet adapted to a computer.
 enum Advice {
     /// Another value of a setting: its name, the value, the reason.
     Set(&'static str, &'static str, &'static str),
-    /// A setting, its value by what is known of the computer (none where it has no such), the reason.
+    /// A setting, a function that computes its value from the signs (none if it has no value), and the reason.
     SetTo(&'static str, fn(&Signs) -> Option<String>, &'static str),
-    /// A step that is taken only where it helps.
+    /// A step that applies only if a condition holds.
     Where(fn(&Signs) -> bool, &'static Self),
     /// A command, and what it shows.
     Look(&'static str, &'static str),
-    /// A file of the cgroup that was looked at, or of the one to be found, and what it shows.
+    /// A file of the examined cgroup, or of the one to be found, and the fact that it shows.
     File(&'static str, &'static str),
-    /// A command of `highwater` that simulates it, and what it shows.
+    /// A command of `highwater` that simulates the illness, and the fact that it shows.
     Simulate(&'static str, &'static str),
 }
 
 use Advice::{File, Look, Set, SetTo, Simulate, Where};
 
-/// Returns the steps against an illness, the most useful first. `signs` are those in which it was found.
+/// Returns the steps against an illness, the most useful first. `signs` are those of the illness.
 #[must_use]
 pub fn next(cause: &str, signs: &Signs) -> Vec<Step> {
     let of_cause = ADVICE.iter().filter(|(causes, _)| causes.contains(&cause));
@@ -79,7 +79,7 @@ pub fn next(cause: &str, signs: &Signs) -> Vec<Step> {
 }
 
 impl Advice {
-    /// Makes a step of it; none where it does not help, or the setting has the value.
+    /// Makes a step; none if it does not help, or if the setting already has the value.
     fn step(&self, signs: &Signs) -> Option<Step> {
         let set = |name: &'static str, suggested: &str, why: &str| {
             let name = if is_v1(signs) { name_of_v1(name)? } else { name };
@@ -108,7 +108,7 @@ fn is_v1(signs: &Signs) -> bool {
     signs.settings.contains_key("memory.limit_in_bytes")
 }
 
-/// Returns the name that a file of a cgroup has in version 1; none where there is no such. What is of no cgroup keeps its name.
+/// Returns the name of a cgroup file in version 1; none if there is no such file. Other names are unchanged.
 fn name_of_v1(name: &'static str) -> Option<&'static str> {
     match name {
         "memory.max" => Some("memory.limit_in_bytes"),
@@ -120,7 +120,7 @@ fn name_of_v1(name: &'static str) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a cgroup has a part in it: signs are of one, or one came to its limit.
+/// Returns whether a cgroup is involved: the signs are of one, or one reached its limit.
 fn has_group(signs: &Signs) -> bool {
     let came = signs.at_limit.iter().flatten().any(|(_, times)| *times > 0.0);
     let was_out = signs.out_of_memory.iter().flatten().any(|(_, it)| *it != OutOfMemory::default());
@@ -133,45 +133,45 @@ fn is_of_computer(signs: &Signs) -> bool {
     signs.group.is_none()
 }
 
-/// Returns whether there is swap, or that is not known.
+/// Returns whether there is swap, or this is unknown.
 fn may_swap(signs: &Signs) -> bool {
     let is_used =
         signs.swapped_out.is_some_and(|pages| pages > 0.0) || signs.swap_used.is_some_and(|pages| pages > 0.0);
     is_used || signs.swap.is_none_or(|[total, _]| total > 0.0)
 }
 
-/// Returns whether pages go to and fro between memory and swap.
+/// Returns whether pages move back and forth between memory and swap.
 fn swaps(signs: &Signs) -> bool {
     signs.swapped_in.is_some_and(|pages| pages > 0.0) && may_swap(signs)
 }
 
-/// Returns whether programs' own code is read again and again, for want of swap or beside it: page faults wait for files.
+/// Returns whether programs' own code is read again and again, with or without swap: page faults wait for files.
 fn reads_code(signs: &Signs) -> bool {
     !has_group(signs) && (!may_swap(signs) || signs.swapped_in == Some(0.0))
 }
 
-/// Value of `vm.watermark_scale_factor` of a kernel, 0.01 % of memory.
+/// Default of `vm.watermark_scale_factor`, 0.01 % of memory.
 const SCALE_FACTOR: f64 = 10.0;
 
-/// Returns the marks of all zones together, pages: min, low, high; none where they are not known.
+/// Returns the sums of the marks of all zones, pages: min, low, high; none if they are unknown.
 fn marks(signs: &Signs) -> Option<[f64; 3]> {
     let zones = signs.zones.as_ref().filter(|zones| zones.iter().any(|zone| zone.marks[2] > 0.0))?;
     let sum = |mark: usize| zones.iter().map(|zone| zone.marks[mark]).sum();
     Some([sum(0), sum(1), sum(2)])
 }
 
-/// Returns `vm.min_free_kbytes` as a kernel sets it at its start, KiB, by the size of memory: the square root of 16 times as many, from 128 to
-/// 262,144. Source: docs/mechanisms/reclaim/memory.md, "Watermarks", but for the most: 65,536 there, of older kernels; the later one is
-/// from general knowledge.
+/// Returns the value of `vm.min_free_kbytes` that a kernel chooses at boot, KiB: the square root of 16 times the size
+/// of memory, from 128 to 262,144. Source: docs/mechanisms/reclaim/memory.md, "Watermarks". The maximum there is
+/// 65,536, for older kernels; the later one is general knowledge.
 fn min_free_kib(signs: &Signs) -> Option<f64> {
     let kib = memory_kib(signs)?;
     Some((kib * 16.0).sqrt().floor().clamp(128.0, 262_144.0))
 }
 
-/// Returns what `vm.min_free_kbytes` is raised to where huge pages are on, KiB: 11 blocks for each of two or three zones, and no more than
-/// a twentieth of memory. Source: as above, "Huge-page adjustment".
+/// Returns the value to which `vm.min_free_kbytes` is raised if huge pages are on, KiB: 11 blocks for each of two or
+/// three zones, but at most a twentieth of memory. Source: as above, "Huge-page adjustment".
 fn min_free_huge_kib(signs: &Signs) -> Option<f64> {
-    /// A computer of less than 4 GiB has no zone Normal beside DMA and DMA32.
+    /// Smallest computer with a zone Normal beside DMA and DMA32, KiB.
     const NORMAL_FROM_KIB: f64 = 4.0 * 1024.0 * 1024.0;
     let kib = memory_kib(signs)?;
     let zones = if kib > NORMAL_FROM_KIB { 3.0 } else { 2.0 };
@@ -179,8 +179,8 @@ fn min_free_huge_kib(signs: &Signs) -> Option<f64> {
     Some(min_free_kib(signs)?.max((11.0 * zones * block_kib).min(kib / 20.0).floor()))
 }
 
-/// Returns whether the distance between the marks is what is high, and not the least of them. Without the factor and the marks it is not
-/// known.
+/// Returns whether the distance between the marks is too high, and not the min mark. This needs the factor and the
+/// marks.
 fn is_scale_high(signs: &Signs) -> bool {
     let told = signs.settings.get("vm.watermark_scale_factor").and_then(|value| value.parse::<f64>().ok());
     let by_marks = || {
@@ -193,7 +193,7 @@ fn is_scale_high(signs: &Signs) -> bool {
     told.map(|factor| factor > SCALE_FACTOR).or_else(by_marks).unwrap_or(false)
 }
 
-/// Returns whether the least of the marks is what is high, or nothing tells that it is not.
+/// Returns whether the min mark is too high, or may be.
 fn is_min_free_high(signs: &Signs) -> bool {
     let told = signs.settings.get("vm.min_free_kbytes").and_then(|value| value.parse::<f64>().ok());
     let by_marks = || marks(signs).map(|[min, ..]| min * PAGE_KIB);
@@ -208,7 +208,7 @@ fn is_known(signs: &Signs) -> bool {
     ["vm.min_free_kbytes", "vm.watermark_scale_factor"].iter().all(|name| signs.settings.contains_key(*name))
 }
 
-/// Returns the value to try: a kernel's own, and the one with huge pages where that is larger.
+/// Returns the suggested value: the kernel's own, or the one with huge pages if that is larger.
 fn min_free(signs: &Signs) -> Option<String> {
     Some(match min_free_kib(signs).zip(min_free_huge_kib(signs)) {
         Some((kib, huge)) if huge > kib => format!("{kib:.0}, or {huge:.0} where huge pages are on"),
@@ -229,37 +229,37 @@ fn memory_kib(signs: &Signs) -> Option<f64> {
     signs.usage.as_ref()?.total().map(|pages| pages * PAGE_KIB)
 }
 
-/// Returns whether a lower `vm.swappiness` may help: it is not so low already that it is not what chooses.
+/// Returns whether a lower `vm.swappiness` may help. If it is very low already, it is not the cause of the swapping.
 fn swaps_by_choice(signs: &Signs) -> bool {
     let now = signs.settings.get("vm.swappiness").and_then(|value| value.parse::<f64>().ok());
     now.is_none_or(|now| now > rules::SWAPPINESS_LOW)
 }
 
-/// Programs' own code that is read again and again.
+/// For code of programs that is read again and again.
 const LIVELOCK: Advice = Simulate(
     "run livelock --kernel 6.18-classic --scale 1/64",
     "programs whose own code leaves memory beside a hog, without swap",
 );
 
-/// A cgroup at its limit.
+/// For a cgroup at its limit.
 const IN_GROUP: Advice = Simulate(
     "run randread --machine cgroup-512m --kernel 6.18-classic --scale 1/64",
     "a file that does not fit in a cgroup",
 );
 
-/// Marks that are too high.
+/// For marks that are too high.
 const MARKS: Advice = Simulate(
     "compare anon --scale 1/64 --set params.region_percent=65 --set memory.min_free_kbytes=2000,40000",
     "programs that fit, and are swapped for the marks",
 );
 
-/// Programs that are swapped beside a large cache.
+/// For programs that are swapped beside a large cache.
 const BESIDE_READS: Advice = Simulate(
     "compare anon-under-reads --scale 1/64 --set lru.swappiness=10,60,200",
     "programs beside reads, by swappiness",
 );
 
-/// Advice by the illnesses that it is against, the most useful first.
+/// Advice by the illnesses that it helps against, the most useful first.
 const ADVICE: &[(&[&str], &[Advice])] = &[
     (
         &["killed"],

@@ -1,33 +1,34 @@
-//! The course of a recording: what was counted in each stretch of it.
+//! The course of a recording: the signs of each interval of it.
 //!
-//! An interval's signs are those of its own time alone: counters are growth within it, levels those at its end. Intervals follow each
-//! other; consecutive ones are put together by [`Signs::then`], so that any span of a recording can be asked as the whole can.
+//! Counters of an interval are its own growth; levels are those at its end. Intervals follow each other.
+//! [`Signs::then`] joins consecutive ones, so that rules can be asked of any span as of the whole recording.
 
 use super::signs::Signs;
 use std::fmt;
 use std::ops::Deref;
 
-/// More intervals are kept in pairs: a day of lines of `vmstat 1` (86,400) is kept line by line, at about 1.5 KiB each.
+/// Most intervals that are kept. Above this they are joined in pairs. A day of lines of `vmstat 1` (86,400) is kept
+/// line by line, at about 1.5 KiB each.
 const INTERVALS_MAX: usize = 1 << 17;
 
 /// The position of a stretch of time in a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
-    /// Lines of a text, from 1, the last included.
+    /// Lines of a text, from 1, both ends included.
     Lines {
         /// The first.
         first: usize,
         /// The last.
         last: usize,
     },
-    /// Times as the recording tells them: `10:07:12`.
+    /// Times as the recording has them: `10:07:12`.
     Times {
         /// The time at which it begins.
         from: String,
         /// The time at which it ends.
         to: String,
     },
-    /// Since the recording began, s.
+    /// Seconds since the recording began.
     Seconds {
         /// The second at which it begins.
         from: f64,
@@ -37,7 +38,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// The place from where this begins to where a later one ends. Two places of different kinds give the first.
+    /// Returns the place from the start of this one to the end of a later one. For places of different kinds it returns
+    /// the first.
     #[must_use]
     pub fn until(&self, end: &Self) -> Self {
         match (self, end) {
@@ -60,42 +62,43 @@ impl fmt::Display for Place {
     }
 }
 
-/// A time of day as recordings print it, of seconds since midnight or since any other moment that is a whole day away.
+/// Formats a time of day as recordings print it, from seconds since midnight or since any moment that is whole days
+/// away.
 #[must_use]
 pub fn time_of_day(seconds: f64) -> String {
     let seconds = seconds.rem_euclid(86_400.0).floor() as u32;
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// A stretch of a recording.
+/// An interval of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
     /// Its position in the recording.
     pub place: Place,
-    /// The signs counted within it alone; `elapsed_s` is its length.
+    /// Its own signs; `elapsed_s` is its length.
     pub signs: Signs,
 }
 
 impl Interval {
-    /// Adds an interval that follows.
+    /// Joins an interval that follows.
     pub fn then(&mut self, later: &Self) {
         self.place = self.place.until(&later.place);
         self.signs.then(&later.signs);
     }
 }
 
-/// Intervals of a recording, in order, without an end between them that a rule must know of.
+/// The intervals of a recording, in order and contiguous as far as rules are concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
     intervals: Vec<Interval>,
-    /// So many of those that were pushed are one of those that are kept.
+    /// Number of added intervals that each kept one holds.
     grain: usize,
-    /// So many are in the last one.
+    /// Number of added intervals in the last one.
     in_last: usize,
 }
 
 impl Course {
-    /// Adds an interval. Where there are too many, each two that follow each other become one.
+    /// Adds an interval. If there are too many, consecutive ones are joined in pairs.
     pub fn push(&mut self, interval: Interval) {
         self.grain = self.grain.max(1);
         match self.intervals.last_mut().filter(|_| self.in_last < self.grain) {
@@ -113,7 +116,7 @@ impl Course {
         }
     }
 
-    /// The whole course as one interval; none of an empty one.
+    /// Returns the whole course as one interval; none if it is empty.
     #[must_use]
     pub fn whole(&self) -> Option<Interval> {
         together(&self.intervals)
@@ -136,7 +139,7 @@ impl FromIterator<Interval> for Course {
     }
 }
 
-/// Consecutive intervals as one; none of none.
+/// Joins consecutive intervals; none if there are none.
 #[must_use]
 pub fn together(intervals: &[Interval]) -> Option<Interval> {
     let (first, rest) = intervals.split_first()?;
@@ -145,7 +148,7 @@ pub fn together(intervals: &[Interval]) -> Option<Interval> {
     Some(whole)
 }
 
-/// Each two as one; the last alone where their number is odd.
+/// Joins intervals in pairs. An odd last one stays alone.
 #[must_use]
 pub fn in_pairs(intervals: &[Interval]) -> Vec<Interval> {
     intervals.chunks(2).filter_map(together).collect()

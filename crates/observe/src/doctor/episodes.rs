@@ -1,9 +1,10 @@
-//! Episodes of a recording: spans, of any length, in which a rule holds.
+//! Episodes of a recording: spans of any length in which a rule holds.
 //!
-//! A mean over an hour hides half a minute, and a mean over a second is noise. So a rule is asked of windows of doubling lengths, each
-//! half over the one before it, from the shortest that is no noise on. Windows that hold are put together, and their quiet edges are cut
-//! off; a longer window counts only where no shorter one was found, since it holds of any span that has an episode in it. That costs
-//! about three questions for each interval and rule, however long a recording is.
+//! A mean over an hour hides half a minute, and a mean over a second is noise. So each rule is asked of windows whose
+//! lengths double, each overlapping half of the one before, beginning with the shortest that is no noise. Windows in
+//! which the rule holds are joined, without their quiet edges. A longer window counts only where no shorter one was
+//! found, since it holds of any span that contains an episode. This costs about three questions for each interval and
+//! rule, however long a recording is.
 
 use super::course::{Course, Interval, in_pairs, together};
 use super::rules::{Over, Rule};
@@ -12,56 +13,58 @@ use super::{Finding, Weight};
 use serde::Serialize;
 use std::ops::Range;
 
-/// Shorter spans are noise, s: a program that starts, or a page of a browser that was in the background, makes more for a moment.
+/// Shortest span that is no noise, s. A program that starts, or a page of a browser that was in the background, makes
+/// more for a moment.
 pub const SPAN_MIN_S: f64 = 5.0;
 
-/// Samples below which a span is one that may be odd, unless a sample is itself a mean over [`LONG_S`].
+/// Fewest samples of a span. A single sample counts only if it is a mean over at least [`LONG_S`].
 const SAMPLES_MIN: usize = 2;
 
-/// A mean over so long is no noise, s.
+/// Length of a mean that is no noise, s.
 const LONG_S: f64 = 60.0;
 
-/// The least that a span must carry, as seconds at its rule's least rate. At 25 pages a second these are 29 MiB. A desktop that
-/// was left alone or a job of the night move less; half a minute of thrashing at the rate of a hard disk is more.
+/// Smallest load of a span, as seconds at the least rate of its rule. At 25 pages a second this is 29 MiB. An idle
+/// desktop or a nightly job moves less; half a minute of thrashing on a hard disk moves more.
 pub const LOAD_MIN_S: f64 = 300.0;
 
-/// Share of a span in which the rate itself must be as high as the rule's, percent: two moments an hour apart are no hour.
+/// Smallest share of a span in which the rate itself reaches the rule's, percent. Two moments an hour apart are then no
+/// episode of an hour.
 const BUSY_MIN: f64 = 10.0;
 
-/// Spans that together take so much of the whole time are all of it, percent.
+/// Share of the whole time above which spans together count as all the time, percent.
 const ALL_THE_TIME: f64 = 90.0;
 
-/// So many spans are named; of the others only their number is told.
+/// Most spans that are named. Of further ones the number is given.
 const NAMED_MAX: usize = 10;
 
 /// A span in which a rule holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Span {
-    /// Its place: "lines 403 to 414".
+    /// Its place, such as "lines 403 to 414".
     pub place: String,
     /// Its length, s.
     pub seconds: f64,
 }
 
-/// The spans of time in which a finding held.
+/// The spans in which a finding held.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct When {
-    /// The span of which a finding tells: the one with the most in it.
+    /// The span that the finding describes: the one with the largest load.
     pub worst: Span,
-    /// The number of such spans.
+    /// Number of spans.
     pub count: usize,
-    /// The first of them in order, that one included.
+    /// The first of them in order, and the worst one.
     pub spans: Vec<Span>,
-    /// The length of all of them together, s.
+    /// Their total length, s.
     pub together_s: f64,
-    /// The length of the whole, s.
+    /// Length of the whole recording, s.
     pub of_s: f64,
-    /// Time between the end of the last span and that of the whole, s: 0 where it goes on to the end.
+    /// Time between the end of the last span and the end of the recording, s; 0 if it goes on to the end.
     pub over_for_s: f64,
 }
 
 impl When {
-    /// In words.
+    /// Describes the spans in words.
     #[must_use]
     pub fn show(&self) -> String {
         let Self { worst, count, spans, together_s, of_s, over_for_s } = self;
@@ -88,7 +91,7 @@ impl When {
     }
 }
 
-/// A time in words: `12.5 s`, `14 min`, `3.5 h`.
+/// Formats a duration: `12.5 s`, `14 min`, `3.5 h`.
 fn time(seconds: f64) -> String {
     match seconds {
         ..60.0 => format!("{seconds:.1} s"),
@@ -98,22 +101,22 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// The finding of a rule in a course, beside its finding in the whole.
+/// The result of a rule over a course, compared with its finding over the whole.
 pub enum Found {
-    /// The finding in the whole stands, or there is none.
+    /// The finding over the whole stands, or there is none.
     Whole,
-    /// The course does not bear out what it finds in the whole: a moment alone makes it.
+    /// The finding over the whole is refuted: only a moment makes it.
     Nothing,
-    /// It holds for some of the time, in the worst so.
+    /// The rule holds for some of the time; this is the worst span.
     Span(Box<Finding>),
 }
 
-/// Looks for the spans in which rules hold.
+/// The search for spans in which rules hold.
 pub struct Spans<'c> {
     course: &'c Course,
-    /// Time before each interval, and before the end, s.
+    /// Start of each interval, and end of the last, s.
     began_s: Vec<f64>,
-    /// For each rule, the intervals of the spans that were found so far, in order.
+    /// For each rule, the intervals of the spans found so far, in order.
     found: Vec<Vec<Range<usize>>>,
 }
 
@@ -159,7 +162,7 @@ impl<'c> Spans<'c> {
         self.began_s[range.end] - self.began_s[range.start]
     }
 
-    /// Asks each rule of a window that none of its spans overlaps.
+    /// Asks each rule of a window, unless it overlaps a span of the rule.
     fn ask(&self, rules: &[Rule], signs: &Signs, range: Range<usize>, new: &mut [Vec<Range<usize>>]) {
         let seconds = self.seconds(&range);
         if seconds < SPAN_MIN_S || range.len() < SAMPLES_MIN && seconds < LONG_S {
@@ -176,7 +179,7 @@ impl<'c> Spans<'c> {
         }
     }
 
-    /// Adds spans that were found of one length: those that overlap are one, without quiet edges.
+    /// Adds spans found at one length. Overlapping spans are joined, without quiet edges.
     fn add(&mut self, rule: &Rule, n: usize, mut new: Vec<Range<usize>>) {
         let Some(load) = rule.over.load() else { return };
         new.sort_by_key(|range| range.start);
@@ -198,20 +201,20 @@ impl<'c> Spans<'c> {
         self.found[n].sort_by_key(|range| range.start);
     }
 
-    /// Returns whether a span is longer than a moment, and its load is in more than moments of it.
+    /// Returns whether a span is longer than a moment, and its load is spread over more than moments.
     fn is_sound(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> bool {
         let all = self.seconds(range);
         let is_long = all >= SPAN_MIN_S && (range.len() >= SAMPLES_MIN || all >= LONG_S);
         is_long && self.busy_s(range, load) >= SPAN_MIN_S.max(all * BUSY_MIN / 100.0)
     }
 
-    /// Time of intervals whose own rate is as high as the rule's, s.
+    /// Returns the time of intervals whose own rate reaches the rule's, s.
     fn busy_s(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> f64 {
         let intervals = self.course[range.clone()].iter().map(|it| (load(&it.signs), seconds(&it.signs)));
         intervals.filter(|(load, seconds)| load >= seconds).map(|(_, seconds)| seconds).sum()
     }
 
-    /// Makes one of spans with less time between them than either takes, where the rule holds for both and what is between.
+    /// Joins spans if the time between them is shorter than either, and the rule holds for all of it.
     fn join(&mut self, rule: &Rule, n: usize) {
         let mut joined: Vec<(Range<usize>, Signs)> = Vec::new();
         for range in std::mem::take(&mut self.found[n]) {
@@ -232,7 +235,7 @@ impl<'c> Spans<'c> {
         self.found[n] = joined.into_iter().map(|(range, _)| range).collect();
     }
 
-    /// Returns the finding of the `n`th rule; `whole` is its finding in the whole.
+    /// Returns the result of the `n`th rule. `whole` is its finding over the whole.
     #[must_use]
     pub fn found(&self, n: usize, rule: &Rule, signs: &Signs, whole: Option<&Finding>) -> Found {
         let is_ill = whole.is_some_and(|it| it.weight == Weight::Illness);
@@ -262,8 +265,8 @@ impl<'c> Spans<'c> {
         self.worst(rule, &spans, of_s, whole)
     }
 
-    /// Returns whether the course bears out a finding in the whole. Where it lacks counters of the whole, or is too short for spans, the
-    /// whole stands. Else half of what the whole carries must have come in more than a moment.
+    /// Returns whether the course confirms a finding over the whole. If the course lacks counters of the whole, or is
+    /// too short for spans, the finding stands. Otherwise half of the load must have come in more than a moment.
     fn is_borne_out(&self, signs: &Signs, load: fn(&Signs) -> f64) -> bool {
         let mut moments: Vec<(f64, f64)> = self
             .course
@@ -288,7 +291,7 @@ impl<'c> Spans<'c> {
         in_s >= SPAN_MIN_S
     }
 
-    /// Intervals in which a rule holds by itself, those that follow each other as one.
+    /// Returns the intervals in which a rule holds by itself, with consecutive ones joined.
     fn moments(&self, rule: &Rule) -> Vec<Range<usize>> {
         let mut spans: Vec<Range<usize>> = Vec::new();
         for n in (0..self.course.len()).filter(|n| is_ill(rule, &self.course[*n].signs)) {

@@ -1,7 +1,8 @@
-//! Input that a user names, or pipes in: files of any format, directories, standard input; and the patients of it all.
+//! The input of a diagnosis: files of any format, directories and standard input, and the patients in them.
 //!
-//! Reports and series of `highwater` are read by [`super::source`], directories of MMTests and texts by [`super::recorded`]. In a
-//! directory that holds no logs of MMTests each file that is recognised is read: the archives of OSWatcher and ExaWatcher are such.
+//! [`super::source`] reads reports and series of `highwater`. [`super::recorded`] reads directories of MMTests and
+//! texts. In a directory without logs of MMTests each recognised file is read, as in the archives of OSWatcher and
+//! ExaWatcher.
 
 use super::{Patient, recorded, source};
 use kit::wrong::Wrong;
@@ -13,16 +14,16 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Directories below one that is named.
+/// Depth of subdirectories that are searched.
 const DEPTH_MAX: usize = 8;
 
-/// So many files of a directory that are not recognised are named.
+/// Most unrecognised files of a directory that are named.
 const UNREAD_MAX: usize = 8;
 
 /// The name of standard input in reports.
 pub const STANDARD_INPUT: &str = "standard input";
 
-/// The input of a command, read.
+/// The parsed input of a command.
 #[derive(Debug, Default)]
 pub struct Given {
     /// Patients of reports, series and directories of MMTests.
@@ -34,10 +35,10 @@ pub struct Given {
 }
 
 impl Given {
-    /// Reads a file, a directory, or standard input where the path is `-`.
+    /// Reads a file, a directory, or standard input for the path `-`.
     ///
     /// # Errors
-    /// What is wrong, where nothing of it can be read.
+    /// The fault, if nothing of it can be read.
     pub fn read(&mut self, path: &Path, interval_s: Option<f64>) -> Result<(), Wrong> {
         if path == Path::new("-") {
             return self.read_from(io::stdin().lock(), interval_s);
@@ -49,10 +50,10 @@ impl Given {
         self.add(&path.display().to_string(), &text, interval_s)
     }
 
-    /// Reads what is piped in.
+    /// Reads piped input.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn read_from(&mut self, input: impl Read, interval_s: Option<f64>) -> Result<(), Wrong> {
         let text = recordings::read_input(STANDARD_INPUT, input)?;
         self.add(STANDARD_INPUT, &text, interval_s)
@@ -125,10 +126,10 @@ impl Given {
         Ok(())
     }
 
-    /// The patients of all that was given. `seconds` is the time between two copies of a text.
+    /// Returns the patients of all input. `seconds` is the time between two copies of a text.
     ///
     /// # Errors
-    /// Where a time is told of texts that have their own.
+    /// When a time is given for texts that have their own.
     pub fn patients(self, interval_s: Option<f64>, seconds: Option<f64>) -> Result<Vec<Patient>, Wrong> {
         let Self { mut patients, documents, .. } = self;
         if let Some(first) = patients.first().filter(|_| documents.is_empty()) {
@@ -139,8 +140,8 @@ impl Given {
     }
 }
 
-/// Returns the report in a text that has words, a prompt or a fence around it, and whether nothing stands before it but those two; none
-/// where there is none.
+/// Returns the report in a text with words, a prompt or a fence around it, and whether nothing but a prompt and a fence
+/// stands before it; none if there is no report.
 #[must_use]
 pub fn pasted_report(text: &str) -> Option<(bool, String)> {
     let lines: Vec<_> = Text::of(text).lines.into_iter().map(|line| line.text).collect();
@@ -156,7 +157,7 @@ pub fn pasted_report(text: &str) -> Option<(bool, String)> {
     Some((is_first, lines[start..end].join("\n").trim_start().to_owned()))
 }
 
-/// Files of one folder as one, where all hold recordings of one tool: an archive begins a new file each hour.
+/// Joins files of one folder if all hold recordings of one tool, since an archive begins a new file each hour.
 fn joined(folder: &Path, documents: Vec<Document>) -> Vec<Document> {
     // The tool and the computer of a file that holds one recording and nothing else.
     let tool = |document: &Document| match document.told.as_slice() {

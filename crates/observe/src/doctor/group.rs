@@ -1,4 +1,4 @@
-//! A cgroup of the running kernel: what it counts itself, and which one is meant by a name or by a process.
+//! A cgroup of the running kernel: its own counters, and its lookup by name or by process.
 
 use super::group_stat;
 use super::signs::Signs;
@@ -13,16 +13,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// So deep cgroups are looked for.
+/// Deepest level of cgroups that is searched.
 const DEPTH_MAX: usize = 12;
 
 /// Folders at which hierarchies with the memory controller are mounted: version 2, version 1, version 2 beside version 1.
 const HIERARCHIES: [&str; 3] = ["sys/fs/cgroup", "sys/fs/cgroup/memory", "sys/fs/cgroup/unified"];
 
-/// More than that is no limit, bytes: version 1 writes the largest number that it has.
+/// Smallest value that means no limit, bytes. Version 1 writes its largest number.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Files of settings that are told.
+/// Files of settings that are shown.
 const SETTINGS: [&str; 8] = [
     "memory.max",
     "memory.high",
@@ -40,14 +40,14 @@ pub(super) struct GroupNow {
     /// `memory.stat`: events, and sizes in bytes.
     stat: Vmstat,
     stalled: Option<Stalled>,
-    /// Bytes charged.
+    /// Bytes charged to it.
     used: Option<u64>,
-    /// The most that it may have, by its own limit or one above it, bytes.
+    /// Its memory limit, or a lower one above it, bytes.
     limit: Option<u64>,
     in_swap: Option<u64>,
-    /// The number of times that it came to its limit.
+    /// Number of times that it reached its limit.
     pub at_limit: Option<u64>,
-    /// Its counters of memory that it wanted and did not get.
+    /// Its counters of memory that it needed and did not get.
     pub out_of_memory: Option<cgroup::OutOfMemory>,
 }
 
@@ -56,7 +56,7 @@ fn number(folder: &Path, names: &[&str]) -> Option<u64> {
 }
 
 impl GroupNow {
-    /// Reads it. A group without the memory controller tells nothing.
+    /// Reads the cgroup. A group without the memory controller has no values.
     pub fn take(folder: &Path) -> Self {
         let text = |name: &str| fs::read_to_string(folder.join(name)).ok();
         Self {
@@ -70,12 +70,12 @@ impl GroupNow {
         }
     }
 
-    /// Returns whether it tells its memory. The root of a hierarchy does not: that is the computer.
+    /// Returns whether it has values of memory. The root of a hierarchy has none: it is the computer.
     pub fn has_memory(&self) -> bool {
         self.used.is_some()
     }
 
-    /// Returns whether it counts the pages scanned and reclaimed of it.
+    /// Returns whether it counts its scanned and reclaimed pages.
     pub fn counts_reclaim(&self) -> bool {
         self.stat.contains_key("pgsteal")
     }
@@ -86,12 +86,12 @@ impl GroupNow {
     }
 }
 
-/// The limit of a cgroup by its own files, bytes.
+/// Returns the limit of a cgroup from its own files, bytes.
 fn limit(folder: &Path) -> Option<u64> {
     number(folder, &["memory.max", "memory.limit_in_bytes"]).filter(|bytes| *bytes < NO_LIMIT)
 }
 
-/// Returns the signs that a cgroup counted itself from a moment to the next.
+/// Returns the signs that a cgroup counted between two moments.
 pub(super) fn between(before: &GroupNow, after: &GroupNow, elapsed_s: f64) -> Signs {
     let waited = |of: fn(&Stalled) -> u64| {
         let [before, after] = [before, after].map(|now| now.stalled.as_ref().map(of));
@@ -106,7 +106,7 @@ pub(super) fn between(before: &GroupNow, after: &GroupNow, elapsed_s: f64) -> Si
     }
 }
 
-/// Settings of a cgroup, in MiB where they are sizes.
+/// Returns the settings of a cgroup, sizes in MiB.
 pub(super) fn settings(folder: &Path) -> BTreeMap<String, String> {
     let shown = |text: &str| match text.parse::<u64>() {
         Ok(bytes) if bytes >= NO_LIMIT => "max".to_owned(),
@@ -117,7 +117,7 @@ pub(super) fn settings(folder: &Path) -> BTreeMap<String, String> {
     SETTINGS.iter().filter_map(one).collect()
 }
 
-/// All cgroups that tell of memory, by their paths.
+/// Returns all cgroups with values of memory, by path.
 pub(super) fn all(source: &Source) -> BTreeMap<String, GroupNow> {
     let root = source.path("sys/fs/cgroup");
     let mut found = BTreeMap::new();
@@ -144,11 +144,11 @@ fn walk(folder: &Path, depth: usize, look: &mut dyn FnMut(&Path)) {
     folders.iter().for_each(|folder| walk(folder, depth + 1, look));
 }
 
-/// The folder of the cgroup that is meant: by its path below a hierarchy, by its folder, or by the name of its last folder, or the begin of
-/// that, where no other has it.
+/// Finds the folder of a cgroup by its path below a hierarchy, by its folder, by the name of its last folder, or by a
+/// unique prefix of that name.
 ///
 /// # Errors
-/// When there is none, several, or one that does not tell of memory.
+/// When there is none, when there are several, or when the cgroup has no values of memory.
 pub fn find(source: &Source, name: &str) -> Result<PathBuf, String> {
     let root = source.path("sys/fs/cgroup");
     let relative = name.trim_matches('/');
@@ -191,20 +191,20 @@ pub fn find(source: &Source, name: &str) -> Result<PathBuf, String> {
 pub struct ProcessNow {
     /// Its name.
     pub name: String,
-    /// Major faults of it so far.
+    /// Its major faults so far.
     pub major_faults: u64,
-    /// Pages of it in memory.
+    /// Its resident pages.
     pub resident: f64,
     /// The part of them that is of files.
     pub resident_file: f64,
-    /// Pages of it in swap.
+    /// Its pages in swap.
     pub swapped: f64,
 }
 
 /// Reads a process.
 ///
 /// # Errors
-/// When there is none.
+/// When there is no such process.
 pub fn process(source: &Source, pid: u32) -> Result<ProcessNow, String> {
     let stat =
         source.read(&format!("proc/{pid}/stat")).map_err(|why| format!("no process has the number {pid}: {why}"))?;
@@ -227,7 +227,7 @@ pub fn process(source: &Source, pid: u32) -> Result<ProcessNow, String> {
     })
 }
 
-/// The folder of the cgroup of a process; none where it is in the root, or its group does not tell of memory.
+/// Returns the folder of the cgroup of a process; none for the root, or for a group without values of memory.
 ///
 /// # Errors
 /// When there is no such process.

@@ -1,4 +1,4 @@
-//! Signs that a cgroup counts itself in its `memory.stat`, of the running kernel or of a saved text.
+//! Signs from the `memory.stat` of a cgroup, of the running kernel or of a saved text.
 
 use super::signs::Signs;
 use super::source::of_counters;
@@ -6,10 +6,10 @@ use super::usage::MemoryUse;
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
 
-/// Beginnings of the names of events: sizes in bytes have others.
+/// Prefixes of the names of events. Sizes in bytes have others.
 const EVENTS: [&str; 6] = ["pg", "workingset_", "pswp", "swpin", "swpout", "thp_"];
 
-/// Returns the signs of what the events of a `memory.stat` grew by.
+/// Returns the signs of the growth of events of a `memory.stat`.
 #[must_use]
 pub fn signs(grown: &Vmstat, elapsed_s: Option<f64>) -> Signs {
     let mut events = grown.clone();
@@ -24,7 +24,7 @@ pub fn signs(grown: &Vmstat, elapsed_s: Option<f64>) -> Signs {
     }
 }
 
-/// Returns the use of a cgroup's memory, of which so many bytes are charged; the rest of its limit counts as free.
+/// Returns the use of a cgroup's memory, of which `used` bytes are charged. The rest of its limit counts as free.
 #[must_use]
 pub fn usage(stat: &Vmstat, used: u64, limit: Option<u64>) -> MemoryUse {
     let pages = |bytes: u64| bytes as f64 / PAGE_BYTES as f64;

@@ -1,4 +1,5 @@
-//! Signs of the running kernel: some looks at the files that [`crate::stat`] reads, and at cgroups ([`group`]).
+//! Signs of the running kernel, from repeated readings of the files that [`crate::stat`] reads, and of cgroups
+//! ([`group`]).
 
 use super::Patient;
 use super::course::{Course, Interval, Place};
@@ -18,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time between two looks.
+/// Interval of the readings.
 pub const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The subject of a diagnosis of the running kernel.
+/// The subject of a diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whom {
     /// The whole computer.
@@ -32,10 +33,10 @@ pub enum Whom {
     Process(u32),
 }
 
-/// Looks at the kernel for some time. `sleep` waits so long, or says that it is to end now.
+/// Observes the kernel for some time. `sleep` waits, or returns that it is time to end.
 ///
 /// # Errors
-/// When there is no such process, or a cgroup tells nothing.
+/// When there is no such process, or a cgroup has no values.
 pub fn look(
     source: &Source,
     whom: &Whom,
@@ -49,7 +50,7 @@ pub fn look(
     }
 }
 
-/// Looks again and again until the time is over: `took` is given each look, with the one before it, and when they were, s.
+/// Reads repeatedly until the time is over. `took` gets each reading and the one before, with their times, s.
 fn watch<T>(
     time: Duration,
     mut sleep: impl FnMut(Duration) -> bool,
@@ -211,7 +212,7 @@ fn out_of_memory_grown(before: Option<cgroup::OutOfMemory>, after: cgroup::OutOf
     (now != OutOfMemory::default()).then_some(now)
 }
 
-/// Settings that rules speak of.
+/// Settings that rules use.
 const SETTINGS: [&str; 9] = [
     "swappiness",
     "min_free_kbytes",
@@ -265,7 +266,8 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
     }
 }
 
-/// Nodes of memory by their zones, where there are several. The kernel does not count by node who scanned.
+/// Returns the nodes of memory from their zones, if there are several. The kernel does not count scanning by node and
+/// reclaimer.
 fn nodes(snapshot: &Snapshot) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for zone in &snapshot.zones {
@@ -284,7 +286,7 @@ fn used(snapshot: &Snapshot) -> Option<Arc<MemoryUse>> {
     MemoryUse::of_meminfo(&Meminfo::of(&snapshot.meminfo)).map(Arc::new)
 }
 
-/// Disks that had something to do.
+/// Returns the disks that were not idle.
 fn disks(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Vec<Disk> {
     let disk = |(name, after): (&String, &DiskStat)| {
         let before = before.disks.get(name)?;
@@ -303,7 +305,7 @@ fn disks(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Vec<Disk> {
     after.disks.iter().filter_map(disk).collect()
 }
 
-/// File systems on disks that may be written, each once; none where mounts cannot be read.
+/// Returns the writable file systems on disks, each once; none if mounts cannot be read.
 fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
     let text = source.read("proc/self/mountinfo").ok()?;
     let mut devices = BTreeSet::new();
@@ -329,7 +331,7 @@ fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
     Some(found)
 }
 
-/// Returns the growth of a figure of all cgroups between two looks; none where no cgroup tells it.
+/// Returns the growth of a figure of all cgroups between two readings; none if no cgroup has it.
 fn grown<T: Copy, G>(
     before: &BTreeMap<String, GroupNow>,
     after: &BTreeMap<String, GroupNow>,

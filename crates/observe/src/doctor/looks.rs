@@ -1,7 +1,7 @@
-//! Signs out of texts of a moment: files of `/proc` and of cgroups, `free`, `top`, `slabtop`, a kernel log.
+//! Signs from texts of a moment: files of `/proc` and of cgroups, `free`, `top`, `slabtop`, a kernel log.
 //!
-//! All texts of one computer make one patient. Of a text that comes twice the growth is asked; of one that comes once its counters are
-//! what has happened since the start of the computer, and there is no rate but where `top` tells how long that was.
+//! All texts of one computer make one patient. For a text that comes twice the growth is used. For one that comes once,
+//! counters cover the time since boot, without a rate unless `top` states the uptime.
 
 use super::group_stat;
 use super::signs::{Node, OutOfMemory, Signs, Zone};
@@ -19,7 +19,7 @@ use recordings::looks::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Texts of a moment of one computer, each kind in the order in which they came.
+/// Texts of a moment of one computer, by kind in their order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looks {
     meminfo: Vec<Meminfo>,
@@ -65,13 +65,13 @@ impl Looks {
         }
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no texts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns whether a time between two copies is of use: there is a text twice whose counters grow.
+    /// Returns whether a time between two copies is useful: a text with counters comes twice.
     #[must_use]
     pub fn has_two(&self) -> bool {
         let kinds = [Resource::Memory, Resource::MemoryOfGroup];
@@ -80,13 +80,13 @@ impl Looks {
         self.vmstat.len() >= 2 || has_two_of_psi || of_groups()
     }
 
-    /// PSI of the memory of the computer, or of a cgroup. What does not tell of which it is, is of the computer.
+    /// Returns the memory PSI of the computer, or of a cgroup. PSI without a name counts as the computer's.
     fn memory_pressure(&self, resource: Option<Resource>) -> impl Iterator<Item = &Pressure> {
         let is_it = move |of: &Option<Resource>| of.or(Some(Resource::Memory)) == resource;
         self.pressure.iter().filter(move |(of, _)| is_it(of)).map(|(_, look)| look)
     }
 
-    /// Returns the signs that they tell. `seconds` is the time between two copies of a text, where that is known.
+    /// Returns their signs. `seconds` is the time between two copies of a text, if known.
     #[must_use]
     pub fn signs(&self, seconds: Option<f64>) -> Signs {
         let mut signs = self.counters(seconds);
@@ -127,7 +127,7 @@ impl Looks {
         signs
     }
 
-    /// Returns the counters of `/proc/vmstat`, between two copies or since the start.
+    /// Returns the counters of `/proc/vmstat`, between two copies or since boot.
     fn counters(&self, seconds: Option<f64>) -> Signs {
         let (Some(VmstatFile(first)), Some(VmstatFile(last))) = (self.vmstat.first(), self.vmstat.last()) else {
             return Signs { elapsed_s: seconds.filter(|_| self.has_two()), ..Signs::default() };
@@ -163,7 +163,7 @@ impl Looks {
         signs
     }
 
-    /// PSI of the memory of the computer.
+    /// Adds the memory PSI of the computer.
     fn stalls(&self, signs: &mut Signs, seconds: Option<f64>) {
         let of_computer = self.memory_pressure(Some(Resource::Memory)).count();
         if of_computer + self.memory_pressure(Some(Resource::MemoryOfGroup)).count() == 0 {
@@ -178,7 +178,8 @@ impl Looks {
         }
     }
 
-    /// Shares of time in which some and all waited, percent: between two copies, or the worst of the last 10, 60 and 300 s.
+    /// Returns the shares of time in which some and all tasks waited, percent: between two copies, or the largest of
+    /// the last 10, 60 and 300 s.
     fn stalls_of(&self, resource: Option<Resource>, seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
         let looks: Vec<&Pressure> = self.memory_pressure(resource).collect();
         let of = |of: fn(&Pressure) -> Option<recordings::looks::pressure::Stalls>| {
@@ -191,7 +192,7 @@ impl Looks {
         (of(|it| it.some), of(|it| it.full))
     }
 
-    /// Cgroups by what their files count: growth where there are two copies, else since each was made.
+    /// Adds cgroups with their counters: growth between two copies, else the values since each was made.
     fn cgroups(&self, signs: &mut Signs, seconds: Option<f64>) {
         for (name, looks) in self.groups(seconds) {
             let grown = |file: &str, counter: &str| {
@@ -233,8 +234,8 @@ impl Looks {
         }
     }
 
-    /// Cgroups by name, each with its files in the order in which they came. Two folders of saved files, with the time between them
-    /// told, are two copies of one.
+    /// Returns cgroups by name, each with its files in order. Two folders of saved files with a known time between them
+    /// are two copies of one cgroup.
     fn groups(&self, seconds: Option<f64>) -> BTreeMap<String, Vec<&CgroupFiles>> {
         const OF_FILES: &str = "the cgroup of these files";
         let mut by_name: BTreeMap<String, Vec<&CgroupFiles>> = BTreeMap::new();
@@ -250,14 +251,15 @@ impl Looks {
         by_name
     }
 
-    /// Returns whether all that is told is of one cgroup.
+    /// Returns whether everything is of one cgroup.
     fn is_of_one_group(&self, signs: &Signs) -> bool {
         let Self { meminfo, vmstat, zoneinfo, buddyinfo, slabs, free, processes, log, .. } = self;
         let others = [meminfo.len(), vmstat.len(), zoneinfo.len(), buddyinfo.len(), slabs.len(), free.len()];
         signs.groups.len() == 1 && others == [0; 6] && processes.is_empty() && log.is_none()
     }
 
-    /// Zones of the last `/proc/zoneinfo`, with free blocks of the last `/proc/buddyinfo`, or of that alone.
+    /// Returns the zones of the last `/proc/zoneinfo` with the free blocks of the last `/proc/buddyinfo`, or of that
+    /// file alone.
     fn zones(&self) -> Option<Vec<Zone>> {
         let blocks = self.buddyinfo.last().map(|look| look.zones.as_slice()).unwrap_or_default();
         let of_zone = |node: u32, name: &str| {
@@ -289,7 +291,7 @@ impl Looks {
         })
     }
 
-    /// Nodes, of the last `/proc/zoneinfo` or of their own files.
+    /// Returns the nodes from the last `/proc/zoneinfo` or from their own files.
     fn nodes(&self) -> Vec<Node> {
         let mut by_node: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
         for zone in self.zoneinfo.last().iter().flat_map(|look| &look.zones) {
@@ -306,7 +308,7 @@ impl Looks {
         by_node.into_iter().map(node).collect()
     }
 
-    /// Returns the use of memory, by the text that tells most.
+    /// Returns the use of memory from the most detailed text.
     fn usage(&self, assumed: &mut Vec<String>) -> Option<Usage> {
         // What nodes tell is less than what is told of all of them.
         let has_whole = self.meminfo.iter().any(|look| look.nodes.is_empty());
@@ -333,7 +335,7 @@ impl Looks {
         of_free.or_else(of_top).or_else(of_vmstat).or_else(of_report).or_else(of_zoneinfo).map(Usage::at)
     }
 
-    /// Swap and what is free of it, pages; the least that was free where there are several looks of one kind.
+    /// Returns swap and its free part, pages; the smallest free part if there are several texts of one kind.
     fn swap(&self, assumed: &mut Vec<String>) -> Option<[f64; 2]> {
         let of_meminfo = self.meminfo.iter().filter_map(|look| look.swap_kib()).map(|kib| kib.map(|kib| kib as f64));
         let of_top = self.processes.iter().filter_map(|look| look.swap_kib);
@@ -347,14 +349,14 @@ impl Looks {
         least.map(|kib| kib.map(|kib| kib / PAGE_KIB))
     }
 
-    /// Returns the settings that were told; of one that was told twice the last.
+    /// Returns the settings. The last value of a repeated setting counts.
     fn settings(&self) -> BTreeMap<String, String> {
         self.sysctls.iter().flat_map(|look| look.values.clone()).collect()
     }
 }
 
 impl Signs {
-    /// Removes the time, if it is not known.
+    /// Removes the time if it is unknown.
     fn without_time_if(mut self, is_unknown: bool) -> Self {
         if is_unknown {
             self.elapsed_s = None;
@@ -363,14 +365,15 @@ impl Signs {
     }
 }
 
-/// Returns whether a file that counts is among these twice.
+/// Returns whether a file with counters occurs twice among these.
 fn are_copies(looks: &[&CgroupFiles]) -> bool {
     const COUNT: [&str; 5] =
         ["memory.stat", "memory.events", "memory.events.local", "memory.failcnt", "memory.oom_control"];
     COUNT.iter().any(|file| looks.iter().filter(|look| look.files.contains_key(*file)).count() >= 2)
 }
 
-/// Returns what the last `memory.stat` of a cgroup tells: of two copies the growth, of one what was since the cgroup was made.
+/// Returns the signs of the `memory.stat` of a cgroup: the growth between two copies, or the values since the cgroup
+/// was made.
 fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
     let stats: Vec<&Vmstat> = looks.iter().filter_map(|look| look.files.get("memory.stat")).collect();
     let has_two = are_copies(looks);
@@ -392,13 +395,13 @@ fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
     signs
 }
 
-/// The folder below which a running kernel has cgroups.
+/// The folder in which a running kernel has cgroups.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// More than that is no limit, bytes: version 1 writes the largest number that it has.
+/// Smallest value that means no limit, bytes. Version 1 writes its largest number.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Returns whether counters fell, so that the copies were given in the wrong order.
+/// Returns whether counters fell, so that the copies are in the wrong order.
 fn went_back(first: &Vmstat, last: &Vmstat) -> bool {
     // Those that only grow.
     const GROW: [&str; 8] =
@@ -409,7 +412,7 @@ fn went_back(first: &Vmstat, last: &Vmstat) -> bool {
     back > forth
 }
 
-/// Slab caches and what they hold, pages, the largest first.
+/// Returns slab caches with their memory, pages, the largest first.
 #[must_use]
 pub fn of_slabs(slabs: &Slabs) -> Vec<(String, f64)> {
     largest_first(slabs.kib.iter().map(|(name, kib)| (name.clone(), kib / PAGE_KIB)))
@@ -421,7 +424,7 @@ fn largest_first(all: impl Iterator<Item = (String, f64)>) -> Vec<(String, f64)>
     all
 }
 
-/// Returns the sizes that `free` tells, in the unit of its command or of its numbers.
+/// Returns the sizes of `free`, in the unit of its command or inferred from its numbers.
 fn sizes(look: &Free, told: Option<Unit>, assumed: &mut Vec<String>) -> Sizes {
     let numbers = look.bare_numbers();
     let unit = told.or_else(|| Unit::of_numbers(&numbers)).unwrap_or(Unit::Kib);
@@ -454,7 +457,7 @@ fn of_top(look: &Processes) -> Option<MemoryUse> {
     })
 }
 
-/// Returns the use of memory in a report of the kernel; none where it does not tell, and of a cgroup.
+/// Returns the use of memory from a report of the kernel; none if it has none, and for a report of a cgroup.
 #[must_use]
 pub fn of_report(report: &Report) -> Option<MemoryUse> {
     let scale = report.page_kib() as f64 / PAGE_KIB;
@@ -523,7 +526,7 @@ mod tests {
         Diagnosis::of(signs).findings.iter().map(|finding| finding.cause).collect()
     }
 
-    /// Counters of a computer that thrashes, `n` minutes after it began to.
+    /// Returns the counters of a thrashing computer, `n` minutes after the thrashing began.
     fn vmstat(n: u64) -> Told {
         let text = format!(
             "nr_free_pages 9000\nnr_dirty 50\nnr_writeback 0\nnr_dirty_threshold 5000\nnr_dirty_background_threshold 2500\n\

@@ -1,11 +1,13 @@
-//! Diagnoses of memory, in words: `highwater doctor`.
+//! Diagnoses of memory in words: `highwater doctor`.
 //!
-//! [`signs`] holds what is known of some time: counters and levels, each of which may be missing; [`usage`] what memory is used for;
-//! [`course`] the stretches of a recording, each with its own signs. [`rules`] has a small function for each illness, which reads the
-//! signs and says what it found, that it found nothing, or what it lacks; [`episodes`] asks it of spans of all lengths, and [`advice`]
-//! says what to do next. [`source`] takes signs out of saved reports and series,
-//! [`recorded`] out of what other tools recorded, [`live`] out of the running kernel. Nothing here guesses: a rule whose signs are missing
-//! is told as one that could not be asked.
+//! - [`signs`] holds counters and levels of some time, each of which may be missing; [`usage`] holds the uses of
+//!   memory; [`course`] the intervals of a recording with their signs.
+//! - [`rules`] has a function for each illness. It reads the signs and returns its finding, or none, or the sign that
+//!   is missing. [`episodes`] asks it of spans of all lengths, and [`advice`] adds next steps.
+//! - [`source`] takes signs from saved reports and series, [`recorded`] from recordings of other tools, [`live`] from
+//!   the running kernel.
+//!
+//! Nothing is guessed: a rule whose signs are missing is reported as not asked.
 //!
 //! Next: [`signs`].
 
@@ -45,46 +47,46 @@ pub use usage::{MemoryUse, Usage};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
-    /// Reclaim at work as it should be: worth knowing, no illness.
+    /// Normal work of reclaim: worth knowing, but no illness.
     Notice,
-    /// Somebody pays for it.
+    /// A cost for some program.
     Illness,
 }
 
 /// A figure behind a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// Its name: that of a counter where it is one.
+    /// Its name; that of the counter, if it is one.
     pub name: String,
     /// Its value.
     pub value: f64,
-    /// In which unit.
+    /// Its unit.
     pub unit: &'static str,
 }
 
 /// The finding of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// The illness, a word that does not change: `direct-reclaim`.
+    /// The illness, a fixed word: `direct-reclaim`.
     pub cause: &'static str,
     /// Its weight.
     pub weight: Weight,
-    /// It in a sentence or two.
+    /// The finding in a sentence or two.
     pub sentence: String,
     /// The figures behind it.
     pub figures: Vec<Figure>,
-    /// The condition under which this is said.
+    /// The condition of the finding.
     pub rule: String,
-    /// The facts that would refute it, and were looked at.
+    /// The facts that would refute it, which were checked.
     pub unless: &'static str,
-    /// The time of it, where it was not so all the time.
+    /// The time of the finding, unless it held all the time.
     pub when: Option<When>,
     /// The next steps.
     pub next: Vec<Step>,
 }
 
 impl Finding {
-    /// Returns the condition under which it is said, and the facts that would refute it.
+    /// Returns the condition of the finding, and the facts that would refute it.
     fn whole_rule(&self) -> String {
         match self.unless {
             "" => self.rule.clone(),
@@ -92,7 +94,7 @@ impl Finding {
         }
     }
 
-    /// An illness that was found all the time.
+    /// Makes an illness that was found all the time.
     #[must_use]
     pub fn new(cause: &'static str, sentence: String, figures: Vec<Figure>, rule: String) -> Self {
         let (weight, unless, when, next) = (Weight::Illness, "", None, Vec::new());
@@ -103,31 +105,31 @@ impl Finding {
 /// A rule that could not be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unasked {
-    /// The illness that it would find.
+    /// Its illness.
     pub cause: &'static str,
     /// The sign that is missing.
     pub missing: String,
 }
 
-/// The findings of all rules in some time.
+/// The results of all rules over some time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// Illnesses first, causes before what may follow from them; then what is only worth knowing.
+    /// Illnesses first, possible causes before effects; then what is only worth knowing.
     pub findings: Vec<Finding>,
     /// Rules that could not be asked.
     pub unasked: Vec<Unasked>,
-    /// Rules that could be asked.
+    /// Number of rules that could be asked.
     pub asked: usize,
 }
 
 impl Diagnosis {
-    /// Asks all rules of the whole time.
+    /// Asks all rules about the whole time.
     #[must_use]
     pub fn of(signs: &Signs) -> Self {
         Self::over(signs, &Course::default())
     }
 
-    /// Asks all rules of somebody: of the whole time, and of spans of it.
+    /// Asks all rules about a patient: about the whole time, and about spans of it.
     #[must_use]
     pub fn of_patient(patient: &Patient) -> Self {
         Self::over(&patient.signs, &patient.course)
@@ -170,47 +172,47 @@ impl Diagnosis {
         this
     }
 
-    /// Illnesses among the findings, by their words.
+    /// Returns the illnesses among the findings, by their words.
     pub fn illnesses(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.findings.iter().filter(|finding| finding.weight == Weight::Illness).map(|finding| finding.cause)
     }
 
-    /// Returns whether no illness was found, by the rules that could be asked.
+    /// Returns whether the rules that could be asked found no illness.
     #[must_use]
     pub fn has_no_illness(&self) -> bool {
         self.illnesses().next().is_none()
     }
 
-    /// Could no rule be asked?
+    /// Returns whether no rule could be asked.
     #[must_use]
     pub fn is_blind(&self) -> bool {
         self.asked == 0
     }
 }
 
-/// Somebody who was looked at: this computer, a column of a report, a run of a series.
+/// The subject of a diagnosis: this computer, a column of a report, or a run of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patient {
     /// Its name.
     pub name: String,
     /// Signs of the whole time.
     pub signs: Signs,
-    /// Signs of each stretch of it; empty where a source tells of the whole alone.
+    /// Signs of each interval; empty if a source has only totals.
     pub course: Course,
-    /// Files that were read for it, where its name does not tell them.
+    /// Files that were read for it, unless its name tells them.
     pub sources: Vec<String>,
     /// Parts of the input that were not used, each with the reason.
     pub left_out: Vec<String>,
 }
 
 impl Patient {
-    /// Somebody of whom only the whole time is known.
+    /// Makes a patient with signs of the whole time only.
     #[must_use]
     pub fn new(name: impl Into<String>, signs: Signs) -> Self {
         Self { name: name.into(), signs, course: Course::default(), sources: Vec::new(), left_out: Vec::new() }
     }
 
-    /// Somebody of whom all is known by stretches of time.
+    /// Makes a patient with signs of intervals.
     #[must_use]
     pub fn of_course(name: impl Into<String>, course: Course) -> Self {
         let signs = course.whole().map(|whole| whole.signs).unwrap_or_default();
@@ -218,7 +220,7 @@ impl Patient {
     }
 }
 
-/// The diagnoses in words.
+/// Returns the diagnoses as text.
 #[must_use]
 pub fn text(patients: &[Patient], look: Look) -> String {
     let mut text = String::new();
@@ -283,7 +285,7 @@ fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     format!("{name}{time}: {verdict}")
 }
 
-/// Returns the illnesses that may be the cause of the others, in words; nothing where they are all of a kind.
+/// Returns the possible causes among the illnesses, in words; empty if all are of one kind.
 fn causes(diagnosis: &Diagnosis) -> String {
     let all: Vec<&str> = diagnosis.illnesses().collect();
     let first = all.first().map_or(0, |cause| rules::stage(cause));
@@ -295,10 +297,10 @@ fn causes(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// So many rules that could not be asked are named in a text; JSON and pages name all.
+/// Most rules that a text names as not asked. JSON and pages name all.
 const UNASKED_MAX: usize = 4;
 
-/// Rules that could not be asked, in a line or two.
+/// Returns the rules that could not be asked, in a line or two.
 fn some_unasked(diagnosis: &Diagnosis) -> String {
     let mut named = unasked(diagnosis);
     let more = named.len().saturating_sub(UNASKED_MAX);
@@ -309,7 +311,7 @@ fn some_unasked(diagnosis: &Diagnosis) -> String {
     named.join("; ")
 }
 
-/// Rules that could not be asked, each with what it lacks.
+/// Returns the rules that could not be asked, each with the missing sign.
 fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
     diagnosis.unasked.iter().map(|it| format!("{} (no {})", it.cause, it.missing)).collect()
 }

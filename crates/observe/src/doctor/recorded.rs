@@ -1,6 +1,7 @@
-//! Signs out of what other tools recorded: texts of the [`formats`](recordings::formats), log directories of MMTests.
+//! Signs from recordings of other tools: texts of the [`formats`](recordings::formats), and log directories of MMTests.
 //!
-//! Each tells less than the running kernel does. What it does not tell stays none, so that its rules are named as not asked.
+//! A recording has fewer values than the running kernel. Missing values stay none, so that their rules are reported as
+//! not asked.
 
 use super::course::{Course, Interval, Place, time_of_day};
 use super::looks::Looks;
@@ -17,13 +18,14 @@ use recordings::{Figures, PAGE_KIB, Sample, most_in_swap};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Returns the patients of files that were given together: each recording is one, and all texts of a moment are one. Where there is one
-/// recording, what is at a moment is of it, too.
+/// Returns the patients of files that were given together. Each recording is one, and all texts of a moment together
+/// are one. If there is only one recording, the texts of a moment belong to it.
 ///
-/// `interval_s` is the interval of recordings without times, `seconds` the time between two copies of a text, where the user tells it.
+/// `interval_s` is the interval of recordings without times. `seconds` is the time between two copies of a text, if the
+/// user states it.
 ///
 /// # Errors
-/// Where a time is told of texts that have their own.
+/// When a time is given for texts that have their own.
 pub fn patients(
     documents: Vec<Document>,
     interval_s: Option<f64>,
@@ -85,10 +87,10 @@ pub fn patients(
     Ok(patients)
 }
 
-/// Checks that a time is told only where a text lacks it.
+/// Checks that a time is given only if a text lacks it.
 ///
 /// # Errors
-/// When it is not, with the name of `file`.
+/// When the text has its own time; the message names `file`.
 pub fn check_times(
     file: &str,
     documents: &[Document],
@@ -116,7 +118,7 @@ pub fn check_times(
     Ok(())
 }
 
-/// Adds what is known of a moment to signs of a time that lack it.
+/// Adds signs of a moment to signs of a time that lack them.
 fn complement(signs: &mut Signs, moment: Signs) {
     signs.zones = signs.zones.take().or(moment.zones);
     if signs.nodes.is_empty() {
@@ -153,17 +155,17 @@ fn of_recording(file: &str, recording: Recording) -> Patient {
     patient
 }
 
-/// The benchmarks of a log directory of MMTests, and what is wrong in it and was left out.
+/// Reads the benchmarks of a log directory of MMTests. Also returns the faults of parts that were left out.
 ///
 /// # Errors
-/// When it is none.
+/// When the folder is no such directory.
 pub fn patients_of_mmtests(folder: &Path) -> Result<(Vec<Patient>, Vec<Wrong>), Wrong> {
     let Recorded { benchmarks, mut wrong } = read_all(folder)?;
     let patients = benchmarks.iter().map(|benchmark| of_mmtests(benchmark, &benchmark.monitors(&mut wrong))).collect();
     Ok((patients, wrong))
 }
 
-/// Returns the place of a sample: by its times, else by its line.
+/// Returns the place of a sample: its times, or else its line.
 fn place(sample: &Sample) -> Place {
     match sample.at_s {
         Some(to) => Place::Times { from: time_of_day(to - sample.seconds), to: time_of_day(to) },
@@ -171,7 +173,7 @@ fn place(sample: &Sample) -> Place {
     }
 }
 
-/// `vmstat` tells of memory what is free and what files have, and what goes to swap and comes back.
+/// Returns the course of `vmstat`, which has free memory, caches, and swap traffic.
 fn of_vmstat(samples: &[Sample]) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -194,32 +196,32 @@ fn of_vmstat(samples: &[Sample]) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// Pages scanned in a second by whomever.
+/// Returns all pages scanned per second.
 fn scanned(sample: &Sample) -> Option<f64> {
     Some(sample.values.get("pgscank/s")? + sample.values.get("pgscand/s").unwrap_or_default())
 }
 
 /// The meaning of `pgsteal/s` in a recording.
 ///
-/// Since Linux 5.8 `/proc/vmstat` counts each page that was reclaimed twice: by who took it (`pgsteal_kswapd`, `pgsteal_direct`) and by
-/// what it was (`pgsteal_anon`, `pgsteal_file`). Until May 2026 sysstat added up all four.
+/// Since Linux 5.8 `/proc/vmstat` counts each reclaimed page twice: by reclaimer (`pgsteal_kswapd`, `pgsteal_direct`)
+/// and by kind (`pgsteal_anon`, `pgsteal_file`). Until May 2026 sysstat summed all four.
 #[derive(Clone, Debug, PartialEq)]
 enum Reclaimed {
     /// Pages reclaimed.
     Once,
-    /// Twice the pages reclaimed: more were reclaimed than scanned on this line.
+    /// Twice the pages reclaimed. This line proves it, since more were reclaimed than scanned.
     Twice(usize),
     /// Either.
     Unknown,
 }
 
-/// The first version of Linux that counts by kind, too.
+/// First version of Linux that also counts by kind.
 const BY_KIND_SINCE: (u32, u32) = (5, 8);
 
-/// Pages that were scanned before an interval began and are reclaimed within it: two batches of 32.
+/// Most pages that are scanned before an interval and reclaimed within it: two batches of 32.
 const LATE_PAGES: f64 = 64.0;
 
-/// On a computer with many CPUs more are: but no such share of what is scanned in an interval, percent.
+/// Largest such share of the scanned pages, percent, on a computer with many CPUs.
 const LATE_PERCENT: f64 = 2.0;
 
 impl Reclaimed {
@@ -262,14 +264,14 @@ impl Reclaimed {
     }
 }
 
-/// The first two numbers of a kernel's version.
+/// Returns the first two numbers of a kernel's version.
 fn version(word: &str) -> Option<(u32, u32)> {
     let mut numbers = word.split(['.', '-', '+']).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// `sar` tells who scanned, but of pages reclaimed only all together; with -r and -S what memory and swap are used for; with -q how
-/// long tasks waited.
+/// Returns the course of `sar`. It has scanned pages by reclaimer, but only a total of reclaimed pages; with -r and -S
+/// the use of memory and swap; with -q the waits of tasks.
 fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -306,7 +308,7 @@ fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// Returns the course of a recording of `atop`: who scanned is not told, but where no task reclaimed it was kswapd.
+/// Returns the course of `atop`. It does not tell reclaimers apart; if no task reclaimed, kswapd did.
 fn of_atop(samples: &[Sample]) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -334,7 +336,7 @@ fn of_atop(samples: &[Sample]) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// Returns the use of memory at the end of a sample, in the words of `sar -r`; none where it does not tell.
+/// Returns the use of memory at the end of a sample, under the words of `sar -r`; none if it is unknown.
 fn memory_use(sample: &Sample) -> Option<MemoryUse> {
     let level = |name: &str| sample.values.get(name);
     let pages = |name: &str| Some(level(name)? / PAGE_KIB);
@@ -362,7 +364,7 @@ fn memory_use(sample: &Sample) -> Option<MemoryUse> {
     })
 }
 
-/// The use of memory since the sample before.
+/// Returns the use of memory since the previous sample.
 fn following(earlier: &mut Option<Arc<MemoryUse>>, now: MemoryUse) -> Usage {
     let now = Arc::new(now);
     let usage = Usage::between(earlier.as_ref().unwrap_or(&now), &now);
@@ -370,7 +372,7 @@ fn following(earlier: &mut Option<Arc<MemoryUse>>, now: MemoryUse) -> Usage {
     usage
 }
 
-/// Swap and what is free of it, pages.
+/// Returns swap and its free part, pages.
 fn swap(sample: &Sample) -> Option<[f64; 2]> {
     let pages = |name: &str| Some(sample.values.get(name)? / PAGE_KIB);
     let free = pages("kbswpfree")?;
@@ -406,7 +408,7 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     Patient { course: course_of(moments), sources, ..Patient::new(format!("{run}{iteration}, {name}"), signs) }
 }
 
-/// Files that logs of MMTests may lack, each with the rule that cannot be asked for want of it.
+/// Files that logs of MMTests may lack, each with the rule that needs it.
 const SOURCES: [(&str, &str); 2] = [
     (
         "all-wait",
@@ -418,7 +420,7 @@ const SOURCES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Means of what `iostat` saw of a device.
+/// Returns means of the `iostat` samples of a device.
 fn disk(name: &str, samples: &[Figures]) -> Disk {
     let mean = |names: &[&str]| {
         let column = names.iter().find(|name| samples.iter().any(|sample| sample.get(name).is_some()))?;

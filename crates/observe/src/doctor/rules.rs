@@ -1,8 +1,8 @@
-//! A rule for each illness.
+//! The rules, one for each illness.
 //!
-//! A rule says what it found, or nothing, or which sign it lacks. Every threshold is a constant whose reason stands beside it; the
-//! rule that a finding shows is written with the same constant. Before a rule says why something is so it looks at what would refute it
-//! ([`Rule::unless`]); where that is not known it says so.
+//! A rule returns its finding, or none, or the missing sign. Every threshold is a constant with its reason; the text of
+//! the rule in a finding uses the same constant. Before a rule states a cause it checks the facts that would refute it
+//! ([`Rule::unless`]). If these are unknown, it says so.
 
 mod blocks;
 mod disks;
@@ -27,23 +27,23 @@ pub type Said = Result<Option<Finding>, Missing>;
 /// A function that asks a rule.
 pub type Ask = fn(&Signs) -> Said;
 
-/// Over what a rule is asked.
+/// The times over which a rule is asked.
 #[derive(Clone, Copy, Debug)]
 pub enum Over {
     /// The whole time.
     Whole,
-    /// Any span of it as well. The function says what a time carries, in seconds at the least rate of the rule: it makes one span worse
-    /// than another. What holds of the whole must not be of a moment alone.
+    /// Any span as well. The function returns the load of a time, in seconds at the least rate of the rule; the span
+    /// with the largest load is the worst. A finding over the whole must not rest on a single moment.
     Spans(fn(&Signs) -> f64),
-    /// Any span of it, too, of a rule that asks for a share of time or of many events: what holds of the whole stands, however few
-    /// moments have it.
+    /// Any span as well, for a rule about a share of time or about many events. A finding over the whole stands,
+    /// however few moments have it.
     Shares(fn(&Signs) -> f64),
-    /// The whole time, for it is of levels or of events that need no rate; in which moments it was so is told.
+    /// The whole time, for a rule about levels, or about events without a rate. The moments are reported.
     Moments,
 }
 
 impl Over {
-    /// Returns the function of the load that a time carries, where spans are asked.
+    /// Returns the function of the load, if spans are asked.
     #[must_use]
     pub fn load(self) -> Option<fn(&Signs) -> f64> {
         match self {
@@ -60,16 +60,16 @@ pub struct Rule {
     pub cause: &'static str,
     /// The function that answers for some time.
     pub ask: Ask,
-    /// Of which times it is asked.
+    /// The times over which it is asked.
     pub over: Over,
-    /// The facts that refute it, or its reason: looked at first.
+    /// The facts that refute it, or its cause, which are checked first.
     pub unless: &'static str,
 }
 
-/// Less is no load, pages/s: 100 KiB a second, what any computer does in passing.
+/// Smallest rate that is load, pages/s: 100 KiB a second, which any computer does in passing.
 pub const RATE_MIN: f64 = 25.0;
 
-/// CPU time of kswapd from which on it is a load of its own, percent of a CPU. What it costs at the rate of a disk is below 5 %.
+/// Smallest CPU time of kswapd that is a load of its own, percent of a CPU. At the rate of a disk it is below 5 %.
 pub const KSWAPD_CPU_MIN: f64 = 10.0;
 
 /// The rule of a small zone that drives reclaim.
@@ -78,75 +78,80 @@ pub const ONE_ZONE: &str = "one-zone";
 /// The rule of a node that is full beside free ones.
 pub const ONE_NODE: &str = "one-node";
 
-/// Rules that few sources can be asked: no kernel since 4.8 counts scanning by zone, computers with one node tell of none.
+/// Rules that few sources can answer: no kernel since 4.8 counts scanning by zone, and computers with one node have no
+/// values of nodes.
 pub const SELDOM: [&str; 2] = [ONE_ZONE, ONE_NODE];
 
-/// Direct reclaims a second from which on tasks feel them: each is a pause of milliseconds, and one a second comes again and again.
+/// Smallest rate of direct reclaims that tasks feel, per second. Each is a pause of milliseconds, and one a second
+/// recurs steadily.
 pub const STALLS_MIN: f64 = 1.0;
 
-/// Share of direct reclaim in all scanning from which on kswapd does not keep up, percent. It is woken at the low mark so that
-/// nobody else has to; bursts leave some percent to others.
+/// Smallest share of direct reclaim in all scanning at which kswapd does not keep up, percent. kswapd wakes at the low
+/// mark so that tasks need not reclaim; bursts leave them some percent.
 pub const DIRECT_MIN: f64 = 10.0;
 
-/// PSI below which nobody feels it, percent of the time: a millisecond in each second.
+/// Smallest PSI that is felt, percent of the time: a millisecond in each second.
 pub const WAITED_MIN: f64 = 0.1;
 
-/// Time in which all wait from which on the computer does not get its work done, percent.
+/// Smallest share of time in which all tasks wait and work is not done, percent.
 pub const ALL_WAITED_MIN: f64 = 5.0;
 
-/// Pages swapped in for each 100 swapped out from which on what leaves is wanted back. Memory that is idle goes out and stays out;
-/// a clean page may leave again without being written, so that the quotient of a thrashing program is above this in any case.
+/// Smallest number of pages swapped in for each 100 swapped out at which swapped pages are needed again. Idle memory
+/// goes out and stays out. A clean page may leave again without a write, so a thrashing program exceeds this in any
+/// case.
 pub const SWAP_BACK_MIN: f64 = 25.0;
 
-/// Pages reclaimed, or swapped out, for each 100 swapped in from which on something must leave for what comes. Below that memory is filled again
-/// after a want that is over.
+/// Smallest number of pages reclaimed, or swapped out, for each 100 swapped in at which pages must leave for those that
+/// come. Below this, memory is filled again after a shortage that is over.
 pub const SWAP_LEAVES_MIN: f64 = 50.0;
 
-/// Refaults of files for each 100 pages reclaimed from which on the cache is too small for what is read: each fifth page that left
-/// was wanted again.
+/// Smallest number of file refaults for each 100 pages reclaimed at which the cache is too small: one page in five was
+/// needed again.
 pub const REFAULT_MIN: f64 = 20.0;
 
-/// Pages reclaimed for each 100 scanned below which scanning is in vain. A page may have a second chance, so that 50 is what a sound
-/// list gives; at 30 each page is looked at more than three times.
+/// Smallest number of pages reclaimed for each 100 scanned at which scanning is effective. A page may have a second
+/// chance, so a sound list gives 50. At 30 each page is scanned more than three times.
 pub const EFFICIENCY_MIN: f64 = 30.0;
 
-/// Failures for blocks of several pages below which nothing is said: some few fail anywhere.
+/// Smallest number of failures for blocks of several pages that is reported. A few fail everywhere.
 pub const FAILURES_MIN: f64 = 10.0;
 
-/// Huge pages that faults do not get from which on it counts, percent of those that were wanted.
+/// Smallest share of faults that get no huge page that counts, percent of those that wanted one.
 pub const HUGE_FAILED_MIN: f64 = 10.0;
 
-/// Compactions that fail from which on it counts, percent of those whose end is counted: more often in vain than not.
+/// Smallest share of failed compactions that counts, percent of those with a counted result.
 pub const COMPACTIONS_FAILED_MIN: f64 = 50.0;
 
-/// Share of looks at which writers are held back from which on it counts, percent: each fifth, no burst.
+/// Smallest share of samples with throttled writers that counts, percent: one in five is no burst.
 pub const HELD_BACK_MIN: f64 = 20.0;
 
-/// Pages that reclaim met unwritten or wrote itself, for each 100 scanned, from which on it waits for disks: these are the flushers'
-/// work, which ends before pages come to the tail of their list.
+/// Smallest number of pages that reclaim met unwritten, or wrote itself, for each 100 scanned at which it waits for
+/// disks. Flushers should write pages before they reach the tail of their list.
 pub const UNWRITTEN_MIN: f64 = 10.0;
 
-/// Free swap below which it is full, percent of it: the kernel itself counts swap as full when half is used, and what is left here
-/// holds no program.
+/// Largest share of free swap at which swap is full, percent. The kernel itself counts swap as full when half is used;
+/// the rest here holds no program.
 pub const SWAP_FREE_MIN: f64 = 5.0;
 
-/// Room on a file system below which it is full, percent: the next file of some size does not fit.
+/// Largest free share of a file system at which it is full, percent: the next file of some size does not fit.
 pub const DISK_FREE_MIN: f64 = 1.0;
 
-/// Share of a zone in all scanning from which on it can drive reclaim, percent.
+/// Smallest share of a zone in all scanning at which it can drive reclaim, percent.
 pub const ZONE_SCAN_MIN: f64 = 50.0;
 
-/// The multiple of its share of allocations that a zone's share of scanning must be for the zone to drive reclaim.
+/// Smallest ratio of a zone's share of scanning to its share of allocations at which it drives reclaim.
 pub const ZONE_EXCESS_MIN: f64 = 3.0;
 
-/// Share of memory that is free all the time from which on it is much, percent: a kernel's own marks keep a few percent free.
+/// Smallest share of memory that is always free and counts as much, percent. A kernel's own marks keep a few percent
+/// free.
 pub const FREE_MUCH: f64 = 15.0;
 
-/// Scanning in vain of which a short span must have a hundred times as much as of other work: looking at a page costs less than a
-/// microsecond, and lists that turn over are looked at twice.
+/// Factor by which a short span needs more ineffective scanning than other load. Scanning a page costs less than a
+/// microsecond, and pages of lists in motion are scanned twice.
 const IN_VAIN_TIMES: f64 = 100.0;
 
-/// Refaults for each 100 pages reclaimed that a short span must have: the share goes up and down, and as a mean a fifth counts.
+/// Smallest number of refaults for each 100 pages reclaimed in a short span. The share fluctuates, and as a mean a
+/// fifth counts.
 const REFAULT_SPAN_MIN: f64 = 50.0;
 
 /// All rules.
@@ -256,10 +261,10 @@ pub const ALL: [Rule; 19] = [
     },
 ];
 
-/// Illnesses that tasks feel: they follow from others.
+/// Illnesses that tasks feel. They follow from others.
 const FELT: [&str; 3] = ["all-wait", "direct-reclaim", "process-faults"];
 
-/// Work that reclaim has to do, or does in vain: it follows from want of memory and from settings, and is felt.
+/// Work of reclaim, effective or not. It follows from lack of memory and from settings, and is felt.
 const WORK: [&str; 8] = [
     "anonymous-thrashing",
     "file-cache-thrashing",
@@ -271,24 +276,24 @@ const WORK: [&str; 8] = [
     "reclaim-meets-unwritten",
 ];
 
-/// Returns the place of an illness between causes and effects: 0 for what may make others, such as a setting, a limit or something full,
-/// and for what the kernel reported with its reason; 1 for work of reclaim; 2 for what tasks feel.
+/// Returns the place of an illness between causes and effects. 0: possible causes, such as a setting, a limit or
+/// something full, and reports of the kernel with their reason. 1: work of reclaim. 2: effects on tasks.
 #[must_use]
 pub fn stage(cause: &str) -> usize {
     if FELT.contains(&cause) { 2 } else { usize::from(WORK.contains(&cause)) }
 }
 
-/// Returns whether the whole refutes what a span of it would say, for groups are known of the whole alone.
+/// Returns whether the whole time refutes a finding over a span, since values of groups exist only for the whole.
 #[must_use]
 pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
     cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)
 }
 
-/// Returns whether a source brings what a rule asks.
+/// A function that returns whether a source has the signs of a rule.
 pub type Brings = fn(&Signs) -> bool;
 
-/// Rules that are asked only of who brings what they ask, a process, a kernel log, disks or what all memory is used for: for want of these nobody
-/// is less healthy.
+/// Rules that are asked only if the source has a process, a kernel log, disks, or all uses of memory. A source without
+/// them is no less healthy.
 pub const OF_SOURCE: [(Brings, Ask); 12] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
@@ -313,7 +318,7 @@ fn in_vain_load(scan: Scan) -> f64 {
     (scanned - scan.stolen.unwrap_or(0.0)).max(0.0) / (RATE_MIN * IN_VAIN_TIMES)
 }
 
-/// MiB of so many pages.
+/// Returns the MiB of so many pages.
 fn mib(pages: f64) -> f64 {
     pages * PAGE_BYTES as f64 / f64::from(1 << 20)
 }
@@ -322,7 +327,7 @@ fn figure(name: &str, value: f64, unit: &'static str) -> Figure {
     Figure { name: name.into(), value, unit }
 }
 
-/// A figure, where it is known.
+/// Makes a figure, if it is known.
 fn if_known(name: &str, value: Option<f64>, unit: &'static str) -> Option<Figure> {
     value.map(|value| figure(name, value, unit))
 }
@@ -331,12 +336,13 @@ fn ill(cause: &'static str, sentence: String, figures: Vec<Figure>, rule: String
     Some(Finding::new(cause, sentence, figures, rule))
 }
 
-/// A share in percent; 0 of nothing.
+/// Returns a share in percent; 0 if the whole is 0.
 fn percent(part: f64, all: f64) -> f64 {
     if all > 0.0 { 100.0 * part / all } else { 0.0 }
 }
 
-/// Finds kswapd awake, with the zone it works for. An illness where it takes much of a CPU, or a zone is under its min mark all the same.
+/// Finds kswapd awake, with the zone that it works for. This is an illness if it takes much of a CPU, or if a zone is
+/// below its min mark anyway.
 fn kswapd_awake(signs: &Signs) -> Said {
     let scanned = need(signs.kswapd.scanned, "pgscan_kswapd")?;
     let rate = scanned / signs.seconds()?;
@@ -393,7 +399,7 @@ fn kswapd_awake(signs: &Signs) -> Said {
     }))
 }
 
-/// Finds tasks that reclaim memory themselves, and the time that it takes them.
+/// Finds tasks that reclaim memory themselves, and the time they spend.
 fn direct_reclaim(signs: &Signs) -> Said {
     let (kswapd, direct) = (need(signs.kswapd.scanned, "pgscan_kswapd")?, need(signs.direct.scanned, "pgscan_direct")?);
     let seconds = signs.seconds()?;
@@ -435,17 +441,18 @@ fn direct_reclaim(signs: &Signs) -> Said {
     Ok(ill("direct-reclaim", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Share of kswapd in all scanning below which it is not what reclaims, percent, as long as it scans less than [`KSWAPD_RATE_MIN`].
+/// Largest share of kswapd in all scanning at which it counts as idle, percent, while it scans less than
+/// [`KSWAPD_RATE_MIN`].
 const KSWAPD_SHARE_MIN: f64 = 5.0;
 
-/// Pages a second that kswapd scans where it is at work, whatever holds it up: a batch of 32 pages in each tenth of a second.
+/// Smallest scan rate of a working kswapd, pages a second: a batch of 32 pages every tenth of a second.
 const KSWAPD_RATE_MIN: f64 = 320.0;
 
-/// Pages that tasks reclaim for each 100 scanned below which kswapd may have given up on a node: the first that are reclaimed end that.
-/// Source: docs/mechanisms/modern.md, 4.12.
+/// Largest number of pages that tasks reclaim for each 100 scanned at which kswapd may have given up on a node: the
+/// first reclaimed pages end this. Source: docs/mechanisms/modern.md, 4.12.
 const GIVEN_UP_EFFICIENCY_MAX: f64 = 1.0;
 
-/// Returns whether kswapd does nothing, or next to nothing beside what tasks scan.
+/// Returns whether kswapd is idle, or nearly so beside the scanning of tasks.
 #[must_use]
 pub fn is_kswapd_idle(signs: &Signs) -> bool {
     let Ok(seconds) = signs.seconds() else { return false };
@@ -455,7 +462,8 @@ pub fn is_kswapd_idle(signs: &Signs) -> bool {
     (kswapd < RATE_MIN || is_beside) && of_cpu < KSWAPD_CPU_MIN
 }
 
-/// Returns why tasks reclaim themselves. A request for free pages wakes kswapd first; where kswapd is idle, free pages are not lacking.
+/// Returns why tasks reclaim themselves. A request for free pages wakes kswapd first, so if kswapd is idle, free pages
+/// are not lacking.
 fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
     let is_idle = is_kswapd_idle(signs);
     let idle = if kswapd_rate == 0.0 { "kswapd scans nothing" } else { "kswapd scans next to nothing" };
@@ -491,7 +499,7 @@ fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
     }
 }
 
-/// Returns whether counters exclude every wait that PSI counts: nothing was scanned, compacted, or read back.
+/// Returns whether counters exclude every wait that PSI counts: nothing was scanned, compacted or read back.
 fn nobody_could_wait(signs: &Signs) -> bool {
     // Kernels without compaction have no counter of it; those without one of refaults do not tell enough. What cgroups reclaim at their
     // limits is in the last alone.
@@ -501,7 +509,7 @@ fn nobody_could_wait(signs: &Signs) -> bool {
     known.into_iter().chain(others).all(|pages| pages == Some(0.0))
 }
 
-/// Counters of one copy of `/proc/vmstat`: what has happened since the start, told as that.
+/// Reports the counters of one copy of `/proc/vmstat` as totals since boot.
 fn since_start(signs: &Signs) -> Said {
     let figures = [
         if_known("pgscan_kswapd", signs.kswapd.scanned, "pages"),
@@ -563,7 +571,7 @@ fn all_wait(signs: &Signs) -> Said {
     Ok(ill("all-wait", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Finds pages of files that reclaim took and that are read again.
+/// Finds file pages that were reclaimed and are read again.
 fn file_cache_thrashing(signs: &Signs) -> Said {
     let back = need(signs.refaulted_file, "workingset_refault_file")?;
     // What cgroups reclaim at their limits is counted by kind of page (since 5.8), and not by who did it.
@@ -602,7 +610,7 @@ fn direct_in_vain(signs: &Signs) -> Said {
     in_vain(signs, "direct-in-vain", "direct", signs.direct)
 }
 
-/// Finds scanning by kswapd or by tasks of which most is not reclaimed.
+/// Finds ineffective scanning by kswapd or by tasks.
 fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen }: Scan) -> Said {
     let names = ["pgscan", "pgsteal"].map(|it| format!("{it}_{who}"));
     let scanned = need(scanned, &names[0])?;
@@ -632,7 +640,7 @@ fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen
     Ok(ill(cause, sentence, figures, rule))
 }
 
-/// Finds a zone that is little used and makes most of the work.
+/// Finds a little-used zone that causes most of the scanning.
 fn one_zone(signs: &Signs) -> Said {
     let sum = |by_zone: &std::collections::BTreeMap<String, f64>, name: &str| {
         let sum: f64 = by_zone.values().sum();
@@ -692,7 +700,7 @@ fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Figure>) {
     (why.into(), figures)
 }
 
-/// Finds requests for several pages that fail, and whether memory or whole blocks are lacking.
+/// Finds failing requests for several pages, and whether memory or whole blocks are lacking.
 fn high_orders_fail(signs: &Signs) -> Said {
     let huge = signs.huge_got.zip(signs.huge_failed);
     // Some kernels count runs whose end is neither.
@@ -740,7 +748,7 @@ fn high_orders_fail(signs: &Signs) -> Said {
     Ok(Some(Finding { weight, ..Finding::new("high-orders-fail", sentence, figures, rule) }))
 }
 
-/// Finds writers that are held back because too much is dirty.
+/// Finds writers that are throttled because too much is dirty.
 fn dirty_throttling(signs: &Signs) -> Said {
     let dirty = signs.dirty.ok_or("nr_dirty and its limits over time")?;
     let is_quiet = match dirty.dirtied {
@@ -777,12 +785,12 @@ fn dirty_throttling(signs: &Signs) -> Said {
     Ok(ill("dirty-throttling", sentence, figures.flatten().collect(), rule))
 }
 
-/// Pages of files that reclaim met before they were written or wrote itself, those of them that no counter of its own tells, and the pages
-/// scanned.
+/// Returns the file pages that reclaim met unwritten or wrote itself, those of them without a counter of their own, and
+/// the pages scanned.
 ///
-/// What reclaim meets on its way to a disk it marks, and at the end of the write the page goes to the tail of its list, which `pgrotated`
-/// counts. Some kernels count nothing else: multi-gen sorts such pages before it scans, and at a cgroup's limit nothing is counted as met.
-/// A page on its way to swap is rotated too.
+/// Reclaim marks pages that it meets under writeback. At the end of the write such a page goes to the tail of its list,
+/// which `pgrotated` counts. Some kernels count nothing else: multi-gen sorts such pages before it scans, and at a
+/// cgroup's limit none are counted as met. A page under writeback to swap is rotated, too.
 fn met_unwritten(signs: &Signs) -> Result<(f64, f64, f64), Missing> {
     let counted = signs.file_writes.zip(signs.met_unwritten).map(|(writes, met)| writes + met);
     let rotated = signs.rotated.zip(signs.swapped_out).map(|(rotated, swapped)| (rotated - swapped).max(0.0));
@@ -797,7 +805,7 @@ fn met_unwritten(signs: &Signs) -> Result<(f64, f64, f64), Missing> {
     Ok((met, met - counted, scanned))
 }
 
-/// Finds reclaim that comes to pages before the flushers do.
+/// Finds reclaim that reaches pages before the flushers do.
 fn reclaim_meets_unwritten(signs: &Signs) -> Said {
     let (met, uncounted, scanned) = met_unwritten(signs)?;
     let share = percent(met, scanned);
@@ -833,7 +841,7 @@ fn reclaim_meets_unwritten(signs: &Signs) -> Said {
     Ok(ill("reclaim-meets-unwritten", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Finds file systems without room.
+/// Finds full file systems.
 fn disk_full(signs: &Signs) -> Said {
     let all = signs.file_systems.as_ref().ok_or("room on file systems")?;
     let is_full = |it: &&FileSystem| it.bytes > 0.0 && percent(it.free_bytes, it.bytes) < DISK_FREE_MIN;
@@ -857,7 +865,7 @@ fn disk_full(signs: &Signs) -> Said {
     Ok(ill("disk-full", sentence, figures.collect(), rule))
 }
 
-/// Finds processes that were killed, or refused memory that they cannot do without.
+/// Finds processes that were killed, or refused memory that they need.
 fn killed(signs: &Signs) -> Said {
     if signs.killed.or(signs.exhausted).is_none() && signs.out_of_memory.is_none() && signs.log.is_none() {
         return Err("oom_kill".into());
@@ -912,7 +920,7 @@ fn processes(n: f64) -> String {
     if n == 1.0 { "1 process".to_owned() } else { format!("{n:.0} processes") }
 }
 
-/// Returns the consequences of a cgroup's want of memory.
+/// Returns the consequences of a cgroup's lack of memory.
 fn out_of_memory(name: &str, cgroup: &OutOfMemory, since: &str) -> Vec<String> {
     let OutOfMemory { times, kills, group_kills, is_waiting } = *cgroup;
     let mut sentences = Vec::new();

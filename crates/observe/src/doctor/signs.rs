@@ -1,6 +1,6 @@
-//! Signs of memory in some time. A sign that no source told is none, and is not guessed.
+//! Signs of memory in some time. A sign that no source has is none, and is not guessed.
 //!
-//! [`Signs::then`] adds a time that follows: it says of each sign what it means over both.
+//! [`Signs::then`] joins a following time: each sign is combined by its meaning.
 
 use super::usage::Usage;
 use recordings::kernel_log::Log;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 /// The name of a sign that is missing.
 pub type Missing = String;
 
-/// Pages that somebody scanned and reclaimed.
+/// Pages scanned and reclaimed by one kind of reclaimer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scan {
-    /// Pages of inactive lists that it looked at.
+    /// Pages of inactive lists that were scanned.
     pub scanned: Option<f64>,
-    /// The part of them that was reclaimed.
+    /// Pages that were reclaimed.
     pub stolen: Option<f64>,
 }
 
 impl Scan {
-    /// Adds a time that follows. Pages reclaimed are known of both only where each knows its own.
+    /// Joins a following time. Reclaimed pages are known for both only if each time knows its own.
     fn then(&mut self, later: Self) {
         *self = match (self.scanned, later.scanned) {
             (Some(now), Some(later_scanned)) => Self {
@@ -33,42 +33,42 @@ impl Scan {
     }
 }
 
-/// A zone at the end.
+/// A zone, at the end of the time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Zone {
-    /// As the kernel calls it.
+    /// Its name in the kernel.
     pub name: String,
     /// Free pages.
     pub free: f64,
     /// Its marks, pages: min, low, high.
     pub marks: [f64; 3],
-    /// Free blocks by order; empty where they are not known.
+    /// Free blocks by order; empty if unknown.
     pub blocks: Vec<f64>,
 }
 
 /// A node of memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
-    /// Its number, as the kernel has it.
+    /// Its number in the kernel.
     pub name: String,
-    /// Pages of it, as far as they are known: what was free or used at some moment.
+    /// Its pages as far as known: free or used at some moment.
     pub pages: f64,
-    /// The least that was free of it, pages.
+    /// Its smallest number of free pages.
     pub free: f64,
-    /// Pages of it that tasks scanned, where that is counted by node.
+    /// Pages of it that tasks scanned, if counted by node.
     pub by_tasks: Option<f64>,
-    /// Pages that kswapd scanned there.
+    /// Pages of it that kswapd scanned.
     pub by_kswapd: Option<f64>,
 }
 
 impl Node {
-    /// Pages scanned in it, by whomever.
+    /// Returns all pages scanned in it.
     #[must_use]
     pub fn scanned(&self) -> f64 {
         self.by_tasks.unwrap_or(0.0) + self.by_kswapd.unwrap_or(0.0)
     }
 
-    /// Adds a time that follows.
+    /// Joins a following time.
     fn then(&mut self, later: &Self) {
         self.pages = self.pages.max(later.pages);
         self.free = self.free.min(later.free);
@@ -77,20 +77,20 @@ impl Node {
     }
 }
 
-/// A process that was looked at.
+/// The examined process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
     /// Its number and name.
     pub name: String,
-    /// Its page faults that waited for a disk.
+    /// Its major faults.
     pub major_faults: f64,
-    /// Pages of it in memory at the end.
+    /// Its resident pages at the end.
     pub resident: f64,
-    /// The growth of that.
+    /// Growth of its resident pages.
     pub resident_grown: f64,
-    /// The part of them that is of files.
+    /// Resident pages of files.
     pub resident_file: f64,
-    /// Pages of it in swap at the end.
+    /// Its pages in swap at the end.
     pub swapped: f64,
 }
 
@@ -99,11 +99,11 @@ pub struct Process {
 pub struct Disk {
     /// Its name.
     pub name: String,
-    /// Time in which it had something to do, percent.
+    /// Busy time, percent.
     pub busy_percent: Option<f64>,
-    /// Mean time of a read, its wait in the queue included, ms.
+    /// Mean time of a read, including the wait in the queue, ms.
     pub read_wait_ms: Option<f64>,
-    /// Mean time of a write, likewise, ms.
+    /// Mean time of a write, including the wait in the queue, ms.
     pub write_wait_ms: Option<f64>,
 }
 
@@ -114,25 +114,25 @@ pub struct FileSystem {
     pub mount: String,
     /// Its size, bytes.
     pub bytes: f64,
-    /// Room left for users who are not root, bytes.
+    /// Free space for users other than root, bytes.
     pub free_bytes: f64,
 }
 
-/// Counters of a cgroup that had to have memory and found none to reclaim.
+/// Counters of a cgroup that needed memory and found none to reclaim.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OutOfMemory {
-    /// The number of allocations that were about to fail at its limit.
+    /// Number of allocations that were about to fail at its limit.
     pub times: f64,
-    /// Processes of it that were killed.
+    /// Number of its processes that were killed.
     pub kills: f64,
     /// The number of times that it was killed as a whole.
     pub group_kills: f64,
-    /// True where a process waits in it, at the end, for memory that nobody frees.
+    /// Whether a process in it waits, at the end, for memory that nobody frees.
     pub is_waiting: bool,
 }
 
 impl OutOfMemory {
-    /// Adds a time that follows.
+    /// Joins a following time.
     fn then(&mut self, later: &Self) {
         self.times += later.times;
         self.kills += later.kills;
@@ -144,18 +144,18 @@ impl OutOfMemory {
 /// Dirty pages over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dirty {
-    /// Share of the looks at which so much was dirty or under writeback that writers are held back, percent.
+    /// Share of samples in which enough was dirty or under writeback to throttle writers, percent.
     pub held_back_percent: f64,
-    /// The most that was dirty or under writeback, pages.
+    /// Largest number of pages dirty or under writeback.
     pub most: f64,
-    /// From how much on writers are held back, pages, at the last look: half-way between the two limits.
+    /// Pages from which on writers are throttled, in the last sample: halfway between the two limits.
     pub from: f64,
-    /// Pages dirtied, where that is counted.
+    /// Pages dirtied, if counted.
     pub dirtied: Option<f64>,
 }
 
 impl Dirty {
-    /// Adds a time that follows; `times` are how long both were.
+    /// Joins a following time. `times` are the lengths of both.
     fn then(self, later: Self, times: [f64; 2]) -> Self {
         let shares = [Some(self.held_back_percent), Some(later.held_back_percent)];
         Self {
@@ -167,7 +167,7 @@ impl Dirty {
     }
 }
 
-/// All signs. Counters are what they grew by, levels are those at the end.
+/// All signs. Counters are their growth; levels are those at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signs {
     /// The length of the time, s.
@@ -184,103 +184,104 @@ pub struct Signs {
     pub allocated_by_zone: BTreeMap<String, f64>,
     /// Direct reclaims (`allocstall`).
     pub stalls: Option<f64>,
-    /// Pages reclaimed by whomever, those of cgroups at their limits included where the kernel counts them.
+    /// All pages reclaimed, including cgroups at their limits if the kernel counts them.
     pub stolen_together: Option<f64>,
-    /// Pages scanned by whomever, those of cgroups at their limits included where the kernel counts them.
+    /// All pages scanned, including cgroups at their limits if the kernel counts them.
     pub scanned_together: Option<f64>,
-    /// Pages of active lists that were looked at (`pgrefill`).
+    /// Pages of active lists that were scanned (`pgrefill`).
     pub refilled: Option<f64>,
-    /// Pages that went to the tail of their list at the end of their write (`pgrotated`).
+    /// Pages that went to the tail of their list at the end of their writeback (`pgrotated`).
     pub rotated: Option<f64>,
-    /// Time in direct reclaim, of the tasks that are measured, s.
+    /// Time of the measured tasks in direct reclaim, s.
     pub direct_s: Option<f64>,
     /// Share of the time in which some task waited for memory (PSI), percent.
     pub some_waited_percent: Option<f64>,
-    /// Share of the time in which all tasks that had something to do waited for memory (PSI), percent.
+    /// Share of the time in which all tasks with work waited for memory (PSI), percent.
     pub all_waited_percent: Option<f64>,
     /// Pages read from swap.
     pub swapped_in: Option<f64>,
     /// Pages written to swap.
     pub swapped_out: Option<f64>,
-    /// Pages of zeroes that came back from swap, for which nothing is read: not among those read.
+    /// Pages of zeroes that came back from swap without a read; not included in pages read.
     pub zeroes_in: Option<f64>,
-    /// Pages of zeroes that left for swap, for which nothing is written: not among those written.
+    /// Pages of zeroes that left for swap without a write; not included in pages written.
     pub zeroes_out: Option<f64>,
-    /// Anonymous pages that came back after they were reclaimed; none where 0, for kernels before 5.9 do not count it.
+    /// Anonymous pages that refaulted; none if 0, because kernels before 5.9 do not count them.
     pub refaulted_anon: Option<f64>,
-    /// Pages of files that came back after they were reclaimed.
+    /// File pages that refaulted.
     pub refaulted_file: Option<f64>,
-    /// Refaulted pages of files that had left so recently that they became active at once.
+    /// Refaulted file pages that had left so recently that they became active at once.
     pub activated_file: Option<f64>,
-    /// Page faults that waited for a disk.
+    /// Major faults.
     pub major_faults: Option<f64>,
     /// Huge pages that faults got.
     pub huge_got: Option<f64>,
     /// Faults that wanted a huge page and got none.
     pub huge_failed: Option<f64>,
-    /// Compactions that a task did for itself.
+    /// Direct compactions.
     pub compactions: Option<f64>,
     /// Direct compactions after which the task had a block.
     pub compactions_succeeded: Option<f64>,
     /// Direct compactions after which the task had no block.
     pub compactions_failed: Option<f64>,
-    /// Zones, where they are known.
+    /// Zones, if known.
     pub zones: Option<Vec<Zone>>,
-    /// Nodes of memory, where they are known.
+    /// Nodes of memory, if known.
     pub nodes: Vec<Node>,
-    /// The number of times that a task reclaimed its own node before it looked at others (`vm.zone_reclaim_mode`).
+    /// Number of times that a task reclaimed its own node before it tried others (`vm.zone_reclaim_mode`).
     pub node_reclaims: Option<f64>,
-    /// The use of memory, where that is known.
+    /// The use of memory, if known.
     pub usage: Option<Usage>,
-    /// Tasks that waited for a disk, or slept so that no signal ends it (`b` of `vmstat`, `procs_blocked`): how many on average.
+    /// Mean number of tasks that waited for a disk or slept uninterruptibly (`b` of `vmstat`, `procs_blocked`).
     pub blocked: Option<f64>,
-    /// Dirty pages, where they are known.
+    /// Dirty pages, if known.
     pub dirty: Option<Dirty>,
-    /// Disks, where they are known.
+    /// Disks, if known.
     pub disks: Vec<Disk>,
-    /// File systems on disks that can be written, where they are known.
+    /// Writable file systems on disks, if known.
     pub file_systems: Option<Vec<FileSystem>>,
-    /// Pages of files that reclaim wrote itself.
+    /// File pages that reclaim wrote itself.
     pub file_writes: Option<f64>,
     /// Pages that reclaim met before they were written, and marked.
     pub met_unwritten: Option<f64>,
-    /// Swap and what was free of it when it was least, pages; at the end where there was one look.
+    /// Swap and its smallest free part, pages; the part at the end if there is one sample.
     pub swap: Option<[f64; 2]>,
-    /// The most that was in swap, pages, where a source tells that alone.
+    /// Largest use of swap, pages, if a source has only this.
     pub swap_used: Option<f64>,
-    /// The number of times that each cgroup came to its limit; cgroups that did not may be left out.
+    /// Number of times that each cgroup reached its limit. Cgroups that did not may be missing.
     pub at_limit: Option<BTreeMap<String, f64>>,
-    /// Cgroups that had to have memory and found none to reclaim; none where no cgroup tells.
+    /// Cgroups that needed memory and found none to reclaim; none if no cgroup tells.
     pub out_of_memory: Option<BTreeMap<String, OutOfMemory>>,
-    /// The folder of the cgroup of which these signs are, where they are of one.
+    /// The folder of the cgroup, if the signs are of one.
     pub group: Option<String>,
-    /// The process that was looked at, where it was one: the other signs are of its group.
+    /// The examined process, if there is one. The other signs are then of its group.
     pub process: Option<Process>,
-    /// Signs that cgroups count themselves, by their names.
+    /// Signs that cgroups count themselves, by name.
     pub groups: BTreeMap<String, Signs>,
-    /// Settings by the names of `sysctl`, or of files of a cgroup, where they are known.
+    /// Settings by the names of `sysctl`, or of files of a cgroup, if known.
     pub settings: BTreeMap<String, String>,
-    /// Processes killed for want of memory.
+    /// Processes killed for lack of memory.
     pub killed: Option<f64>,
-    /// Requests that found neither a free page nor one to reclaim, and failed: what the engine counts, whose programs nobody kills.
+    /// Requests that found neither a free page nor one to reclaim, and failed. The engine counts them, since it kills
+    /// no programs.
     pub exhausted: Option<f64>,
-    /// The reports of memory in the kernel log, where there is one.
+    /// The memory reports of the kernel log, if there is one.
     pub log: Option<Arc<Log>>,
-    /// Slab caches and what they hold, pages, the largest first; empty where they are not known.
+    /// Slab caches with their memory, pages, the largest first; empty if unknown.
     pub slabs: Vec<(String, f64)>,
-    /// Processes and what they have in memory, pages, the largest first; empty where they are not known.
+    /// Processes with their resident memory, pages, the largest first; empty if unknown.
     pub processes: Vec<(String, f64)>,
-    /// True where counters are those since the start of the computer.
+    /// Whether counters are totals since boot.
     pub is_since_start: bool,
-    /// Facts that a source does not tell, and that are assumed.
+    /// Facts that were assumed because a source lacks them.
     pub assumed: Vec<String>,
     /// Files that could not be read, each with the reason.
     pub missing: Vec<String>,
 }
 
 impl Signs {
-    /// Adds a time that follows: counters grow, shares are weighted by time, levels are the later ones or the least or the most, as each
-    /// sign means. A sign that one of both lacks is what the other tells.
+    /// Joins a following time. Counters add up, shares are weighted by time, and levels are the later, the smallest or
+    /// the largest, by the meaning of each sign. A sign that one time lacks is taken from the other.
     pub fn then(&mut self, later: &Self) {
         // Without `..`: a new sign is to be told how it is added.
         let Self {
@@ -446,7 +447,7 @@ impl Signs {
         }
     }
 
-    /// Pages reclaimed by whomever: what kswapd and tasks took, or all together where that is more.
+    /// Returns all pages reclaimed: by kswapd and tasks, or the total if that is larger.
     #[must_use]
     pub fn stolen(&self) -> Option<f64> {
         let apart = self.kswapd.stolen.zip(self.direct.stolen).map(|(kswapd, direct)| kswapd + direct);
@@ -456,14 +457,14 @@ impl Signs {
         }
     }
 
-    /// The least share of memory that was free, percent; of a cgroup's, what it might still take.
+    /// Returns the smallest free share of memory, percent; for a cgroup the part that it may still take.
     #[must_use]
     pub fn free_share(&self) -> Option<f64> {
         let usage = self.usage.as_ref()?;
         Some(100.0 * usage.least.free? / usage.total().filter(|pages| *pages > 0.0)?)
     }
 
-    /// A word for the memory that it is about.
+    /// Returns a word for the memory that the signs are about.
     #[must_use]
     pub fn memory_of(&self) -> &'static str {
         if self.group.is_some() { "the limit of their cgroup" } else { "memory" }
@@ -472,13 +473,13 @@ impl Signs {
     /// Returns the length of the time, s.
     ///
     /// # Errors
-    /// When that is not known, or no time.
+    /// When it is unknown or 0.
     pub fn seconds(&self) -> Result<f64, Missing> {
         self.elapsed_s.filter(|time| *time > 0.0).ok_or_else(|| "elapsed time".to_owned())
     }
 }
 
-/// Joins the values of two times; where one does not tell, returns the other.
+/// Joins the values of two times. If one is missing, returns the other.
 fn both<T>(now: Option<T>, later: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {
     match (now, later) {
         (Some(now), Some(later)) => Some(join(now, later)),
@@ -486,7 +487,7 @@ fn both<T>(now: Option<T>, later: Option<T>, join: impl FnOnce(T, T) -> T) -> Op
     }
 }
 
-/// The mean of two times' values by how long each was.
+/// Returns the mean of two values, weighted by the lengths of their times.
 fn weighted(values: [Option<f64>; 2], times: [f64; 2]) -> Option<f64> {
     let [now, later] = values;
     let all = times[0] + times[1];
@@ -502,10 +503,10 @@ fn add_by_name<T: Clone>(now: &mut BTreeMap<String, T>, later: &BTreeMap<String,
     }
 }
 
-/// A sign that a rule cannot do without.
+/// Returns a sign that a rule needs.
 ///
 /// # Errors
-/// Its name, where it is none.
+/// Its name, if it is none.
 pub fn need(sign: Option<f64>, name: &str) -> Result<f64, Missing> {
     sign.ok_or_else(|| name.to_owned())
 }

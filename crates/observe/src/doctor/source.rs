@@ -1,4 +1,4 @@
-//! Signs out of what was saved: reports as JSON, counters over time as CSV.
+//! Signs from saved reports as JSON and counters over time as CSV.
 
 use super::Patient;
 use super::course::{Course, Interval, Place};
@@ -14,8 +14,8 @@ use report::{Table, saved};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Returns whether a text is a report as JSON, or a series as CSV. JSON begins with a bracket and what may stand behind it there: `[root@web1 ~]#` and
-/// `[ 1201.4]` are none.
+/// Returns whether a text is a report as JSON, or a series as CSV. JSON begins with a bracket and a character that may
+/// follow it: `[root@web1 ~]#` and `[ 1201.4]` are none.
 #[must_use]
 pub fn is_it(text: &str) -> bool {
     let text = text.trim_start();
@@ -30,10 +30,11 @@ pub fn is_it(text: &str) -> bool {
     (is_json && !is_of_sysstat) || series::is_it(text)
 }
 
-/// Everybody whom a text tells of: the columns of a report as JSON, or of a list of reports, the runs of a series as CSV.
+/// Returns the patients of a text: the columns of a report or of a list of reports as JSON, or the runs of a series as
+/// CSV.
 ///
 /// # Errors
-/// What is wrong in it.
+/// The fault.
 pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
     if series::is_it(text) {
         return of_series(file, text);
@@ -42,11 +43,11 @@ pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
     Ok(saved::names(&tables).iter().zip(&tables).flat_map(|(name, table)| of_report(name, table)).collect())
 }
 
-/// One column's rows, by group and name.
+/// The rows of one column, by group and name.
 struct Rows<'a>(Vec<(&'a str, &'a str, f64)>);
 
 impl Rows<'_> {
-    /// The first of some names that has a row.
+    /// Returns the value of the first of some names that has a row.
     fn of(&self, names: &[&str]) -> Option<f64> {
         names.iter().find_map(|wanted| self.0.iter().find(|(_, name, _)| name == wanted).map(|(.., value)| *value))
     }
@@ -56,7 +57,7 @@ impl Rows<'_> {
     }
 }
 
-/// The columns of a report that is called so.
+/// Returns the columns of a report of this name.
 fn of_report(name: &str, table: &Table) -> Vec<Patient> {
     let patient = |(n, column): (usize, &report::Column)| {
         let figures = table.rows.iter().filter_map(|row| {
@@ -130,7 +131,8 @@ fn of_rows(rows: &Rows<'_>) -> Signs {
 /// The name of the cgroup in which `stat` ran a command.
 const OF_COMMAND: &str = "the cgroup of the command";
 
-/// Returns the counters of a command's cgroup: the rows of `stat --cgroup`. Older reports have the command's major faults alone.
+/// Returns the counters of a command's cgroup: the rows of `stat --cgroup`. Older reports have only the command's major
+/// faults.
 fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     let own: Vec<(&str, f64)> = rows.in_group("cgroup").collect();
     let of = |names: &[&str]| {
@@ -152,7 +154,7 @@ fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     }
 }
 
-/// Both kinds of pages that were reclaimed: since 5.8 in cgroups, too.
+/// Returns the reclaimed pages of both kinds; since 5.8 cgroups are included.
 fn together(anonymous: Option<f64>, files: Option<f64>) -> Option<f64> {
     anonymous.zip(files).map(|(anonymous, files)| anonymous + files)
 }
@@ -241,8 +243,8 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
     }
 }
 
-/// Returns the dirty pages at a moment, and the number from which on writers are held back; none where levels under the names of
-/// `/proc/vmstat` do not tell.
+/// Returns the dirty pages at a moment, and the number from which on writers are throttled; none if the levels lack
+/// them.
 fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     let of = |name: &str| levels.get(name).map(|value| *value as f64);
     let dirty = of("nr_dirty")? + of("nr_writeback")?;
@@ -250,12 +252,12 @@ fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     Some([dirty, from])
 }
 
-/// Returns whether so much is dirty that writers are held back.
+/// Returns whether enough is dirty to throttle writers.
 fn is_held_back([dirty, from]: [f64; 2]) -> bool {
     from > 0.0 && dirty >= from
 }
 
-/// Looks at how much is dirty.
+/// Samples of dirty pages.
 #[derive(Clone, Debug, Default)]
 pub struct DirtyLooks {
     looks: u32,
@@ -265,7 +267,7 @@ pub struct DirtyLooks {
 }
 
 impl DirtyLooks {
-    /// A look at levels under the names of `/proc/vmstat`; one without them is none.
+    /// Adds a sample from levels under the names of `/proc/vmstat`. Levels without dirty pages add none.
     pub fn look(&mut self, levels: &Vmstat) {
         let Some([dirty, from]) = dirty_at(levels) else { return };
         self.from = from;
@@ -274,7 +276,7 @@ impl DirtyLooks {
         self.most = self.most.max(dirty);
     }
 
-    /// Returns the summary of the looks; none of fewer than two.
+    /// Returns the summary of the samples; none for fewer than two.
     #[must_use]
     pub fn finish(&self, dirtied: Option<f64>) -> Option<Dirty> {
         let held_back_percent = 100.0 * f64::from(self.held_back) / f64::from(self.looks);
@@ -286,11 +288,12 @@ impl DirtyLooks {
 pub struct Moment {
     /// The time, s since the recording began.
     pub at_s: f64,
-    /// All of them.
+    /// All values.
     pub values: Vmstat,
 }
 
-/// The course of a recording of moments: an interval from each to the next. A moment that is no later than the one before is left out.
+/// Returns the course of a recording of moments: an interval from each to the next. A moment that is not later than the
+/// previous one is left out.
 pub fn course_of(moments: impl IntoIterator<Item = Moment>) -> Course {
     let mut course = Course::default();
     let mut earlier: Option<(Moment, Option<Arc<MemoryUse>>)> = None;
@@ -344,7 +347,7 @@ fn of_moments(before: &Moment, after: &Moment) -> Signs {
     }
 }
 
-/// Nodes of memory, where a series has counters of each: `node0_nr_free_pages`.
+/// Returns the nodes of memory, if a series has counters of each: `node0_nr_free_pages`.
 fn nodes(before: &Moment, after: &Moment, counters: &Vmstat) -> Vec<Node> {
     let free = |name: &String| name.strip_prefix("node")?.strip_suffix("_nr_free_pages").map(ToOwned::to_owned);
     let node = |number: String| {
@@ -373,7 +376,7 @@ fn nodes(before: &Moment, after: &Moment, counters: &Vmstat) -> Vec<Node> {
     after.values.keys().filter_map(free).map(node).collect()
 }
 
-/// Settings of a column whose name tells them, `6.18-classic+lru.swappiness=60`, under the names of `sysctl`.
+/// Returns the settings in a column's name, `6.18-classic+lru.swappiness=60`, under the names of `sysctl`.
 fn settings_of(column: &str) -> BTreeMap<String, String> {
     const NAMES: [(&str, &str); 4] = [
         ("lru.swappiness", "vm.swappiness"),
@@ -389,7 +392,7 @@ fn settings_of(column: &str) -> BTreeMap<String, String> {
     known.collect()
 }
 
-/// A run of a series: what it counted from its first moment to its last, and its levels in between.
+/// Returns the patient of a run of a series: counters from its first moment to its last, and levels in between.
 fn of_run(run: RunSeries) -> Patient {
     let RunSeries { column, seed, series: Series { names, points } } = run;
     let moment = |point: Point| Moment {

@@ -5,7 +5,7 @@ use recordings::PAGE_KIB;
 use recordings::looks::Meminfo;
 use std::sync::Arc;
 
-/// The use of memory at a moment, pages. A level that a source does not tell is none.
+/// The use of memory at a moment, pages. An unknown level is none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryUse {
     /// `MemTotal`.
@@ -16,8 +16,8 @@ pub struct MemoryUse {
     pub available: Option<f64>,
     /// `Buffers`: pages of block devices.
     pub buffers: Option<f64>,
-    /// `Cached`: pages of files, those of tmpfs and shared memory included. Where a source has one number for these, buffers and the swap
-    /// cache, that.
+    /// `Cached`: pages of files, including tmpfs and shared memory. If a source has one number for these, buffers and
+    /// the swap cache, it is this number.
     pub cached: Option<f64>,
     /// `SwapCached`.
     pub swap_cached: Option<f64>,
@@ -39,9 +39,9 @@ pub struct MemoryUse {
     pub writeback: Option<f64>,
     /// `AnonPages`.
     pub anon: Option<f64>,
-    /// `Mapped`: pages of files that programs have mapped.
+    /// `Mapped`: pages of files that programs map.
     pub mapped: Option<f64>,
-    /// `Shmem`: tmpfs and shared memory. It leaves by swap alone.
+    /// `Shmem`: tmpfs and shared memory, which leave only by swap.
     pub shmem: Option<f64>,
     /// `SReclaimable`.
     pub slab_reclaimable: Option<f64>,
@@ -57,16 +57,16 @@ pub struct MemoryUse {
     pub percpu: Option<f64>,
     /// Pages in the pool of huge pages (`HugePages_Total`, in pages of the base size).
     pub huge_pool: Option<f64>,
-    /// Huge pages of the pool that nobody has (`HugePages_Free`).
+    /// Unused huge pages of the pool (`HugePages_Free`).
     pub huge_free: Option<f64>,
-    /// Huge pages of the pool that are promised to somebody (`HugePages_Rsvd`).
+    /// Reserved huge pages of the pool (`HugePages_Rsvd`).
     pub huge_reserved: Option<f64>,
     /// The sum of other lines: `SecPageTables`, `Zswap`, `Balloon` and their like.
     pub other: Option<f64>,
 }
 
 impl MemoryUse {
-    /// Returns the levels of `/proc/meminfo`; none where it has no `MemFree`.
+    /// Returns the levels of `/proc/meminfo`; none if it has no `MemFree`.
     #[must_use]
     pub fn of_meminfo(meminfo: &Meminfo) -> Option<Self> {
         let kib = |name: &str| meminfo.get(name).map(|kib| kib as f64);
@@ -105,7 +105,7 @@ impl MemoryUse {
         })
     }
 
-    /// Levels under the names of `/proc/vmstat`; none where there is no `nr_free_pages`.
+    /// Returns levels under the names of `/proc/vmstat`; none without `nr_free_pages`.
     #[must_use]
     pub fn of_vmstat(levels: &Vmstat) -> Option<Self> {
         let of = |name: &str| levels.get(name).map(|pages| *pages as f64);
@@ -132,7 +132,7 @@ impl MemoryUse {
         })
     }
 
-    /// Pages of files that can leave without swap: cache and buffers, but for shared memory.
+    /// Returns file pages that can leave without swap: cache and buffers, without shared memory.
     #[must_use]
     pub fn files(&self) -> Option<f64> {
         // What a source tells as one number may hold the swap cache, and of shared memory a part may be in swap.
@@ -140,7 +140,7 @@ impl MemoryUse {
         Some(cached.max(0.0))
     }
 
-    /// Pages of which nothing tells what they are, of a source that tells of all else; none of others.
+    /// Returns the pages that no level accounts for, if a source has all other levels; none otherwise.
     #[must_use]
     pub fn unaccounted(&self) -> Option<f64> {
         let lists = [self.active_anon, self.inactive_anon, self.active_file, self.inactive_file, self.unevictable];
@@ -155,7 +155,8 @@ impl MemoryUse {
         Some((self.total? - programs_and_files - known - rest).max(0.0))
     }
 
-    /// Pages of which it is known what they are: no more than memory has. None where programs' own are not known, which may be most.
+    /// Returns the pages that levels account for, a lower bound of memory. Returns none if programs' own pages, which
+    /// may be most, are unknown.
     #[must_use]
     pub fn known(&self) -> Option<f64> {
         // A page in the swap cache is on a list of anonymous pages, and where files have one number in that too.
@@ -168,30 +169,30 @@ impl MemoryUse {
     }
 }
 
-/// The use of memory over some time. Moments are shared by the intervals around them.
+/// The use of memory over some time. Adjacent intervals share moments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
     /// At its beginning.
     pub first: Arc<MemoryUse>,
     /// At its end.
     pub last: Arc<MemoryUse>,
-    /// The moment at which the least was free.
+    /// The moment with the fewest free pages.
     pub least: Arc<MemoryUse>,
-    /// The moment at which the least was used by files.
+    /// The moment with the fewest file pages.
     pub least_files: Arc<MemoryUse>,
-    /// The most of which it was known what it was, pages; none where too little is known of each moment.
+    /// Most pages that levels accounted for; none if too little is known.
     known: Option<f64>,
 }
 
 impl Usage {
-    /// At one moment.
+    /// Makes the usage of one moment.
     #[must_use]
     pub fn at(now: MemoryUse) -> Self {
         let now = Arc::new(now);
         Self::between(&now, &now)
     }
 
-    /// From one moment to the next.
+    /// Makes the usage between two moments.
     #[must_use]
     pub fn between(before: &Arc<MemoryUse>, after: &Arc<MemoryUse>) -> Self {
         let (least, least_files) = (lesser(before, after, |it| it.free), lesser(before, after, |it| it.files()));
@@ -199,13 +200,13 @@ impl Usage {
         Self { first: before.clone(), last: after.clone(), least, least_files, known }
     }
 
-    /// Returns the size of memory, pages; where no source tells that, the most of which it was known what it was.
+    /// Returns the size of memory, pages; if no source has it, the most pages that levels accounted for.
     #[must_use]
     pub fn total(&self) -> Option<f64> {
         self.last.total.or(self.first.total).or(self.known)
     }
 
-    /// Adds a time that follows.
+    /// Joins a following time.
     pub fn then(&mut self, later: &Self) {
         self.last = later.last.clone();
         self.known = larger(self.known, later.known);
@@ -218,7 +219,7 @@ fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.zip(b).map(|(a, b)| a.max(b)).or(a).or(b)
 }
 
-/// The one of two moments that has less of something; the first where one does not tell.
+/// Returns the moment of two that has less of something; the first if it is unknown for one.
 fn lesser(now: &Arc<MemoryUse>, later: &Arc<MemoryUse>, of: impl Fn(&MemoryUse) -> Option<f64>) -> Arc<MemoryUse> {
     match of(now).zip(of(later)) {
         Some((now_is, later_is)) if later_is < now_is => later.clone(),

@@ -1,10 +1,10 @@
-//! Reasons for which a request found no memory, by what the kernel printed of it: [`recordings::kernel_log`].
+//! The reason for which a request found no memory, from the kernel's report ([`recordings::kernel_log`]).
 //!
-//! A request may take from the zones up to the highest that its `gfp_mask` allows, on the nodes that its cpuset and policy leave. Of what
-//! is free in such a zone it may not take pages of CMA, unless its own can be moved; the reserve for high orders, unless it may not
-//! wait; and what a lower zone keeps from requests that a higher one could serve (`lowmem_reserve`). What is left must be over the min
-//! mark, and for more than one page there must be a block. Source: docs/mechanisms/reclaim/memory.md and allocation.md, and the kernel's
-//! documents of CMA.
+//! A request may use the zones up to the highest that its `gfp_mask` allows, on the nodes that its cpuset and policy
+//! allow. Three parts of a zone's free pages are closed to it: CMA, unless its own pages are movable; the reserve for
+//! high orders, unless it cannot wait; and the pages kept from requests that a higher zone could serve
+//! (`lowmem_reserve`). The rest must exceed the min mark, and for more than one page there must be a block. Source:
+//! docs/mechanisms/reclaim/memory.md and allocation.md, and the kernel's documents of CMA.
 
 use recordings::kernel_log::gfp::{Gfp, Mobility, ZoneKind};
 use recordings::kernel_log::{Report, ZoneReport};
@@ -16,19 +16,19 @@ pub struct Room<'a> {
     pub zone: &'a ZoneReport,
     /// Free pages.
     pub free: u64,
-    /// The part of them in CMA, where the request may not take them.
+    /// The part of them in CMA, if the request may not use CMA.
     pub cma: u64,
-    /// The part of them kept for requests of high orders that cannot wait, where this is none.
+    /// The part of them reserved for high orders, if the request may not use it.
     pub high_atomic: u64,
     /// Memory kept from requests that a higher zone could serve.
     pub reserve: u64,
-    /// The mark that the request must leave: the min mark, or the part of it that it may not go below.
+    /// The mark that must remain: the min mark, or the part of it below which this request may not go.
     pub mark: u64,
-    /// The rest: below 0 where more is kept than free.
+    /// The rest; negative if more is kept than free.
     pub left: i64,
-    /// The size of its block beyond a page.
+    /// The block that is needed beyond a page, KiB.
     pub block: u64,
-    /// True where the zone has a block that the request may take.
+    /// Whether the zone has a block for the request.
     pub has_block: bool,
 }
 
@@ -40,18 +40,18 @@ impl Room<'_> {
     }
 }
 
-/// The reason for which a request found no memory.
+/// The reason for a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// A cgroup was at its limit.
     Limit,
-    /// No zone that it may take from had enough.
+    /// No usable zone had enough.
     Short,
-    /// One had enough, but no block of its order.
+    /// A usable zone had enough, but no block of the order.
     Pieces,
-    /// One had enough when the report was printed.
+    /// A usable zone had enough when the report was printed.
     Over,
-    /// The report does not tell what was asked, or nothing of zones.
+    /// The report does not state the request, or no zones.
     Untold,
 }
 
@@ -62,21 +62,21 @@ pub struct Want<'a> {
     pub report: &'a Report,
     /// The reason.
     pub why: Why,
-    /// Zones that it may take from, lowest first.
+    /// Zones that it may use, lowest first.
     pub rooms: Vec<Room<'a>>,
-    /// Zones that have free pages over their high marks, and that it may not take from.
+    /// Zones with free pages above their high marks that it may not use.
     pub elsewhere: Vec<&'a ZoneReport>,
 }
 
-/// The part of the min mark that a request that cannot wait must leave: half for its urgency, and of that three quarters.
-/// Source: docs/mechanisms/reclaim/allocation.md.
+/// The part of the min mark that must remain for a request that cannot wait: half for its urgency, and three quarters
+/// of that. Source: docs/mechanisms/reclaim/allocation.md.
 const ATOMIC_MARK: (u64, u64) = (3, 8);
 
-/// No kernel has blocks of a larger order: 1 GiB of pages of 4 KiB.
+/// Largest order of any kernel: 1 GiB of pages of 4 KiB.
 const ORDER_MAX: u32 = 18;
 
 impl<'a> Want<'a> {
-    /// Looks at a report.
+    /// Examines a report.
     #[must_use]
     pub fn of(report: &'a Report) -> Self {
         let mut this = Self { report, why: Why::Untold, rooms: Vec::new(), elsewhere: Vec::new() };
@@ -145,7 +145,8 @@ fn room<'a>(report: &Report, zone: &'a ZoneReport, gfp: &Gfp, order: u32) -> Roo
 
 use ZoneKind::{Device, Dma, Dma32, HighMem, Movable, Normal};
 
-/// The zones that kernels are built with, lowest first. A list of `lowmem_reserve` has an entry for each, whether it has pages or not.
+/// The zones that kernels are built with, lowest first. A list of `lowmem_reserve` has an entry for each, with or
+/// without pages.
 const LAYOUTS: [&[ZoneKind]; 13] = [
     &[Dma, Normal, HighMem, Movable],
     &[Normal, HighMem, Movable],
@@ -162,7 +163,7 @@ const LAYOUTS: [&[ZoneKind]; 13] = [
     &[Normal, Movable, Device],
 ];
 
-/// Returns the pages that a zone keeps from requests that may go up to `highest`. Where the list fits no layout nothing counts as kept.
+/// Returns the pages that a zone keeps from requests that may use zones up to `highest`; 0 if the list fits no layout.
 fn reserve(report: &Report, zone: &ZoneReport, highest: ZoneKind) -> u64 {
     let has_highmem = report.zones.iter().any(|zone| zone.kind == HighMem);
     // What a zone keeps from requests for itself or for lower ones is nothing.

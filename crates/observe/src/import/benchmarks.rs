@@ -1,4 +1,4 @@
-//! Logs of the benchmarks that experiments are named for.
+//! Readers of the logs of benchmarks that have experiments.
 
 use figures::cputime::{Built, cputime_rows};
 use figures::figure::{Better, Format, Row};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Is it a file that [`rows`] knows?
+/// Returns whether [`rows`] knows a file.
 #[must_use]
 pub fn is_known(path: &Path) -> bool {
     let name = name(path);
@@ -20,8 +20,8 @@ pub fn is_known(path: &Path) -> bool {
         || name.ends_with(".json")
 }
 
-/// The rows of a benchmark's logs, each with its path in the benchmark's `folder`. Figures that cannot have been measured are left out,
-/// and told.
+/// Returns the rows of a benchmark's logs, each given with its path in the benchmark's `folder`. Implausible figures
+/// are left out and reported.
 #[must_use]
 pub fn rows(folder: &Path, files: &[(PathBuf, String)], wrong: &mut Vec<Wrong>) -> Vec<Row> {
     let mut read = |(path, text): &(PathBuf, String), parse: &mut dyn FnMut(&mut Log<'_>)| {
@@ -50,7 +50,7 @@ pub fn rows(folder: &Path, files: &[(PathBuf, String)], wrong: &mut Vec<Wrong>) 
     rows
 }
 
-/// A log that is read, and what is wrong in it.
+/// A log that is read, with its faults.
 struct Log<'a> {
     file: String,
     text: &'a str,
@@ -58,12 +58,12 @@ struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    /// Its lines, each with its number from 0.
+    /// Returns its lines, numbered from 0.
     fn lines(&self) -> impl Iterator<Item = (usize, &'a str)> + use<'a> {
         self.text.lines().enumerate()
     }
 
-    /// A rate, a time or a share that can have been measured; what is none is told.
+    /// Reads a plausible rate, time or share. Others are reported.
     fn figure(&mut self, line: usize, word: &str) -> Option<f64> {
         let value = word.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
         if value.is_none() {
@@ -73,17 +73,18 @@ impl<'a> Log<'a> {
     }
 }
 
-/// Has a file parsed, and what is wrong in it told.
+/// A function that parses a file and reports its faults.
 type Read<'a> = dyn FnMut(&(PathBuf, String), &mut dyn FnMut(&mut Log<'_>)) + 'a;
 
-/// The name of a file, without that it is packed.
+/// Returns the name of a file without the extension of its packing.
 #[must_use]
 pub fn name(path: &Path) -> &str {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.strip_suffix(".gz").unwrap_or(name)
 }
 
-/// memcachetest beside I/O of several sizes: `io-durations.log` has `STEP BYTES SECONDS`, a folder `memcachetest-STEP-N` the rate.
+/// Reads memcachetest beside I/O of several sizes. `io-durations.log` has `STEP BYTES SECONDS`; a folder
+/// `memcachetest-STEP-N` has the rate.
 fn parallelio(files: &[(PathBuf, String)], read: &mut Read<'_>) -> Vec<Row> {
     let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
     let mut durations: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -138,7 +139,7 @@ fn parallelio(files: &[(PathBuf, String)], read: &mut Read<'_>) -> Vec<Row> {
     rates.chain(times).collect()
 }
 
-/// The builds of a `time` file: `594.32user 2.02system 2:39.36elapsed 374%CPU`.
+/// Reads the builds of a `time` file: `594.32user 2.02system 2:39.36elapsed 374%CPU`.
 fn built(log: &mut Log<'_>) -> Vec<Built> {
     let nanos = |seconds: f64| Nanos((seconds * 1e9).round() as u64);
     let mut builds = Vec::new();
@@ -256,7 +257,8 @@ fn ping(log: &mut Log<'_>) -> Vec<Row> {
     rows
 }
 
-/// Random reads of fio's JSON: the rate of all jobs together, and the times of the first (with `group_reporting` that of all).
+/// Reads random reads from fio's JSON: the rate of all jobs together, and the times of the first (with
+/// `group_reporting` those of all).
 fn fio(log: &mut Log<'_>) -> Vec<Row> {
     let text = log.text;
     // Warnings may stand before it.
@@ -305,7 +307,7 @@ mod tests {
         found.into_iter().map(|row| (row.name, row.value)).collect()
     }
 
-    /// Returns the number of rows that are left of a log, and the warning.
+    /// Returns the number of rows from a log, and the warning.
     fn told(path: &str, text: &str) -> (usize, String) {
         let mut wrong = Vec::new();
         let found = rows(Path::new("logs"), &[(path.into(), text.into())], &mut wrong);

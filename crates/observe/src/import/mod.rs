@@ -1,8 +1,9 @@
-//! Logs of MMTests as reports, and reports as such logs.
+//! Conversion of MMTests logs to reports, and of reports to such logs.
 //!
-//! [`recordings::mmtests`] reads the directories; here what it finds becomes a report: each run a column, each iteration one of
-//! its samples. [`monitors`] makes rows of what monitors wrote, [`benchmarks`] of the benchmarks' own logs; [`mod@write`] is the way back.
-//! Rows are named and computed as those of experiments, so that both stand in one table. [`texts`] makes columns of texts of other tools.
+//! [`recordings::mmtests`] reads the directories, and this module makes a report: each run is a column, each iteration
+//! one of its samples. [`monitors`] makes rows from monitors, [`benchmarks`] from the benchmarks' own logs;
+//! [`mod@write`] writes such logs. Rows are named and computed as those of experiments, so that both fit one table.
+//! [`texts`] makes columns from texts of other tools.
 //!
 //! Next: [`monitors`].
 
@@ -26,27 +27,27 @@ use report::{Column, Table, TableHead};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Folders below a benchmark's are followed so deep.
+/// Deepest level below a benchmark's folder that is searched.
 const DEPTH_MAX: usize = 6;
 
-/// Tests whose tables are those of 2010 and 2011.
+/// Tests with tables of the form of 2010 and 2011.
 const EARLY_TESTS: [&str; 3] = ["postmark", "micro", "streaming"];
 
-/// The findings in a directory.
+/// The contents of a directory.
 #[derive(Debug)]
 pub struct Imported {
     /// A column for each run; each iteration is one of its samples.
     pub table: Table,
-    /// Counters over time of each run and iteration, where the monitor `proc-vmstat` ran.
+    /// Counters over time of each run and iteration, if the monitor `proc-vmstat` ran.
     pub series: Vec<RunSeries>,
     /// Files that could not be read.
     pub warnings: Vec<String>,
 }
 
-/// Reads a directory; of several tests the one that is named, and of all runs those that are named, in that order.
+/// Reads a directory: one test by name, and the named runs in this order, or all runs.
 ///
 /// # Errors
-/// When it holds no logs of MMTests, or several tests and none is named: what was expected.
+/// When it holds no logs of MMTests, or several tests and none is named. The error says what was expected.
 pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<Imported, String> {
     let Recorded { benchmarks, mut wrong } = mmtests::read_all(folder).map_err(|wrong| wrong.to_string())?;
     let test = chosen_test(folder, &benchmarks, wanted)?;
@@ -99,7 +100,7 @@ pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<I
     Ok(Imported { table, series, warnings })
 }
 
-/// The test that is named; without a name the only one.
+/// Returns the named test, or the only one.
 fn chosen_test(folder: &Path, benchmarks: &[Benchmark], wanted: Option<&str>) -> Result<String, String> {
     let mut tests: Vec<&str> = Vec::new();
     for Benchmark { name, .. } in benchmarks {
@@ -118,7 +119,8 @@ fn chosen_test(folder: &Path, benchmarks: &[Benchmark], wanted: Option<&str>) ->
     }
 }
 
-/// The runs that are named, in that order; without names all of them, in the order of the report that was written where it was one.
+/// Returns the named runs in this order. Without names it returns all, in the order of the report that was written, if
+/// there was one.
 fn chosen_runs(
     folder: &Path,
     runs: &[String],
@@ -137,7 +139,7 @@ fn chosen_runs(
     Ok(all)
 }
 
-/// The rows of an iteration.
+/// Returns the rows of an iteration.
 fn rows_of(benchmark: &Benchmark, monitors: &Monitors, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     let files = files_in(&benchmark.logs(), wrong);
     let rows = rows_of_logs(benchmark, monitors, &files, wrong);
@@ -156,7 +158,7 @@ fn rows_of(benchmark: &Benchmark, monitors: &Monitors, wrong: &mut Vec<Wrong>) -
     }
 }
 
-/// Rows of what logs hold.
+/// Returns the rows of logs.
 fn rows_of_logs(
     benchmark: &Benchmark,
     monitors: &Monitors,
@@ -198,7 +200,7 @@ fn rows_of_logs(
     rows
 }
 
-/// Rows as `stat` has them: stalls for memory, and swap with what was free of it when it was least.
+/// Returns rows as `stat` has them: stalls for memory, and swap with its smallest free part.
 fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
     let share = |(name, percent): (&str, f64)| {
         Row::new("pressure", name, "% of the time", Better::Lower, Format::Decimals(2), percent)
@@ -211,7 +213,7 @@ fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
     stalls.chain(parts.flat_map(|pages| ["total", "free"].into_iter().zip(pages)).map(swap)).collect()
 }
 
-/// The texts of a benchmark's own logs, each with its path from their folder, by path.
+/// Returns the texts of a benchmark's own logs, each with its path from their folder, in order of paths.
 fn files_in(folder: &Path, wrong: &mut Vec<Wrong>) -> Vec<(PathBuf, String)> {
     if !folder.exists() {
         return Vec::new();
@@ -291,8 +293,7 @@ mod tests {
         assert_eq!(read(&path.join("new"), None, &[]).unwrap().table.columns[0].id, "new");
     }
 
-    /// As a stranger has it: other benchmarks beside those of experiments, logs that are packed by something else than gzip, and monitors
-    /// that did not run.
+    /// Imports a directory with other benchmarks, logs packed otherwise than by gzip, and monitors that did not run.
     #[test]
     fn what_is_in_a_directory_and_not_read_is_told() {
         let folder = tempfile::tempdir().unwrap();
@@ -326,7 +327,7 @@ mod tests {
         assert_eq!(told("tbench4"), [timestamp, unknown.to_owned()]);
     }
 
-    /// So a saved import can be asked the same as its directory.
+    /// Checks that a saved import answers the same questions as its directory.
     #[test]
     fn stalls_and_swap_that_were_kept_are_rows() {
         let folder = tempfile::tempdir().unwrap();

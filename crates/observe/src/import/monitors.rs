@@ -1,4 +1,4 @@
-//! Rows and counters over time of what monitors wrote.
+//! Rows and counters over time from monitors.
 
 use figures::figure::{Better, Format, Row};
 use figures::mmtests;
@@ -10,7 +10,7 @@ use recordings::mmtests::{Benchmark, Counters};
 use recordings::{Figures, Sample};
 use std::collections::BTreeMap;
 
-/// Counters over time, from the first moment on; none without a moment.
+/// Returns counters over time, from the first moment on; none without moments.
 #[must_use]
 pub fn series(moments: &[(f64, Counters)]) -> Option<Series> {
     let (begun, _) = moments.first()?;
@@ -21,7 +21,7 @@ pub fn series(moments: &[(f64, Counters)]) -> Option<Series> {
     Some(series)
 }
 
-/// The group `iostat` of each device.
+/// Returns the group `iostat` of each device.
 pub fn iostat_rows(benchmark: &Benchmark, disks: &BTreeMap<String, Vec<Figures>>, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (device, figures) in disks {
@@ -36,7 +36,7 @@ pub fn iostat_rows(benchmark: &Benchmark, disks: &BTreeMap<String, Vec<Figures>>
     rows
 }
 
-/// A sample of iostat, of any version.
+/// Reads a sample of iostat of any version.
 fn sample(figures: &Figures) -> Option<DiskSample> {
     let of = |name: &str| figures.get(name);
     let avgqz = of("avgqu-sz").or_else(|| of("aqu-sz"))?;
@@ -66,7 +66,7 @@ const VMSTAT: [(&str, &str); 12] = [
     ("wa", "%"),
 ];
 
-/// The means of `vmstat`'s columns.
+/// Returns the means of `vmstat`'s columns.
 #[must_use]
 pub fn vmstat_means(samples: &[Sample]) -> Vec<Row> {
     let row = |(name, unit): &(&str, &str)| {

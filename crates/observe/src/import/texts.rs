@@ -1,6 +1,8 @@
-//! Texts of other tools as a report: each recording a column, and each two copies of `/proc/vmstat`.
+//! Conversion of texts of other tools to a report. Each recording, and each pair of copies of `/proc/vmstat`, is a
+//! column.
 //!
-//! Rows have the names of the kernel's counters, as `stat` has them, so that both stand in one table, and `doctor` reads either.
+//! Rows have the names of the kernel's counters, like those of `stat`, so that both fit one table and `doctor` reads
+//! either.
 
 use super::Imported;
 use crate::doctor::{given::STANDARD_INPUT, source};
@@ -21,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// Reads files of texts.
 ///
 /// # Errors
-/// When one cannot be read, holds nothing that is recognised, or tells of a moment alone.
+/// When one cannot be read, when nothing in it is recognised, or when it has only a moment.
 pub fn read(files: &[PathBuf]) -> Result<Imported, String> {
     let mut columns: Vec<Column> = Vec::new();
     let (mut rows, mut series, mut warnings, mut notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -93,7 +95,7 @@ pub fn read(files: &[PathBuf]) -> Result<Imported, String> {
     Ok(Imported { table: Table::of_runs(head, &rows, None), series, warnings })
 }
 
-/// Growth of counters, under their names.
+/// Returns the growth of counters as rows.
 fn grown(counters: &Vmstat) -> impl Iterator<Item = Row> {
     let row = |(name, count): (&String, &u64)| {
         Row::new("vmstat", name, "", Better::Neutral, Format::Decimals(0), *count as f64)
@@ -101,7 +103,7 @@ fn grown(counters: &Vmstat) -> impl Iterator<Item = Row> {
     counters.iter().filter(|(name, _)| !is_level(name)).map(row)
 }
 
-/// Returns whether it is a level of `/proc/vmstat`, and no counter.
+/// Returns whether a name is a level of `/proc/vmstat`, and not a counter.
 fn is_level(name: &str) -> bool {
     const COUNTED: [&str; 6] = [
         "nr_dirtied",
@@ -114,7 +116,7 @@ fn is_level(name: &str) -> bool {
     name.starts_with("nr_") && !COUNTED.contains(&name)
 }
 
-/// The rows of a recording.
+/// Returns the rows of a recording.
 fn rows_of(recording: &Recording, series: Option<&Series>) -> Vec<Row> {
     let mut rows = Vec::new();
     if let Some(series) = series
@@ -152,7 +154,7 @@ fn rows_of(recording: &Recording, series: Option<&Series>) -> Vec<Row> {
     rows
 }
 
-/// Means of a disk, under the names of `stat`.
+/// Returns the means of a disk, under the names of `stat`.
 fn rows_of_disk(disk: &str, figures: &[Figures]) -> Vec<Row> {
     let columns = [
         ("%util", "busy", "% of the time"),

@@ -1,9 +1,10 @@
-//! A report as a directory of MMTests: a folder for each column with one iteration, whose figures are the medians.
+//! Writes a report as a directory of MMTests: a folder for each column with one iteration, whose figures are the
+//! medians.
 //!
-//! What MMTests has logs for is written as such: counters before and after the test, its times, iostat, and what memcachetest,
-//! Postmark, stress-highalloc and ping print. A table has no samples of iostat but their means and maxima: as many samples are
-//! written as have just these. Figures that no log can hold stand in [`ROWS_FILE`] beside the benchmark's logs, which also has the
-//! order of all rows; what a report says beside its rows stands in [`HEAD_FILE`]. MMTests does not look at either.
+//! Rows that MMTests has logs for are written as such logs: counters before and after the test, its times, iostat, and
+//! the output of memcachetest, Postmark, stress-highalloc and ping. A table has only means and maxima of iostat, so
+//! samples are written that have these means and maxima. Other figures, and the order of all rows, are in [`ROWS_FILE`]
+//! beside the benchmark's logs. The rest of a report is in [`HEAD_FILE`]. MMTests reads neither.
 
 use super::{benchmarks, rows_of_logs};
 use engine::stat::Vmstat;
@@ -22,17 +23,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The rows of a column in their order, a JSON array each: group, name, unit, better, format, and the figure where no log has it.
+/// The rows of a column in order, a JSON array each: group, name, unit, better, format, and the figure if no log has
+/// it.
 pub const ROWS_FILE: &str = "highwater-rows.log";
 
-/// The report without its rows, as `--format json` writes it: of what machine, scale, seeds and grounds it is. Under `DIGESTS` it says
-/// what the rows of each column were.
+/// The report without its rows, as `--format json` writes it: machine, scale, seeds and grounds. `DIGESTS` in it has
+/// digests of the rows of each column.
 pub const HEAD_FILE: &str = "highwater-report.json";
 
-/// The key of the digest of each column's rows, by its id: where logs were added or changed, seeds and fingerprint are of something else.
+/// The key for the digest of each column's rows, by id. If logs were added or changed, seeds and fingerprint no longer
+/// match.
 const DIGESTS: &str = "rows_sha256";
 
-/// A digest of what a column has: of the rows' names, units and medians, in any order.
+/// Returns a digest of a column: of names, units and medians of its rows, in any order.
 fn digest<'a>(rows: impl Iterator<Item = (&'a TableRow, f64)>) -> String {
     let line = |(row, value): (&TableRow, f64)| format!("{:?}", (&row.group, &row.name, &row.unit, value.to_bits()));
     let mut lines: Vec<String> = rows.map(line).collect();
@@ -40,12 +43,12 @@ fn digest<'a>(rows: impl Iterator<Item = (&'a TableRow, f64)>) -> String {
     Sha256::digest(lines.join("\n")).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The rows of a column.
+/// Returns the rows of a column.
 fn rows_of_column(table: &Table, column: usize) -> impl Iterator<Item = (&TableRow, f64)> {
     table.rows.iter().filter_map(move |row| Some((row, row.median(column)?)))
 }
 
-/// Names of counters for rows that are one.
+/// Names of counters for rows with one counter.
 const FLAT: [(&str, &str); 24] = [
     ("Swap Ins", "pswpin"),
     ("Swap Outs", "pswpout"),
@@ -73,16 +76,16 @@ const FLAT: [(&str, &str); 24] = [
     ("Pages deactivated", "pgdeactivate"),
 ];
 
-/// Further ones, of the tables of 2010 and 2011.
+/// Further such names, of the tables of 2010 and 2011.
 const FLAT_EARLY: [(&str, &str); 2] = [
     ("Kswapd low wmark quickly", "kswapd_low_wmark_hit_quickly"),
     ("Kswapd high wmark quickly", "kswapd_high_wmark_hit_quickly"),
 ];
 
-/// Counters of reclaim that some kernels keep by zone, and some not: first what was scanned.
+/// Counters of reclaim that some kernels keep by zone; scanned pages come first.
 const RECLAIM: [&str; 4] = ["pgscan_kswapd", "pgscan_direct", "pgsteal_kswapd", "pgsteal_direct"];
 
-/// The name that MMTests has for an experiment's test.
+/// Returns the name of an experiment's test in MMTests.
 fn test_of(experiment: &str) -> &str {
     match experiment {
         "highalloc" => "stress-highalloc",
@@ -90,10 +93,10 @@ fn test_of(experiment: &str) -> &str {
     }
 }
 
-/// Writes a table into a folder that is new or empty, as a whole or not at all.
+/// Writes a table into a new or empty folder, completely or not at all.
 ///
 /// # Errors
-/// When the folder holds something or cannot be written to, or there was an interrupt.
+/// When the folder is not empty or cannot be written to, or when the user interrupts.
 pub fn directory(table: &Table, folder: &Path) -> io::Result<()> {
     check(folder)?;
     let _guard = interrupt::guard();
@@ -130,10 +133,10 @@ fn head_file(table: &Table) -> io::Result<String> {
     Ok(format!("{head:#}\n"))
 }
 
-/// Is a folder new or empty, and can it be written to?
+/// Checks that a folder is new or empty and can be written to.
 ///
 /// # Errors
-/// When it holds something, or cannot be read or written to.
+/// When it is not empty, or cannot be read or written to.
 pub fn check(folder: &Path) -> io::Result<()> {
     match fs::read_dir(folder) {
         Ok(mut entries) => {
@@ -149,17 +152,17 @@ pub fn check(folder: &Path) -> io::Result<()> {
     Draft::beside(&there.join("probe")).map(drop)
 }
 
-/// The head of a report, as a directory that was written here has it.
+/// The head of a report, from a directory that was written here.
 pub struct Head {
     folder: PathBuf,
     report: Table,
-    /// Of the rows of its columns, by their ids; none of those that are not known.
+    /// Digests of the rows of its columns, by id; none if unknown.
     digests: BTreeMap<String, String>,
-    /// Of its columns.
+    /// Folders of its columns.
     folders: Vec<String>,
 }
 
-/// The heads of the reports that directories of benchmarks were written from, each once; those of MMTests have none.
+/// Returns the heads of the reports behind directories of benchmarks, each once. Directories of MMTests have none.
 pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
     let mut places: Vec<PathBuf> = benchmarks.iter().filter_map(|it| Some(head_folder(it)?.0)).collect();
     places.sort();
@@ -187,7 +190,8 @@ pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
     places.into_iter().filter_map(head).collect()
 }
 
-/// The folder that a report would be written into so that a benchmark lies where it does, and the one of its column.
+/// Returns the folder that a report was written into, if a benchmark lies where the report would put it, and the folder
+/// of its column.
 fn head_folder(benchmark: &Benchmark) -> Option<(PathBuf, String)> {
     benchmark.iteration()?;
     let column = fs::canonicalize(benchmark.folder.parent().filter(|it| !it.as_os_str().is_empty())?).ok()?;
@@ -195,7 +199,7 @@ fn head_folder(benchmark: &Benchmark) -> Option<(PathBuf, String)> {
 }
 
 impl Head {
-    /// Which of its columns a benchmark is of, from 0; none where it is of no one, or of another test.
+    /// Returns the index of a benchmark's column; none if it belongs to no column, or to another test.
     #[must_use]
     pub fn place(&self, benchmark: &Benchmark) -> Option<usize> {
         let (folder, column) = head_folder(benchmark)?;
@@ -203,27 +207,27 @@ impl Head {
         self.folders.iter().position(|it| *it == column).filter(|_| is_its)
     }
 
-    /// The column that a benchmark is of.
+    /// Returns the column of a benchmark.
     #[must_use]
     pub fn column(&self, benchmark: &Benchmark) -> Option<Column> {
         self.report.columns.get(self.place(benchmark)?).cloned()
     }
 
-    /// Names of the rows to look at first.
+    /// Returns the names of the main rows.
     #[must_use]
     pub fn main_rows(&self) -> &[String] {
         &self.report.main_rows
     }
 
-    /// Are the rows of a column of what was imported those that were written, and of one run?
+    /// Returns whether the rows of an imported column are as written, and of one run.
     fn is_as_written(&self, imported: &Table, column: usize) -> bool {
         let is_single = imported.rows.iter().filter_map(|row| row.cells.get(column)?.value).all(|value| value.n == 1);
         let written = self.digests.get(&imported.columns[column].id);
         is_single && written == Some(&digest(rows_of_column(imported, column)))
     }
 
-    /// The head and the times of a report of the columns of what was imported, which has a head as of logs. A fingerprint is one of all
-    /// columns, and seeds are those of all; they are left where logs were added or changed.
+    /// Returns head and times for the imported columns, of logs. A fingerprint and seeds cover all columns, and are
+    /// kept only if no logs were added or changed.
     #[must_use]
     pub fn of_columns(self, imported: &Table) -> (TableHead, Vec<Histogram>) {
         let is_whole = (0..imported.columns.len()).all(|column| self.is_as_written(imported, column));
@@ -244,7 +248,7 @@ impl Head {
     }
 }
 
-/// A folder for each column, by its name.
+/// Returns a folder for each column, by its name.
 fn folders_of(columns: &[Column]) -> Vec<String> {
     let mut folders: Vec<String> = Vec::new();
     for column in columns {
@@ -256,17 +260,17 @@ fn folders_of(columns: &[Column]) -> Vec<String> {
     folders
 }
 
-/// Characters of a name of a file at most; file systems take 255 bytes.
+/// Most characters of a file name; file systems take 255 bytes.
 const NAME_CHARS_MAX: usize = 60;
 
-/// A name that is one of a file: no separator, nothing that breaks a line, no hidden one, not too long.
+/// Turns a name into a file name: no separator, no line break, not hidden, not too long.
 fn name_of_file(name: &str) -> String {
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || ['/', '\\'].contains(&c);
     let name: String = name.chars().take(NAME_CHARS_MAX).map(|c| if is_odd(c) { '_' } else { c }).collect();
     if name.is_empty() || name.starts_with('.') { format!("_{name}") } else { name }
 }
 
-/// All logs of an iteration, by their paths in its folder.
+/// Returns all logs of an iteration, by their paths in its folder.
 fn files(test: &str, rows: &[(&TableRow, f64)]) -> Vec<(String, String)> {
     let of = |group: &str, name: &str| {
         rows.iter().find(|(row, _)| row.group == group && row.name == name).map(|(_, value)| *value)
@@ -317,7 +321,7 @@ fn files(test: &str, rows: &[(&TableRow, f64)]) -> Vec<(String, String)> {
     files
 }
 
-/// User, system and elapsed time, s.
+/// Returns user, system and elapsed time, s.
 fn times(of: &impl Fn(&str, &str) -> Option<f64>) -> Option<[f64; 3]> {
     let own = ["User", "System", "Elapsed"].map(|name| of("duration", name));
     if let [Some(user), Some(system), Some(elapsed)] = own {
@@ -327,13 +331,13 @@ fn times(of: &impl Fn(&str, &str) -> Option<f64>) -> Option<[f64; 3]> {
     Some([cpu, 0.0, of("duration", "Total Elapsed Time (seconds)")?])
 }
 
-/// Is a row called as a counter of `/proc/vmstat`? The engine has some more.
+/// Returns whether a row has the name of a counter of `/proc/vmstat`. The engine has some more.
 fn is_counter(name: &str) -> bool {
     const OF_ENGINE: [&str; 2] = ["lru_used_once", "pgrotate_locked"];
     name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')) && !OF_ENGINE.contains(&name)
 }
 
-/// Returns the growth of counters that makes the rows come out. Figures that are no whole counts are left to [`ROWS_FILE`].
+/// Returns the growth of counters that gives the rows. Figures that are no whole counts are left to [`ROWS_FILE`].
 fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, elapsed_s: Option<f64>) -> Vmstat {
     let mut counters = Vmstat::new();
     for (name, counter) in FLAT.iter().chain(&FLAT_EARLY) {
@@ -383,7 +387,7 @@ fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, 
     counters
 }
 
-/// Samples of iostat with the means and maxima of the rows, behind one of the time since boot.
+/// Returns samples of iostat with the means and maxima of the rows, after one of the time since boot.
 fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
     let mut devices: BTreeMap<&str, BTreeMap<&str, [f64; 2]>> = BTreeMap::new();
     for (row, value) in rows.iter().filter(|(row, _)| row.group == "iostat") {
@@ -417,7 +421,7 @@ fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
     Some(text)
 }
 
-/// The benchmarks' own logs.
+/// Returns the benchmarks' own logs.
 fn own(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     let sizes: Vec<(u64, f64)> = rows
@@ -480,7 +484,7 @@ fn own(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>) -> Ve
     files
 }
 
-/// The rows in their order; those that do not come back to the last digit with their figures.
+/// Returns the rows in order. Rows that cannot be read back to the last digit have their figures.
 fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
     let line = |(row, value): &(&TableRow, f64)| {
         let comes_back = back.iter().any(|it| {
@@ -495,8 +499,8 @@ fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// The rows that [`ROWS_FILE`] names, in its order: with its figures, or those of logs. Where a line of it is wrong, and so not known
-/// what it named, all rows that logs have come behind.
+/// Returns the rows that [`ROWS_FILE`] names, in its order, with its figures or those of logs. If a line of it is
+/// wrong, the rows of logs that it does not name follow.
 pub(super) fn in_order(path: &Path, order: &str, mut rows: Vec<Row>, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     type Line = (String, String, String, Better, Format, Option<f64>);
     let file = path.display().to_string();
@@ -638,7 +642,7 @@ mod tests {
         assert!(names.into_iter().all(of_logs) && !of_logs("Ops swapin-715M"), "{apart:#?}");
     }
 
-    /// As anon has them: what the doctor needs is there, and what is not known is not 0.
+    /// Checks that the counters which doctor needs are written, and that unknown ones are not written as 0.
     #[test]
     fn rows_called_as_counters_are_written_as_such() {
         let counters = [("pgscan_kswapd", 700), ("pgsteal_kswapd", 600), ("pswpin", 50), ("lru_used_once", 3)];

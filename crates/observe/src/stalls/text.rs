@@ -11,10 +11,10 @@ use report::html::{Part, Section};
 use serde_json::{Value, json as value};
 use std::fmt::Write as _;
 
-/// So many of those who held something are named.
+/// Most holders that are named.
 const NAMED: usize = 3;
 
-/// A time for people.
+/// Formats a time for people.
 pub(super) fn ms(time: Nanos) -> String {
     format!("{:.3} ms", time.0 as f64 / 1e6)
 }
@@ -23,7 +23,7 @@ fn seconds(time: Nanos) -> String {
     format!("{:.9} s", time.0 as f64 / 1e9)
 }
 
-/// The stalls of runs in words; `trace` is the file that `--trace` writes.
+/// Returns the stalls of runs in words. `trace` is the file of `--trace`.
 #[must_use]
 pub fn text(runs: &[Stalls], trace: Option<&str>, look: Look) -> String {
     let mut text = String::new();
@@ -62,7 +62,7 @@ pub fn sections(runs: &[Stalls], trace: Option<&str>) -> Vec<Section> {
     runs.iter().map(section).collect()
 }
 
-/// How many stalls a run had, and how long they were.
+/// Returns the number and the duration of a run's stalls.
 fn all_of(Stalls { run, over, count, total, tasks, groups, longest }: &Stalls) -> String {
     match count {
         0 => format!("{run}: no stall of at least {}", ms(*over)),
@@ -78,7 +78,7 @@ fn all_of(Stalls { run, over, count, total, tasks, groups, longest }: &Stalls) -
     }
 }
 
-/// Returns the head of a stall: the task, how often and how long it stood still.
+/// Returns the head of a stall: the task, the number of stalls and their duration.
 fn head_of(stall: &Stall) -> String {
     let Stall { count, total, task, cause, .. } = stall;
     let what = match cause {
@@ -95,7 +95,7 @@ fn head_of(stall: &Stall) -> String {
     }
 }
 
-/// Returns the lines about a stall, each with the word for it; the word is empty where it is that of the line before.
+/// Returns the lines about a stall, each with its label; empty for the label of the line before.
 fn lines_of(run: &str, stall: &Stall, trace: Option<&str>) -> Vec<(&'static str, String)> {
     let Stall { task, from, to, cause, worked, waits, disks, slice, .. } = stall;
     let mut lines = match cause {
@@ -146,7 +146,7 @@ fn did(request: &SlowRequest) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Each reason why pages stayed, with how many did for it.
+/// Returns each reason for which pages stayed, with the number of pages.
 const fn reasons(met: &Met) -> [(&'static str, u64); 9] {
     [
         ("used lately", met.used),

@@ -1,4 +1,4 @@
-//! Rows of what happened between two snapshots.
+//! Rows of the time between two snapshots.
 
 use super::snapshot::{Snapshot, ZoneNow};
 use computer::sys::Used;
@@ -12,22 +12,23 @@ use procfs_core::DiskStat;
 /// Bytes of a sector in `/proc/diskstats`.
 const SECTOR_BYTES: f64 = 512.0;
 
-/// Two snapshots, and what a command between them used, if there was one.
+/// Two snapshots, and the resources of a command between them, if there was one.
 #[derive(Debug)]
 pub struct Interval<'a> {
-    /// The earlier.
+    /// The earlier snapshot.
     pub before: &'a Snapshot,
-    /// The later.
+    /// The later snapshot.
     pub after: &'a Snapshot,
-    /// The resources of the command, and of all that it started and waited for.
+    /// The resources of the command, and of all processes that it started and waited for.
     pub command: Option<Used>,
     /// Time between them, s.
     pub elapsed_s: f64,
 }
 
-/// Further names of `/proc/vmstat` that say how reclaim went, with their units; those that a kernel lacks have no row.
+/// Further names of `/proc/vmstat` about reclaim, with their units. Names that a kernel lacks have no row.
 ///
-/// The first are in the block of MMTests, too, under its names: under their own they stand beside those of simulated runs.
+/// The first are also in the block of MMTests, under its names. Under their own names they match those of simulated
+/// runs.
 const MORE: [(&str, &str); 38] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
@@ -70,19 +71,19 @@ const MORE: [(&str, &str); 38] = [
 ];
 
 impl Interval<'_> {
-    /// All rows.
+    /// Returns all rows.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         self.rows_with(blocks_by_order)
     }
 
-    /// Returns the rows for people: of each zone's free blocks two sums, and not a row for each order.
+    /// Returns the rows for people: each zone's free blocks have two sums instead of a row for each order.
     #[must_use]
     pub fn short_rows(&self) -> Vec<Row> {
         self.rows_with(blocks_in_short)
     }
 
-    /// All rows, of which `blocks` gives those of a zone's free blocks.
+    /// Returns all rows. `blocks` makes those of a zone's free blocks.
     fn rows_with(&self, blocks: fn(&ZoneNow) -> Vec<Row>) -> Vec<Row> {
         let counters = difference(&self.before.vmstat, &self.after.vmstat);
         let mut rows = match self.command {
@@ -157,7 +158,7 @@ impl Interval<'_> {
         rows
     }
 
-    /// Of disks that had something to do.
+    /// Returns the rows of disks that were not idle.
     fn disk_rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (name, after) in &self.after.disks {
@@ -208,8 +209,8 @@ impl Interval<'_> {
     }
 }
 
-/// The rows of MMTests without the efficiency of what scanned nothing; and what was reclaimed at limits of cgroups, which the kernel
-/// counts neither as kswapd's nor as direct.
+/// Returns the rows of MMTests, without efficiencies of nothing scanned, and pages reclaimed at limits of cgroups,
+/// which the kernel counts neither as kswapd's nor as direct.
 fn reclaim_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     let mut rows = mmtests::vmstat_rows(counters, elapsed_s);
     for who in ["Kswapd", "Direct"] {
@@ -224,7 +225,7 @@ fn reclaim_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     rows
 }
 
-/// Returns a percentage as the kernel wrote it, with two decimals, without what a shorter float adds.
+/// Returns a percentage with two decimals as the kernel wrote it, without the noise of a shorter float.
 fn hundredths(percent: f32) -> f64 {
     (f64::from(percent) * 100.0).round() / 100.0
 }
@@ -233,7 +234,7 @@ fn row(group: &str, name: &str, unit: &str, better: Better, decimals: u8, value:
     Row::new(group, name, unit, better, Format::Decimals(decimals), value)
 }
 
-/// A zone at the end: what is free, and its marks.
+/// Returns the rows of a zone at the end: free pages and marks.
 fn zone_rows(zone: &ZoneNow) -> Vec<Row> {
     let page_row = |what: &str, pages: u64| {
         row("zones", &format!("{} {what}", zone.name), "pages", Better::Neutral, 0, pages as f64)
@@ -243,7 +244,7 @@ fn zone_rows(zone: &ZoneNow) -> Vec<Row> {
     rows
 }
 
-/// Its free blocks at the end, by order.
+/// Returns its free blocks at the end, by order.
 fn blocks_by_order(zone: &ZoneNow) -> Vec<Row> {
     let blocks = zone.blocks.iter().enumerate().map(|(order, blocks)| {
         row("buddyinfo", &format!("{} order {order}", zone.name), "blocks", Better::Neutral, 0, *blocks as f64)
@@ -251,7 +252,7 @@ fn blocks_by_order(zone: &ZoneNow) -> Vec<Row> {
     blocks.collect()
 }
 
-/// Pages in its free blocks at the end: in those that are smaller than a huge page, and in the others.
+/// Returns the pages in its free blocks at the end: in blocks smaller than a huge page, and in larger ones.
 fn blocks_in_short(zone: &ZoneNow) -> Vec<Row> {
     let orders = zone.blocks.len();
     let huge = usize::from(PAGEBLOCK_ORDER.0);

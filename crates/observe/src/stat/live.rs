@@ -1,4 +1,4 @@
-//! A line of figures every so often, as `vmstat` prints them.
+//! Periodic lines of figures, in the style of `vmstat`.
 
 use super::snapshot::Snapshot;
 use engine::stat::Vmstat;
@@ -6,7 +6,7 @@ use figures::counters;
 use figures::counters::difference;
 use machine::PAGE_BYTES;
 
-/// A column: what it is called, its unit, and its width.
+/// A column: name, unit, width.
 const COLUMNS: [(&str, &str, usize); 14] = [
     ("time", "s", 8),
     ("free", "MiB", 8),
@@ -24,13 +24,12 @@ const COLUMNS: [(&str, &str, usize); 14] = [
     ("psi-full", "%", 8),
 ];
 
-/// Refaults: one counter until 5.8, since then one for each kind of page.
+/// Refault counters: one until 5.8, since then one for each kind of page.
 const REFAULTS: [&str; 3] = ["workingset_refault", "workingset_refault_anon", "workingset_refault_file"];
 
-/// The heading, a line of names and one of units: time since the beginning; free memory; pages that kswapd and others scanned (tasks, at
-/// limits of cgroups, too), that were reclaimed, and the share of those in all scanned; pages that came back after they were reclaimed,
-/// that were swapped in and out; major
-/// faults and direct reclaims; CPU time of kswapd; time stalled for memory.
+/// Returns the heading, a line of names and one of units. The columns: time since the beginning; free memory; pages
+/// scanned by kswapd and by others (tasks, and at limits of cgroups); pages reclaimed, and their share of the scanned;
+/// refaults; pages swapped in and out; major faults; direct reclaims; CPU time of kswapd; time stalled for memory.
 #[must_use]
 pub fn heading() -> String {
     let line = |word: fn(&(&'static str, &'static str, usize)) -> &'static str| -> String {
@@ -39,7 +38,7 @@ pub fn heading() -> String {
     format!("{}\n{}", line(|(name, ..)| name), line(|(_, unit, _)| unit))
 }
 
-/// A counter of any era; 0 where there is none.
+/// Returns a counter under the name of any kernel; 0 if there is none.
 fn sum(counters: &Vmstat, name: &str) -> u64 {
     counters::sum(counters, name).unwrap_or(0)
 }

@@ -1,8 +1,8 @@
-//! The work of reclaim in the running kernel in some time: `highwater stat`.
+//! The work of reclaim in the running kernel over some time: `highwater stat`.
 //!
-//! [`snapshot`] reads what the kernel tells at a moment, [`between`] makes rows of two snapshots, [`live`] a line of them every so
-//! often. The rows of `/proc/vmstat` are those of MMTests, computed by the same code as those of simulated kernels, so that a saved
-//! report can be set beside them.
+//! [`snapshot`] reads the kernel's values at a moment. [`between`] makes rows from two snapshots, [`live`] a periodic
+//! line. The rows of `/proc/vmstat` are those of MMTests, computed by the same code as for simulated kernels, so that a
+//! saved report can be compared with them.
 //!
 //! Next: [`snapshot`].
 

@@ -1,4 +1,4 @@
-//! The state of memory at a moment, as the running kernel tells it.
+//! The state of memory at a moment, from the running kernel.
 
 use computer::counters::swap_pages;
 use engine::stat::Vmstat;
@@ -16,12 +16,12 @@ use std::time::Instant;
 /// Clock ticks of a second in `/proc/PID/stat` (`USER_HZ`), 100 on every architecture that the kernel has today.
 pub const TICKS_PER_S: f64 = 100.0;
 
-/// Where the kernel tells it: `/`, or a folder into which its files were copied.
+/// The root of the kernel's files: `/`, or a folder into which they were copied.
 #[derive(Clone, Debug)]
 pub struct Source {
     root: PathBuf,
-    /// Tasks of the kernel whose time is told, once they were found: they are there from the start on, and to look through all
-    /// processes each time costs a percent of a CPU where there are a thousand.
+    /// The kernel's tasks whose time is reported, found once. They exist from boot on, and a search through a thousand
+    /// processes each time would cost a percent of a CPU.
     tasks: OnceLock<Vec<PathBuf>>,
 }
 
@@ -32,19 +32,19 @@ impl Default for Source {
 }
 
 impl Source {
-    /// A folder with `proc` and `sys` in it.
+    /// Makes a source for a folder with `proc` and `sys` in it.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self { root: folder.to_owned(), tasks: OnceLock::new() }
     }
 
-    /// Where a file or folder of it is.
+    /// Returns the path of a file or folder below the root.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    /// Reads a file below its root.
+    /// Reads a file below the root.
     ///
     /// # Errors
     /// When it cannot be read, in words for the user.
@@ -53,23 +53,23 @@ impl Source {
     }
 }
 
-/// Time that tasks were stalled for want of something (PSI).
+/// Stall times of tasks (PSI).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stalled {
-    /// Some task was, so far, us.
+    /// Total time in which some task was stalled, us.
     pub some_us: u64,
-    /// All were, so far, us.
+    /// Total time in which all tasks were stalled, us.
     pub full_us: u64,
-    /// Share of the last ten seconds in which some was, percent.
+    /// Share of the last ten seconds in which some task was stalled, percent.
     pub some_avg10: f32,
-    /// Share of the last ten seconds in which all were, percent.
+    /// Share of the last ten seconds in which all tasks were stalled, percent.
     pub full_avg10: f32,
 }
 
 /// A zone of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneNow {
-    /// `Normal`, and on all nodes but the first `Normal of node 1`.
+    /// Its name: `Normal`, and on all nodes but the first `Normal of node 1`.
     pub name: String,
     /// Free pages.
     pub free: u64,
@@ -81,40 +81,40 @@ pub struct ZoneNow {
     pub blocks: Vec<u64>,
 }
 
-/// All of it.
+/// The values of one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// When counters were read.
+    /// Time at which counters were read.
     pub read_at: Option<Instant>,
-    /// Time since the computer started, s.
+    /// Time since boot, s.
     pub uptime_s: f64,
     /// `/proc/vmstat`.
     pub vmstat: Vmstat,
-    /// By resource (`memory`, `io`, `cpu`).
+    /// Stall times by resource (`memory`, `io`, `cpu`).
     pub stalled: BTreeMap<&'static str, Stalled>,
     /// CPU time of each kswapd and kcompactd so far, s.
     pub kernel_cpu_s: BTreeMap<String, f64>,
-    /// Whole disks.
+    /// Statistics of whole disks.
     pub disks: BTreeMap<String, DiskStat>,
-    /// In order.
+    /// Zones, in order.
     pub zones: Vec<ZoneNow>,
     /// The text of `/proc/meminfo`.
     pub meminfo: String,
-    /// Swap and what is free of it by it, pages.
+    /// Swap and its free part from this text, pages.
     pub swap_pages: Option<[u64; 2]>,
     /// Files that could not be read, each with the reason.
     pub missing: Vec<String>,
 }
 
-/// Resources of which the kernel tells stalls.
+/// Resources with PSI.
 const RESOURCES: [(&str, &str); 3] =
     [("memory", "proc/pressure/memory"), ("io", "proc/pressure/io"), ("cpu", "proc/pressure/cpu")];
 
-/// Tasks of the kernel whose time is told.
+/// The kernel's tasks whose time is reported.
 const TASKS: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
 
 impl Snapshot {
-    /// Reads all sources. One that is not there is named in [`Snapshot::missing`].
+    /// Reads all sources. [`Snapshot::missing`] names those that do not exist.
     #[must_use]
     pub fn take(source: &Source) -> Self {
         // All tasks are looked through the first time: no counter is to be older than that.
@@ -152,7 +152,7 @@ impl Snapshot {
         this
     }
 
-    /// Time since an earlier one, s: what its counters grew by is of this time.
+    /// Returns the time since an earlier snapshot, s, in which its counters grew.
     #[must_use]
     pub fn seconds_since(&self, earlier: &Self) -> f64 {
         let times = self.read_at.zip(earlier.read_at);
@@ -168,7 +168,7 @@ pub fn stalled(text: &str) -> Stalled {
     Stalled { some_us: some.total_us, full_us: full.total_us, some_avg10: some.percent[0], full_avg10: full.percent[0] }
 }
 
-/// Zones with pages.
+/// Returns the zones with pages.
 fn zones(text: &str) -> Vec<ZoneNow> {
     let with_pages = Zoneinfo::of(text).zones.into_iter().filter(|zone| zone.managed() > 0);
     let now = |zone: zoneinfo::Zone| {
@@ -188,7 +188,7 @@ fn add_blocks(zones: &mut [ZoneNow], text: &str) {
     }
 }
 
-/// CPU time of the kernel's tasks for memory, by name.
+/// Returns the CPU time of the kernel's memory tasks, by name.
 fn kernel_cpu(source: &Source) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     let tasks = source.tasks.get_or_init(|| {
@@ -203,7 +203,7 @@ fn kernel_cpu(source: &Source) -> BTreeMap<String, f64> {
     found
 }
 
-/// Name and CPU time of a task, if it is one of the kernel's for memory.
+/// Returns name and CPU time of a task, if it is one of the kernel's memory tasks.
 fn task(path: &Path) -> Option<(String, f64)> {
     let stat = fs::read_to_string(path).ok()?;
     // The name stands in parentheses, and may have some itself.

@@ -1,22 +1,22 @@
-//! How busy others kept the CPUs while something was measured: what they use makes each cost dearer.
+//! The CPU load by other processes during a measurement, which raises each measured cost.
 
 use crate::stat::snapshot::TICKS_PER_S;
 use computer::sys;
 
-/// Share of all CPUs that others may use before it is told, %.
+/// Smallest share of all CPUs used by others that is reported, %.
 pub const WARN_FROM_PERCENT: f64 = 5.0;
 
-/// The work of CPUs since the start of the computer, seconds.
+/// Use of the CPUs since boot, seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Time of all CPUs together, idle or not.
     all_s: f64,
-    /// Time that others than this process and those that it waited for used, and that a hypervisor took.
+    /// Time used by processes other than this one and its children, and time taken by a hypervisor.
     others_s: f64,
 }
 
 impl Load {
-    /// Reads it now; none where `/proc/stat` cannot be read.
+    /// Reads the load now; none if `/proc/stat` cannot be read.
     #[must_use]
     pub fn now() -> Option<Self> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
@@ -25,7 +25,8 @@ impl Load {
         Self::of(&text, own_s)
     }
 
-    /// The first line of `/proc/stat`, in ticks: user, nice, system, idle, iowait, irq, softirq, steal. What guests use is in user.
+    /// Reads the first line of `/proc/stat`, in ticks: user, nice, system, idle, iowait, irq, softirq, steal. user
+    /// includes guests.
     fn of(text: &str, own_s: f64) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<f64> = line.split_whitespace().take(8).map(|word| word.parse().ok()).collect::<Option<_>>()?;
@@ -34,7 +35,7 @@ impl Load {
         Some(Self { all_s, others_s: all_s - (idle + iowait) / TICKS_PER_S - own_s })
     }
 
-    /// Share of all CPUs that others used since `earlier`, %; none where no time is known to have passed.
+    /// Returns the share of all CPUs used by others since `earlier`, %; none if no time has passed.
     #[must_use]
     pub fn others_since(self, earlier: Self) -> Option<f64> {
         let all_s = self.all_s - earlier.all_s;

@@ -1,8 +1,8 @@
-//! Measurements of what `/proc` does not tell: what steps cost on this computer, and how fast its disk is. They take some seconds.
+//! Measures the cost of steps and the speed of the disk, which `/proc` does not tell. It takes some seconds.
 //!
-//! Each cost is the least of seven batches, since what else runs only adds to it; times of the disk are medians. Steps of reclaim are
-//! not measured one by one, since no program can run them alone: `highwater calibrate` runs random reads on the kernel and on the
-//! simulator, and scales all of them by one factor.
+//! Each cost is the smallest of seven batches, since other load only adds to it. Times of the disk are medians. Steps
+//! of reclaim are not measured one by one, since no program can run them alone. `highwater calibrate` runs random reads
+//! on the kernel and on the simulator, and scales all these steps by one factor.
 
 use computer::sys;
 use computer::sys::Mapping;
@@ -17,42 +17,42 @@ use std::time::Instant;
 /// Batches of a measurement.
 const BATCHES: usize = 7;
 
-/// Pages that are gone through: 64 MiB, more than caches hold.
+/// Pages that a pass touches: 64 MiB, more than caches hold.
 const PAGES: u32 = 16_384;
 
-/// Pages of the file that the disk is measured with: 128 MiB.
+/// Pages of the file for measuring the disk: 128 MiB.
 const FILE_PAGES: u64 = 32_768;
 
-/// Requests that are made of the disk at once to find how many it works on.
+/// Concurrent requests for measuring the parallelism of the disk.
 const DEPTH: usize = 32;
 
 /// The cost of a step, ns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// The step as `[cost]` of machine files calls it.
+    /// Name of the step in `[cost]` of machine files.
     pub step: &'static str,
     /// Nanoseconds.
     pub ns: u64,
-    /// How it was found.
+    /// Method of measurement.
     pub source: &'static str,
 }
 
-/// How fast the disk is.
+/// Speed of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpeed {
-    /// Time of a read of 4 KiB alone, ns.
+    /// Time of a single read of 4 KiB, ns.
     pub read_ns: u64,
-    /// Time of a write, ns.
+    /// Time of a single write of 4 KiB, ns.
     pub write_ns: u64,
-    /// Reads that it works on at once, at least 1.
+    /// Reads that it serves in parallel, at least 1.
     pub channels: u64,
-    /// Bytes a second, read in order by requests of 1 MiB.
+    /// Sequential read bandwidth with requests of 1 MiB, bytes per second.
     pub read_bytes_per_s: u64,
-    /// The same, written.
+    /// Sequential write bandwidth with requests of 1 MiB, bytes per second.
     pub write_bytes_per_s: u64,
 }
 
-/// Time of one of `n` doings, ns: the least of some batches.
+/// Returns the time of one of `n` operations, ns: the smallest of some batches.
 fn each_ns(n: u64, mut batch: impl FnMut()) -> u64 {
     let one = |_| {
         let begun = Instant::now();
@@ -62,18 +62,18 @@ fn each_ns(n: u64, mut batch: impl FnMut()) -> u64 {
     (0..BATCHES).map(one).min().unwrap_or_default()
 }
 
-/// The middle one of some times, at least one.
+/// Returns the median of at least one time.
 fn median(mut times: Vec<u64>) -> u64 {
     times.sort_unstable();
     times[times.len() / 2]
 }
 
-/// Pages in an order that no prefetcher guesses: a step that has no divisor in common with [`PAGES`].
+/// Returns pages in an order that no prefetcher guesses, with a stride that has no common divisor with [`PAGES`].
 fn scattered() -> impl Iterator<Item = u32> {
     (0..PAGES).map(|n| n.wrapping_mul(7919) % PAGES)
 }
 
-/// Costs of steps that a program can time itself. `folder` gets a file of 64 MiB for a moment.
+/// Measures costs of steps that a program can time itself. `folder` holds a file of 64 MiB for a moment.
 ///
 /// # Errors
 /// When the system refuses memory, threads or the file.
@@ -119,7 +119,7 @@ pub fn costs(folder: &Path) -> io::Result<Vec<Cost>> {
     ])
 }
 
-/// Time of a `pread` of 4 KiB that the page cache holds, ns.
+/// Returns the time of a `pread` of 4 KiB from the page cache, ns.
 fn cached_read(folder: &Path, bytes: &mut [u8]) -> io::Result<u64> {
     let file = tempfile(folder)?;
     for page in 0..PAGES {
@@ -136,7 +136,7 @@ fn cached_read(folder: &Path, bytes: &mut [u8]) -> io::Result<u64> {
     failed.map_or(Ok(time), Err)
 }
 
-/// Half a turn of a byte through two pipes between two threads on one CPU, ns.
+/// Returns half the time of a byte's round trip through two pipes between two threads on one CPU, ns.
 fn switch() -> io::Result<u64> {
     const TURNS: u64 = 5000;
     let (mut ask_out, mut ask_in) = io::pipe()?;
@@ -163,12 +163,12 @@ fn switch() -> io::Result<u64> {
     time
 }
 
-/// A file without a name.
+/// Makes a file without a name.
 fn tempfile(folder: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder)
 }
 
-/// Bytes at an address that direct I/O takes.
+/// A buffer at an address that direct I/O accepts.
 struct Aligned {
     bytes: Vec<u8>,
     from: usize,
@@ -187,10 +187,10 @@ impl Aligned {
     }
 }
 
-/// Speed of the disk that `folder` lies on, past the page cache, by a file of 128 MiB.
+/// Measures the disk of `folder` past the page cache, with a file of 128 MiB.
 ///
 /// # Errors
-/// When the file cannot be made, or the file system takes no direct I/O.
+/// When the file cannot be made, or the file system has no direct I/O.
 pub fn disk(folder: &Path) -> io::Result<DiskSpeed> {
     const CHUNK: usize = 1 << 20;
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE | libc::O_DIRECT).open(folder)?;
@@ -236,7 +236,7 @@ fn median_ns(n: u64, mut act: impl FnMut(u64) -> io::Result<()>) -> io::Result<u
     Ok(median(times))
 }
 
-/// Time of a read where [`DEPTH`] threads read, over all of them, ns.
+/// Returns the time per read with [`DEPTH`] reading threads, ns.
 fn reads_at_once(file: &File) -> io::Result<u64> {
     const READS: u64 = 500;
     let begun = Instant::now();
@@ -263,7 +263,7 @@ fn reads_at_once(file: &File) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// No bound that a slow computer could miss: all of them are found, and none is absurd.
+    /// Checks that all values are found and plausible. A slow computer passes, too.
     #[test]
     fn costs_and_the_disk_are_measured() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();

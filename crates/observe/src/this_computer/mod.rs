@@ -1,10 +1,10 @@
-//! This computer as a machine file: `highwater machine here` and `highwater calibrate`; and another one by what was pasted of it,
-//! `highwater machine from` ([`told`]).
+//! Descriptions of computers as machine files: of this one (`highwater machine here`, `highwater calibrate`), and of
+//! another from pasted texts (`highwater machine from`, [`told`]).
 //!
-//! [`read`] takes from `/proc` and `/sys` what they tell: zones, nodes, CPUs, swap, the disk under a folder, sysctls. [`measure`]
-//! measures what they do not: what steps cost, and how fast the disk is. [`text`] writes both as a machine file, over the base
-//! [`BASE`], each value with where it comes from;
-//! [`load`] says how busy others kept the CPUs meanwhile; and [`nearest`] names the kernel file that is nearest to the running kernel.
+//! [`read`] takes zones, nodes, CPUs, swap, the disk under a folder and sysctls from `/proc` and `/sys`. [`measure`]
+//! measures the cost of steps and the speed of the disk. [`text`] writes both as a machine file over the base [`BASE`],
+//! each value with its source. [`load`] reports other load during the measurement. [`nearest`] names the kernel file
+//! nearest to the running kernel.
 //!
 //! Next: [`read`].
 
@@ -18,5 +18,5 @@ mod turns;
 
 pub use read::Computer;
 
-/// The machine whose values stand for what is neither told nor measured.
+/// The machine that supplies values which are neither known nor measured.
 pub const BASE: &str = "randread-512m";

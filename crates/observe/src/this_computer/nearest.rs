@@ -1,10 +1,10 @@
-//! Which kernel file is nearest to a running kernel.
+//! Choice of the kernel file nearest to a running kernel.
 
 use super::Computer;
 use catalogue::versions;
 
-/// The kernel file that is nearest to the kernel of a computer: of those with or without the multi-generational LRU, as it has it on or
-/// off, the newest that is not newer; the oldest where all are.
+/// Returns the kernel file nearest to the kernel of a computer: with or without the multi-generational LRU as it is on
+/// or off there, the newest that is not newer than the kernel, or else the oldest.
 #[must_use]
 pub fn kernel(computer: &Computer) -> String {
     let running = versions::version(&computer.release).unwrap_or((u32::MAX, 0));

@@ -1,4 +1,4 @@
-//! The computer, as its running kernel tells it.
+//! Reads a computer's description from its running kernel.
 
 use super::turns;
 use crate::stat::Snapshot;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// A zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Its kind as machine files call it: `dma`, `dma32`, `normal`.
+    /// Its kind in machine files: `dma`, `dma32`, `normal`.
     pub kind: &'static str,
     /// Pages that the allocator manages.
     pub managed_pages: u64,
@@ -23,24 +23,24 @@ pub struct Node {
     pub zones: Vec<Zone>,
     /// Its CPUs.
     pub cpus: Vec<usize>,
-    /// How far it is from each node.
+    /// Its distance from each node.
     pub distances: Vec<u8>,
 }
 
 /// A block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// `sda`, `zram0`.
+    /// Its name: `sda`, `zram0`.
     pub name: String,
     /// Blocks of 4096 bytes.
     pub blocks: u64,
-    /// True where its queue says that it turns.
+    /// Whether its queue says that it turns.
     pub is_rotational: bool,
-    /// The reason for which it does not, whatever its queue says: it is virtual, or its model is known.
+    /// The reason why it does not turn, whatever its queue says: it is virtual, or its model is known.
     pub why_not: Option<String>,
-    /// Does it answer at once: zram, persistent memory, memory?
+    /// Whether it answers at once: zram, persistent memory, memory.
     pub is_synchronous: bool,
-    /// Requests that its queue holds; none where it has no queue.
+    /// Requests that its queue holds; none without a queue.
     pub nr_requests: Option<u64>,
 }
 
@@ -51,11 +51,11 @@ pub struct Swap {
     pub name: String,
     /// Slots of a page.
     pub slots: u64,
-    /// Does it answer at once?
+    /// Whether it answers at once.
     pub is_synchronous: bool,
 }
 
-/// A sysctl whose value a kernel file has under a name of its own.
+/// A sysctl that has a key in kernel files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sysctl {
     /// Its name: `vm.swappiness`.
@@ -69,15 +69,15 @@ pub struct Sysctl {
 /// A computer.
 #[derive(Clone, Debug, Default)]
 pub struct Computer {
-    /// The texts that tell of it; none of the one that runs this.
+    /// The texts that describe it; none for this computer.
     pub told_by: Option<String>,
     /// The kernel's release.
     pub release: String,
-    /// Is the multi-generational LRU on? `None`: the kernel has none.
+    /// Whether the multi-generational LRU is on. `None`: the kernel has none.
     pub has_multigen: Option<bool>,
     /// Its nodes.
     pub nodes: Vec<Node>,
-    /// `MemTotal` of `/proc/meminfo`, pages: the sum of all managed pages, where no memory came or went meanwhile.
+    /// `MemTotal` of `/proc/meminfo`, pages: the sum of all managed pages, if no memory came or went meanwhile.
     pub total_pages: Option<u64>,
     /// The disk under the folder for files.
     pub disk: Option<Disk>,
@@ -89,7 +89,7 @@ pub struct Computer {
     pub missing: Vec<String>,
 }
 
-/// Sysctls that kernel files have.
+/// Sysctls with keys in kernel files.
 pub(super) const SYSCTLS: [(&str, &str); 7] = [
     ("vm.swappiness", "lru.swappiness"),
     ("vm.min_free_kbytes", "memory.min_free_kbytes"),
@@ -104,7 +104,7 @@ pub(super) const SYSCTLS: [(&str, &str); 7] = [
 const SYNCHRONOUS: [&str; 3] = ["zram", "pmem", "ram"];
 
 impl Computer {
-    /// Reads what `source` tells, and of the disk under `folder`.
+    /// Reads the values of `source`, and the disk under `folder`.
     #[must_use]
     pub fn read(source: &Source, folder: &Path) -> Self {
         let snapshot = Snapshot::take(source);
@@ -132,20 +132,20 @@ impl Computer {
         this
     }
 
-    /// Pages of all zones.
+    /// Returns the pages of all zones.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed_pages).sum()
     }
 
-    /// CPUs of all nodes.
+    /// Returns the number of CPUs of all nodes.
     #[must_use]
     pub fn cpus(&self) -> usize {
         self.nodes.iter().map(|node| node.cpus.len()).sum()
     }
 }
 
-/// Zones by node.
+/// Returns the nodes with their zones.
 fn nodes(snapshot: &Snapshot, text: &dyn Fn(&str) -> std::io::Result<String>) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for zone in &snapshot.zones {
@@ -174,7 +174,7 @@ fn nodes(snapshot: &Snapshot, text: &dyn Fn(&str) -> std::io::Result<String>) ->
     nodes
 }
 
-/// Adds a zone to its node. Those that lie behind Normal count as part of it.
+/// Adds a zone to its node. Zones behind Normal count as part of it.
 pub(super) fn add_zone(nodes: &mut Vec<Node>, number: usize, name: &str, managed_pages: u64) {
     let kind = match name {
         "DMA" => "dma",
@@ -192,13 +192,13 @@ pub(super) fn add_zone(nodes: &mut Vec<Node>, number: usize, name: &str, managed
     }
 }
 
-/// `MemTotal`, pages.
+/// Returns `MemTotal`, pages.
 fn total_pages(meminfo: &str) -> Option<u64> {
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     Some(total.split_whitespace().next()?.parse::<u64>().ok()? / 4)
 }
 
-/// The numbers of a list of the kernel's: `0-3,8`.
+/// Reads a list of numbers in the kernel's form: `0-3,8`.
 fn numbers(list: &str) -> Option<Vec<usize>> {
     let mut found = Vec::new();
     for part in list.split(',').filter(|part| !part.is_empty()) {
@@ -208,7 +208,7 @@ fn numbers(list: &str) -> Option<Vec<usize>> {
     Some(found)
 }
 
-/// The disk that the files of a folder lie on.
+/// Returns the disk that holds the files of a folder.
 fn disk_under(source: &Source, folder: &Path) -> Result<Disk, String> {
     let told = |why: String| format!("the disk under {}: {why}", folder.display());
     let device = fs::metadata(folder).map_err(|error| told(error.to_string()))?.dev();

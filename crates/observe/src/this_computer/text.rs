@@ -1,4 +1,4 @@
-//! The machine file of a computer.
+//! Writes the machine file of a computer.
 
 use super::measure::{Cost, DiskSpeed};
 use super::read::{Disk, Swap};
@@ -7,21 +7,21 @@ use catalogue::embedded;
 use placed::{Error, Node, Value};
 use std::fmt::Write as _;
 
-/// Steps that no program can time one by one, scaled together until an experiment costs the simulated system as much CPU time as this
-/// one.
+/// Steps that no program can time one by one. They are scaled together until an experiment costs the simulated system
+/// as much CPU time as this one.
 #[derive(Debug)]
 pub struct Group {
-    /// The experiment.
+    /// Name of the experiment.
     pub experiment: &'static str,
-    /// The changes to it.
+    /// Changes of the experiment.
     pub set: &'static [(&'static str, &'static str)],
-    /// Its purpose, for sources.
+    /// Its purpose, for the sources of values.
     pub about: &'static str,
     /// The steps.
     pub steps: &'static [&'static str],
 }
 
-/// The groups, in the order in which they are fitted: each experiment has steps of those before it.
+/// The groups in the order in which they are fitted. Each experiment also uses steps of the groups before it.
 pub const GROUPS: [Group; 3] = [
     Group {
         experiment: "randread",
@@ -57,7 +57,7 @@ pub const GROUPS: [Group; 3] = [
     },
 ];
 
-/// Pages at most of a computer with a limit: 64 GiB.
+/// Most pages of a computer with a limit: 64 GiB.
 const PAGES_MAX: u64 = 64 << 18;
 
 /// The measurements.
@@ -65,17 +65,17 @@ const PAGES_MAX: u64 = 64 << 18;
 pub struct Measured {
     /// Costs of steps.
     pub costs: Vec<Cost>,
-    /// The disk, where it could be measured.
+    /// The disk, if it could be measured.
     pub disk: Option<DiskSpeed>,
-    /// By what the steps of each of [`GROUPS`] are multiplied; none where they are left alone.
+    /// Factors for the steps of each of [`GROUPS`]; none leaves them alone.
     pub factors: [Option<f64>; GROUPS.len()],
     /// Measurements that failed, each with the reason.
     pub failures: Vec<String>,
-    /// Share of all CPUs that others used meanwhile, %, where it is known.
+    /// Share of all CPUs used by other processes meanwhile, %, if known.
     pub others_percent: Option<f64>,
 }
 
-/// A value with where it comes from.
+/// Formats a value with its origin.
 fn constant(name: &str, value: impl std::fmt::Display, from: &str, source: &str) -> String {
     // A string of JSON is one of TOML.
     let source = serde_json::Value::from(source);
@@ -87,10 +87,10 @@ fn cost_line(step: &str, ns: u64, from: &str, source: &str) -> String {
     format!("{step} = {{ ns = {ns}, from = \"{from}\", source = {source} }}\n")
 }
 
-/// Writes the machine file of a computer, with a memory cgroup of `limit_pages` around all tasks if that is given.
+/// Writes the machine file of a computer. If `limit_pages` is given, a memory cgroup of this size limits all tasks.
 ///
 /// # Errors
-/// When the base machine is not as it is expected here, with its file and line.
+/// When the base machine does not have the expected form, with its file and line.
 pub fn machine(computer: &Computer, limit_pages: Option<u64>, measured: &Measured) -> Result<String, Error> {
     let mut text = head(computer, limit_pages);
     for failure in &measured.failures {
@@ -257,7 +257,7 @@ fn is_synchronous(computer: &Computer) -> bool {
     computer.disk.as_ref().is_some_and(|disk| disk.is_synchronous)
 }
 
-/// Files and swap are one disk there, swap behind the files.
+/// Writes the disk. Files and swap are on one disk there, with swap behind the files.
 fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     let assumed = computer.told_by.as_ref().and(computer.swap.as_ref()).map(|_| assumed_disk(computer));
     let Some(disk) = computer.disk.as_ref().or(assumed.as_ref()) else { return };
@@ -362,7 +362,7 @@ fn numbers(disk: &Disk, measured: Option<DiskSpeed>) -> Numbers {
     }
 }
 
-/// A disk for swap of which nothing else is told: of flash, with room for files of 16 times the memory, as the base has it and more.
+/// Returns an assumed disk for swap of unknown kind: flash, with room for files of 16 times the memory.
 fn assumed_disk(computer: &Computer) -> Disk {
     Disk {
         name: "nothing tells of the disk: a flash disk is assumed".into(),
@@ -374,7 +374,7 @@ fn assumed_disk(computer: &Computer) -> Disk {
     }
 }
 
-/// Returns the note on files and swap on two devices, which are one here; none where they are on one.
+/// Returns a note if files and swap are on two devices, which become one here.
 #[must_use]
 pub fn two_devices(computer: &Computer) -> Option<String> {
     let disk = computer.disk.as_ref()?;
@@ -385,7 +385,7 @@ pub fn two_devices(computer: &Computer) -> Option<String> {
     ))
 }
 
-/// Are files and swap on the same device: a partition of it, or a file on it?
+/// Returns whether swap is on the disk of files: a partition of it, or a file on it.
 fn is_on(disk: &Disk, swap: &Swap) -> bool {
     match swap.name.strip_prefix("/dev/") {
         // `sda1` and `sda2` are of one disk, `nvme0n1p1` and `nvme0n1p2` too.
@@ -394,7 +394,7 @@ fn is_on(disk: &Disk, swap: &Swap) -> bool {
     }
 }
 
-/// The disk of a partition, by its name.
+/// Returns the disk of a partition, by its name.
 fn whole(device: &str) -> &str {
     let without = device.trim_end_matches(|c: char| c.is_ascii_digit());
     match without.strip_suffix('p') {
@@ -404,10 +404,11 @@ fn whole(device: &str) -> &str {
     }
 }
 
-/// A read at random takes a disk that turns at least half a turn: 2 ms at 15000 rpm.
+/// Smallest time of a random read on a turning disk: half a turn at 15000 rpm is 2 ms.
 const TURNS_FROM_NS: u64 = 1_000_000;
 
-/// The device of a disk that turns. How far apart what was measured lay is not known, so that seeks are those of a typical drive.
+/// Writes the device of a turning disk. The distance between the measured blocks is unknown, so seeks are those of a
+/// typical drive.
 fn rotational(disk: &Disk, measured: &Measured, capacity: &str) -> String {
     let mut text = format!("model = \"rotational\"\n{capacity}");
     text.push_str(&constant("rpm", 7200, "assumed", "queue/rotational is 1; as parallelio-8g, a common drive"));

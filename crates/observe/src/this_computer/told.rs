@@ -1,18 +1,18 @@
-//! A computer by what its owner pasted of it: `highwater machine from`.
+//! Descriptions of a computer from texts that its owner pasted: `highwater machine from`.
 
 use super::read::{Computer, Node, SYSCTLS, Swap, Sysctl, add_zone, is_synchronous};
 use recordings::kernel_log::Report;
 use recordings::looks::zoneinfo::Zone;
 use recordings::looks::{Meminfo, Swaps, Told};
 
-/// KiB of a page, as everywhere here.
+/// KiB of a page.
 const PAGE_KIB: u64 = 4;
 
-/// The computer of whom the texts tell, which are called `files`. Zones are those of `/proc/zoneinfo`, of the last report of a kernel log,
-/// or one zone of the size of `/proc/meminfo`, in this order.
+/// Returns the computer that the texts describe; `files` names them. Zones are those of `/proc/zoneinfo`, else of the
+/// last report of a kernel log, else one zone of the size in `/proc/meminfo`.
 ///
 /// # Errors
-/// Where no text tells how much memory there is.
+/// When no text states the size of memory.
 pub fn computer(files: &str, told: &[Told]) -> Result<Computer, String> {
     let mut this = Computer { told_by: Some(files.to_owned()), ..Computer::default() };
     let zoneinfo = told
@@ -57,7 +57,7 @@ pub fn computer(files: &str, told: &[Told]) -> Result<Computer, String> {
     Ok(this)
 }
 
-/// Zones and CPUs of `/proc/zoneinfo`, and what min_free_kbytes must be for their min marks.
+/// Sets zones and CPUs from `/proc/zoneinfo`, and the min_free_kbytes that gives their min marks.
 fn of_zones(this: &mut Computer, zones: &[Zone]) {
     for zone in zones.iter().filter(|zone| zone.managed() > 0) {
         add_zone(&mut this.nodes, zone.node as usize, &zone.name, zone.managed());
@@ -89,7 +89,7 @@ fn min_free(this: &mut Computer, kib: u64) {
     this.sysctls.extend(known.filter(|_| kib > 0).map(|(name, key)| Sysctl { name, key, value: kib }));
 }
 
-/// CPUs in turn to nodes, each an equal part.
+/// Distributes CPUs evenly over nodes.
 fn spread(nodes: &mut [Node], cpus: usize) {
     let mut with_memory: Vec<&mut Node> = nodes.iter_mut().filter(|node| !node.zones.is_empty()).collect();
     let count = with_memory.len().max(1);
@@ -100,7 +100,7 @@ fn spread(nodes: &mut [Node], cpus: usize) {
     }
 }
 
-/// Swap, with the place that tells of it as its name.
+/// Returns swap, named after the text that states it.
 fn swap(swaps: Option<&Swaps>, meminfo: Option<&Meminfo>, report: Option<&Report>) -> Option<Swap> {
     if let Some(swaps) = swaps {
         let [kib, _] = swaps.kib();

@@ -1,10 +1,10 @@
-//! Disks that turn. The kernel's `queue/rotational` is 1 unless a driver says otherwise, and hypervisors, RAID controllers and bridges
-//! of USB often say nothing. The name of a disk, its maker and its bus tell more.
+//! Detection of turning disks. The kernel's `queue/rotational` is 1 unless a driver says otherwise, and hypervisors,
+//! RAID controllers and USB bridges often do not. The name, the maker and the bus of a disk tell more.
 
 use std::fs;
 use std::path::Path;
 
-/// Names of devices that never turn, each with what it is.
+/// Names of devices that never turn, each with its kind.
 const NAMES: [(&str, &str); 10] = [
     ("vd", "a virtio disk: the host decides what is behind it"),
     ("xvd", "a disk of Xen: the host decides what is behind it"),
@@ -18,7 +18,7 @@ const NAMES: [(&str, &str); 10] = [
     ("rbd", "a disk behind a network"),
 ];
 
-/// Words of vendors and models of disks that are not what they say, in small letters, each with what they are.
+/// Lower-case words of vendors and models of virtual disks, each with their kind.
 const MAKERS: [(&str, &str); 14] = [
     ("qemu", "a disk of QEMU"),
     ("vbox", "a disk of VirtualBox"),
@@ -36,7 +36,7 @@ const MAKERS: [(&str, &str); 14] = [
     ("nvme", "an NVMe drive"),
 ];
 
-/// Folders of /sys by which disks of a hypervisor come, each with what they are.
+/// Folders of /sys for the disks of a hypervisor, each with their kind.
 const BUSES: [(&str, &str); 4] = [
     ("virtio", "a virtio disk: the host decides what is behind it"),
     ("vmbus", "a disk of Hyper-V: the host decides what is behind it"),
@@ -44,8 +44,8 @@ const BUSES: [(&str, &str); 4] = [
     ("xen", "a disk of Xen: the host decides what is behind it"),
 ];
 
-/// Returns why a disk does not turn, whatever its queue says; none where nothing speaks against it. `place` is its folder below
-/// `/sys/devices`, or that of a partition of it.
+/// Returns the reason why a disk does not turn, whatever its queue says; none if there is no such reason. `place` is
+/// its folder below `/sys/devices`, or that of a partition of it.
 pub fn why_not(place: &Path) -> Option<String> {
     let disk = [Some(place), place.parent()].into_iter().flatten().find(|it| it.join("queue").is_dir())?;
     let name = disk.file_name()?.to_string_lossy();
@@ -75,7 +75,7 @@ pub fn why_not(place: &Path) -> Option<String> {
     Some(format!("{name} is {}", bus.1))
 }
 
-/// The disks that a disk of the device mapper or of `md` lies on; none where it is no such disk.
+/// Returns the disks below a disk of the device mapper or of `md`; none for other disks.
 fn below(disk: &Path) -> Option<Vec<std::path::PathBuf>> {
     let slaves = fs::read_dir(disk.join("slaves")).ok()?;
     let mut disks: Vec<_> = slaves.flatten().filter_map(|entry| fs::canonicalize(entry.path()).ok()).collect();
@@ -87,7 +87,7 @@ fn below(disk: &Path) -> Option<Vec<std::path::PathBuf>> {
 mod tests {
     use super::*;
 
-    /// A disk at a path below a folder, with the texts of some of its files.
+    /// Makes a disk at a path below a folder, with the texts of some of its files.
     fn disk(root: &Path, path: &str, files: &[(&str, &str)]) -> std::path::PathBuf {
         let place = root.join(path);
         fs::create_dir_all(place.join("queue")).unwrap();

@@ -1,29 +1,30 @@
-//! Zones and pages that a request may take, by its `gfp_mask`.
+//! Zones and pages that a request may use, from its `gfp_mask`.
 //!
-//! Kernels since 4.6 print the flags by name: `0xcc0(GFP_KERNEL)`. Older ones print the number alone, of which the bits that matter here
-//! kept their places. Source: the kernel's documents of memory allocation and of physical memory.
+//! Kernels since 4.6 print the flags by name: `0xcc0(GFP_KERNEL)`. Older ones print only the number, whose relevant
+//! bits kept their places. Source: the kernel's documents of memory allocation and of physical memory.
 
 use std::fmt;
 
-/// A zone by what it is for, in the order in which a request falls back: downwards.
+/// The kind of a zone, in the order in which a request falls back: downwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ZoneKind {
-    /// Memory that the oldest devices reach: 16 MiB on x86, up to 1 GiB elsewhere, and all low memory on some 32-bit boards.
+    /// Memory that the oldest devices can address: 16 MiB on x86, up to 1 GiB elsewhere, and all low memory on some
+    /// 32-bit boards.
     Dma,
-    /// Memory that devices with 32 address lines reach.
+    /// Memory that devices with 32 address lines can address.
     Dma32,
-    /// Memory that the kernel has mapped for itself.
+    /// Memory that the kernel maps permanently.
     Normal,
-    /// Memory that a 32-bit kernel does not have mapped: for pages of programs and files.
+    /// Memory that a 32-bit kernel does not map permanently, for pages of programs and files.
     HighMem,
-    /// For pages that can be moved, alone.
+    /// Memory for movable pages only.
     Movable,
-    /// Memory of devices, which no request gets.
+    /// Memory of devices, which no request can use.
     Device,
 }
 
 impl ZoneKind {
-    /// The zone of a name that the kernel prints.
+    /// Returns the kind for a name that the kernel prints.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
@@ -51,29 +52,30 @@ impl fmt::Display for ZoneKind {
     }
 }
 
-/// The ways in which a page can become free later. Pages of one kind are kept together.
+/// The way in which a page can become free later. Pages of one kind are kept together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mobility {
-    /// Neither: what the kernel uses itself. CMA, which must be emptied on demand, is closed to it.
+    /// Pages that the kernel uses itself, which can be neither moved nor reclaimed. They cannot use CMA, which must be
+    /// emptied on demand.
     Unmovable,
-    /// Caches that shrink.
+    /// Pages of caches that can shrink.
     Reclaimable,
-    /// Pages of programs and files. Only these may lie in CMA.
+    /// Pages of programs and files. Only these may use CMA.
     Movable,
 }
 
-/// The memory that a request may take.
+/// The memory that a request may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gfp {
     /// As the kernel printed it: `0xcc0(GFP_KERNEL)`.
     pub text: String,
-    /// The highest zone that it may take from; lower ones stand in.
+    /// The highest zone that it may use. Lower zones are fallbacks.
     pub highest: ZoneKind,
     /// The mobility of its pages.
     pub mobility: Mobility,
-    /// True for a request that may wait for reclaim.
+    /// Whether the request may wait for reclaim.
     pub may_sleep: bool,
-    /// True for a request that may go below the min mark and take what is kept for such requests (`__GFP_HIGH`).
+    /// Whether the request may go below the min mark, into the reserve of such requests (`__GFP_HIGH`).
     pub is_high: bool,
 }
 
@@ -84,19 +86,19 @@ const DMA32: u64 = 0x4;
 const MOVABLE: u64 = 0x8;
 const HIGH: u64 = 0x20;
 
-/// The bit of a request that may wait: until 4.3. Since 4.4 this bit means pages that can be reclaimed.
+/// The bit of a request that may wait, until 4.3. Since 4.4 this bit means reclaimable pages.
 const WAIT_OLD: u64 = 0x10;
 
-/// Pages that can be reclaimed: until 4.3.
+/// The bit of reclaimable pages, until 4.3.
 const RECLAIMABLE_OLD: u64 = 0x8_0000;
 
-/// Bits of a request that may reclaim itself, and may wake kswapd: those of 4.4 and 4.5, which printed numbers alone. No older kernel has
-/// the second.
+/// Bits of a request that may reclaim directly and may wake kswapd, in 4.4 and 4.5, which printed only numbers. No
+/// older kernel has the second bit.
 const DIRECT_4_4: u64 = 0x40_0000;
 const KSWAPD_4_4: u64 = 0x200_0000;
 
 impl Gfp {
-    /// Reads a mask as the kernel prints it; none where it is no number.
+    /// Reads a mask as the kernel prints it; none if it is no number.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (number, names) = match text.split_once('(') {
@@ -151,7 +153,7 @@ impl Gfp {
         }
     }
 
-    /// The names of its flags, or its number where the kernel printed no names.
+    /// Returns the names of its flags, or its number if the kernel printed no names.
     #[must_use]
     pub fn name(&self) -> &str {
         match self.text.split_once('(') {

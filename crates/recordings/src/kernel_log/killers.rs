@@ -1,38 +1,39 @@
-//! Killers that are no part of the kernel: `systemd-oomd`, `earlyoom`, `kubelet`. Each has its own reason, and its own lines in a log.
+//! OOM killers outside of the kernel: `systemd-oomd`, `earlyoom`, `kubelet`. Each has its own reasons and its own log
+//! lines.
 
 use super::line::Line;
 
-/// A killer of user space, or who tells of the kernel's.
+/// A killer in user space, or a program that reports kills of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Killer {
-    /// `systemd-oomd`, by PSI of a cgroup, or by memory and swap.
+    /// `systemd-oomd`, which acts by PSI of a cgroup, or by memory and swap.
     SystemdOomd,
-    /// `earlyoom`, by what is available of memory and free of swap.
+    /// `earlyoom`, which acts by available memory and free swap.
     Earlyoom,
-    /// `kubelet`, by what is available on its node.
+    /// `kubelet`, which acts by available memory of its node.
     Kubelet,
-    /// The kernel, at the limit of a container, as Kubernetes tells of it.
+    /// The kernel, at the limit of a container, as reported by Kubernetes.
     OfContainer,
-    /// The kernel, as `systemd` tells of it.
+    /// The kernel, as reported by `systemd`.
     OfUnit,
 }
 
-/// Something that was killed or sent away.
+/// A process or group that was killed or evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction {
     /// The line.
     pub line: usize,
-    /// By whom.
+    /// The killer.
     pub by: Killer,
-    /// A cgroup, a unit, a container, or a process with its number; empty where it is not told.
+    /// The victim: a cgroup, a unit, a container, or a process with its number; empty if unknown.
     pub whom: String,
-    /// Why, in the words of the log.
+    /// The reason, in the words of the log.
     pub why: Option<String>,
-    /// Processes that were killed, where that is told.
+    /// Number of killed processes, if known.
     pub processes: Option<u64>,
 }
 
-/// Parts of lines of such killers, by which a log of them is recognised.
+/// Parts of lines by which a log of such killers is recognised.
 pub(super) const SIGNS: [&str; 9] = [
     " due to memory pressure for ",
     " due to memory used (",
@@ -48,16 +49,16 @@ pub(super) const SIGNS: [&str; 9] = [
 /// State of reading such lines.
 #[derive(Default)]
 pub(super) struct Killers {
-    /// Free memory and swap, as `earlyoom` told them last.
+    /// Free memory and swap as last reported by `earlyoom`.
     available: Option<String>,
-    /// The limits that it came to.
+    /// The limits of `earlyoom`.
     limits: Option<String>,
-    /// The container that `kubectl describe` tells of.
+    /// The container that `kubectl describe` reports on.
     container: Option<String>,
 }
 
 impl Killers {
-    /// Takes a line; returns whether it tells of somebody who was killed, or why. What is told anew is added to `evictions`.
+    /// Takes a line. Returns whether it reports a victim or a reason. New victims are added to `evictions`.
     pub(super) fn take(&mut self, line: Line<'_>, evictions: &mut Vec<Eviction>) -> bool {
         let text = line.text;
         let found = |by, whom: &str, why: Option<&str>| Eviction {
@@ -123,7 +124,8 @@ impl Killers {
     }
 }
 
-/// Cgroup and reason of `Killed /user.slice/a.scope due to memory pressure for /user.slice being 60.00% > 50.00% for > 20s …`.
+/// Reads cgroup and reason of `Killed /user.slice/a.scope due to memory pressure for /user.slice being 60.00% > 50.00%
+/// for > 20s …`.
 fn of_oomd(text: &str) -> Option<(&str, &str)> {
     let (_, rest) = text.split_once("Killed ")?;
     let (whom, why) = rest.split_once(" due to ")?;
@@ -131,15 +133,15 @@ fn of_oomd(text: &str) -> Option<(&str, &str)> {
     (whom.starts_with('/') && is_reason).then_some((whom, why))
 }
 
-/// Unit and number of `a.scope: systemd-oomd killed 12 process(es) in this unit.`
+/// Reads unit and number of `a.scope: systemd-oomd killed 12 process(es) in this unit.`
 fn unit_of_oomd(text: &str) -> Option<(&str, u64)> {
     let (before, rest) = text.split_once(": systemd-oomd killed ")?;
     let unit = before.rsplit(' ').next()?;
     rest.split_whitespace().next()?.parse().ok().map(|processes| (unit, processes))
 }
 
-/// The process of `sending SIGTERM to process 12 uid 1000 "code": badness 866, VmRSS 5 MiB`, in older versions
-/// `killing process 12 "bash" with signal 15: …`; and the signal.
+/// Reads process and signal of `sending SIGTERM to process 12 uid 1000 "code": badness 866, VmRSS 5 MiB`, or in older
+/// versions `killing process 12 "bash" with signal 15: …`.
 fn of_earlyoom(text: &str) -> Option<(String, &str)> {
     let (signal, rest) = match text.split_once("sending SIG") {
         Some((before, rest)) => {
@@ -155,7 +157,7 @@ fn of_earlyoom(text: &str) -> Option<(String, &str)> {
     pid.parse::<u64>().ok().map(|pid| (format!("{name} (PID {pid}){size}"), signal))
 }
 
-/// The object of an event: `pod/web-1` before its message, as `kubectl get events` prints it.
+/// Reads the object of an event: `pod/web-1` before its message, as `kubectl get events` prints it.
 fn object_of(before: &str) -> Option<&str> {
     before.split_whitespace().find_map(|word| word.strip_prefix("pod/").or_else(|| word.strip_prefix("Pod/")))
 }

@@ -1,20 +1,22 @@
-//! Lines of a kernel log without what loggers put before them.
+//! Lines of a kernel log, without the prefixes of loggers.
 //!
-//! `dmesg` writes `[ 1201.402113] `, with `-T` `[Thu Nov 26 10:00:00 2026] `, with `-x` `kern  :warn  : ` before it; the console
-//! `<4>`; syslog and journalctl a time, a host and `kernel: `; kernels with `PRINTK_CALLER` the task behind the time, `[  T801] `.
+//! `dmesg` writes `[ 1201.402113] `. With `-T` it writes `[Thu Nov 26 10:00:00 2026] `, and with `-x` `kern  :warn  : `
+//! in front. The console writes `<4>`. syslog and journalctl write a time, a host and `kernel: `. Kernels with
+//! `PRINTK_CALLER` add the task after the time, `[  T801] `.
 
 /// A line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// From 1.
+    /// Line number, from 1.
     pub number: usize,
-    /// The time, as it was printed; none where nothing tells.
+    /// The time as printed; none if there is none.
     pub at: Option<&'a str>,
     /// The message of the kernel.
     pub text: &'a str,
 }
 
-/// Lines with their numbers, without prefixes. One message of several lines, which rsyslog writes as one with `#012` between, is several.
+/// Returns lines with their numbers, without prefixes. A message of several lines that rsyslog joined with `#012`
+/// becomes several lines.
 pub fn lines<'a>(lines: impl IntoIterator<Item = (usize, &'a str)>) -> impl Iterator<Item = Line<'a>> {
     lines.into_iter().flat_map(|(number, line)| {
         let (at, first) = strip(line);
@@ -22,16 +24,16 @@ pub fn lines<'a>(lines: impl IntoIterator<Item = (usize, &'a str)>) -> impl Iter
     })
 }
 
-/// Returns whether a line begins as loggers begin it, with a time.
+/// Returns whether a line begins with a time, as loggers write it.
 #[must_use]
 pub fn has_time(line: &str) -> bool {
     strip(line).0.is_some()
 }
 
-/// Words before `kernel:`, at most: a time of five, a facility, a host.
+/// Most words before `kernel:`: a time of five, a facility, a host.
 const WORDS_BEFORE_MAX: usize = 8;
 
-/// The time of a line, and its text.
+/// Splits a line into its time and its text.
 fn strip(line: &str) -> (Option<&str>, &str) {
     let mut at = None;
     let mut rest = line.trim();
@@ -52,7 +54,7 @@ fn strip(line: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Behind `<4>`, or `kern  :warn  :`.
+/// Returns the text behind `<4>`, or `kern  :warn  :`.
 fn level(text: &str) -> Option<&str> {
     if let Some((number, after)) = text.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
         let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -64,7 +66,8 @@ fn level(text: &str) -> Option<&str> {
     (facility.trim_end() == "kern" && LEVELS.contains(&level.trim())).then_some(after)
 }
 
-/// Behind a time in brackets, with the time, or behind the task that said it. A number without a point is a process of a table.
+/// Returns the text behind a bracket, and the time in the bracket, if it is a time and not a task. A number without a
+/// point is a process of a table.
 fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
     let (inside, after) = text.strip_prefix('[')?.split_once(']')?;
     let inside = inside.trim();
@@ -82,7 +85,7 @@ fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
     }
 }
 
-/// Splits a line at `kernel:`. In front of it stand a time, where none was found yet, and a host.
+/// Splits a line at `kernel:`. Before it stand a host and, if none was found yet, a time.
 fn logger(text: &str, has_time: bool) -> Option<(&str, &str)> {
     let at = text.find("kernel:")?;
     let (before, after) = (&text[..at], &text[at + "kernel:".len()..]);
@@ -95,7 +98,7 @@ fn logger(text: &str, has_time: bool) -> Option<(&str, &str)> {
     (is_one && !before.contains(['=', '(', '<'])).then_some((before.trim_end(), after))
 }
 
-/// Returns whether a word is a time as `dmesg --time-format iso` writes it, without a bracket.
+/// Returns whether a word is a time in the form of `dmesg --time-format iso`, without a bracket.
 fn is_iso_time(word: &str) -> bool {
     let bytes = word.as_bytes();
     bytes.len() >= 19
@@ -105,7 +108,7 @@ fn is_iso_time(word: &str) -> bool {
         && word.contains(':')
 }
 
-/// The time at the start of what a logger wrote: up to the word with its colons.
+/// Returns the time at the start of a logger's prefix: up to the word with its colons.
 fn time_of(before: &str) -> Option<&str> {
     let mut end = 0;
     for piece in before.split_inclusive(' ').take(6) {

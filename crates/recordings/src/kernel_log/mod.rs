@@ -1,11 +1,11 @@
-//! Kernel logs: what `dmesg`, the console, syslog and `journalctl -k` show, of kernels 2.6.32 to 6.18.
+//! Reader of kernel logs from `dmesg`, the console, syslog and `journalctl -k`, of kernels 2.6.32 to 6.18.
 //!
-//! [`read`] takes out of a log what tells of memory: reports of the killer and of allocations that failed, with all that the kernel printed
-//! of zones and processes; processes killed; tasks that were blocked, and CPUs that were stuck. Anything else is passed over. A report may
-//! lack lines, begin late or end early: what is not there is none.
+//! [`read`] extracts reports of the OOM killer and of failed allocations, with all that the kernel printed of zones and
+//! processes. It also extracts killed processes, blocked tasks, and stuck CPUs. Other lines are skipped. A report may
+//! lack lines, begin late or end early: missing values are none.
 //!
-//! [`mod@line`] takes off what loggers put before a line, [`gfp`] says what a request may take, [`killers`] reads lines of killers that are
-//! no part of the kernel, which stand in the same logs.
+//! [`mod@line`] removes the prefixes of loggers. [`gfp`] decodes the memory that a request may use. [`killers`] reads
+//! lines of killers outside of the kernel, which stand in the same logs.
 //!
 //! Next: [`mod@line`].
 
@@ -19,7 +19,7 @@ use killers::{Eviction, Killers};
 use line::{Line, lines};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Numbers by their names, as the kernel printed them.
+/// Numbers by name, as the kernel printed them.
 pub type Numbers = BTreeMap<String, u64>;
 
 /// The contents of a log.
@@ -27,20 +27,20 @@ pub type Numbers = BTreeMap<String, u64>;
 pub struct Log {
     /// Reports, in order.
     pub reports: Vec<Report>,
-    /// Processes that were killed for want of memory, of which no report is there.
+    /// Killed processes without a report.
     pub kills: Vec<Kill>,
     /// The victims of killers of user space.
     pub evictions: Vec<Eviction>,
-    /// Tasks that slept so long that the kernel told of it.
+    /// Tasks that slept so long that the kernel reported it.
     pub blocked: Vec<Blocked>,
-    /// CPUs on which one task ran so long that the kernel told of it.
+    /// CPUs on which one task ran so long that the kernel reported it.
     pub stuck: Vec<Stuck>,
-    /// The kernel's release, where it is told.
+    /// The kernel's release, if known.
     pub release: Option<String>,
 }
 
 impl Log {
-    /// Adds another part of a log, or another log of the same computer.
+    /// Adds another part of the log, or another log of the same computer.
     pub fn extend(&mut self, later: Self) {
         self.reports.extend(later.reports);
         self.kills.extend(later.kills);
@@ -54,84 +54,84 @@ impl Log {
 /// The reason for which a report was printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The killer was called.
+    /// The OOM killer was invoked.
     OutOfMemory,
     /// A request failed.
     Failure,
-    /// A request waited for so many ms; 4.10 to 4.14 told of that.
+    /// A request waited for so many ms, as 4.10 to 4.14 reported.
     Stalled(u64),
-    /// Somebody asked for it (SysRq `m`), or its beginning is not in the log.
+    /// A user asked for it (SysRq `m`), or its beginning is missing.
     Shown,
 }
 
-/// A report of the kernel on memory at a moment.
+/// A memory report of the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The reason for which it was printed.
     pub kind: Kind,
-    /// The line where it begins, from 1.
+    /// The line at which it begins, from 1.
     pub line: usize,
     /// The time, as it was printed.
     pub at: Option<String>,
-    /// The task that asked for memory.
+    /// The task that requested memory.
     pub task: Option<String>,
-    /// The memory that its request may take.
+    /// The memory that the request may use.
     pub gfp: Option<Gfp>,
-    /// The order of its request; none where it is not told, and -1 of a killer that was called by hand.
+    /// The order of the request; none if unknown, -1 if the killer was invoked by hand.
     pub order: Option<i32>,
-    /// Nodes that the request may take from; none where all.
+    /// Nodes that the request may use; none means all.
     pub nodes: Option<BTreeSet<u32>>,
-    /// The reason for which nodes are left out: `CONSTRAINT_CPUSET`, `CONSTRAINT_MEMORY_POLICY`, `CONSTRAINT_MEMCG`.
+    /// The reason for the restriction of nodes: `CONSTRAINT_CPUSET`, `CONSTRAINT_MEMORY_POLICY`, `CONSTRAINT_MEMCG`.
     pub constraint: Option<String>,
-    /// The cgroup at whose limit it was.
+    /// The cgroup at its limit.
     pub cgroup: Option<CgroupReport>,
     /// Counters of the computer, pages: `free`, `active_anon`, `free_cma`.
     pub counters: Numbers,
     /// Zones with managed pages.
     pub zones: Vec<ZoneReport>,
-    /// Figures that lines of nodes alone tell, all nodes together, KiB: `kernel_stack`, `pagetables`.
+    /// Figures that are reported per node only, summed over nodes, KiB: `kernel_stack`, `pagetables`.
     pub node_kib: Numbers,
     /// Pools of huge pages.
     pub huge: Vec<HugePages>,
-    /// Swap and what is free of it, KiB.
+    /// Swap and its free part, KiB.
     pub swap: [Option<u64>; 2],
     /// Totals in pages: `RAM`, `reserved`, `HighMem/MovableOnly`, `cma reserved`, `hwpoisoned`.
     pub pages: Numbers,
     /// Processes that could be killed.
     pub tasks: Vec<Task>,
-    /// Slab caches that cannot be reclaimed, with what they hold, KiB.
+    /// Unreclaimable slab caches with their memory, KiB.
     pub slabs: BTreeMap<String, u64>,
-    /// Processes that were killed for it.
+    /// Processes that were killed for this report.
     pub kills: Vec<Kill>,
-    /// True where the kernel stopped, since there was nobody to kill.
+    /// Whether the kernel panicked because there was no process to kill.
     pub has_panicked: bool,
 }
 
-/// The part of a report on a cgroup.
+/// The part of a report about a cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupReport {
-    /// The cgroup whose limit it was.
+    /// The cgroup at its limit.
     pub limited: Option<String>,
-    /// The cgroup of the process that was killed.
+    /// The cgroup of the killed process.
     pub of_task: Option<String>,
-    /// Usage, limit and failures by what is limited: `memory`, `swap`, `memory+swap`, `kmem`; KiB.
+    /// Usage, limit and failures by resource: `memory`, `swap`, `memory+swap`, `kmem`; KiB.
     pub limits: BTreeMap<String, Limit>,
-    /// Its statistics: bytes, or events.
+    /// Its statistics, in bytes or events.
     pub stats: Numbers,
 }
 
-/// Something that is limited.
+/// A limited resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
-    /// Memory in use, KiB.
+    /// Usage, KiB.
     pub usage_kib: u64,
-    /// The most that may be in use, KiB; none without a limit.
+    /// Limit, KiB; none if unlimited.
     pub limit_kib: Option<u64>,
-    /// The number of requests that met the limit.
+    /// Number of requests that met the limit.
     pub failures: u64,
 }
 
-/// A zone.
+/// A zone of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZoneReport {
     /// Its node.
@@ -140,14 +140,14 @@ pub struct ZoneReport {
     pub kind: ZoneKind,
     /// Sizes, KiB: `free`, `min`, `boost`, `present`, `free_cma`, `reserved_highatomic`.
     pub kib: Numbers,
-    /// Pages that it keeps from requests that could take from a higher zone, by that zone.
+    /// Pages reserved against requests that could use a higher zone, by that zone.
     pub reserve: Vec<u64>,
     /// Free blocks by size.
     pub blocks: Vec<Blocks>,
 }
 
 impl ZoneReport {
-    /// A size, KiB; 0 where it is not told.
+    /// Returns a size, KiB; 0 if unknown.
     #[must_use]
     pub fn kib(&self, name: &str) -> u64 {
         self.kib.get(name).copied().unwrap_or(0)
@@ -159,18 +159,18 @@ impl ZoneReport {
 pub struct Blocks {
     /// Their size, KiB.
     pub kib: u64,
-    /// The number of free blocks of the size.
+    /// Number of free blocks of this size.
     pub count: u64,
-    /// The kinds of pages among them, a letter each: `UME`; empty where kernels before 3.9 do not tell.
+    /// Migrate types among them, a letter each: `UME`; empty for kernels before 3.9, which do not report them.
     pub kinds: String,
 }
 
 /// A pool of huge pages of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HugePages {
-    /// All, in pages of that size.
+    /// All huge pages of the pool.
     pub total: u64,
-    /// Huge pages that nobody has.
+    /// Unused huge pages.
     pub free: u64,
     /// Their size, KiB.
     pub size_kib: u64,
@@ -183,15 +183,15 @@ pub struct Task {
     pub pid: u64,
     /// Its name.
     pub name: String,
-    /// Pages that it has in memory.
+    /// Resident pages.
     pub rss_pages: u64,
-    /// Pages that it has in swap.
+    /// Pages in swap.
     pub swap_pages: u64,
-    /// Bytes of its page tables; none where kernels count other things.
+    /// Bytes of its page tables; none for kernels that count otherwise.
     pub page_table_bytes: Option<u64>,
 }
 
-/// A process that was killed.
+/// A killed process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kill {
     /// The line.
@@ -200,14 +200,14 @@ pub struct Kill {
     pub pid: u64,
     /// Its name.
     pub name: String,
-    /// Its memory, KiB, where that is told: `anon-rss`, `file-rss`, `shmem-rss`, `total-vm`, `pgtables`.
+    /// Its memory, KiB, if reported: `anon-rss`, `file-rss`, `shmem-rss`, `total-vm`, `pgtables`.
     pub kib: Numbers,
-    /// True for a process that was killed at the limit of a cgroup.
+    /// Whether the process was killed at the limit of a cgroup.
     pub is_of_cgroup: bool,
 }
 
 impl Kill {
-    /// Returns its resident memory, KiB; none where that is not told.
+    /// Returns its resident memory, KiB; none if unknown.
     #[must_use]
     pub fn rss_kib(&self) -> Option<u64> {
         let parts = ["anon-rss", "file-rss", "shmem-rss"].iter().filter_map(|name| self.kib.get(*name));
@@ -215,16 +215,16 @@ impl Kill {
     }
 }
 
-/// A task that slept for long.
+/// A task that was blocked for long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// The line.
     pub line: usize,
     /// Its name and number: `jbd2/sda1-8:312`.
     pub task: String,
-    /// For how long at least, s.
+    /// Least duration, s.
     pub seconds: u64,
-    /// True where its trace goes through reclaim.
+    /// Whether its trace goes through reclaim.
     pub is_in_reclaim: bool,
 }
 
@@ -235,9 +235,9 @@ pub struct Stuck {
     pub line: usize,
     /// Its name and number.
     pub task: String,
-    /// For how long, s.
+    /// Duration, s.
     pub seconds: u64,
-    /// True where its trace goes through reclaim, or it is a task of reclaim.
+    /// Whether its trace goes through reclaim, or the task is kswapd or the like.
     pub is_in_reclaim: bool,
 }
 
@@ -266,7 +266,8 @@ impl Report {
         }
     }
 
-    /// KiB of a page: the smallest block of the buddy system; 4 where no block is told. Pages have 4 to 64 KiB.
+    /// Returns the KiB of a page: the smallest block of the buddy system, or 4 if no block is reported. Pages have 4 to
+    /// 64 KiB.
     #[must_use]
     pub fn page_kib(&self) -> u64 {
         let smallest = self.zones.iter().find_map(|zone| zone.blocks.first()).map(|blocks| blocks.kib);
@@ -277,12 +278,12 @@ impl Report {
         self.cgroup.get_or_insert_default()
     }
 
-    /// Returns whether it has the lines behind `Mem-Info:`.
+    /// Returns whether the report has the lines after `Mem-Info:`.
     fn has_memory(&self) -> bool {
         !self.counters.is_empty() || !self.zones.is_empty()
     }
 
-    /// The zone of a name on a node, which is made where it is new.
+    /// Returns the zone of a name on a node, which is made if it is new.
     fn zone(&mut self, node: u32, kind: ZoneKind) -> &mut ZoneReport {
         let place = self.zones.iter().position(|zone| (zone.node, zone.kind) == (node, kind)).unwrap_or_else(|| {
             self.zones.push(ZoneReport { node, kind, kib: Numbers::new(), reserve: Vec::new(), blocks: Vec::new() });
@@ -292,7 +293,7 @@ impl Report {
     }
 }
 
-/// Words of lines that tell of memory.
+/// Words of lines about memory.
 const SIGNS: [&str; 10] = [
     " invoked oom-killer:",
     "page allocation failure",
@@ -306,13 +307,13 @@ const SIGNS: [&str; 10] = [
     "soft lockup - CPU#",
 ];
 
-/// Returns whether a line is of a kernel log, and tells of memory.
+/// Returns whether a line is of a kernel log and about memory.
 #[must_use]
 pub fn tells(line: &str) -> bool {
     SIGNS.iter().chain(&killers::SIGNS).any(|sign| line.contains(sign))
 }
 
-/// Returns whether a line is surely of a log that has begun: one with a time, or one of a report that other texts have too.
+/// Returns whether a line certainly belongs to a log that has begun: it has a time, or it belongs to a report.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     let mut words = line.split_whitespace();
@@ -322,13 +323,13 @@ pub fn holds(line: &str) -> bool {
     line::has_time(line) || is_pair && !name.starts_with("nr_")
 }
 
-/// The table whose lines follow, for lines that have no word of their own.
+/// The table that the following lines belong to, if these have no word of their own.
 #[derive(Clone, Copy, PartialEq)]
 enum Table {
     None,
     /// Statistics of a cgroup, `anon 4096`.
     CgroupStats,
-    /// `kmalloc-96   1234KB   1240KB`.
+    /// Slab caches: `kmalloc-96   1234KB   1240KB`.
     Slabs,
 }
 
@@ -353,7 +354,7 @@ struct Reader {
     report: Option<Report>,
     table: Option<Table>,
     columns: Vec<String>,
-    /// The trace that is being printed belongs to the last of these, up to a line.
+    /// The last item whose trace is being printed, and the line up to which the trace may go.
     trace_of: Option<(Trace, usize)>,
     last_zone: Option<(u32, ZoneKind)>,
     killers: Killers,
@@ -365,10 +366,10 @@ enum Trace {
     Stuck,
 }
 
-/// Lines of a trace, at most: registers, and a stack of some dozens of calls.
+/// Most lines of a trace: registers, and a stack of some dozens of calls.
 const TRACE_LINES: usize = 80;
 
-/// Functions of which one in a trace says that the task reclaims, or waits for those who do.
+/// Functions that show, in a trace, that the task reclaims or waits for reclaim.
 const OF_RECLAIM: [&str; 9] = [
     "try_to_free_pages",
     "try_to_free_mem_cgroup_pages",
@@ -455,7 +456,7 @@ impl Reader {
         }
     }
 
-    /// Begins a report, if the line does.
+    /// Begins a report if the line is the first of one.
     fn begins_report(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let (task, kind, request) = if let Some((task, request)) = text.split_once(" invoked oom-killer:") {
@@ -486,7 +487,7 @@ impl Reader {
         true
     }
 
-    /// Notes a task that was blocked, or a CPU that was stuck, if the line tells of one.
+    /// Records a blocked task or a stuck CPU, if the line reports one.
     fn tells_of_stuck(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         // `INFO: task a:12 blocked for more than 120 seconds.`, in newer kernels `blocked in I/O wait for more than`.
@@ -508,7 +509,7 @@ impl Reader {
         true
     }
 
-    /// Looks for reclaim in a line of a trace.
+    /// Searches a line of a trace for reclaim.
     fn trace(&mut self, Line { number, text, .. }: Line<'_>) {
         let Some((trace, _)) = self.trace_of.filter(|(_, last)| number <= *last) else { return };
         // A guess of the unwinder is none.
@@ -521,8 +522,9 @@ impl Reader {
         }
     }
 
-    /// Notes a process that was killed, if the line tells of one: `Out of memory: Kill process 12 (a) score 9 or sacrifice child`, and then
-    /// `Killed process 12 (a) total-vm:1kB, anon-rss:1kB`; since 5.1 one line, `Out of memory: Killed process 12 (a) total-vm:…`.
+    /// Records a killed process, if the line reports one: `Out of memory: Kill process 12 (a) score 9 or sacrifice
+    /// child`, then `Killed process 12 (a) total-vm:1kB, anon-rss:1kB`. Since 5.1 it is one line, `Out of memory:
+    /// Killed process 12 (a) total-vm:…`.
     fn tells_of_kill(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let says_cgroup = text.starts_with("Memory cgroup out of memory");
@@ -550,13 +552,13 @@ impl Reader {
     }
 }
 
-/// A name up to the parenthesis that closes it; it may hold some itself.
+/// Returns a name up to its closing parenthesis. The name may contain parentheses.
 fn name_in_parentheses(text: &str) -> Option<&str> {
     let end = [") total-vm", ") score", "), UID", ") vsz"].iter().filter_map(|end| text.find(end)).min();
     end.or_else(|| text.find(')')).map(|end| &text[..end])
 }
 
-/// The kernel's release of the line that names the task that runs: the word before `#1642`.
+/// Returns the kernel's release from the line that names the running task: the word before `#1642`.
 fn release_of(text: &str) -> Option<&str> {
     if !text.contains("ainted") || !(text.starts_with("CPU:") || text.starts_with("Pid:")) {
         return None;
@@ -566,29 +568,29 @@ fn release_of(text: &str) -> Option<&str> {
     words.get(number.checked_sub(1)?).copied().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// No computer has so many pages, KiB or events: a larger number is a line that was spoilt, and sums stay far from the end of 64 bits.
+/// Largest plausible number of pages, KiB or events. A larger one is of a damaged line. Sums stay far below 64 bits.
 const COUNTED_MAX: u64 = 1 << 50;
 
-/// A number that a kernel can have counted.
+/// Returns a number if a kernel can have counted it.
 fn counted(word: &str) -> Option<u64> {
     word.parse().ok().filter(|number| *number < COUNTED_MAX)
 }
 
-/// The number at the start of a text.
+/// Returns the number at the start of a text.
 fn first_number(text: &str) -> Option<u64> {
     let text = text.trim_start();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     counted(&text[..end])
 }
 
-/// A size with its name, `free:518900kB`, KiB.
+/// Splits `free:518900kB` into name and size, KiB.
 fn sized(word: &str) -> Option<(&str, u64)> {
     let (name, value) = word.trim_end_matches(',').split_once(':')?;
     let number = value.strip_suffix("kB").or_else(|| value.strip_suffix("KB"))?;
     Some((name, counted(number)?))
 }
 
-/// Nodes of a list of the kernel's, `0-1,3`; none of `(null)`, which are all.
+/// Reads a list of nodes, `0-1,3`; none for `(null)`, which means all.
 fn nodes(list: &str) -> Option<BTreeSet<u32>> {
     let mut found = BTreeSet::new();
     for part in list.trim().split(',') {
@@ -600,12 +602,13 @@ fn nodes(list: &str) -> Option<BTreeSet<u32>> {
     Some(found)
 }
 
-/// Nodes of a list that is followed by something else.
+/// Reads a list of nodes that is followed by other text.
 fn nodes_until(text: &str, ends: &[&str]) -> Option<BTreeSet<u32>> {
     let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
     nodes(&text[..end])
 }
 
+/// Reads
 /// `constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0-1,oom_memcg=/a,task_memcg=/a/b,task=c,pid=1,uid=0`.
 fn constraint(report: &mut Report, text: &str) {
     // Lists have commas themselves: what has no `=` belongs to the value before it.
@@ -635,7 +638,7 @@ fn constraint(report: &mut Report, text: &str) {
     }
 }
 
-/// A line of statistics of a cgroup: `anon 519155712`. One that is none ends them.
+/// Reads a line of statistics of a cgroup: `anon 519155712`. Any other line ends them.
 fn cgroup_stat(report: &mut Report, text: &str) -> bool {
     let mut words = text.split_whitespace();
     let (Some(name), Some(value), None) = (words.next(), words.next(), words.next()) else { return false };
@@ -644,7 +647,7 @@ fn cgroup_stat(report: &mut Report, text: &str) -> bool {
     true
 }
 
-/// A line of slab caches, or the heading above them. One that is none ends them.
+/// Reads a line of slab caches, or the heading above them. Any other line ends them.
 fn slab(report: &mut Report, text: &str) -> bool {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [name, _, total] = words.as_slice() else { return false };
@@ -656,7 +659,8 @@ fn slab(report: &mut Report, text: &str) -> bool {
     true
 }
 
-/// A line of the table of processes: `[  456]     0   456     2662      331    53248        0             0 udevd`.
+/// Reads a line of the table of processes: `[  456]     0   456     2662      331    53248        0             0
+/// udevd`.
 fn task(text: &str, columns: &[String]) -> Option<Task> {
     let (pid, rest) = text.strip_prefix('[')?.split_once(']')?;
     let pid = pid.trim().parse().ok()?;
@@ -673,7 +677,7 @@ fn task(text: &str, columns: &[String]) -> Option<Task> {
     })
 }
 
-/// `memory: usage 524288kB, limit 524288kB, failcnt 1234`.
+/// Reads `memory: usage 524288kB, limit 524288kB, failcnt 1234`.
 fn limit(text: &str) -> Option<(&str, Limit)> {
     let (what, rest) = text.split_once(": usage ")?;
     let (usage, rest) = rest.split_once("kB, limit ")?;
@@ -684,14 +688,14 @@ fn limit(text: &str) -> Option<(&str, Limit)> {
     Some((what, Limit { usage_kib: counted(usage)?, limit_kib, failures }))
 }
 
-/// `Node 0 hugepages_total=8 hugepages_free=8 hugepages_surp=0 hugepages_size=2048kB`.
+/// Reads `Node 0 hugepages_total=8 hugepages_free=8 hugepages_surp=0 hugepages_size=2048kB`.
 fn huge_pages(text: &str) -> Option<HugePages> {
     let of = |name: &str| text.split_once(name).and_then(|(_, rest)| first_number(rest));
     let size_kib = of("hugepages_size=")?;
     Some(HugePages { total: of("hugepages_total=")?, free: of("hugepages_free=").unwrap_or(0), size_kib })
 }
 
-/// The zone of a line that tells of one, into which what it tells is put: its sizes, or its free blocks.
+/// Reads the sizes or free blocks of a zone from its line. Returns the zone.
 fn zone(report: &mut Report, text: &str) -> Option<(u32, ZoneKind)> {
     let (node, rest) = match text.strip_prefix("Node ") {
         Some(rest) => rest.split_once(' ').and_then(|(node, rest)| Some((node.parse().ok()?, rest)))?,
@@ -720,7 +724,7 @@ fn zone(report: &mut Report, text: &str) -> Option<(u32, ZoneKind)> {
     Some((node, kind))
 }
 
-/// `1234*4kB (UME) 12*8kB (UM) 0*16kB`.
+/// Reads free blocks: `1234*4kB (UME) 12*8kB (UM) 0*16kB`.
 fn blocks(text: &str) -> Vec<Blocks> {
     let mut found: Vec<Blocks> = Vec::new();
     for word in text.split_whitespace() {
@@ -735,7 +739,7 @@ fn blocks(text: &str) -> Vec<Blocks> {
     found
 }
 
-/// Totals of the computer: `active_anon:300 free:915900`, `Free swap  = 785600kB`, `524284 pages RAM`.
+/// Reads totals of the computer: `active_anon:300 free:915900`, `Free swap  = 785600kB`, `524284 pages RAM`.
 fn totals(report: &mut Report, text: &str) {
     let words: Vec<&str> = text.split_whitespace().collect();
     if let [which, "swap", "=", size] = words.as_slice() {

@@ -1,4 +1,5 @@
-//! `/proc/buddyinfo`: free blocks of each zone by order; and `/proc/pagetypeinfo`, which counts them by what they are kept for.
+//! `/proc/buddyinfo`, the free blocks of each zone by order, and `/proc/pagetypeinfo`, which counts them by migrate
+//! type.
 
 use super::zoneinfo::heading;
 use super::{Look, Took};
@@ -10,7 +11,7 @@ pub struct Buddyinfo {
     pub zones: Vec<(u32, String, Vec<u64>)>,
 }
 
-/// No kernel has more orders.
+/// Most orders of any kernel.
 const ORDERS_MAX: usize = 32;
 
 /// Returns whether a line is of `/proc/buddyinfo`.
@@ -19,7 +20,7 @@ pub fn begins(line: &str) -> bool {
     blocks(line).is_some()
 }
 
-/// Node, name and blocks of a line `Node 0, zone   Normal     3      2      1`.
+/// Reads node, name and blocks of a line `Node 0, zone   Normal     3      2      1`.
 fn blocks(line: &str) -> Option<(u32, &str, Vec<u64>)> {
     let (node, name, numbers) = heading(line)?;
     let numbers: Option<Vec<u64>> = numbers.split_whitespace().map(|word| word.parse().ok()).collect();
@@ -37,14 +38,14 @@ impl Look for Buddyinfo {
     }
 }
 
-/// `/proc/pagetypeinfo`, as far as it tells of free blocks: those of all types together.
+/// The free blocks of `/proc/pagetypeinfo`, summed over types.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pagetypeinfo {
     /// The sums.
     pub blocks: Buddyinfo,
-    /// Types of each zone that were added up.
+    /// Types of each zone that were summed.
     met: Vec<(u32, String, String)>,
-    /// True once the lines below are those of all blocks by type.
+    /// Whether the following lines count all blocks by type.
     is_behind: bool,
 }
 
@@ -57,13 +58,13 @@ pub fn begins_types(line: &str) -> bool {
         || line.starts_with("Pages per block:")
 }
 
-/// Returns whether a line may be of `/proc/pagetypeinfo` that has begun.
+/// Returns whether a line may belong to a `/proc/pagetypeinfo` that has begun.
 #[must_use]
 pub fn holds_types(line: &str) -> bool {
     begins_types(line) || line.starts_with("Number of ") || heading(line).is_some()
 }
 
-/// Node, zone, type and blocks of a line `Node    0, zone   Normal, type    Unmovable     1     0`.
+/// Reads node, zone, type and blocks of a line `Node    0, zone   Normal, type    Unmovable     1     0`.
 fn typed(line: &str) -> Option<(u32, &str, &str, Vec<u64>)> {
     let (before, behind) = line.split_once(", type ")?;
     let (node, zone, "") = heading(before)? else { return None };

@@ -1,7 +1,9 @@
-//! Files of a memory cgroup: `memory.stat`, `memory.events`, `memory.current`, `memory.max` and their like, of version 1 and 2.
+//! Files of a memory cgroup: `memory.stat`, `memory.events`, `memory.current`, `memory.max` and similar ones, of
+//! version 1 and 2.
 //!
-//! A file that holds one number tells by its name alone what that is. Names stand in front of lines as `grep` writes them
-//! (`memory.max:524288000`), above a file as `head` and `tail` do (`==> memory.max <==`), or are the name of the file that is read.
+//! A file with one number is known by its name alone. The name stands before each line as `grep` writes it
+//! (`memory.max:524288000`), above a file as `head` and `tail` write it (`==> memory.max <==`), or is the name of the
+//! file itself.
 
 use super::{Look, Took};
 use crate::kernel_log::Numbers;
@@ -10,18 +12,18 @@ use std::collections::BTreeMap;
 /// The contents of the files of one cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupFiles {
-    /// The path in front of the names, where there is one: the cgroup.
+    /// The path before the names, if any: the cgroup.
     pub path: Option<String>,
-    /// Numbers by name within each file: `memory.stat` → `anon`. A file of one number has it under the empty name; without a limit it is
-    /// none.
+    /// Numbers by name within each file: `memory.stat` → `anon`. A file with one number has it under the empty name;
+    /// the number is none if unlimited.
     pub files: BTreeMap<String, Numbers>,
-    /// Files whose one word is `max`.
+    /// Files whose only word is `max`.
     pub unlimited: Vec<String>,
-    /// The file of the lines that follow.
+    /// The file that the following lines belong to.
     file: Option<String>,
 }
 
-/// Names of lines of `memory.stat` that no other file has: of version 2, and of version 1.
+/// Names in `memory.stat` of version 2 or 1 that no other file has.
 const OF_STAT: [&str; 9] = [
     "hierarchical_memory_limit",
     "total_rss",
@@ -34,14 +36,16 @@ const OF_STAT: [&str; 9] = [
     "sock",
 ];
 
-/// Names of lines of `memory.events`.
+/// Names in `memory.events`.
 const OF_EVENTS: [&str; 6] = ["low", "high", "max", "oom", "oom_kill", "oom_group_kill"];
 
-/// The first two names of a file whose lines have names: of `memory.stat` of version 2 and 1, `memory.events`, `memory.oom_control`.
+/// The first two names of files with named lines: `memory.stat` of version 2 and 1, `memory.events`,
+/// `memory.oom_control`.
 const FIRST: [[&str; 2]; 5] =
     [["anon", "file"], ["cache", "rss"], ["low", "high"], ["max", "oom"], ["oom_kill_disable", "under_oom"]];
 
-/// Returns whether lines begin one: by names of files in front of the first or above it, or by the first two names within a file.
+/// Returns whether lines begin such a file: by file names before or above the first line, or by the first two names
+/// within a file.
 pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     let Some(line) = lines.next() else { return false };
     if file_of_heading(line).is_some() || named(line).is_some() {
@@ -58,7 +62,7 @@ pub fn holds(line: &str) -> bool {
     pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some()
 }
 
-/// Files of a memory cgroup of which others' names are beginnings, or that somebody may have saved under a longer name.
+/// Names of files, also those that are prefixes of others or may have been saved under a longer name.
 const FILES: [&str; 22] = [
     "memory.stat",
     "memory.events",
@@ -84,8 +88,8 @@ const FILES: [&str; 22] = [
     "memory.oom_control",
 ];
 
-/// The file of memory of a cgroup that a path is of: `memory.max`. What stands behind a known name, as in `memory.stat.before` or
-/// `memory.events-2.txt`, is of whoever saved it.
+/// Returns the name of the memory file of a cgroup for a path: `memory.max`. A suffix after a known name is ignored, as
+/// in `memory.stat.before` or `memory.events-2.txt`.
 #[must_use]
 pub fn file_name(path: &str) -> Option<&str> {
     let name = path.trim().rsplit('/').next()?;
@@ -100,26 +104,26 @@ pub fn file_name(path: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Returns whether a line is of a file without the name of one in it: a name with a number, or one number.
+/// Returns whether a line may be of a file without its name: a name with a number, or one number.
 #[must_use]
 pub fn is_of_one_file(line: &str) -> bool {
     let line = line.trim();
     pair(line).is_some() || line == "max" || line.parse::<u64>().is_ok()
 }
 
-/// The path in a line `==> /sys/fs/cgroup/a/memory.max <==`.
+/// Reads the path of a line `==> /sys/fs/cgroup/a/memory.max <==`.
 fn file_of_heading(line: &str) -> Option<&str> {
     let path = line.trim().strip_prefix("==>")?.strip_suffix("<==")?.trim();
     file_name(path).map(|_| path)
 }
 
-/// Path and rest of a line `/sys/fs/cgroup/a/memory.max:524288000`, or `memory.max = max`, `memory.max: 5`.
+/// Splits a line `/sys/fs/cgroup/a/memory.max:524288000`, `memory.max = max` or `memory.max: 5` into path and rest.
 fn named(line: &str) -> Option<(&str, &str)> {
     let (path, rest) = line.trim().split_once([':', '='])?;
     file_name(path).map(|_| (path.trim(), rest.trim()))
 }
 
-/// Name and number of a line `anon 519155712`.
+/// Reads name and number of a line `anon 519155712`.
 fn pair(line: &str) -> Option<(&str, u64)> {
     let mut words = line.split_whitespace();
     let (name, value, None) = (words.next()?, words.next()?, words.next()) else { return None };
@@ -127,7 +131,7 @@ fn pair(line: &str) -> Option<(&str, u64)> {
 }
 
 impl CgroupFiles {
-    /// Says whose lines follow: a path of a file.
+    /// Sets the file that the following lines belong to.
     pub fn begin_file(&mut self, path: &str) {
         if let Some(name) = file_name(path) {
             let folder = path.trim().rsplit_once('/').map(|(folder, _)| folder.trim_end_matches('/'));
@@ -137,19 +141,19 @@ impl CgroupFiles {
         }
     }
 
-    /// Returns whether this path is of another cgroup than the lines so far.
+    /// Returns whether a path belongs to another cgroup than the lines so far.
     fn is_of_another(&self, path: &str) -> bool {
         let folder = path.rsplit_once('/').map(|(folder, _)| folder);
         self.path.as_deref().zip(folder).is_some_and(|(known, folder)| known != folder)
     }
 
-    /// The number of a file that holds one, or of a line of one; none where it is not told, or is no limit.
+    /// Returns the number of a file, or of a line of a file; none if it is unknown or unlimited.
     #[must_use]
     pub fn get(&self, file: &str, name: &str) -> Option<u64> {
         self.files.get(file)?.get(name).copied()
     }
 
-    /// The file of a line without a name in front of it.
+    /// Guesses the file of a line without a file name.
     fn guess(&self, name: &str) -> Option<&'static str> {
         let is_of_control = matches!(name, "under_oom" | "oom_kill_disable");
         match (OF_EVENTS.contains(&name), is_of_control) {

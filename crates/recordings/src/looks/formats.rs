@@ -1,4 +1,4 @@
-//! The rows that texts of a moment have in the table of formats.
+//! The entries of texts of a moment in the table of formats.
 
 use super::{
     Buddyinfo, CgroupFiles, Free, Look, Meminfo, Pagetypeinfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls,
@@ -142,7 +142,7 @@ fn texts<'l>(lines: &'l [Line<'_>]) -> impl Iterator<Item = &'l str> {
     lines.iter().map(|line| &*line.text)
 }
 
-/// Returns whether a look of this kind begins or goes on with a line.
+/// Returns whether a look of this kind begins or continues with a line.
 fn takes<L: Look>(line: &str) -> bool {
     L::default().take(line) == Took::Yes
 }
@@ -160,7 +160,7 @@ fn read<L: Look>(
     Ok(looks.into_iter().map(|look| format::Told::Look(told(look))).collect())
 }
 
-/// Files of cgroups, of which the first may be named by a command or by the file that is read.
+/// Reads files of cgroups. A command, or the name of the file, may name the first of them.
 fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::Told>, Wrong> {
     let mut look = CgroupFiles::default();
     let of_command = block.last_command(first(block)).and_then(|command| command.split_whitespace().last());

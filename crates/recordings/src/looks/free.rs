@@ -1,12 +1,12 @@
-//! Output of `free`: with any of `-b -k -m -g -h -w -l -t`, of procps 2 and 3 with its line `-/+ buffers/cache:`, of busybox, and in
-//! other languages.
+//! Output of `free` with any of `-b -k -m -g -h -w -l -t`: of procps 3, of procps 2 with its line `-/+ buffers/cache:`,
+//! of busybox, and in other languages.
 //!
-//! The text does not tell its unit. A command in front of it does (`free -m`), `-h` writes it behind each number, and else the numbers do:
-//! see [`Unit::of_numbers`].
+//! The text does not state its unit. A command before it may (`free -m`), and `-h` writes it behind each number.
+//! Otherwise it is inferred from the numbers: see [`Unit::of_numbers`].
 
 use super::{Look, Took, size_kib};
 
-/// A unit of bare numbers.
+/// The unit of bare numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes: `-b`.
@@ -20,7 +20,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// KiB of one.
+    /// Returns the KiB of the unit.
     #[must_use]
     pub const fn kib(self) -> f64 {
         match self {
@@ -31,7 +31,7 @@ impl Unit {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Unit {
         }
     }
 
-    /// That of a command: `free -m`, `free --mebi -s 5`.
+    /// Returns the unit of a command: `free -m`, `free --mebi -s 5`.
     #[must_use]
     pub fn of_command(command: &str) -> Option<Self> {
         let mut words = command.split_whitespace().skip_while(|word| !(*word == "free" || word.ends_with("/free")));
@@ -63,9 +63,9 @@ impl Unit {
         Some(words.find_map(of).unwrap_or(Self::Kib))
     }
 
-    /// Returns the unit of the numbers of a text. The kernel counts pages: bytes are multiples of 4096 and KiB multiples of 4, all of them;
-    /// MiB and GiB are rounded, and a quarter of these is such a multiple by chance. No computer has less than 64 MiB and shows it to
-    /// people, or more than 64 TiB.
+    /// Returns the unit of the numbers of a text. The kernel counts pages, so all bytes are multiples of 4096, and all
+    /// KiB multiples of 4. MiB and GiB are rounded, and a quarter of them are such multiples by chance. Computers are
+    /// assumed to have 64 MiB to 64 TiB.
     #[must_use]
     pub fn of_numbers(numbers: &[f64]) -> Option<Self> {
         let total = numbers.iter().copied().reduce(f64::max).filter(|total| *total > 0.0)?;
@@ -91,11 +91,11 @@ pub struct Free {
     /// Numbers of the line of memory, in the order of the columns.
     memory: Vec<Size>,
     swap: Vec<Size>,
-    /// Used and free, buffers and cache taken for free.
+    /// Used and free memory with buffers and cache counted as free.
     without_cache: Vec<Size>,
 }
 
-/// A number as it is written.
+/// A number as written.
 #[derive(Clone, Debug, PartialEq)]
 struct Size(String);
 
@@ -122,16 +122,16 @@ pub struct Sizes {
     pub free: Option<f64>,
     /// Shared memory and tmpfs.
     pub shared: Option<f64>,
-    /// Buffers and page cache, and slab that can be reclaimed where procps is 3.3.10 or newer.
+    /// Buffers and page cache, and since procps 3.3.10 reclaimable slab.
     pub cache: Option<f64>,
-    /// The kernel's estimate of what a new program could have.
+    /// The kernel's estimate of memory available to a new program.
     pub available: Option<f64>,
-    /// Swap and what is free of it.
+    /// Swap and its free part.
     pub swap: Option<[f64; 2]>,
 }
 
-/// Returns whether a line is the heading of `free`: `total used free shared buff/cache available`, or as many other words without a digit, if they are such as
-/// other languages have.
+/// Returns whether a line is the heading of `free`: `total used free shared buff/cache available`, or as many words
+/// without a digit in another language.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     columns(line).is_some()
@@ -188,14 +188,14 @@ impl Look for Free {
 }
 
 impl Free {
-    /// Numbers without a unit.
+    /// Returns the numbers without a unit.
     #[must_use]
     pub fn bare_numbers(&self) -> Vec<f64> {
         let all = self.memory.iter().chain(&self.swap).chain(&self.without_cache);
         all.filter_map(|Size(word)| super::super::number(word)).collect()
     }
 
-    /// Returns the sizes where bare numbers are in this unit.
+    /// Returns the sizes, with bare numbers in this unit.
     #[must_use]
     pub fn sizes(&self, unit: Unit) -> Sizes {
         let kib = |Size(word): &Size| size_kib(word, unit.kib());

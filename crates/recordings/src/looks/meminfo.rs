@@ -1,4 +1,5 @@
-//! `/proc/meminfo`, and the files of nodes (`/sys/devices/system/node/node0/meminfo`), whose lines begin with `Node 0`.
+//! `/proc/meminfo`, and the files of nodes (`/sys/devices/system/node/node0/meminfo`) with lines that begin with `Node
+//! 0`.
 
 use super::{Look, Took};
 use std::collections::BTreeMap;
@@ -6,19 +7,20 @@ use std::collections::BTreeMap;
 /// The contents of `/proc/meminfo`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meminfo {
-    /// By name: sizes in KiB, and numbers of huge pages (`HugePages_Total`). Of several nodes the sum.
+    /// By name: sizes in KiB, and numbers of huge pages (`HugePages_Total`). Values of several nodes are summed.
     pub values: BTreeMap<String, u64>,
-    /// The nodes of which they are, each with its `MemTotal` and `MemFree`, KiB; empty where they are of the whole computer.
+    /// The nodes of the values, each with its `MemTotal` and `MemFree`, KiB; empty if the values are of the whole
+    /// computer.
     pub nodes: BTreeMap<u32, [u64; 2]>,
 }
 
-/// Lines that are in no look but this.
+/// Returns whether a line occurs in no other look.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     parse(line).is_some_and(|(_, name, _)| name == "MemTotal")
 }
 
-/// Node, name and value of a line.
+/// Reads node, name and value of a line.
 fn parse(line: &str) -> Option<(Option<u32>, &str, u64)> {
     let line = line.trim();
     let of_node = |(node, rest): (&str, _)| Some((node.parse().ok()?, rest));
@@ -58,16 +60,16 @@ impl Look for Meminfo {
 }
 
 impl Meminfo {
-    /// A size, KiB, or a number of huge pages; none where there is no such line.
+    /// Returns a size, KiB, or a number of huge pages; none if there is no such line.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.values.get(name).copied()
     }
 
-    /// Adds what another file tells of other nodes.
+    /// Adds a file of other nodes.
     ///
     /// # Errors
-    /// That file, where either is of the whole computer, or both are of one node: it is another look.
+    /// Returns the other file if it is another look: either is of the whole computer, or both are of one node.
     pub fn add_nodes(&mut self, others: Self) -> Result<(), Self> {
         if self.nodes.is_empty() || others.nodes.is_empty() || others.nodes.keys().any(|it| self.nodes.contains_key(it))
         {
@@ -81,7 +83,7 @@ impl Meminfo {
         Ok(())
     }
 
-    /// Swap and what is free of it, KiB; none where either is not told.
+    /// Returns swap and its free part, KiB; none if either is unknown.
     #[must_use]
     pub fn swap_kib(&self) -> Option<[u64; 2]> {
         Some([self.get("SwapTotal")?, self.get("SwapFree")?])

@@ -1,7 +1,8 @@
-//! Texts that tell of a moment: files of `/proc` and of cgroups, and what `free`, `top`, `slabtop`, `swapon` and `sysctl` print.
+//! Texts of a moment: files of `/proc` and of cgroups, and output of `free`, `top`, `slabtop`, `swapon` and `sysctl`.
 //!
-//! Each kind is a [`Look`], which takes its lines one by one and says of each whether it is one of its own. So a look is read out of a
-//! file, out of a paste with other lines between, and again where a text has several of them. What is not there stays none.
+//! Each kind is a [`Look`]. It takes lines one by one and says of each whether the line is its own. A look can thus be
+//! read from a file, from a paste with other lines between, and repeatedly from a text with several. Missing values are
+//! none.
 //!
 //! Next: [`meminfo`].
 
@@ -32,7 +33,7 @@ pub use zoneinfo::Zoneinfo;
 
 use super::kernel_log::Log;
 
-/// A look of any kind, with what its text does not tell itself.
+/// A look of any kind, with facts that its text does not state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     /// `/proc/meminfo`.
@@ -45,13 +46,13 @@ pub enum Told {
     Buddyinfo(Buddyinfo),
     /// `slabtop`, or `/proc/slabinfo`.
     Slabs(Slabs),
-    /// PSI of a resource; none where neither the file's name nor a command tells which.
+    /// PSI of a resource; none if neither the file's name nor a command names it.
     Pressure(Option<Resource>, Pressure),
     /// Files of a cgroup.
     Cgroup(CgroupFiles),
     /// `/proc/swaps`.
     Swaps(Swaps),
-    /// `free`, and the unit that the command before it says.
+    /// `free`, with the unit of the command before it.
     Free(Free, Option<free::Unit>),
     /// `top` or `ps`.
     Processes(Processes),
@@ -61,7 +62,7 @@ pub enum Told {
     Log(Log),
 }
 
-/// A resource of which PSI tells.
+/// A resource of PSI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// Memory.
@@ -75,7 +76,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// That of a path or a command: `/proc/pressure/io`, `memory.pressure`, `cat /proc/pressure/cpu`.
+    /// Returns the resource of a path or a command: `/proc/pressure/io`, `memory.pressure`, `cat /proc/pressure/cpu`.
     #[must_use]
     pub fn of_path(path: &str) -> Option<Self> {
         let file = path.split(['/', ' ']).rfind(|part| !part.is_empty())?;
@@ -90,23 +91,23 @@ impl Resource {
     }
 }
 
-/// The use that a reader made of a line.
+/// The answer of a reader to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
-    /// It is one of this look.
+    /// The line belongs to this look.
     Yes,
-    /// It is none of such a look.
+    /// The line belongs to no such look.
     No,
-    /// It is the first of another look of this kind.
+    /// The line begins another look of this kind.
     Next,
 }
 
-/// A text of a moment that takes its lines.
+/// A text of a moment, read line by line.
 pub trait Look: Default {
-    /// Takes a line. After [`Took::Next`] nothing of it was taken.
+    /// Takes a line. After [`Took::Next`] the line was not used.
     fn take(&mut self, line: &str) -> Took;
 
-    /// The first look of a text.
+    /// Returns the first look of a text.
     #[must_use]
     fn of(text: &str) -> Self {
         let mut look = Self::default();
@@ -119,7 +120,7 @@ pub trait Look: Default {
     }
 }
 
-/// All looks of some lines, in order, and by `left_out` the lines that are of none; blank ones are not told.
+/// Returns all looks of some lines, in order. `left_out` gets the lines that belong to none, except blank ones.
 pub fn all<'a, L: Look, T: 'a>(
     lines: impl IntoIterator<Item = &'a T>,
     text: impl Fn(&T) -> &str,
@@ -141,8 +142,8 @@ pub fn all<'a, L: Look, T: 'a>(
     found
 }
 
-/// KiB of a size with its unit behind it, as tools print it: `45906400K`, `1.2g`, `15Gi`, `512Mi`, `0B`, `1.7T`; a bare number is in
-/// `bare_kib`.
+/// Returns the KiB of a size with a unit, as tools print it: `45906400K`, `1.2g`, `15Gi`, `512Mi`, `0B`, `1.7T`. A bare
+/// number is in units of `bare_kib`.
 #[must_use]
 pub fn size_kib(word: &str, bare_kib: f64) -> Option<f64> {
     let end = word.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ',')).unwrap_or(word.len());

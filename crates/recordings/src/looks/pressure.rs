@@ -1,4 +1,4 @@
-//! `/proc/pressure/memory`, `io`, `cpu`, and the files `memory.pressure` of cgroups: for how long tasks were stalled (PSI).
+//! `/proc/pressure/memory`, `io`, `cpu`, and the files `memory.pressure` of cgroups: stall times of tasks (PSI).
 
 use super::{Look, Took};
 
@@ -7,16 +7,16 @@ use super::{Look, Took};
 pub struct Stalls {
     /// Share of the last 10, 60 and 300 s, percent.
     pub percent: [f32; 3],
-    /// So far, us.
+    /// Total, us.
     pub total_us: u64,
 }
 
 /// The contents of a file of PSI.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pressure {
-    /// Some task was stalled.
+    /// Time in which some task was stalled.
     pub some: Option<Stalls>,
-    /// All tasks that had something to do were.
+    /// Time in which all tasks with work were stalled.
     pub full: Option<Stalls>,
 }
 
@@ -26,7 +26,7 @@ pub fn begins(line: &str) -> bool {
     parse(line).is_some()
 }
 
-/// Returns what a line tells of `some`, or of `full`.
+/// Reads a line; returns whether it is `full`, and its values.
 fn parse(line: &str) -> Option<(bool, Stalls)> {
     let mut words = line.split_whitespace();
     let is_some = match words.next()? {

@@ -1,4 +1,4 @@
-//! `top` and `ps aux`: the head of `top` tells of memory and swap, the table of both of processes.
+//! `top` and `ps aux`: memory and swap from the head of `top`, and processes from the table of both.
 
 use super::{Look, Took, size_kib};
 
@@ -11,7 +11,7 @@ pub struct Process {
     pub name: String,
     /// Its resident memory, KiB.
     pub rss_kib: f64,
-    /// Its share of a CPU, percent; none where there is no such column.
+    /// Its share of a CPU, percent; none without such a column.
     pub cpu_percent: Option<f64>,
 }
 
@@ -20,13 +20,13 @@ pub struct Process {
 pub struct Processes {
     /// The processes, in order.
     pub all: Vec<Process>,
-    /// Memory: total, free, and buffers with cache, KiB.
+    /// Memory: total, free, and buffers plus cache, KiB.
     pub memory_kib: Option<[f64; 3]>,
     /// Memory available to a new program, KiB: `avail Mem`.
     pub available_kib: Option<f64>,
-    /// Swap and what is free of it, KiB.
+    /// Swap and its free part, KiB.
     pub swap_kib: Option<[f64; 2]>,
-    /// Time since the computer started, s.
+    /// Time since boot, s.
     pub uptime_s: Option<f64>,
     columns: Option<Columns>,
     has_head: bool,
@@ -126,7 +126,7 @@ impl Look for Processes {
     }
 }
 
-/// Time since the start of the first line of `top`, s: `up 10 days,  3:02,`, `up 1 day, 5 min,`, `up  3:02,`.
+/// Reads the uptime of the first line of `top`, s: `up 10 days,  3:02,`, `up 1 day, 5 min,`, `up  3:02,`.
 fn uptime(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once(" up ")?;
     let mut seconds = None;
@@ -146,7 +146,7 @@ fn uptime(line: &str) -> Option<f64> {
     seconds
 }
 
-/// Points for the commas of numbers: those that have a digit on both sides.
+/// Replaces the commas in numbers, those between two digits, by points.
 fn decimal_points(line: &str) -> String {
     let bytes = line.as_bytes();
     let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);

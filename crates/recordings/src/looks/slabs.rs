@@ -16,7 +16,7 @@ pub struct Slabs {
 enum Form {
     Slabtop,
     Slabinfo,
-    /// `vmstat -m`, which has its heading on each screen, and says all again after an interval.
+    /// `vmstat -m`, which repeats its heading on each screen, and all lines after an interval.
     Vmstat,
 }
 

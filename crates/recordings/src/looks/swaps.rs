@@ -1,8 +1,8 @@
-//! `/proc/swaps`, and what `swapon -s` and `swapon --show` print.
+//! `/proc/swaps`, and output of `swapon -s` and `swapon --show`.
 
 use super::{Look, Took, size_kib};
 
-/// A place for swap.
+/// A swap device or file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Swap {
     /// Device or file.
@@ -29,7 +29,7 @@ pub fn begins(line: &str) -> bool {
     matches!(&**name, "FILENAME" | "NAME") && kind == "TYPE" && size == "SIZE" && used == "USED"
 }
 
-/// A line of one; blanks in a file's name are `\040`.
+/// Reads a line of one. Blanks in a file's name are `\040`.
 fn parse(line: &str) -> Option<Swap> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let kind = words.iter().position(|word| matches!(*word, "partition" | "file"))?;
@@ -54,7 +54,7 @@ impl Look for Swaps {
 }
 
 impl Swaps {
-    /// All swap and what is free of it, KiB.
+    /// Returns all swap and its free part, KiB.
     #[must_use]
     pub fn kib(&self) -> [f64; 2] {
         let all: f64 = self.all.iter().map(|swap| swap.kib).sum();

@@ -1,5 +1,5 @@
-//! Output of `sysctl vm`, and lines of `/etc/sysctl.conf`: `vm.swappiness = 60`. Also files of `/proc/sys/vm` as `grep`, `head` and `tail`
-//! show them.
+//! Output of `sysctl vm`, lines of `/etc/sysctl.conf` (`vm.swappiness = 60`), and files of `/proc/sys/vm` as `grep`,
+//! `head` and `tail` show them.
 
 use super::{Look, Took};
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 /// Settings by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sysctls {
-    /// Values by name: `vm.swappiness`. Those that have several numbers are kept as they are written.
+    /// Values by name: `vm.swappiness`. Values of several numbers are kept as text.
     pub values: BTreeMap<String, String>,
-    /// The name above the line that follows: `==> /proc/sys/vm/swappiness <==`.
+    /// The name above the following line: `==> /proc/sys/vm/swappiness <==`.
     above: Option<String>,
 }
 
@@ -37,13 +37,13 @@ pub fn begins(line: &str) -> bool {
     parse(line).is_some_and(|(name, _)| name.starts_with("vm.")) || heading(line).is_some()
 }
 
-/// The name in a line `==> /proc/sys/vm/swappiness <==`.
+/// Reads the name of a line `==> /proc/sys/vm/swappiness <==`.
 fn heading(line: &str) -> Option<String> {
     let path = line.trim().strip_prefix("==>")?.strip_suffix("<==")?.trim();
     Some(path.strip_prefix("/proc/sys/")?.replace('/', "."))
 }
 
-/// Name and value of a line, or of `/proc/sys/vm/swappiness:60` as `grep` prints it.
+/// Reads name and value of a line, or of `/proc/sys/vm/swappiness:60` as `grep` prints it.
 fn parse(line: &str) -> Option<(String, &str)> {
     let line = line.trim();
     let in_folder = || line.split_once(':').filter(|(name, _)| FILES.contains(name));
@@ -76,7 +76,7 @@ impl Look for Sysctls {
 }
 
 impl Sysctls {
-    /// A value that is one number.
+    /// Returns a value that is one number.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
         self.values.get(name)?.parse().ok()

@@ -7,7 +7,7 @@ use engine::stat::Vmstat;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmstatFile(pub Vmstat);
 
-/// Beginnings of its names.
+/// Prefixes of its names.
 const NAMES: [&str; 31] = [
     "nr_",
     "pg",
@@ -42,10 +42,11 @@ const NAMES: [&str; 31] = [
     "hugetlb_",
 ];
 
-/// Names of counters of which one is in any part of it that says something, but not among those of a zone.
+/// Prefixes of counters: any useful part of the file has one, but no zone has.
 const COUNTERS: [&str; 6] = ["pgscan_", "pgsteal_", "pgpgin ", "pgfault ", "pswpin ", "allocstall"];
 
-/// Returns whether lines begin one: the first is one of it, and among the next is a counter that `/proc/zoneinfo` has not.
+/// Returns whether lines begin such a file: the first belongs to one, and a following one has a counter that
+/// `/proc/zoneinfo` lacks.
 pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     let mut lines = lines.take_while(|line| holds(line));
     lines.any(|line| COUNTERS.iter().any(|name| line.trim_start().starts_with(name)))
@@ -57,10 +58,10 @@ pub fn holds(line: &str) -> bool {
     pair(line).is_some_and(|(name, _)| NAMES.iter().any(|it| name.starts_with(it)))
 }
 
-/// No counter is so large: sums of a counter's zones stay within 64 bits.
+/// Largest counter that is accepted. Sums over a counter's zones then fit into 64 bits.
 const COUNTED_MAX: u64 = 1 << 60;
 
-/// Name and value of a line.
+/// Reads name and value of a line.
 fn pair(line: &str) -> Option<(&str, u64)> {
     let mut words = line.split_whitespace();
     let (Some(name), Some(value), None) = (words.next(), words.next(), words.next()) else { return None };

@@ -3,29 +3,29 @@
 use super::{Look, Took};
 use std::collections::BTreeMap;
 
-/// A zone as its kernel tells of it.
+/// A zone of `/proc/zoneinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zone {
     /// The node.
     pub node: u32,
-    /// `DMA`, `Normal`.
+    /// Its name: `DMA`, `Normal`.
     pub name: String,
     /// Pages by name: `free`, `boost`, `min`, `low`, `high`, `spanned`, `present`, `managed`, `cma`, and counters such as `nr_free_cma`.
     pub pages: BTreeMap<String, u64>,
-    /// Pages that it keeps from requests that could take from a higher zone, by that zone.
+    /// Pages reserved against requests that could use a higher zone, by that zone.
     pub protection: Vec<u64>,
-    /// CPUs that have batches of its pages.
+    /// Number of CPUs with batches of its pages.
     pub cpus: usize,
 }
 
 impl Zone {
-    /// Pages of a name; none where that is not told.
+    /// Returns pages by name; none if unknown.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.pages.get(name).copied()
     }
 
-    /// Pages that the allocator manages: those present, where kernels before 3.9 do not tell.
+    /// Returns the pages that the allocator manages, or the present pages for kernels before 3.9.
     #[must_use]
     pub fn managed(&self) -> u64 {
         self.get("managed").or_else(|| self.get("present")).unwrap_or(0)
@@ -44,12 +44,12 @@ pub fn called(node: u32, name: &str) -> String {
     if node == 0 { name.to_owned() } else { format!("{name} of node {node}") }
 }
 
-/// The contents of `/proc/zoneinfo`: its zones, in order, those without pages included.
+/// The zones of `/proc/zoneinfo`, in order, those without pages included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zoneinfo {
     /// The zones.
     pub zones: Vec<Zone>,
-    /// The part of a zone in which lines are.
+    /// The part of a zone that the following lines belong to.
     part: Part,
 }
 
@@ -57,9 +57,9 @@ pub struct Zoneinfo {
 enum Part {
     #[default]
     Marks,
-    /// Counters of the node, in the first zone of it.
+    /// Counters of the node, in its first zone.
     NodeStats,
-    /// Batches of CPUs, which have a `high` of their own.
+    /// Batches of CPUs, which also have a `high`.
     Batches,
 }
 
@@ -69,7 +69,7 @@ pub fn begins(line: &str) -> bool {
     heading(line).is_some_and(|(.., rest)| rest.is_empty())
 }
 
-/// Node and name of a line `Node 0, zone   Normal`, and what is behind them.
+/// Reads node and name of a line `Node 0, zone   Normal`, and the rest.
 pub(super) fn heading(line: &str) -> Option<(u32, &str, &str)> {
     let (node, rest) = line.trim().strip_prefix("Node ")?.split_once(", zone ")?;
     let rest = rest.trim_start();

@@ -1,8 +1,8 @@
-//! A line as it looked on the terminal or page that it was copied from.
+//! Restores a line as it looked on the terminal or page that it was copied from.
 
 use std::borrow::Cow;
 
-/// Returns a line without escapes, with what was typed over as it ended, and with plain spaces, dashes and entities.
+/// Returns a line without escapes, with overtyped text as it ended, and with plain spaces, dashes and entities.
 pub fn clean(line: &str) -> Cow<'_, str> {
     let line = line.trim_end_matches(['\r', '\0']).trim_start_matches(['\u{feff}', '\0']);
     let is_plain = |byte: u8| matches!(byte, b'\t' | b' '..=b'~') && byte != b'&' && byte != b'<';
@@ -14,7 +14,7 @@ pub fn clean(line: &str) -> Cow<'_, str> {
     Cow::Owned(entities(&tags(&line)))
 }
 
-/// A character as a program would have printed it; none for one that is not seen.
+/// Returns a character as a program would have printed it; none for an invisible one.
 fn plain(c: char) -> Option<char> {
     match c {
         '\t' => Some(c),
@@ -28,7 +28,7 @@ fn plain(c: char) -> Option<char> {
     }
 }
 
-/// A line without the escape sequences of terminals: colours, titles, moves of the cursor.
+/// Removes terminal escape sequences: colours, titles, cursor movements.
 fn without_escapes(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut chars = line.chars().peekable();
@@ -89,11 +89,11 @@ fn typed(line: &str) -> String {
     seen.into_iter().collect()
 }
 
-/// Tags of pages that people copy with a text.
+/// HTML tags that are copied with a text.
 const TAGS: [&str; 13] =
     ["pre", "code", "br", "p", "div", "span", "b", "tt", "blockquote", "samp", "font", "strong", "kbd"];
 
-/// A line without the tags of pages.
+/// Removes HTML tags from a line.
 fn tags(line: &str) -> Cow<'_, str> {
     if !line.contains('<') {
         return Cow::Borrowed(line);
@@ -116,7 +116,7 @@ fn tags(line: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A line with the characters that entities of pages stand for.
+/// Replaces HTML entities in a line by their characters.
 fn entities(line: &str) -> String {
     const NAMED: [(&str, &str); 10] = [
         ("nbsp", " "),

@@ -1,8 +1,8 @@
-//! Bytes as text, whichever encoding they have.
+//! Decodes bytes to text in any encoding.
 
 use kit::wrong::Wrong;
 
-/// First bytes of files that are no text, with what they are, and what to do instead.
+/// First bytes of files that are no text, with their kind and what to do instead.
 const BINARY: [(&[u8], &str); 12] = [
     (
         &[0x96, 0xd5],
@@ -24,14 +24,14 @@ const BINARY: [(&[u8], &str); 12] = [
     (b"PK\x03\x04", "a zip archive: unpack it"),
 ];
 
-/// Bytes at the start that are looked at.
+/// Number of bytes examined at the start.
 const LOOKED_AT: usize = 4096;
 
-/// Text of bytes: UTF-8, UTF-16 with or without its mark, and else Latin-1. Bytes of 0, which a crash leaves in a file, are left out.
-/// Lines that end with a carriage return alone, as some editors write them, end with a line feed.
+/// Decodes bytes: UTF-8, UTF-16 with or without its mark, and else Latin-1. Zero bytes, which a crash leaves in a file,
+/// are left out. Lines that end with only a carriage return get a line feed.
 ///
 /// # Errors
-/// When the bytes are none of a text, with what kind of file they are.
+/// When the bytes are no text, with the kind of file.
 pub fn decode(file: &str, bytes: Vec<u8>) -> Result<String, Wrong> {
     if let Some((_, what)) = BINARY.iter().find(|(start, _)| bytes.starts_with(start)) {
         return Err(Wrong::of(file, format!("it is not text, but {what}")));
@@ -64,7 +64,7 @@ pub fn decode(file: &str, bytes: Vec<u8>) -> Result<String, Wrong> {
     Ok(text)
 }
 
-/// Returns the order of bytes in a unit of UTF-16, where a text begins as one.
+/// Returns the byte order of UTF-16, if a text begins with it.
 fn utf16(start: &[u8]) -> Option<fn([u8; 2]) -> u16> {
     match start {
         [0xff, 0xfe, ..] => return Some(u16::from_le_bytes),

@@ -1,4 +1,4 @@
-//! Lines of a terminal that are no output: prompts, commands, `^C`, and what `script` and `watch` add.
+//! Terminal lines that are no output: prompts, commands, `^C`, and additions of `script` and `watch`.
 
 /// A line that is no output of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct Prompt {
     pub command: Option<String>,
 }
 
-/// Tools that people run for what is read here, and those that they put before them.
+/// Tools whose output is read here, and commands that are put before them.
 const TOOLS: [&str; 29] = [
     "vmstat",
     "sar",
@@ -42,7 +42,7 @@ const TOOLS: [&str; 29] = [
     "nmon",
 ];
 
-/// Other commands of a shell: known only behind a prompt.
+/// Other shell commands, recognised only behind a prompt.
 const OTHERS: [&str; 38] = [
     "ls",
     "cd",
@@ -87,10 +87,10 @@ const OTHERS: [&str; 38] = [
 /// Characters that end a prompt.
 const ENDS: [char; 10] = ['$', '#', '%', '>', '❯', '»', '›', 'λ', '➜', '▶'];
 
-/// Characters that begin a prompt and nothing else.
+/// Characters that only begin a prompt.
 const BEGINS: [char; 9] = ['➜', '❯', 'λ', '»', '▶', '┌', '╭', '└', '╰'];
 
-/// The longest that stands before a command.
+/// Longest text before a command.
 const PROMPT_CHARS_MAX: usize = 80;
 
 /// Recognises a line that is no output.
@@ -128,8 +128,8 @@ pub fn calls(command: &str, tool: &str) -> bool {
     command.split(|c: char| c.is_whitespace() || "`'\"();|&".contains(c)).any(|word| base(word) == tool)
 }
 
-/// A command within a line of words, where nothing but its options and numbers follow: `this is vmstat -S M 5:`; or the path that `head`
-/// and `tail` put above a file: `==> /proc/pressure/memory <==`.
+/// Returns a command within a line of words, if only its options and numbers follow: `this is vmstat -S M 5:`. Also
+/// returns the path that `head` and `tail` put above a file: `==> /proc/pressure/memory <==`.
 #[must_use]
 pub fn mentioned(line: &str) -> Option<String> {
     if let Some(path) = line.trim().strip_prefix("==> ").and_then(|rest| rest.strip_suffix(" <==")) {
@@ -143,12 +143,12 @@ pub fn mentioned(line: &str) -> Option<String> {
     (is_start && command.split_whitespace().skip(1).all(is_argument)).then(|| command.to_owned())
 }
 
-/// The name of a program without its folders.
+/// Returns the name of a program without its folders.
 fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Returns the rest of a line behind `^C` and its like at its start.
+/// Returns the rest of a line behind `^C` and similar marks at its start.
 fn behind_interrupts(line: &str) -> Option<&str> {
     let mut rest = line;
     while let Some(behind) = ["^C", "^Z", "^D", "^\\", "^X", "^S", "^Q"].iter().find_map(|key| rest.strip_prefix(key)) {
@@ -157,14 +157,14 @@ fn behind_interrupts(line: &str) -> Option<&str> {
     (rest.len() < line.len()).then_some(rest)
 }
 
-/// A line without `^C` and its like at its end, where the terminal shows what was typed.
+/// Returns a line without `^C` and similar marks at its end.
 #[must_use]
 pub fn without_interrupt(line: &str) -> &str {
     let trimmed = line.trim_end();
     ["^C", "^Z", "^D", "^\\"].iter().find_map(|key| trimmed.strip_suffix(key)).unwrap_or(line)
 }
 
-/// `[1]+  Stopped   vmstat 1`, as shells say it of their jobs.
+/// Returns whether a line is a shell's message about a job: `[1]+  Stopped   vmstat 1`.
 fn is_job(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_number = |word: &str| {
@@ -189,7 +189,7 @@ fn is_command(word: &str) -> bool {
     is_variable || is_path || TOOLS.contains(&base(word)) || OTHERS.contains(&base(word))
 }
 
-/// Returns the words behind a prompt; empty where nothing was typed.
+/// Returns the words behind a prompt; empty if nothing was typed.
 fn behind_prompt(line: &str) -> Option<&str> {
     if line.starts_with(BEGINS) {
         let at = line
@@ -218,7 +218,7 @@ fn behind_prompt(line: &str) -> Option<&str> {
         .then_some("")
 }
 
-/// Returns whether a line begins with a user's name and a computer's, perhaps behind a time, a bracket or an environment.
+/// Returns whether a line begins with user and computer, perhaps behind a time, a bracket or an environment.
 fn is_of_user(line: &str) -> bool {
     for word in line.split_whitespace() {
         let name = word.trim_start_matches('[');
@@ -246,7 +246,7 @@ fn behind_end(line: &str) -> Option<&str> {
     Some(line[at + end + c.len_utf8()..].trim())
 }
 
-/// A command without a prompt, with options or alone: not `top - 10:00:00 up …`.
+/// Returns whether a line is a command without a prompt, with options or alone: not `top - 10:00:00 up …`.
 fn is_bare_command(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let Some(first) = words.next().filter(|word| TOOLS.contains(&base(word))) else {

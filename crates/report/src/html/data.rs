@@ -1,4 +1,4 @@
-//! The data that the script of a page draws, as JSON.
+//! The data for the script of a page, as JSON.
 
 use crate::plot::lines::{Panel, Plot};
 use crate::plot::over_time;
@@ -7,55 +7,55 @@ use figures::series::RunSeries;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Bytes of counters that a page holds at most: with all else it stays under 2 MB.
+/// Most bytes of counters in a page, which then stays under 2 MB.
 const COUNTERS_BYTES_MAX: usize = 700_000;
 
-/// Calls of a flame graph below this share of all are left out.
+/// Smallest share of a call in a flame graph.
 const FLAME_LEAST: f64 = 0.000_2;
 
-/// How a chart draws its lines.
+/// The form of a chart's lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// From point to point.
+    /// Straight lines between points.
     #[default]
     Line,
-    /// In steps, on a logarithmic scale: a histogram.
+    /// Steps on a logarithmic scale, for a histogram.
     Steps,
 }
 
-/// A quantity over another.
+/// A chart of a quantity over another.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// Its subject, and its unit.
+    /// Its subject and unit.
     pub caption: String,
-    /// The quantity that grows to the right, and its unit.
+    /// The horizontal quantity and its unit.
     pub across: String,
     /// Names of the lines.
     pub names: Vec<String>,
     /// The points of each.
     pub lines: Vec<Vec<(f64, f64)>>,
-    /// How they are drawn.
+    /// The form of the lines.
     pub shape: Shape,
-    /// Charts of one group are zoomed together.
+    /// Its group. Charts of one group are zoomed together.
     pub group: &'static str,
 }
 
 impl Chart {
-    /// A panel of a picture.
+    /// Makes a chart of a panel of a picture.
     #[must_use]
     pub fn of_panel(panel: Panel, names: &[String], across: &str, group: &'static str) -> Self {
         let Panel { caption, lines } = panel;
         Self { caption, across: across.to_owned(), names: names.to_vec(), lines, shape: Shape::Line, group }
     }
 
-    /// A plot with an axis of its own.
+    /// Makes a chart of a plot with its own axis.
     #[must_use]
     pub fn of_plot(Plot { panel, across }: Plot, names: &[String]) -> Self {
         let caption = format!("{} over {across}", panel.caption);
         Self { caption, ..Self::of_panel(panel, names, &across, "") }
     }
 
-    /// How long operations took, a line for each column that has some.
+    /// Makes a chart of durations of operations, with a line for each column that has some.
     #[must_use]
     pub fn of_times(histogram: &Histogram) -> Self {
         let columns = histogram.columns.iter();
@@ -80,19 +80,19 @@ impl Chart {
     }
 }
 
-/// All counters of runs over time.
+/// Counters of runs over time.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// The quantity that grows to the right, and its unit.
+    /// The horizontal quantity and its unit.
     pub across: String,
-    /// The runs: their columns' names, moments, and the values at them by name.
+    /// The runs: column names, moments, and values by name.
     runs: Vec<(String, Vec<f64>, Map<String, Value>)>,
-    /// So many are left out, because the page would be too large.
+    /// Number of counters that were left out because the page would be too large.
     pub left_out: usize,
 }
 
 impl Counters {
-    /// Returns the counters of runs that change at all: levels as they are, and of counts of events the rate.
+    /// Returns the counters of runs that change: levels as they are, events as rates.
     #[must_use]
     pub fn of(runs: &[&RunSeries], across: &str) -> Self {
         let mut names: Vec<&String> = runs.iter().flat_map(|run| &run.series.names).collect();
@@ -126,7 +126,7 @@ impl Counters {
         this
     }
 
-    /// Is there none?
+    /// Returns whether there are no counters.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.iter().all(|(.., values)| values.is_empty())
@@ -138,7 +138,7 @@ impl Counters {
     }
 }
 
-/// Where time of a column goes.
+/// Time of a column by call path.
 #[derive(Clone, Debug, Default)]
 pub struct Flame {
     /// The column.
@@ -148,7 +148,7 @@ pub struct Flame {
 
 #[derive(Clone, Debug, Default)]
 struct Call {
-    /// Its own time, ns.
+    /// Self time, ns.
     own_ns: u64,
     calls: BTreeMap<String, Call>,
 }
@@ -158,7 +158,7 @@ impl Call {
         self.own_ns + self.calls.values().map(Call::total_ns).sum::<u64>()
     }
 
-    /// `[name, total, [calls]]`, the longest first; short ones are left out.
+    /// Returns `[name, total, [calls]]`, with the longest calls first and short ones left out.
     fn json(&self, name: &str, least: f64) -> Value {
         let mut calls: Vec<_> = self.calls.iter().map(|(name, call)| (name, call, call.total_ns())).collect();
         calls.retain(|(.., total)| *total as f64 >= least);
@@ -169,7 +169,7 @@ impl Call {
 }
 
 impl Flame {
-    /// That of nanoseconds by call path.
+    /// Makes a flame graph from nanoseconds by call path.
     #[must_use]
     pub fn of(column: &str, stacks: &BTreeMap<String, u64>) -> Self {
         let mut root = Call::default();
@@ -180,20 +180,20 @@ impl Flame {
         Self { column: column.to_owned(), root }
     }
 
-    /// Was no time spent?
+    /// Returns whether no time was spent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.root.total_ns() == 0
     }
 
-    /// Returns it as the page reads it: `[column, total, calls]`.
+    /// Returns it in the form that the page reads: `[column, total, calls]`.
     #[must_use]
     pub fn json(&self) -> Value {
         self.root.json(&self.column, self.root.total_ns() as f64 * FLAME_LEAST)
     }
 }
 
-/// A figure with the digits that a picture shows; what is no number is none.
+/// Returns a figure with the digits that a picture shows; null if it is no number.
 fn short(value: f64) -> Value {
     let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(f64::NAN);
     if rounded.fract() == 0.0 && rounded.abs() < 9e15 {
@@ -202,7 +202,7 @@ fn short(value: f64) -> Value {
     serde_json::Number::from_f64(rounded).map_or(Value::Null, Value::Number)
 }
 
-/// JSON that stands in a script: nothing in it can end that.
+/// Returns JSON that is safe inside a script element.
 pub(super) fn in_script(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

@@ -1,11 +1,11 @@
-//! Reports as one file of HTML: tables, charts that can be zoomed, flame graphs.
+//! Reports as one HTML file with tables, zoomable charts and flame graphs.
 //!
-//! A [`Page`] is what a reader sees: sections of [`Part`]s. [`tables`] makes parts of tables of figures, `study::page` a whole page of
-//! what a comparison found; the verbs make the others from what they print. The page is a template, so texts are escaped where they
-//! stand; what charts draw is JSON beside it ([`data`]), which `page.js` reads.
+//! A [`Page`] consists of sections of [`Part`]s. [`tables`] makes parts from tables of figures, and `study::page` a
+//! whole page from a comparison. Verbs make other parts from what they print. The page is a template, so texts are
+//! escaped in place. The data of charts are JSON in the page ([`data`]), which `page.js` reads.
 //!
-//! A page opens without a network: its styles, its script and the charts' library ([uPlot], MIT) are in it, and a policy in its head
-//! forbids it to load anything else.
+//! A page opens without a network. Its styles, its script and the charts' library ([uPlot], MIT) are inside, and a
+//! policy in its head forbids it to load anything else.
 //!
 //! [uPlot]: https://github.com/leeoniya/uPlot
 //!
@@ -28,7 +28,7 @@ const CHART_CSS: &str = include_str!("uplot/uPlot.min.css");
 const CHART_JS: &str = include_str!("uplot/uPlot.iife.min.js");
 const CHART_LICENSE: &str = include_str!("uplot/LICENSE");
 
-/// The policy of what a page may load: what is in it, and nothing else.
+/// The content security policy: a page may load only what is inside it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
                       form-action 'none'";
 
@@ -43,10 +43,10 @@ pub struct Page {
     pub sections: Vec<Section>,
 }
 
-/// A part of a report that the list at its head leads to.
+/// A part of a report with an entry in the list at its head.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// Its subject, where a page has sections of several: an experiment.
+    /// Its experiment, if a page has sections of several.
     pub of: Option<String>,
     /// Its title.
     pub title: String,
@@ -55,12 +55,12 @@ pub struct Section {
 }
 
 impl Section {
-    /// A section.
+    /// Makes a section.
     pub fn new(title: impl Into<String>, parts: Vec<Part>) -> Self {
         Self { of: None, title: title.into(), parts }
     }
 
-    /// Returns its heading: its title, behind its subject.
+    /// Returns its heading: its subject, then its title.
     fn heading(&self) -> String {
         self.of.as_ref().map_or_else(|| self.title.clone(), |of| format!("{of}: {}", self.title))
     }
@@ -71,44 +71,44 @@ impl Section {
 pub enum Part {
     /// A paragraph.
     Words(String),
-    /// Lines as they are.
+    /// Lines without wrapping.
     Lines(Vec<String>),
     /// A command for a shell.
     Command(String),
-    /// A heading within the section, and a verdict behind it.
+    /// A heading within the section, with a verdict behind it.
     Heading(String),
-    /// A table. A long one that few ask for can be folded away.
+    /// A table. A long one that is seldom needed may be folded.
     Table {
         /// Its caption.
         caption: String,
         /// Its cells.
         grid: Grid,
-        /// Is it folded away until somebody asks?
+        /// Whether it is folded at first.
         is_folded: bool,
     },
     /// Charts below each other.
     Charts(Vec<Chart>),
-    /// Counters of which the reader chooses one after the other.
+    /// Counters that the reader selects one by one.
     Counters(Counters),
-    /// Where time goes: a tree for each column, of which the reader chooses one.
+    /// Time by call path: a tree for each column, which the reader selects.
     Flames(Vec<Flame>),
-    /// A picture of this program's, SVG.
+    /// A picture drawn by this program, SVG.
     Picture(String),
 }
 
 impl Part {
-    /// A table that is not folded away.
+    /// Makes a table that is not folded.
     pub fn table(caption: impl Into<String>, grid: Grid) -> Self {
         Self::Table { caption: caption.into(), grid, is_folded: false }
     }
 
-    /// A table that is.
+    /// Makes a folded table.
     pub fn folded(caption: impl Into<String>, grid: Grid) -> Self {
         Self::Table { caption: caption.into(), grid, is_folded: true }
     }
 }
 
-/// The data that a script draws, in the order in which the page names them.
+/// The data for a script, in the order of their numbers in the page.
 #[derive(Default)]
 struct Drawn {
     charts: Vec<serde_json::Value>,
@@ -117,7 +117,7 @@ struct Drawn {
 }
 
 impl Page {
-    /// The file, with a line break at its end. The same page gives the same bytes.
+    /// Returns the file, with a line break at its end. Equal pages give equal bytes.
     #[must_use]
     pub fn render(&self) -> String {
         let mut drawn = Drawn::default();
@@ -171,7 +171,7 @@ impl Page {
     }
 }
 
-/// Links to sections; what several that follow each other are of is named once.
+/// Returns links to sections. Consecutive sections of one subject name it once.
 fn links(sections: &[Section]) -> Markup {
     let mut n = 0;
     let mut link = |section: &Section| {
@@ -235,13 +235,13 @@ fn part(part: &Part, drawn: &mut Drawn) -> Markup {
     }
 }
 
-/// Adds to what is drawn; its number.
+/// Adds an item to a list. Returns its number.
 fn next(list: &mut Vec<serde_json::Value>, value: serde_json::Value) -> usize {
     list.push(value);
     list.len() - 1
 }
 
-/// A grid as a table: an empty line begins another block, and a heading alone in its line names it.
+/// Returns a grid as a table. An empty line begins another block, and a heading alone in its line names the block.
 fn table(caption: &str, grid: &Grid) -> Markup {
     let columns = grid.lines.iter().map(Vec::len).chain([grid.head.len()]).max().unwrap_or(0);
     let blocks = grid.lines.split(Vec::is_empty).filter(|block| !block.is_empty());
@@ -301,7 +301,7 @@ fn data_cell(cell: &Cell, is_text: bool) -> Markup {
     }
 }
 
-/// A text with its line breaks; a long name may be broken within.
+/// Returns a text with its line breaks. Long names may be broken.
 fn broken(text: &str) -> Markup {
     html! {
         @for (n, line) in text.lines().enumerate() {
@@ -314,7 +314,7 @@ fn broken(text: &str) -> Markup {
     }
 }
 
-/// A name as the pieces that it may be broken into: after `_` and `=`, and after a dot before a letter, as in `lru.batch=3`.
+/// Splits a name where it may be broken: after `_` and `=`, and after a dot before a letter, as in `lru.batch=3`.
 fn pieces(name: &str) -> Vec<&str> {
     let bytes = name.as_bytes();
     let ends = (1..bytes.len()).filter(|end| match bytes[end - 1] {
@@ -328,7 +328,8 @@ fn pieces(name: &str) -> Vec<&str> {
     pieces
 }
 
-/// A picture without its own style sheet: inside a page that would be one of the whole page, and knew nothing of the reader's switch.
+/// Returns a picture without its own style sheet, which would apply to the whole page and ignore the reader's choice of
+/// colours.
 fn without_style(svg: &str) -> String {
     match (svg.find("<style>"), svg.find("</style>")) {
         (Some(begin), Some(end)) if begin < end => format!("{}{}", &svg[..begin], &svg[end + "</style>".len()..]),
@@ -336,7 +337,7 @@ fn without_style(svg: &str) -> String {
     }
 }
 
-/// The colors of things that are told apart, and those of pictures, on light pages and dark ones.
+/// Returns the colours of series and pictures, for light and dark pages.
 fn inks() -> String {
     let colors = |is_dark: bool| -> String {
         let series = canvas::SERIES.into_iter().enumerate();

@@ -1,4 +1,4 @@
-//! A page as Markdown and as JSON: its words and tables. What only a page shows, charts and pictures, is left out.
+//! A page as Markdown and as JSON: its words and tables, without charts and pictures.
 
 use super::{Page, Part};
 use crate::grid::{Cell, Grid, Tone};
@@ -7,7 +7,7 @@ use kit::shown;
 use serde_json::{Map, Value, json};
 
 impl Page {
-    /// The page as a text in Markdown.
+    /// Returns the page as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut text = format!("## {}\n", one_line(&self.title));
@@ -32,7 +32,7 @@ impl Page {
         text
     }
 
-    /// The page for programs; docs/json.md describes it.
+    /// Returns the page as JSON; docs/json.md describes it.
     #[must_use]
     pub fn json(&self) -> String {
         let part = |part: &Part| match part {
@@ -56,7 +56,7 @@ fn one_line(text: &str) -> String {
     shown::harmless(text).replace('\n', " ")
 }
 
-/// Lines as they are: a fence that is longer than any in them.
+/// Returns lines in a code fence that is longer than any fence within them.
 fn fenced(language: &str, text: &str) -> String {
     let text = shown::harmless(text);
     let runs = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -64,7 +64,7 @@ fn fenced(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{text}\n{fence}\n")
 }
 
-/// Returns whether a line is the name of a block alone.
+/// Returns the name of a block, if the line contains only this.
 fn block_of(line: &[Cell]) -> Option<&str> {
     match line {
         [only] if only.tone == Tone::Heading => Some(&only.text),
@@ -72,7 +72,7 @@ fn block_of(line: &[Cell]) -> Option<&str> {
     }
 }
 
-/// A grid without lines between blocks; their names stand out.
+/// Returns a grid without lines between blocks; block names are emphasised.
 fn flat(grid: &Grid) -> Grid {
     let lines = grid.lines.iter().filter(|line| !line.is_empty());
     let line = |line: &Vec<Cell>| match block_of(line) {
@@ -82,7 +82,7 @@ fn flat(grid: &Grid) -> Grid {
     Grid { lines: lines.map(line).collect(), ..grid.clone() }
 }
 
-/// The lines of a grid, each an object with a key for each column and, where blocks have names, the block.
+/// Returns the lines of a grid as objects with a key for each column and, if blocks have names, the block.
 fn rows(grid: &Grid) -> Vec<Value> {
     let mut block = None;
     let mut rows = Vec::new();

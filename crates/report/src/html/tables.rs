@@ -1,4 +1,4 @@
-//! Parts of pages out of tables of figures.
+//! Parts of pages from tables of figures.
 
 use super::{Chart, Page, Part, Section};
 use crate::answer::Answer;
@@ -7,14 +7,14 @@ use crate::show::Show;
 use crate::table::Table;
 use crate::text;
 
-/// The page of a table alone: of `stat`, of saved reports.
+/// Returns the page of one table: of `stat`, or of saved reports.
 #[must_use]
 pub fn page(table: &Table, show: Show) -> Page {
     let sections = [answer(table), Some(figures(table, show)), times(table)].into_iter().flatten().collect();
     Page { title: title(table, show), about: vec![table.footer()], sections }
 }
 
-/// The page of several tables, a section for each; of one, as [`page`].
+/// Returns the page of several tables, a section for each. One table is shown as by [`page`].
 #[must_use]
 pub fn page_of_all(tables: &[Table], show: Show) -> Page {
     if let [table] = tables {
@@ -35,7 +35,7 @@ pub fn title(table: &Table, show: Show) -> String {
     text::grid_of(table, show).0
 }
 
-/// Returns the answer of a table, with bars of the row that it is about; none where the experiment names none.
+/// Returns the answer of a table, with bars of the main row; none if the experiment names no main row.
 #[must_use]
 pub fn answer(table: &Table) -> Option<Section> {
     let answer = Answer::of(table)?;
@@ -46,7 +46,7 @@ pub fn answer(table: &Table) -> Option<Section> {
     Some(Section::new("Answer", parts))
 }
 
-/// The figures as the text has them, and what stands under them.
+/// Returns the figures of the text report, with the lines under them.
 #[must_use]
 pub fn figures(table: &Table, show: Show) -> Section {
     let mut parts = Vec::new();
@@ -64,7 +64,7 @@ pub fn figures(table: &Table, show: Show) -> Section {
     Section::new("Figures", parts)
 }
 
-/// How long operations took, where each was measured.
+/// Returns the durations of operations, if each was measured.
 #[must_use]
 pub fn times(table: &Table) -> Option<Section> {
     let charts: Vec<Chart> = table.histograms.iter().map(Chart::of_times).collect();

@@ -1,49 +1,49 @@
-//! Figures beside each other: groups of horizontal bars, in panels below each other.
+//! Groups of horizontal bars, in panels below each other.
 
 use super::canvas::{self, Anchor, Area, FAINT, Frame, Ink, Key, MARGIN, Mark, RULE, TEXT, WIDTH, fill, line, text};
 use super::scale::{Axis, label};
 
 /// Height of a bar, pixels.
 const BAR: i32 = 13;
-/// Between two groups.
+/// Space between two groups, pixels.
 const GAP: i32 = 10;
-/// Above a panel, for its caption.
+/// Space above a panel for its caption, pixels.
 const CAPTION: i32 = 40;
-/// Below a panel, for its scale.
+/// Space below a panel for its scale, pixels.
 const FOOT: i32 = 30;
-/// Most pixels for names at the left.
+/// Largest width for names at the left, pixels.
 const NAMES_MAX: i32 = 400;
-/// At the right, for figures behind bars.
+/// Width for figures behind bars, pixels.
 const FIGURES: i32 = 84;
-/// Panels whose figures are farther apart than this have a logarithmic scale.
+/// Ratio of figures in a panel above which its scale is logarithmic.
 const FAR: f64 = 50.0;
 
-/// A figure, and as what it is printed.
+/// A figure with its printed form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// How long the bar is.
+    /// Length of the bar.
     pub value: f64,
     /// The text behind it.
     pub shown: String,
 }
 
-/// Figures that belong together.
+/// A group of figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// Their name.
     pub name: String,
-    /// One for each name of the picture; none where there is no figure.
+    /// A bar for each name of the picture; none if there is no figure.
     pub bars: Vec<Option<Bar>>,
 }
 
-/// One quantity.
+/// A panel of one quantity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// Its subject, and its unit.
+    /// Its subject and unit.
     pub caption: String,
     /// Its groups, from the top.
     pub groups: Vec<Group>,
-    /// The ends of its scale; what goes beyond is cut off there. From the figures if there are none.
+    /// The ends of its scale, at which longer bars are cut off; by default computed from the figures.
     pub range: Option<(f64, f64)>,
 }
 
@@ -56,12 +56,12 @@ pub struct Bars {
     pub about: Vec<String>,
     /// Names of the bars of a group, in order.
     pub names: Vec<String>,
-    /// The quantities.
+    /// The panels.
     pub panels: Vec<Panel>,
 }
 
 impl Bars {
-    /// The picture as SVG.
+    /// Draws the picture as SVG.
     #[must_use]
     pub fn draw(&self) -> String {
         let key = |(n, name): (usize, &String)| Key { mark: Mark::Area, ink: Ink::of(n), name: name.clone() };
@@ -141,7 +141,7 @@ impl Panel {
     }
 }
 
-/// A name that fits so many pixels: of a long one its begin.
+/// Returns a name that fits a width in pixels; a long one is cut at the end.
 fn fitting(name: &str, width: i32) -> String {
     if canvas::wide(name, 12) <= width {
         return name.to_owned();
@@ -150,7 +150,7 @@ fn fitting(name: &str, width: i32) -> String {
     format!("{}…", &name[..at(name, most.unwrap_or(1))])
 }
 
-/// Where character number `n` begins.
+/// Returns the byte offset of character number `n`.
 fn at(text: &str, n: usize) -> usize {
     text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
 }

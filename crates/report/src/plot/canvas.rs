@@ -1,7 +1,7 @@
-//! Parts that all pictures share: colours for light and dark pages, a title, a legend, text.
+//! Parts shared by all pictures: colours for light and dark pages, a title, a legend, text.
 //!
-//! A picture is drawn in the colours of a light page. A style sheet in it replaces each of them by that of a dark page
-//! where the reader prefers one; so every color has one meaning, and each has its own background.
+//! A picture is drawn in the colours of a light page. Its style sheet replaces each of them by that of a dark page if
+//! the reader prefers one. So every colour has one meaning, and each meaning has its own colour.
 
 use plotters::backend::SVGBackend;
 use plotters::coord::Shift;
@@ -25,16 +25,16 @@ pub struct Ink(u32, u32);
 
 /// The background.
 pub const PAPER: Ink = Ink(0xff_ff_ff, 0x0d_11_17);
-/// Text, and lines that matter.
+/// Text and important lines.
 pub const TEXT: Ink = Ink(0x1f_23_28, 0xe6_ed_f3);
-/// Text that explains.
+/// Explanatory text.
 pub const FAINT: Ink = Ink(0x59_63_6e, 0x91_98_a1);
 /// Lines of a scale.
 pub const RULE: Ink = Ink(0xd1_d9_e0, 0x3d_44_4d);
-/// An area that matters less than what is drawn on it.
+/// An area behind more important drawings.
 pub const BAND: Ink = Ink(0xee_f1_f4, 0x1c_21_28);
 
-/// Colors that tell things apart: readable on both backgrounds, and by those who see red and green alike.
+/// Colours of series, readable on both backgrounds and by readers who cannot tell red from green.
 pub const SERIES: [Ink; 7] = [
     Ink(0xbc_4c_00, 0xf0_88_3e),
     Ink(0x09_69_da, 0x44_93_f8),
@@ -46,64 +46,64 @@ pub const SERIES: [Ink; 7] = [
 ];
 
 impl Ink {
-    /// That of thing number `n`; it comes again after the last.
+    /// Returns the colour of series number `n`; colours repeat after the last.
     #[must_use]
     pub const fn of(n: usize) -> Self {
         SERIES[n % SERIES.len()]
     }
 
-    /// On a light page, as red, green and blue in one number.
+    /// Returns the colour on a light page, as red, green and blue in one number.
     #[must_use]
     pub const fn light(self) -> u32 {
         self.0
     }
 
-    /// On a dark page.
+    /// Returns the colour on a dark page.
     #[must_use]
     pub const fn dark(self) -> u32 {
         self.1
     }
 
-    /// As it is drawn.
+    /// Returns the colour for drawing.
     #[must_use]
     pub const fn rgb(self) -> RGBColor {
         let [_, red, green, blue] = self.0.to_be_bytes();
         RGBColor(red, green, blue)
     }
 
-    /// For an area.
+    /// Returns the style of an area.
     #[must_use]
     pub fn filled(self) -> ShapeStyle {
         self.rgb().filled()
     }
 
-    /// For a line.
+    /// Returns the style of a line.
     #[must_use]
     pub fn line(self, width: u32) -> ShapeStyle {
         self.rgb().stroke_width(width)
     }
 }
 
-/// Every color of a picture.
+/// Returns every colour of a picture.
 pub fn all_inks() -> impl Iterator<Item = Ink> {
     [PAPER, TEXT, FAINT, RULE, BAND].into_iter().chain(SERIES)
 }
 
-/// Where something is drawn.
+/// The area of a drawing.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Where in a text its place is.
+/// The point of a text that is placed at given coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// It begins there.
+    /// Its beginning.
     Start,
-    /// Its middle is there.
+    /// Its middle.
     Middle,
-    /// It ends there.
+    /// Its end.
     End,
 }
 
-/// A style of text; `size` in pixels.
+/// Returns a style of text with `size` in pixels.
 #[must_use]
 pub fn words(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
     let across = match anchor {
@@ -116,7 +116,7 @@ pub fn words(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
     TextStyle { font, color: ink.rgb().to_backend_color(), pos: Pos::new(across, VPos::Center) }
 }
 
-/// Makes it bold.
+/// Returns a style of bold text.
 #[must_use]
 pub fn bold(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
     let mut style = words(ink, size, anchor);
@@ -124,44 +124,44 @@ pub fn bold(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
     style
 }
 
-/// How a thing is marked, in the picture and in its legend.
+/// The symbol of a series in the picture and its legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// By a line.
+    /// A line.
     Line,
-    /// By an area.
+    /// An area.
     Area,
-    /// By a point.
+    /// A point.
     Point,
 }
 
-/// A line of a legend.
+/// An entry of a legend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// How it is marked.
+    /// Its symbol.
     pub mark: Mark,
-    /// In which color.
+    /// Its colour.
     pub ink: Ink,
     /// Its name.
     pub name: String,
 }
 
-/// Text above and below a picture.
+/// Title, notes and legend of a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// Its title.
     pub title: String,
-    /// Notes for a reader: where it is from.
+    /// Notes for a reader, such as the origin of the figures.
     pub about: Vec<String>,
     /// The legend.
     pub keys: Vec<Key>,
 }
 
-/// The reason for which drawing into a string cannot fail.
+/// The reason why drawing into a string cannot fail.
 const WRITES: &str = "a string takes everything";
 
 impl Frame {
-    /// Draws title and legend, then what `body` draws below them on an area of this height; the SVG.
+    /// Draws title and legend, and calls `body` to draw below them on an area of this height. Returns the SVG.
     #[must_use]
     pub fn draw(&self, height: i32, body: impl FnOnce(&Area<'_>)) -> String {
         let rows = self.legend();
@@ -190,7 +190,7 @@ impl Frame {
         styled(&svg, &self.title)
     }
 
-    /// The rows of the legend: keys and where they begin.
+    /// Returns the rows of the legend: entries with their offsets.
     fn legend(&self) -> Vec<Vec<(&Key, i32)>> {
         let mut rows: Vec<Vec<(&Key, i32)>> = Vec::new();
         let mut x = WIDTH;
@@ -218,13 +218,13 @@ impl Key {
     }
 }
 
-/// About how wide a text is, pixels: sans-serif fonts differ.
+/// Returns the approximate width of a text, pixels: sans-serif fonts differ.
 #[must_use]
 pub fn wide(text: &str, size: i32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.62).ceil() as i32
 }
 
-/// A text in lines of at most so many pixels, about.
+/// Breaks a text into lines of at most this approximate width, pixels.
 fn broken(text: &str, width: i32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -236,7 +236,7 @@ fn broken(text: &str, width: i32) -> Vec<String> {
     lines
 }
 
-/// Writes a text; `at` is the middle of its height.
+/// Draws a text; `at` is the middle of its height.
 pub fn text(area: &Area<'_>, words: &str, at: (i32, i32), style: &TextStyle<'_>) {
     area.draw(&Text::new(words.to_owned(), at, style.clone())).expect(WRITES);
 }
@@ -251,13 +251,13 @@ pub fn fill(area: &Area<'_>, from: (i32, i32), to: (i32, i32), ink: Ink) {
     area.draw(&Rectangle::new([from, to], ink.filled())).expect(WRITES);
 }
 
-/// Draws a point; a ring if it is not filled.
+/// Draws a point, as a ring if it is not filled.
 pub fn point(area: &Area<'_>, at: (i32, i32), ink: Ink, is_filled: bool) {
     let style = if is_filled { ink.filled() } else { ink.line(2) };
     area.draw(&Circle::new(at, 4, style)).expect(WRITES);
 }
 
-/// Adds a title for those who hear it, and the colors of dark pages.
+/// Adds a title for screen readers, and the colours of dark pages.
 fn styled(svg: &str, title: &str) -> String {
     let rules = all_inks().map(|Ink(light, dark)| {
         format!("[fill=\"#{light:06X}\"]{{fill:#{dark:06x}}}[stroke=\"#{light:06X}\"]{{stroke:#{dark:06x}}}")

@@ -1,14 +1,14 @@
-//! Virtual time as a flame graph: tasks at its root, of several columns each below its column.
+//! Virtual time as a flame graph with tasks at its root, or columns with their tasks.
 
 use crate::table::Table;
 use figures::profile;
 use figures::profile::{ColumnProfile, RunProfile, View};
 use inferno::flamegraph::{Options, from_lines};
 
-/// The picture of a profile, as SVG.
+/// Returns the picture of a profile, as SVG.
 ///
 /// # Errors
-/// When no time that the view shows was spent.
+/// When the view shows no time.
 pub fn picture(table: &Table, profile: &[RunProfile], view: View) -> Result<Vec<u8>, String> {
     let columns = profile::columns(profile, view);
     let is_one = columns.len() == 1;
@@ -21,11 +21,11 @@ pub fn picture(table: &Table, profile: &[RunProfile], view: View) -> Result<Vec<
     draw(table, format!("{}: virtual CPU time{name}", table.experiment), &columns, &stacks)
 }
 
-/// How the second of two columns differs from the first, as a flame graph of the second: red where it spends more, blue where less.
-/// Of several runs the means are set beside each other.
+/// Returns the difference of two columns as a flame graph of the second: red where it spends more, blue where less.
+/// Means are compared if there are several runs.
 ///
 /// # Errors
-/// When there are no two columns, or no time that the view shows was spent.
+/// When there are not two columns, or when the view shows no time.
 pub fn difference(table: &Table, profile: &[RunProfile], view: View) -> Result<Vec<u8>, String> {
     let columns = profile::columns(profile, view);
     let [first, second, ..] = &columns[..] else { return Err("a differential flame graph needs two columns".into()) };
@@ -45,7 +45,7 @@ pub fn difference(table: &Table, profile: &[RunProfile], view: View) -> Result<V
     draw(table, title, &columns[..2], &stacks)
 }
 
-/// The picture of stacks, with what is said of the columns that they are of.
+/// Draws stacks, with a description of their columns.
 fn draw(table: &Table, title: String, columns: &[ColumnProfile], stacks: &[String]) -> Result<Vec<u8>, String> {
     if stacks.is_empty() {
         let why = match columns.iter().any(|column| column.left_out_ns > 0) {
@@ -66,7 +66,7 @@ fn draw(table: &Table, title: String, columns: &[ColumnProfile], stacks: &[Strin
     Ok(svg)
 }
 
-/// Describes the part of the columns that is shown.
+/// Describes the shown part of the columns.
 fn about(columns: &[ColumnProfile]) -> String {
     let several = columns.len() > 1;
     let about = columns.iter().map(|column| (column, column.about())).filter(|(_, about)| !about.is_empty());
@@ -75,7 +75,7 @@ fn about(columns: &[ColumnProfile]) -> String {
         .collect()
 }
 
-/// A name that is one frame of a stack.
+/// Returns a name in the form of a frame of a stack.
 fn one_frame(name: &str) -> String {
     name.replace(';', "_")
 }

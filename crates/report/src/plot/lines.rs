@@ -1,7 +1,8 @@
-//! Figures over time, or over anything that grows: panels below each other on one axis, and above them such with their own.
+//! Figures over time or another growing quantity: panels below each other with one axis, and above them plots with
+//! their own axes.
 //!
-//! Where lines lie on each other each is drawn for some pixels in its turn, so that none hides another. Steps of a run have their names
-//! above the panels, and what lies between them has another background.
+//! Lines that coincide are drawn in turn, some pixels each, so that none hides another. Steps of a run have their names
+//! above the panels, and times between steps have another background.
 
 use super::canvas::{
     self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, RULE, TEXT, WIDTH, fill, line, text,
@@ -11,32 +12,32 @@ use figures::curves::{Step, Steps};
 
 /// Height of a panel's plot, pixels.
 const HEIGHT: i32 = 170;
-/// Above it, for its caption.
+/// Space above a plot for its caption, pixels.
 const CAPTION: i32 = 34;
-/// Below the last panel, for the axis.
+/// Space below the last panel for the axis, pixels.
 const FOOT: i32 = 44;
-/// Left of it, for the figures of its scale.
+/// Space at the left for the figures of the scale, pixels.
 const LEFT: i32 = 64;
 
-/// One quantity.
+/// A panel of one quantity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// Its subject, and its unit.
+    /// Its subject and unit.
     pub caption: String,
     /// Points of each line, in the order of the names.
     pub lines: Vec<Vec<(f64, f64)>>,
 }
 
-/// A quantity over something of its own.
+/// A plot with its own axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plot {
     /// The quantity.
     pub panel: Panel,
-    /// The quantity that grows to the right, and its unit.
+    /// The horizontal quantity and its unit.
     pub across: String,
 }
 
-/// A picture of several quantities.
+/// A picture of several panels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lines {
     /// Its title.
@@ -45,29 +46,29 @@ pub struct Lines {
     pub about: Vec<String>,
     /// Names of the lines, the same in each panel.
     pub names: Vec<String>,
-    /// The quantity that grows to the right, and its unit.
+    /// The horizontal quantity of the panels and its unit.
     pub across: String,
-    /// The quantities.
+    /// The panels.
     pub panels: Vec<Panel>,
-    /// Above them, quantities over something of their own: rows of those that stand beside each other.
+    /// Rows of plots with their own axes, above the panels.
     pub beside: Vec<Vec<Plot>>,
-    /// The steps of what is drawn, on the axis of the panels.
+    /// The steps of the run, on the axis of the panels.
     pub steps: Steps,
 }
 
-/// Between plots beside each other, pixels.
+/// Space between plots of a row, pixels.
 const APART: i32 = 18;
 
-/// Above the first panel, for the names of steps.
+/// Space above the first panel for the names of steps, pixels.
 const NAMES: i32 = 22;
 
-/// Lines that are nearer to each other than their width, pixels, lie on each other.
+/// Distance below which lines coincide, pixels.
 const NEAR: i32 = 2;
 
-/// A line is drawn for so many pixels, where it lies on others, before the next one has its turn: a dash that is seen as one.
+/// Length for which each of coinciding lines is drawn, pixels: visible as a dash.
 const TURN: i32 = 12;
 
-/// Returns the axis to the right of these lines.
+/// Returns the horizontal axis for these lines.
 fn axis_across<'a>(lines: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> Axis {
     let ends = lines
         .flatten()
@@ -79,7 +80,7 @@ fn axis_across<'a>(lines: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> Axis {
 }
 
 impl Lines {
-    /// The picture as SVG.
+    /// Draws the picture as SVG.
     #[must_use]
     pub fn draw(&self) -> String {
         let key = |(n, name): (usize, &String)| Key { mark: Mark::Line, ink: Ink::of(n), name: name.clone() };
@@ -128,7 +129,7 @@ impl Lines {
 }
 
 impl Plot {
-    /// Draws it between two edges, with its axis.
+    /// Draws the plot between two edges, with its axis.
     fn draw(&self, area: &Area<'_>, top: i32, (left, right): (i32, i32)) {
         let across = axis_across(self.panel.lines.iter());
         self.panel.draw(area, top, (left, right), (across, 4), true);
@@ -138,7 +139,8 @@ impl Plot {
 }
 
 impl Panel {
-    /// Draws it between two edges, with about so many ticks on the axis that it shares; their figures stand below the last.
+    /// Draws the panel between two edges, with about so many ticks of the shared axis, whose figures stand below the
+    /// last panel.
     fn draw(&self, area: &Area<'_>, top: i32, edges: (i32, i32), (across, ticks): (Axis, usize), is_last: bool) {
         let (left, right, bottom) = (edges.0 + LEFT, edges.1, top + HEIGHT);
         text(area, &self.caption, (edges.0, top - 16), &canvas::bold(TEXT, 13, Anchor::Start));
@@ -168,7 +170,7 @@ impl Panel {
     }
 }
 
-/// Returns the spans between steps, before the first and behind the last.
+/// Returns the times between steps, before the first and after the last.
 fn between_steps(steps: &[Step], across: Axis) -> Vec<(f64, f64)> {
     if steps.is_empty() {
         return Vec::new();
@@ -178,7 +180,7 @@ fn between_steps(steps: &[Step], across: Axis) -> Vec<(f64, f64)> {
     begins.zip(ends).filter(|(from, to)| from < to).collect()
 }
 
-/// The pieces of a line that are drawn: all of it but where others lie on it and have their turn.
+/// Returns the pieces of a line that are drawn: all of it, except where coinciding lines have their turn.
 fn in_turns(lines: &[Vec<(i32, i32)>], n: usize) -> Vec<Vec<(i32, i32)>> {
     let own = &lines[n];
     let (Some(first), Some(last)) = (own.first(), own.last()) else { return Vec::new() };
@@ -205,7 +207,7 @@ fn in_turns(lines: &[Vec<(i32, i32)>], n: usize) -> Vec<Vec<(i32, i32)>> {
     pieces.into_iter().map(piece).collect()
 }
 
-/// Returns the height of a line at a place; none where it is not.
+/// Returns the height of a line at a horizontal position; none outside of the line.
 fn height_at(line: &[(i32, i32)], x: i32) -> Option<i32> {
     let behind = line.partition_point(|point| point.0 < x);
     let (x1, y1) = *line.get(behind)?;

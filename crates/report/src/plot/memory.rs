@@ -1,5 +1,5 @@
-//! Physical memory over time: a strip for each run, in which time grows to the right and frames from the bottom up; and
-//! below it each moment that the workload has a name for, pageblock by pageblock.
+//! Physical memory over time. Each run has a strip in which time grows to the right and frames grow upwards, and below
+//! it a map of pageblocks for each marked moment.
 
 use super::canvas::{self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, TEXT, WIDTH, fill, line, text};
 use super::scale::{Axis, label};
@@ -7,40 +7,40 @@ use crate::table::Table;
 use catalogue::experiment::Experiment;
 use figures::memory_map::{Moment, Most, RunMemory};
 
-/// Left of the strips, for sizes.
+/// Space at the left of strips for sizes, pixels.
 const LEFT: i32 = 50;
-/// Above a strip, for its caption.
+/// Space above a strip for its caption, pixels.
 const CAPTION: i32 = 28;
-/// Below a strip.
+/// Space below a strip, pixels.
 const GAP: i32 = 12;
-/// Below the last strip, for the axis.
+/// Space below the last strip for the axis, pixels.
 const FOOT: i32 = 44;
 /// Width of a cell, pixels.
 const CELL: i32 = 4;
-/// And of one in the strips of variants.
+/// Width of a cell in strips of variants, pixels.
 const SMALL_CELL: i32 = 3;
-/// Height of a strip at most, pixels.
+/// Largest height of a strip, pixels.
 const HEIGHT: i32 = 192;
-/// Cells above each other at most.
+/// Most cells in a column of a strip.
 const ROWS: usize = 64;
-/// Height of a strip of variants, pixels, and its cells above each other at most.
+/// Height of a strip of variants, pixels, and most cells in a column of it.
 const SMALL_HEIGHT: i32 = 72;
 const SMALL_ROWS: usize = 36;
-/// Above a strip of variants, for its caption, and below it.
+/// Space above a strip of variants for its caption, and below it, pixels.
 const SMALL_CAPTION: i32 = 20;
 const SMALL_GAP: i32 = 6;
-/// From one map of a named moment to the next, pixels.
+/// Distance between maps of marked moments, pixels.
 const MAP: i32 = ACROSS as i32 * CELL + APART;
-/// Between two such maps.
+/// Space between two such maps, pixels.
 const APART: i32 = 12;
 /// Pageblocks in a row of such a map.
 const ACROSS: usize = 36;
-/// Height of the line that says which moment a map is of.
+/// Height of the line that names the moment of a map, pixels.
 const MARK_LINE: i32 = 18;
-/// Pageblocks in a MiB, the other way round.
+/// MiB of a pageblock.
 const BLOCK_MIB: f64 = 2.0;
 
-/// The memory of runs, of the first seed of a table.
+/// Draws the memory of runs of the first seed of a table.
 #[must_use]
 pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> String {
     let seed = table.seeds.first().copied();
@@ -61,12 +61,13 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> St
 pub struct VariantMemory {
     /// The name of the variant.
     pub name: String,
-    /// The run of the first seed for each column of the experiment as it is; none of kernels that the variant is not about.
+    /// The run of the first seed for each column of the unchanged experiment; none for kernels that the variant does
+    /// not apply to.
     pub runs: Vec<Option<RunMemory>>,
 }
 
-/// The memory of an experiment as it is and with each variant: a line of strips for each, in which each column of `table` has one,
-/// of its first seed.
+/// Draws the memory of an experiment and of each variant: a row of strips for each, with a strip for the first seed of
+/// each column of `table`.
 #[must_use]
 pub fn of_variants(table: &Table, lines: &[VariantMemory]) -> String {
     let mut about = vec![
@@ -118,13 +119,13 @@ fn keys() -> Vec<Key> {
     Most::ALL.map(|most| Key { mark: Mark::Area, ink: ink(most), name: most.words().to_owned() }).to_vec()
 }
 
-/// Time from the start to the last moment of all runs.
+/// Returns the time axis from the start to the last moment of all runs.
 fn axis_of<'r>(runs: impl Iterator<Item = &'r RunMemory>) -> Axis {
     let last = runs.filter_map(|run| run.moments.last()).map(|moment| moment.now_ns).max().unwrap_or(0);
     Axis { from: 0.0, to: (last as f64 / 1e9).max(1e-3), is_log: false }
 }
 
-/// Times below strips.
+/// Draws times below strips.
 fn time_axis(area: &Area<'_>, (left, right): (i32, i32), top: i32, axis: Axis) {
     for tick in axis.ticks(((right - left) / 100).max(1) as usize) {
         let x = axis.pixel(tick, left, right);
@@ -157,19 +158,19 @@ fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory]) -> String {
     })
 }
 
-/// The moments of a run that have a name, as many as have room beside each other.
+/// Returns the marked moments of a run, as many as fit side by side.
 fn marked(run: &RunMemory) -> impl Iterator<Item = (&'static str, &Moment)> {
     let room = (WIDTH - 2 * MARGIN + APART) / MAP;
     run.moments.iter().filter_map(|moment| Some((moment.mark?, moment))).take(room as usize)
 }
 
-/// Height of the maps of a run with their captions; 0 where no moment has a name.
+/// Returns the height of the maps of a run with their captions; 0 without marked moments.
 fn maps_height(run: &RunMemory) -> i32 {
     let rows = marked(run).map(|(_, moment)| blocks_of(moment).div_ceil(ACROSS)).max();
     rows.map_or(0, |rows| CAPTION + MARK_LINE + rows as i32 * CELL + GAP)
 }
 
-/// Draws each moment that has a name, pageblock by pageblock, row by row with low frames at the bottom left.
+/// Draws a map of each marked moment: a cell for each pageblock, rows from low frames at the bottom left.
 fn maps(area: &Area<'_>, run: &RunMemory, top: i32) {
     let bottom = top + maps_height(run) - CAPTION - GAP;
     for (n, (mark, moment)) in marked(run).enumerate() {
@@ -187,20 +188,20 @@ fn maps(area: &Area<'_>, run: &RunMemory, top: i32) {
     }
 }
 
-/// Where a strip is drawn, pixels, and how finely.
+/// Position and resolution of a strip, pixels.
 #[derive(Clone, Copy, Debug)]
 struct Strip {
     left: i32,
     right: i32,
     top: i32,
     height: i32,
-    /// Cells above each other at most.
+    /// Most cells in a column.
     rows: usize,
     /// Width of a cell.
     cell: i32,
 }
 
-/// Draws a run's strip, how much memory lies below its edges, and the moments that have a name.
+/// Draws a run's strip, the memory sizes at its edges, and the marked moments.
 fn strip(area: &Area<'_>, run: &RunMemory, size: Strip, axis: Axis) {
     let Strip { left, right, top, height: strip_height, rows, cell } = size;
     let blocks = run.moments.iter().map(blocks_of).max().unwrap_or(0);
@@ -229,7 +230,7 @@ fn blocks_of(moment: &Moment) -> usize {
     moment.zones.iter().map(|zone| zone.most.len()).sum()
 }
 
-/// Returns the contents of each cell, row by row from low frames up; nothing where no moment was recorded.
+/// Returns the contents of each cell, in rows from low frames up; none where no moment was recorded.
 fn cells(moments: &[Moment], rows: usize, blocks: usize, columns: usize, axis: Axis) -> Vec<Vec<Option<Most>>> {
     let mut counts = vec![vec![[0_u32; Most::ALL.len()]; columns]; rows];
     let mut begin = 0;
@@ -251,7 +252,7 @@ fn cells(moments: &[Moment], rows: usize, blocks: usize, columns: usize, axis: A
     counts.iter().map(|row| row.iter().map(most).collect()).collect()
 }
 
-/// Rectangles of one color: row, column, height, width.
+/// Returns rectangles of one colour: row, column, height, width.
 fn joined(mut cells: Vec<Vec<Option<Most>>>) -> Vec<(usize, usize, usize, usize, Most)> {
     let mut found = Vec::new();
     for row in 0..cells.len() {

@@ -1,9 +1,8 @@
-//! Pictures for people: SVG, readable on light and dark pages.
+//! Pictures as SVG, readable on light and dark pages.
 //!
-//! [`lines`], [`bars`], [`scatter`] and [`timeline`] draw what they are given and know nothing of experiments;
-//! [`canvas`] has what they share. [`over_time`], [`packets`], [`memory`] and [`of_tables`] make their contents from what a command
-//! found, and [`flames`] leaves a profile to another crate. A picture depends on nothing but that: the same figures give
-//! the same bytes.
+//! [`lines`], [`bars`], [`scatter`] and [`timeline`] draw their input and know nothing of experiments; [`canvas`] has
+//! their common parts. [`over_time`], [`packets`], [`memory`] and [`of_tables`] make that input from the results of a
+//! command. [`flames`] passes a profile to another crate. Equal figures give equal bytes.
 
 pub mod bars;
 pub mod canvas;

@@ -1,9 +1,9 @@
-//! Bars of tables: a row by columns, and variants.
+//! Bar pictures of tables: one row by columns, and variants.
 
 use super::bars::{self, Bars, Group};
 use crate::table::{Table, TableRow};
 
-/// One row of a table, a bar for each column.
+/// Draws one row of a table, with a bar for each column.
 #[must_use]
 pub fn main_row(table: &Table, row: &TableRow) -> Bars {
     let bar = |median: f64| bars::Bar { value: median, shown: row.format.show(median) };
@@ -22,7 +22,7 @@ pub fn main_row(table: &Table, row: &TableRow) -> Bars {
     }
 }
 
-/// A panel for each block of the table of variants, with a group for each of its lines.
+/// Draws a panel for each block of the table of variants, with a group for each of its lines.
 #[must_use]
 pub fn variants(table: &Table) -> Bars {
     let panels = table.blocks().map(|(group, rows)| bars::Panel {

@@ -1,4 +1,4 @@
-//! Curves of a workload's own, and counters of runs over time, as an experiment wants them drawn.
+//! Pictures of a workload's curves and of counters over time, as an experiment defines them.
 
 use super::lines::{Lines, Panel, Plot};
 use crate::table::Table;
@@ -7,11 +7,11 @@ use figures::curves::{Curve, RunCurves, Steps};
 use figures::series::{RunSeries, Series, is_gauge};
 use machine::PAGE_BYTES;
 
-/// Points of a line at most: a picture has no more pixels for them.
+/// Most points of a line: a picture has no more pixels for them.
 const POINTS: usize = 230;
 
-/// The curves of the workload, if it has some, then the panels of an experiment, or those of any if it has none of its own,
-/// with a line for each run of the first seed.
+/// Draws the workload's curves, if any, then the panels of the experiment (or the usual ones), with a line for each run
+/// of the first seed.
 #[must_use]
 pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curves: &[RunCurves]) -> Lines {
     let seed = table.seeds.first().copied();
@@ -34,7 +34,7 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curve
     }
 }
 
-/// Returns the panels that are worth a look in any run.
+/// Returns the usual panels with data of these runs.
 #[must_use]
 pub fn usual_panels(runs: &[&RunSeries]) -> Vec<Panel> {
     usual().iter().map(|it| panel(it, runs)).collect()
@@ -45,7 +45,7 @@ fn panel(panel: &PlotPanel, runs: &[&RunSeries]) -> Panel {
     Panel { caption: panel.caption.clone(), lines }
 }
 
-/// Curves of runs, those with one name beside each other.
+/// Groups curves of runs by name, side by side.
 fn beside(runs: &[&RunCurves]) -> Vec<Vec<Plot>> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut rows: Vec<Vec<Plot>> = Vec::new();
@@ -61,14 +61,14 @@ fn beside(runs: &[&RunCurves]) -> Vec<Vec<Plot>> {
     rows
 }
 
-/// Every so many points, and the last.
+/// Returns evenly spaced points, and the last one.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let every = points.len().div_ceil(POINTS).max(1);
     let last = points.last().filter(|_| points.len() % every != 1 && every > 1);
     points.iter().step_by(every).chain(last).copied().collect()
 }
 
-/// Returns the panels that are worth a look in every experiment.
+/// Returns the panels that are useful for every experiment.
 fn usual() -> Vec<PlotPanel> {
     let panel = |caption: &str, sum: &[&str], unit| PlotPanel {
         caption: caption.to_owned(),
@@ -83,14 +83,14 @@ fn usual() -> Vec<PlotPanel> {
     ]
 }
 
-/// One counter: a level as it is, of a count of events the rate.
+/// Returns one counter over time: a level as it is, events as a rate.
 #[must_use]
 pub fn course_of(series: &Series, name: &str) -> Vec<(f64, f64)> {
     let panel = PlotPanel { caption: String::new(), sum: vec![name.to_owned()], unit: PanelUnit::Count };
     points(series, &panel)
 }
 
-/// A line: levels as they are, of counts of events the rate, each the mean over some moments.
+/// Returns the points of a line: levels as they are, events as rates, each a mean over some moments.
 fn points(series: &Series, panel: &PlotPanel) -> Vec<(f64, f64)> {
     let fits = |name: &str, word: &str| match word.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),

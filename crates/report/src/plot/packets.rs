@@ -1,4 +1,5 @@
-//! The work that packets wait for: the longest time without interrupts of the first run, and the same time in the others.
+//! Pictures of the work that delays packets: the longest time without interrupts of the first run, and the same time in
+//! the others.
 
 use super::canvas::{Ink, Key, Mark};
 use super::timeline::{Bar, Panel, Timeline, Track};
@@ -15,10 +16,10 @@ const WAIT: Ink = Ink::of(3);
 const DONE: Ink = Ink::of(5);
 const ENDED: Ink = Ink::of(4);
 
-/// Before and after the time without interrupts so much of it is shown, too.
+/// Share of this time that is also shown before and after it.
 const AROUND: f64 = 0.15;
 
-/// The picture; of the runs of the first seed.
+/// Draws the runs of the first seed.
 #[must_use]
 pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunTrace]) -> Timeline {
     let runs: Vec<&RunTrace> = runs.iter().step_by(table.seeds.len().max(1)).collect();
@@ -50,7 +51,8 @@ fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
 
-/// CPU, begin and end of the longest time without interrupts while packets are under way; of those that are in a range.
+/// Returns CPU, start and end of the longest time without interrupts while packets are in flight, within a range if one
+/// is given.
 fn longest(slices: &[Slice], range: Option<(f64, f64)>) -> Option<(usize, f64, f64)> {
     let packets = slices.iter().filter(|slice| matches!(slice.what, Activity::Packet { .. }));
     let last = packets.map(|slice| slice.to).max()?;

@@ -1,18 +1,18 @@
-//! From figures to pixels: linear and logarithmic scales and their ticks.
+//! Linear and logarithmic scales from figures to pixels, with ticks.
 
 /// A scale along one side of a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
-    /// The figure at the begin.
+    /// The figure at the start.
     pub from: f64,
     /// The figure at the end.
     pub to: f64,
-    /// Is it the logarithm that grows evenly?
+    /// Whether the scale is logarithmic.
     pub is_log: bool,
 }
 
 impl Axis {
-    /// A scale from 0 to at least `most`, which ends at a tick.
+    /// Makes a scale from 0 to a tick of at least `most`.
     #[must_use]
     pub fn up_to(most: f64) -> Self {
         let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
@@ -20,14 +20,14 @@ impl Axis {
         Self { from: 0.0, to: (most / step).ceil() * step, is_log: false }
     }
 
-    /// A scale of whole powers of ten around `least`, which is above 0, and `most`.
+    /// Makes a scale of whole powers of ten around `least`, which is above 0, and `most`.
     #[must_use]
     pub fn decades(least: f64, most: f64) -> Self {
         let (low, high) = (least.log10().floor(), most.log10().ceil());
         Self { from: 10_f64.powf(low), to: 10_f64.powf(high.max(low + 1.0)), is_log: true }
     }
 
-    /// Where a figure is: 0 at the begin and 1 at the end; those beyond are there.
+    /// Returns the position of a figure, from 0 at the start to 1 at the end. Figures beyond an end are placed at it.
     #[must_use]
     pub fn part(self, value: f64) -> f64 {
         let Self { from, to, is_log } = self;
@@ -39,13 +39,13 @@ impl Axis {
         part.clamp(0.0, 1.0)
     }
 
-    /// Where a figure is between two pixels.
+    /// Returns the position of a figure between two pixels.
     #[must_use]
     pub fn pixel(self, value: f64, begin: i32, end: i32) -> i32 {
         begin + (f64::from(end - begin) * self.part(value)).round() as i32
     }
 
-    /// Figures to mark: `count` or some more of them.
+    /// Returns at least `count` figures to mark.
     #[must_use]
     pub fn ticks(self, count: usize) -> Vec<f64> {
         if self.is_log {
@@ -59,7 +59,7 @@ impl Axis {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, of which `count` or a few more are in `range`.
+/// Returns 1, 2 or 5 times a power of ten such that `range` has `count` or a few more of them.
 fn step(range: f64, count: usize) -> f64 {
     let raw = range / count.max(1) as f64;
     let power = 10_f64.powf(raw.log10().floor());
@@ -67,7 +67,7 @@ fn step(range: f64, count: usize) -> f64 {
     digit * power
 }
 
-/// A figure beside a tick: `0`, `0.5`, `1200`, `20 k`, `3 M`.
+/// Formats a figure at a tick: `0`, `0.5`, `1200`, `20 k`, `3 M`.
 #[must_use]
 pub fn label(value: f64) -> String {
     let short = |value: f64| {

@@ -1,4 +1,4 @@
-//! Two figures of one thing against each other, both on logarithmic scales.
+//! A scatter plot of two figures on logarithmic scales.
 
 use super::canvas::{
     self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, PAPER, RULE, fill, line, point, text,
@@ -8,43 +8,43 @@ use plotters::element::Polygon;
 
 /// Width and height of the plot, pixels.
 const SIDE: (i32, i32) = (820, 620);
-/// Left of it, for its scale.
+/// Space at the left for the scale, pixels.
 const LEFT: i32 = 84;
-/// Below it, likewise.
+/// Space below for the scale, pixels.
 const FOOT: i32 = 56;
-/// Between the scale and where zeroes are.
+/// Space between the scale and the position of zeroes, pixels.
 const ZERO: i32 = 48;
 
-/// One thing.
+/// A point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dot {
-    /// The figure across.
+    /// The horizontal figure.
     pub x: f64,
-    /// The figure upwards.
+    /// The vertical figure.
     pub y: f64,
-    /// Is it near enough? Others are rings.
+    /// Whether the figures are near enough. Others are drawn as rings.
     pub is_met: bool,
 }
 
-/// A picture of dots.
+/// A scatter plot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scatter {
     /// Its title.
     pub title: String,
     /// Notes for a reader.
     pub about: Vec<String>,
-    /// The quantity that grows to the right.
+    /// The horizontal quantity.
     pub across: String,
-    /// The quantity that grows upwards.
+    /// The vertical quantity.
     pub up: String,
-    /// Dots by what they are of.
+    /// Points by group.
     pub groups: Vec<(String, Vec<Dot>)>,
-    /// How far from each other both figures may be.
+    /// Largest factor between two figures that are near enough.
     pub factor: f64,
 }
 
 impl Scatter {
-    /// The picture as SVG.
+    /// Draws the picture as SVG.
     #[must_use]
     pub fn draw(&self) -> String {
         let key = |(n, (name, _)): (usize, &(String, Vec<Dot>))| Key {
@@ -91,7 +91,7 @@ impl Scatter {
         text(area, &self.up, (MARGIN + 8, (top + bottom) / 2), &style);
     }
 
-    /// The part of the plot where both figures are near enough.
+    /// Draws the area in which both figures are near enough.
     fn band(&self, area: &Area<'_>, axis: Axis, across: &dyn Fn(f64) -> i32, up: &dyn Fn(f64) -> i32) {
         let Axis { from, to, .. } = axis;
         let factor = self.factor.max(1.0);

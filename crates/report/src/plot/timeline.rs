@@ -3,23 +3,23 @@
 use super::canvas::{self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, RULE, TEXT, WIDTH, fill, line, text};
 use super::scale::{Axis, label};
 
-/// Left of the tracks, for their names.
+/// Space at the left for the names of tracks, pixels.
 const LEFT: i32 = 150;
-/// Above a panel, for its caption and what is marked in it.
+/// Space above a panel for its caption and mark, pixels.
 const CAPTION: i32 = 56;
-/// Below a panel.
+/// Space below a panel, pixels.
 const GAP: i32 = 14;
-/// Between tracks.
+/// Space between tracks, pixels.
 const BETWEEN: i32 = 10;
-/// Below the last panel, for the axis.
+/// Space below the last panel for the axis, pixels.
 const FOOT: i32 = 44;
-/// Bars that are nearer than this are one, pixels.
+/// Distance below which bars are joined, pixels.
 const NEAR: i32 = 1;
 
-/// From when to when, and in which color.
+/// An event with its colour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bar {
-    /// Its begin.
+    /// Its start.
     pub from: f64,
     /// Its end.
     pub to: f64,
@@ -32,24 +32,24 @@ pub struct Bar {
 pub struct Track {
     /// Their name.
     pub name: String,
-    /// Height of a bar, pixels; two of them leave a gap between lanes.
+    /// Height of a bar, pixels. Two pixels of it leave a gap between lanes.
     pub height: i32,
-    /// Bars of a lane do not overlap, but one that comes later may lie on another.
+    /// Lanes of bars. A later bar of a lane may cover an earlier one.
     pub lanes: Vec<Vec<Bar>>,
 }
 
-/// One run.
+/// A panel of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// Which.
+    /// Its caption.
     pub caption: String,
-    /// The time that is marked, with a name.
+    /// The marked time, with a name.
     pub mark: Option<(f64, f64, String)>,
     /// Its tracks, from the top.
     pub tracks: Vec<Track>,
 }
 
-/// A picture of what happened when.
+/// A timeline of events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
     /// Its title.
@@ -58,16 +58,16 @@ pub struct Timeline {
     pub about: Vec<String>,
     /// The meaning of the colors.
     pub keys: Vec<Key>,
-    /// The quantity that grows to the right, and its unit.
+    /// The horizontal quantity and its unit.
     pub across: String,
-    /// From when on, up to when.
+    /// Start and end of the axis.
     pub range: (f64, f64),
     /// The runs.
     pub panels: Vec<Panel>,
 }
 
 impl Timeline {
-    /// The picture as SVG.
+    /// Draws the picture as SVG.
     #[must_use]
     pub fn draw(&self) -> String {
         let frame = Frame { title: self.title.clone(), about: self.about.clone(), keys: self.keys.clone() };
@@ -138,7 +138,7 @@ impl Panel {
     }
 }
 
-/// A lane in pixels; bars of one color beside each other are one.
+/// Returns a lane in pixels, with adjacent bars of one colour joined.
 fn joined(lane: &[Bar], place: impl Fn(f64) -> i32) -> Vec<(i32, i32, Ink)> {
     let mut found: Vec<(i32, i32, Ink)> = Vec::new();
     for bar in lane {

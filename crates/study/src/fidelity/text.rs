@@ -1,4 +1,4 @@
-//! Published figures compared, for people: in a terminal, or for a text in Markdown.
+//! The comparison with published figures as text, for a terminal or in Markdown.
 
 use comfy_table::{CellAlignment, Table as TextGrid, presets};
 
@@ -6,16 +6,16 @@ use report::{grid, markdown};
 
 use super::{Cell, Effect, Fidelity, LeftToChance, Row, Share, Tally, Worst};
 
-/// The look of the tables.
+/// The format of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Columns with blanks between them.
+    /// Columns separated by blanks.
     Plain,
     /// Markdown.
     Markdown,
 }
 
-/// Two lines for each experiment, and for all of them: of all rows, and of what a mechanism can decide of them.
+/// Returns two lines for each experiment, and for all: of all rows, and of those that a mechanism can decide.
 #[must_use]
 pub fn summary(all: &[Fidelity], look: Look) -> String {
     let (head, lines) = summary_lines(all);
@@ -25,17 +25,17 @@ pub fn summary(all: &[Fidelity], look: Look) -> String {
 /// Columns of the summary that hold figures.
 const SUMMARY_NUMBERS: std::ops::Range<usize> = 2..7;
 
-/// Columns of figures that hold some.
+/// Columns of the table of figures that hold figures.
 const FIGURE_NUMBERS: std::ops::Range<usize> = 2..8;
 
-/// The summary as a grid.
+/// Returns the summary as a grid.
 #[must_use]
 pub fn summary_grid(all: &[Fidelity]) -> grid::Grid {
     let (head, lines) = summary_lines(all);
     cells(&head, lines, SUMMARY_NUMBERS)
 }
 
-/// The figures as a grid.
+/// Returns the figures as a grid.
 #[must_use]
 pub fn figures_grid(it: &Fidelity, misses: bool) -> grid::Grid {
     let (head, lines) = figure_lines(it, misses);
@@ -82,7 +82,7 @@ fn summary_lines(all: &[Fidelity]) -> ([&'static str; 8], Vec<Vec<String>>) {
     (head, lines)
 }
 
-/// A line for each published figure; of those that miss something alone with `misses`.
+/// Returns a line for each published figure; with `misses` only for figures that miss something.
 #[must_use]
 pub fn figures(it: &Fidelity, misses: bool, look: Look) -> String {
     let (head, lines) = figure_lines(it, misses);
@@ -108,7 +108,7 @@ fn figure_lines(it: &Fidelity, misses: bool) -> ([&'static str; 10], Vec<Vec<Str
     (head, lines)
 }
 
-/// Returns what a figure misses: `level`, `sign`, `size`; only what counts.
+/// Returns the aspects that a figure misses, among those that count: `level`, `sign`, `size`.
 #[must_use]
 pub fn missed(cell: &Cell) -> Vec<&'static str> {
     let level = (cell.counts && !cell.is_met).then_some("level");
@@ -120,7 +120,7 @@ pub fn missed(cell: &Cell) -> Vec<&'static str> {
     level.into_iter().chain(effect).collect()
 }
 
-/// Returns the part of a figure that no mechanism can decide: the level, the effect or both, and why.
+/// Returns the aspects of a figure that no mechanism can decide (the level, the effect or both), with the reason.
 #[must_use]
 pub fn left_to_chance(cell: &Cell) -> String {
     let effect = cell.effect.as_ref().map(|effect| effect.left_to_chance);
@@ -166,7 +166,7 @@ fn line(row: &Row, cell: &Cell) -> Vec<String> {
     ]
 }
 
-/// `57 of 66 (86%)`.
+/// Formats a share: `57 of 66 (86%)`.
 fn of(share: Share) -> String {
     let percent = share.percent().map_or_else(String::new, |percent| format!(" ({percent:.0}%)"));
     format!("{} of {}{percent}", share.met, share.of)
@@ -177,7 +177,7 @@ fn told(Worst { row, kernel, published, simulated }: &Worst) -> String {
     format!("{row}, {kernel}: {here} for {}", number(*published))
 }
 
-/// A change as a signed percentage; `new` from nothing, `gone` to nothing.
+/// Formats a change as a signed percentage; `new` from zero, `gone` to zero.
 fn change(share: f64) -> String {
     match share {
         share if share.is_infinite() => "new".into(),
@@ -188,7 +188,7 @@ fn change(share: f64) -> String {
     }
 }
 
-/// A whole number as such, a small one with two decimals.
+/// Formats a number: a whole one without decimals, a small one with two.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 || value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

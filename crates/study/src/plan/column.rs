@@ -1,4 +1,4 @@
-//! Names of columns, and the command that runs one job of a column again.
+//! Names of columns, and the command that repeats one job of a column.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use catalogue::ground::Ground;
 use catalogue::{difference, library};
 use report::Column;
 
-/// A column: a kernel by its name and what was set beside its file, after its ground where that is not plain.
+/// Makes a column: a kernel with its name and its changes, after its ground unless that is obvious.
 pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
     let Subject { named, setup, ground, .. } = *subject;
     let (kernel, running) = (&named.kernel, grounds::running_kernel(ground));
@@ -27,7 +27,7 @@ pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
     }
 }
 
-/// Tells columns of one name apart: `#2` and so on where it comes again.
+/// Numbers columns of equal names: `#2` and so on.
 pub(super) fn number(columns: &mut [Column]) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for column in columns {
@@ -39,7 +39,7 @@ pub(super) fn number(columns: &mut [Column]) {
     }
 }
 
-/// The command that runs one job again.
+/// Returns the command that repeats one job.
 pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> String {
     let Subject { named, setup, ground, .. } = *subject;
     let mut command =
@@ -59,7 +59,7 @@ pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> Str
     command
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 #[must_use]
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./+,:@%=".contains(c);

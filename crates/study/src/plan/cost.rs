@@ -1,18 +1,18 @@
-//! CPU time and memory that runs take of this computer, as far as measurements tell: for `--dry-run`.
+//! Estimated CPU time and memory of runs, from measurements, for `--dry-run`.
 
 use super::{Plan, Run};
 use grounds::job::Job;
 use std::fmt::Write as _;
 
-/// Memory of a run beside its pages, MiB: 14 to 17 were measured, of `anon`, `randread`, `scan` and `thp` at scale 1/64.
+/// Memory of a run without its pages, MiB: measured 14 to 17 for `anon`, `randread`, `scan` and `thp` at scale 1/64.
 const MEMORY_MIB: u64 = 16;
 
-/// Bytes of a run for each page of its machine's memory: the least and the most that were measured, and the most of a workload with many
-/// small files. The peak of the resident set at scale 1/4 or 1/16 less that at 1/64, over the pages between: `parallelio` 89, `anon` 134,
-/// `randread` 232, `scan` 261; `multibuild` 1735.
+/// Bytes of a run for each page of its machine's memory: smallest and largest measured, and largest for a workload with
+/// many small files. Measured as the peak resident set at scale 1/4 or 1/16 less that at 1/64, divided by the pages
+/// between: `parallelio` 89, `anon` 134, `randread` 232, `scan` 261; `multibuild` 1735.
 const BYTES_PER_PAGE: [u64; 3] = [90, 260, 1_740];
 
-/// CPU time and memory of simulated runs in words; empty where nothing is simulated.
+/// Returns CPU time and memory of simulated runs in words; empty if nothing is simulated.
 #[must_use]
 pub fn in_words<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> String {
     let (mut cpu_s, mut is_known, mut runs, mut most_pages) = (0.0, true, 0, 0);
@@ -49,14 +49,14 @@ pub fn in_words<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> String {
     text
 }
 
-/// Returns the length of a run by that of one with the experiment's own parameters; 1 where they do not say how long it lasts.
+/// Returns the length of a run relative to one with the experiment's own parameters; 1 if these do not determine it.
 fn longer(plan: &Plan, run: &Run) -> f64 {
     let own = Job { params: plan.experiment.params.clone(), ..(*run.job).clone() };
     let times = [&*run.job, &own].map(|job| plan.workload.time_s(job).filter(|time| *time > 0));
     times[0].zip(times[1]).map_or(1.0, |(time, usual)| time as f64 / usual as f64)
 }
 
-/// A time as people say it.
+/// Formats a time for people.
 fn seconds(seconds: f64) -> String {
     match seconds {
         few if few < 1.0 => "1 s".to_owned(),

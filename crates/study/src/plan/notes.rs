@@ -1,5 +1,4 @@
-//! Notes beside the figures: settings that nothing read, columns that are the same run, runs in which nothing was
-//! reclaimed.
+//! Notes beside the figures: settings that nothing read, columns with equal runs, runs without reclaim.
 
 use super::{Plan, Run, run::Ended};
 use catalogue::difference::plain;
@@ -9,7 +8,7 @@ use grounds::job::Job;
 use std::collections::BTreeMap;
 
 impl Plan {
-    /// Keys that somebody set and that no run of some columns reads, each with why.
+    /// Returns settings by the user that no run of some columns reads, each with the reason.
     #[must_use]
     pub fn unused(&self) -> Vec<String> {
         let mut found: Vec<(String, Vec<usize>)> = Vec::new();
@@ -34,7 +33,7 @@ impl Plan {
         said.collect()
     }
 
-    /// The ids of some columns, without the settings that all columns have.
+    /// Returns the ids of some columns, without settings common to all columns.
     fn names_of(&self, columns: &[usize]) -> String {
         let is_common =
             |(key, value): &(&String, &String)| self.columns.iter().all(|it| it.set.get(*key) == Some(*value));
@@ -46,7 +45,8 @@ impl Plan {
         columns.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Columns whose simulated runs all ended on the same fingerprint as those of another: whatever separates them had no effect.
+    /// Returns columns whose simulated runs all have the fingerprints of another column: their differences had no
+    /// effect.
     pub(super) fn same_runs(&self, ended: &[Ended<'_>]) -> Vec<String> {
         let mut by_prints: BTreeMap<Vec<(u64, u64)>, Vec<usize>> = BTreeMap::new();
         for column in 0..self.columns.len() {
@@ -62,7 +62,7 @@ impl Plan {
         groups.iter().map(|columns| format!("these columns are {one}: {}", self.names_of(columns))).collect()
     }
 
-    /// Columns in none of whose simulated runs a page was reclaimed.
+    /// Returns columns whose simulated runs reclaimed no page.
     pub(super) fn idle_runs(&self, ended: &[Ended<'_>]) -> Option<String> {
         let is_idle = |column: &usize| {
             let mut runs = ended.iter().filter(|it| it.run.column == *column && !it.run.is_real()).peekable();
@@ -79,7 +79,7 @@ impl Plan {
     }
 }
 
-/// Choices that the command line sets, and those that a kernel file of the user's own names.
+/// Returns choices set on the command line, and those in a kernel file of the user.
 fn set_by_hand(run: &Run, set: &BTreeMap<String, String>) -> Vec<&'static Choice> {
     let word = run.order.kernel.split('+').next().unwrap_or_default();
     let path = |setting: &Setting| format!("{}.{}", setting.section, setting.key);
@@ -93,7 +93,7 @@ fn set_by_hand(run: &Run, set: &BTreeMap<String, String>) -> Vec<&'static Choice
     choices
 }
 
-/// The value of a key of a job's kernel, or a fact of its machine.
+/// Returns the value of a key of a job's kernel, or a fact of its machine.
 fn value_of(job: &Job, what: &str) -> Option<String> {
     match what {
         "memory nodes" => Some(job.machine.memory.nodes.len().to_string()),

@@ -1,4 +1,4 @@
-//! Runs the jobs of plans and puts together what they found.
+//! Runs the jobs of plans and collects their results.
 
 use std::borrow::Borrow;
 
@@ -18,7 +18,7 @@ use kit::fnv;
 use kit::progress::Progress;
 use report::{Table, TableHead, rows};
 
-/// A run of one of several plans, in its turn.
+/// A run of one of several plans, in its place in the order.
 struct Turn<'p> {
     /// Its number among the runs of all plans.
     number: usize,
@@ -26,7 +26,7 @@ struct Turn<'p> {
     run: &'p Run,
 }
 
-/// A run, and what it found.
+/// A run with its result.
 pub(super) struct Ended<'p> {
     pub run: &'p Run,
     pub outcome: Outcome,
@@ -57,8 +57,8 @@ impl Turn<'_> {
         outcome
     }
 
-    /// Where a run of real time stands among those of its plan: seed by seed, and to and fro over the columns, so that what
-    /// drifts on the computer meets all of them alike.
+    /// Returns the place of a run of real time among those of its plan: by seed, and back and forth over the columns,
+    /// so that drift of the computer affects all columns alike.
     fn place(&self) -> (u64, usize) {
         let Run { column, seed, .. } = self.run;
         let round = seed - self.plan.seeds[0];
@@ -72,7 +72,7 @@ impl Run {
         Job { seed: self.seed, ..(*self.job).clone() }
     }
 
-    /// Is all that is wanted of it what a store keeps?
+    /// Returns whether a store keeps everything that is requested.
     fn wants_figures_alone(&self) -> bool {
         let Job { profile, series_every, memory_every, generations_every, trace, .. } = &*self.job;
         !profile && series_every.is_none() && memory_every.or(*generations_every).is_none() && trace.is_none()
@@ -80,7 +80,7 @@ impl Run {
 }
 
 impl Plan {
-    /// Returns the key of a run: all that decides it.
+    /// Returns the key of a run, which contains everything that determines it.
     fn key(&self, run: &Run) -> Key {
         Key::of_job(&run.job(), &self.columns[run.column], self.workload.name())
     }
@@ -94,12 +94,12 @@ impl Plan {
         self.by_seed(|keys, seed| keys.of_seed(seed))
     }
 
-    /// The hash of what decides each of its runs, and what it is called, in their order.
+    /// Returns the hash of the key of each run with its name, in order.
     pub fn names(&self) -> impl Iterator<Item = (String, Identity)> {
         self.by_seed(|keys, seed| keys.name(seed))
     }
 
-    /// Returns the result of `of` for each run, by the keys of its column.
+    /// Returns the result of `of` for each run, given the keys of its column.
     fn by_seed<T>(&self, of: impl Fn(&SeedKeys, u64) -> T + Copy) -> impl Iterator<Item = T> {
         self.runs.chunk_by(|a, b| a.column == b.column).flat_map(move |runs| {
             let keys = SeedKeys::of_job(&runs[0].job, &self.columns[runs[0].column], self.workload.name());
@@ -116,7 +116,7 @@ impl Plan {
         self.key(&self.runs[number])
     }
 
-    /// Does one run, by its number, on the calling thread.
+    /// Runs one run, by its number, on the calling thread.
     ///
     /// # Errors
     /// When it could not be finished.
@@ -127,7 +127,7 @@ impl Plan {
         self.carry_out(&self.runs[number], progress)
     }
 
-    /// The command that does one run again, by its number.
+    /// Returns the command that repeats one run, by its number.
     ///
     /// # Panics
     /// When there is no run of this number.
@@ -136,27 +136,27 @@ impl Plan {
         &self.runs[number].replay
     }
 
-    /// The table of what became of its runs, in their order.
+    /// Returns the table of the outcomes of its runs, given in order.
     #[must_use]
     pub fn table(&self, outcomes: Vec<Result<Outcome, Failure>>) -> Table {
         self.results(self.runs.iter().zip(outcomes).collect()).table
     }
 
-    /// Runs every job: first those of real time, one after the other; then the simulated ones on `threads` threads. One that fails costs the
-    /// others nothing.
+    /// Runs every job: first those of real time, one after the other, then the simulated ones on `threads` threads. A
+    /// failed run does not stop the others.
     #[must_use]
     pub fn run(&self, threads: usize, watch: &dyn Watch) -> Results {
         let mut results = run_all(std::slice::from_ref(self), threads, watch);
         results.pop().expect("one plan has one result").1
     }
 
-    /// A run that failed, and why.
+    /// Returns a failed run with its reason.
     fn failure(&self, run: &Run, failure: Failure) -> JobFailure {
         let Run { column, seed, replay, .. } = run;
         JobFailure { column: self.columns[*column].id.clone(), seed: *seed, failure, replay: replay.clone() }
     }
 
-    /// The names of the rows of a table that are to be looked at first, the one that the experiment is about before all.
+    /// Returns the names of the main rows of a table, the main row first.
     fn main_rows(&self, table: &Table) -> Vec<String> {
         let names = || table.rows.iter().map(|row| row.name.as_str());
         let main = self.experiment.main_row.as_ref().and_then(|word| ranking::main_row(word, names()));
@@ -166,7 +166,7 @@ impl Plan {
         main.into_iter().flat_map(|main| std::iter::once(main).chain(others.clone())).map(str::to_owned).collect()
     }
 
-    /// Returns the notes beside the figures: what was skipped, and what each ground of real time was like.
+    /// Returns the notes beside the figures: skipped grounds, and facts about each ground of real time.
     fn notes(&self, ended: &[Ended<'_>]) -> Vec<String> {
         let mut notes = Vec::new();
         for Ended { run, outcome } in ended {
@@ -238,7 +238,7 @@ impl Plan {
     }
 }
 
-/// Returns why a run failed, without what differs from seed to seed: `out of memory`.
+/// Returns the reason of a failure, without details that vary by seed: `out of memory`.
 fn reason(Failure(message): &Failure) -> String {
     let line = message.lines().next().unwrap_or_default();
     let line = [" (task ", " (at "].iter().filter_map(|word| line.find(word)).min().map_or(line, |end| &line[..end]);
@@ -248,12 +248,12 @@ fn reason(Failure(message): &Failure) -> String {
     short.chars().take(REASON_MAX).collect()
 }
 
-/// Characters of a reason at most: it stands in a cell.
+/// Longest reason, characters, since it stands in a cell.
 const REASON_MAX: usize = 80;
 
-/// Runs the jobs of several plans: first those of real time, one after the other; then the simulated ones of all plans
-/// on `threads` threads, in the order of the plans, so that no thread waits for the last job of one. Each plan comes back
-/// with its results, the failures of its runs among them. Who watches counts the jobs over all plans.
+/// Runs the jobs of several plans: first those of real time, one after the other. Then the simulated ones of all plans
+/// run on `threads` threads in the order of the plans, so that no thread waits for the last job of a plan. Returns each
+/// plan with its results, failures included. `watch` counts the jobs over all plans.
 pub fn run_all<'p, P: Borrow<Plan>>(plans: &'p [P], threads: usize, watch: &dyn Watch) -> Vec<(&'p P, Results)> {
     let (mut real, mut simulated, mut number) = (Vec::new(), Vec::new(), 0);
     for plan in plans.iter().map(Borrow::borrow) {
@@ -279,7 +279,7 @@ pub fn run_all<'p, P: Borrow<Plan>>(plans: &'p [P], threads: usize, watch: &dyn 
     found.collect()
 }
 
-/// One fingerprint of many, order included (FNV-1a over their bytes).
+/// Combines fingerprints in order into one (FNV-1a over their bytes).
 #[must_use]
 pub fn fold(fingerprints: impl Iterator<Item = u64>) -> u64 {
     fnv::hash(fingerprints.flat_map(u64::to_le_bytes))

@@ -1,4 +1,4 @@
-//! Changes of a request: values of kernels, of the machine, and parameters.
+//! Changes of a request: values of kernels, of the machine, and of parameters.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,36 +11,36 @@ use catalogue::hardware::Machine;
 use catalogue::library;
 use grounds::job::Runnable;
 
-/// Values for one key of a kernel: `lru.batch`, and `1`, `14`; of the machine: `machine.cpu.count`; or for a parameter
-/// of the workload: `params.hogs`.
+/// Values for one key: of a kernel (`lru.batch`, with `1`, `14`), of the machine (`machine.cpu.count`), or of the
+/// workload (`params.hogs`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
     /// Section and key.
     pub key: String,
-    /// The values, as a file has them; quotes may be left out.
+    /// The values, as in a file; quotes are optional.
     pub values: Vec<String>,
 }
 
-/// The beginning of keys of the machine. Keys with neither this nor that of parameters are of kernels.
+/// Prefix of keys of the machine. Keys without this prefix and without that of parameters are of kernels.
 pub const OF_MACHINE: &str = "machine.";
-/// The beginning of keys of parameters.
+/// Prefix of keys of parameters.
 pub const OF_PARAMS: &str = "params.";
 
 impl Set {
-    /// Is it a key of kernels, not of the machine and no parameter?
+    /// Returns whether it is a key of kernels.
     #[must_use]
     pub fn is_of_kernel(&self) -> bool {
         !self.key.starts_with(OF_MACHINE) && !self.key.starts_with(OF_PARAMS)
     }
 }
 
-/// Where kernels run: a machine and the workload's parameters, perhaps changed.
+/// A machine and the workload's parameters, both possibly changed.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// The machine, and its name or file with what is changed in it.
+    /// The machine, and its name or file with changes.
     pub machine: Arc<Machine>,
     pub machine_word: String,
-    /// The parameters, and the experiment's name or file with what is changed in them.
+    /// The parameters, and the experiment's name or file with changes.
     pub params: Node,
     pub experiment_word: String,
     /// The changes, by key.
@@ -48,7 +48,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// The setup of a request with each combination of the values that it gives to keys of the machine and to
+    /// Returns the setup of a request for each combination of the values that it gives for keys of the machine and
     /// parameters.
     pub fn all(request: &Request, experiment: &Experiment) -> Result<Vec<Self>, Error> {
         let machine_word = request.machine.clone().unwrap_or_else(|| experiment.machine.clone());
@@ -74,7 +74,7 @@ impl Setup {
         words.into_iter().map(setup).collect()
     }
 
-    /// Says of a parameter that was refused how it was given.
+    /// Adds to an error about a parameter how it was given.
     pub fn told(&self, why: &str) -> String {
         let given = self.set.iter().find_map(|(key, value)| {
             let rest = why.strip_prefix(&format!("{}={value}: ", key.strip_prefix(OF_PARAMS)?))?;
@@ -84,8 +84,8 @@ impl Setup {
     }
 }
 
-/// Says of an error in a changed file what was changed: a file that comes with the program has none of its own. What a value itself is
-/// refused for needs no place.
+/// Adds to an error in a changed file what was changed, since an embedded file has no such place. An error about a
+/// value itself needs no place.
 fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     let given: Vec<String> = set
         .iter()
@@ -100,15 +100,15 @@ fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     Error { place: None, message: format!("{}: {why}", given.join(" ")) }
 }
 
-/// Each kernel with each of the values.
+/// Returns each kernel with each of the values.
 pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<String> {
     words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
 }
 
-/// Refuses a key that is of something else than it says: of the machine, of the workload, of kernels.
+/// Refuses a key with the wrong prefix: of the machine, of the workload, or of kernels.
 ///
 /// # Errors
-/// The first such key, with the name that it is known by. A key that is known nowhere is for its own reader to refuse.
+/// The first such key, with its right name. Unknown keys are refused by their own readers.
 pub(super) fn check_owners(
     request: &Request,
     experiment: &Experiment,

@@ -1,4 +1,4 @@
-//! A run as a Parquet file: a line for each figure, in typed columns.
+//! A run as a Parquet file with a line for each figure, in typed columns.
 
 use std::{
     collections::HashMap,
@@ -47,10 +47,10 @@ const SCHEMA: &str = "message highwater {
     required int64 virtual_time_ns (INTEGER(64, false));
 }";
 
-/// Where the columns begin that only lines have, not whole runs.
+/// Index of the first column that differs by line, not by run.
 const GROUP: usize = 7;
 
-/// The head of a file: its run, beside the lines of its rows.
+/// The head of a file: its run without the rows.
 #[derive(Deserialize, Serialize)]
 struct Head {
     identity: Identity,
@@ -60,18 +60,18 @@ struct Head {
     #[serde(default)]
     is_idle: bool,
     report: Vec<String>,
-    /// Hash over all that a reader takes from the file.
+    /// Hash over everything that a reader takes from the file.
     digest: String,
 }
 
-/// Names of what stands in the footer.
+/// Names of entries in the footer.
 const HEAD: &str = "highwater.run";
 const DECIDED_BY: &str = "highwater.key";
 
-/// A run as the bytes of a file.
+/// Encodes a run as the bytes of a file.
 ///
 /// # Panics
-/// Never: what is written into memory is well-formed.
+/// Never: data written to memory are well-formed.
 #[must_use]
 pub fn encode(key: &Key, outcome: &Outcome) -> Vec<u8> {
     let Outcome { fingerprint, virtual_time_ns, page_events, is_idle, report, .. } = outcome;
@@ -90,7 +90,7 @@ pub fn encode(key: &Key, outcome: &Outcome) -> Vec<u8> {
     write(&[run], footer)
 }
 
-/// Runs as the bytes of one file of the same columns, in their order.
+/// Encodes runs as the bytes of one file with the same columns, in order.
 #[must_use]
 pub fn joined(runs: &[StoredRun]) -> Vec<u8> {
     write(runs, Vec::new())
@@ -134,7 +134,7 @@ enum Cells {
     Values(Vec<f64>),
 }
 
-/// The cells of a column, by its number in the schema.
+/// Returns the cells of a column, by its number in the schema.
 fn cells(runs: &[StoredRun], column: usize) -> Cells {
     let lines = || runs.iter().flat_map(|run| run.outcome.rows.iter().map(move |row| (run, row)));
     let texts = |of: &dyn Fn(&StoredRun, &Row) -> String| {
@@ -161,10 +161,10 @@ fn cells(runs: &[StoredRun], column: usize) -> Cells {
     }
 }
 
-/// The run in the bytes of a file, and what decided it.
+/// Decodes the bytes of a file into a run and its key.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The fault of the file.
 pub fn decode(bytes: Vec<u8>) -> Result<StoredRun, String> {
     // What is read may be damaged in any way, and the reader is not ours.
     catch_unwind(AssertUnwindSafe(|| read(bytes))).unwrap_or_else(|_| Err("it is no Parquet file, or damaged".into()))
@@ -205,7 +205,7 @@ fn read(bytes: Vec<u8>) -> Result<StoredRun, String> {
     Ok(StoredRun { hash, identity: head.identity, outcome })
 }
 
-/// A hash over all that a reader takes from a file.
+/// Returns a hash over everything that a reader takes from a file.
 fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     let Outcome { rows, fingerprint, virtual_time_ns, page_events, is_idle, report, .. } = outcome;
     let mut all = Sha256::new();
@@ -226,7 +226,7 @@ fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A direction as the files have it.
+/// Returns the word for a direction in files.
 #[must_use]
 pub const fn better_word(better: Better) -> &'static str {
     match better {
@@ -241,7 +241,7 @@ fn better_of(word: &str) -> Result<Better, String> {
     known.into_iter().find(|better| better_word(*better) == word).ok_or_else(|| format!("`better` is `{word}`"))
 }
 
-/// How a figure is printed, as a word: `decimals-2`.
+/// Returns the word for a format: `decimals-2`.
 fn format_word(format: Format) -> String {
     match format {
         Format::Decimals(decimals) => format!("decimals-{decimals}"),
@@ -264,7 +264,7 @@ fn format_of(word: &str) -> Result<Format, String> {
     }
 }
 
-/// The names of the columns and their types, as a table of the documents has them.
+/// Returns the names and types of the columns, as in a table of the documents.
 #[cfg(test)]
 pub(super) fn columns() -> Vec<String> {
     let lines = SCHEMA.lines().filter_map(|line| line.trim().strip_prefix("required "));

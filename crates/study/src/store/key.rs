@@ -1,4 +1,4 @@
-//! The key of a run: all that decides it, as one text in one form, and its hash.
+//! The key of a run: everything that determines it, as one text in a canonical form, and its hash.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use grounds::job::Job;
 use report::Column;
 
-/// The version of the form of keys and files. Another one finds no file of this one.
+/// Version of the form of keys and files. Other versions do not find these files.
 pub const FORMAT: u32 = 1;
 
 /// The name of a run in a store.
@@ -18,58 +18,58 @@ pub const FORMAT: u32 = 1;
 pub struct Identity {
     /// Name of the experiment.
     pub experiment: String,
-    /// Name of the machine, with what is changed in it.
+    /// Name of the machine, with its changes.
     pub machine: String,
     /// The scale, as text.
     pub scale: String,
     /// Name of the kernel.
     pub kernel: String,
-    /// Values that were changed beside the files, by key.
+    /// Values changed in addition to the files, by key.
     pub set: BTreeMap<String, String>,
     /// The random seed.
     pub seed: u64,
 }
 
 impl Identity {
-    /// Returns the name that tells its column apart: the kernel, and what is changed.
+    /// Returns the name of its column: the kernel and its changes.
     #[must_use]
     pub fn column(&self) -> String {
         let changes: String = self.set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
         format!("{}{changes}", self.kernel)
     }
 
-    /// The machine without what is changed in it.
+    /// Returns the machine without its changes.
     #[must_use]
     pub fn plain_machine(&self) -> &str {
         self.machine.split('+').next().unwrap_or(&self.machine)
     }
 }
 
-/// All that decides a run, and the hash of it that names the run's file.
+/// Everything that determines a run, with the hash that names the run's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The name of the run.
     pub identity: Identity,
-    /// All that decides it: a line for each value, in order.
+    /// Everything that determines it: a line for each value, sorted.
     pub text: String,
     /// The hash of the text: 32 hexadecimal digits.
     pub hash: String,
 }
 
 impl Key {
-    /// The key of a simulated job, which is a run of `column`.
+    /// Makes the key of a simulated job, which is a run of `column`.
     #[must_use]
     pub fn of_job(job: &Job, column: &Column, workload: &str) -> Self {
         SeedKeys::of_job(job, column, workload).of_seed(job.seed)
     }
 }
 
-/// The keys of a column's runs, which differ in their seeds alone.
+/// The keys of a column's runs, which differ only in their seeds.
 #[derive(Clone, Debug)]
 pub struct SeedKeys {
-    /// The seed in it is any.
+    /// The identity with an arbitrary seed.
     identity: Identity,
-    /// The text before that of the seed, and behind it.
+    /// The text before the line of the seed, and after it.
     before: String,
     behind: String,
     /// The hasher after the text before.
@@ -98,7 +98,7 @@ impl SeedKeys {
         Self::of_lines(identity, lines)
     }
 
-    /// Makes the keys of an identity and the lines of what else decides the runs, in any order.
+    /// Makes the keys from an identity and the other lines, in any order.
     fn of_lines(identity: Identity, mut lines: Vec<String>) -> Self {
         let Identity { experiment, machine, scale, kernel, set, .. } = &identity;
         for (name, value) in [("experiment", experiment), ("machine", machine), ("scale", scale), ("kernel", kernel)] {
@@ -114,14 +114,14 @@ impl SeedKeys {
         Self { before, behind: ended(behind), hasher, identity }
     }
 
-    /// The hash of the run with a seed, and what it is called.
+    /// Returns hash and name of the run with a seed.
     #[must_use]
     pub fn name(&self, seed: u64) -> (String, Identity) {
         let hasher = self.hasher.clone().chain_update(self.after(seed));
         (digits(&hasher.finalize()), Identity { seed, ..self.identity.clone() })
     }
 
-    /// The key of the run with a seed.
+    /// Returns the key of the run with a seed.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Key {
         let (hash, identity) = self.name(seed);
@@ -133,21 +133,21 @@ impl SeedKeys {
     }
 }
 
-/// How the line of the seed begins.
+/// Prefix of the line of the seed.
 const SEED: &str = "run.seed = ";
 
-/// The name that the hash of a text gives.
+/// Returns the name from the hash of a text.
 #[must_use]
 pub fn hash_of(text: &str) -> String {
     digits(&Sha256::digest(text.as_bytes()))
 }
 
-/// The first half of a hash.
+/// Returns the first half of a hash.
 fn digits(hash: &[u8]) -> String {
     hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Every value of a kernel; where each comes from decides nothing.
+/// Adds every value of a kernel, without its origin, which determines nothing.
 fn of_kernel(kernel: &Kernel, lines: &mut Vec<String>) {
     for setting in &kernel.settings {
         let node = Node::new("", setting.value.clone());
@@ -155,10 +155,10 @@ fn of_kernel(kernel: &Kernel, lines: &mut Vec<String>) {
     }
 }
 
-/// Words about a value, which decide nothing.
+/// Keys of explanations, which determine nothing.
 const PROSE: [&str; 3] = ["about", "from", "source"];
 
-/// A line for each value of a tree.
+/// Adds a line for each value of a tree.
 fn flatten(path: &str, node: &Node, lines: &mut Vec<String>) {
     match &node.value {
         Value::Text(text) => lines.push(format!("{path} = {text:?}")),

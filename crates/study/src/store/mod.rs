@@ -1,7 +1,8 @@
-//! A folder that keeps what runs found: a Parquet file for each, under the hash of all that decides it.
+//! A folder of results of runs: a Parquet file for each, named by the hash of everything that determines it.
 //!
-//! [`key`] makes the hash, [`mod@file`] the bytes. A run is there as a whole or not at all: its file gets its name once it is
-//! on the disk. Several processes may use one folder at a time. Two that run the same at once write the same bytes.
+//! [`key`] makes the hash, [`mod@file`] the bytes. A run is stored completely or not at all: its file gets its name
+//! once it is on the disk. Several processes may use one folder at a time; two that do the same run write the same
+//! bytes.
 
 pub mod file;
 pub mod key;
@@ -18,19 +19,19 @@ use grounds::job::{Failure, Outcome};
 use kit::draft::Draft;
 use kit::in_use;
 
-/// A run that a store holds.
+/// A run in a store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRun {
-    /// The hash of what decided it: the name of its file.
+    /// The hash that names its file.
     pub hash: String,
     /// Its name.
     pub identity: Identity,
-    /// Its outcome: its figures, and what it says in words; no counters over time, no profile.
+    /// Its outcome: figures and words, without counters over time and profile.
     pub outcome: Outcome,
 }
 
 impl StoredRun {
-    /// Did another run of the same find the same?
+    /// Returns whether another run with the same key has the same outcome.
     #[must_use]
     pub fn agrees(&self, outcome: &Outcome) -> bool {
         let figures = |outcome: &Outcome| {
@@ -47,17 +48,17 @@ pub struct Store {
     folder: PathBuf,
 }
 
-/// Bytes at most of a file of a run; one has some 15 KB.
+/// Largest file of a run; a typical one has 15 KB.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// The ending of a run's file.
+/// Extension of a run's file.
 pub use kit::in_use::RUN_ENDING as ENDING;
 
 impl Store {
-    /// The store in a folder, which is made if it is not there.
+    /// Opens the store in a folder, which is made if needed.
     ///
     /// # Errors
-    /// When there is no folder and none can be made, no file can be made in it, or another file is to be written there.
+    /// When the folder cannot be made, no file can be made in it, or another file is to be written there.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
         let store = Self { folder: folder.to_owned() };
         if folder.exists() && !folder.is_dir() {
@@ -69,16 +70,16 @@ impl Store {
         Ok(store)
     }
 
-    /// The store in a folder for some runs: nothing need be made in it where it has them all, as one that others may only read.
+    /// Opens the store in a folder for some runs. If it has them all, it may be read-only.
     ///
     /// # Errors
-    /// As [`Store::existing`] where it has them all, and else as [`Store::open`].
+    /// As for [`Store::existing`] if it has them all, else as for [`Store::open`].
     pub fn open_for<'h>(folder: &Path, mut hashes: impl Iterator<Item = &'h str>) -> Result<Self, Failure> {
         let there = Self { folder: folder.to_owned() };
         if hashes.all(|hash| there.has(hash)) { Self::existing(folder) } else { Self::open(folder) }
     }
 
-    /// The store in a folder that is there.
+    /// Opens the store in an existing folder.
     ///
     /// # Errors
     /// When there is no such folder, or another file is to be written there.
@@ -91,25 +92,25 @@ impl Store {
         Err(Failure(format!("{}: {why}", folder.display())))
     }
 
-    /// The folder.
+    /// Returns the folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The file of a run.
+    /// Returns the path of a run's file.
     #[must_use]
     pub fn path(&self, hash: &str) -> PathBuf {
         self.folder.join(hash).with_extension(ENDING)
     }
 
-    /// Is there a file of the run of this hash?
+    /// Returns whether the run with this hash is stored.
     #[must_use]
     pub fn has(&self, hash: &str) -> bool {
         self.path(hash).exists()
     }
 
-    /// The run of a key, if it is there.
+    /// Returns the run with a key, if it is stored.
     ///
     /// # Errors
     /// When its file cannot be read, is damaged, or holds another run.
@@ -122,10 +123,10 @@ impl Store {
         }
     }
 
-    /// Keeps what a run found. Where it is there already, the file stays.
+    /// Stores the outcome of a run. An existing file stays.
     ///
     /// # Errors
-    /// When the file cannot be written; or when it is there and says otherwise.
+    /// When the file cannot be written, or when an existing one has another outcome.
     pub fn keep(&self, key: &Key, outcome: &Outcome) -> Result<(), Failure> {
         match self.find(key)? {
             None => self.write(&key.hash, &file::encode(key, outcome)),
@@ -139,7 +140,7 @@ impl Store {
         }
     }
 
-    /// Keeps the bytes of a run's file, which another process made, and says which run that is.
+    /// Stores the bytes of a run's file that another process made. Returns the run.
     ///
     /// # Errors
     /// When they are damaged, or the file cannot be written.
@@ -152,7 +153,7 @@ impl Store {
         Ok(run)
     }
 
-    /// All runs, by experiment, machine, scale, kernel, changes and seed.
+    /// Returns all runs, by experiment, machine, scale, kernel, changes and seed.
     ///
     /// # Errors
     /// When the folder or a file cannot be read, or a file is damaged.
@@ -163,10 +164,10 @@ impl Store {
         Ok(runs)
     }
 
-    /// Copies the runs of another store that this one lacks. How many were copied, and how many were there.
+    /// Copies the runs of another store that this one lacks. Returns how many were copied, and how many existed.
     ///
     /// # Errors
-    /// When a file of either is damaged, cannot be read or written, or a run of both has found something else in each.
+    /// When a file of either is damaged or cannot be read or written, or when a run has different outcomes in both.
     pub fn take_all(&self, other: &Self) -> Result<(usize, usize), Failure> {
         let (mut copied, mut there) = (0, 0);
         for path in other.files()? {
@@ -188,7 +189,7 @@ impl Store {
         Ok((copied, there))
     }
 
-    /// The files of runs, by name.
+    /// Returns the files of runs, by name.
     fn files(&self) -> Result<Vec<PathBuf>, Failure> {
         let entries = fs::read_dir(&self.folder).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
         let entries = entries.map_err(|error| self.failed("cannot read", &self.folder, &error))?;
@@ -201,7 +202,7 @@ impl Store {
         Ok(paths)
     }
 
-    /// The run in a file; none where there is no file.
+    /// Reads the run in a file; none if there is no file.
     fn read(&self, path: &Path) -> Result<Option<StoredRun>, Failure> {
         let bytes = match read_file(path) {
             Ok(bytes) => bytes,
@@ -215,7 +216,7 @@ impl Store {
         Ok(Some(run))
     }
 
-    /// Writes a file that is there as a whole, on the disk, or not at all.
+    /// Writes a file completely, synced to the disk, or not at all.
     fn write(&self, hash: &str, bytes: &[u8]) -> Result<(), Failure> {
         let path = self.path(hash);
         let written = Draft::beside(&path).and_then(|draft| {
@@ -231,7 +232,7 @@ impl Store {
     }
 }
 
-/// The bytes of a file of a run, which is a regular one and not larger than any run's.
+/// Reads the bytes of a run's file, which must be a regular file within the size limit.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let about = fs::metadata(path)?;
     if !about.is_file() {

@@ -6,18 +6,18 @@ use machine::Nanos;
 use sim::Rng;
 use std::ops::Range;
 
-/// The way in which code is used.
+/// Parameters of the use of code.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     /// Consecutive pages that are used together.
     pub function_pages: u32,
-    /// The exponent of the use of functions: the one of rank k is called in proportion to k to the power of minus this.
+    /// Exponent of Zipf's law for the use of functions.
     pub theta: f64,
     /// CPU time of one call.
     pub call: Nanos,
 }
 
-/// Files of code that one process has mapped, and which of their functions it calls.
+/// Files of code that a process has mapped, with the choice of functions that it calls.
 #[derive(Debug)]
 pub struct Code<S: System> {
     regions: Vec<S::Region>,
@@ -27,7 +27,7 @@ pub struct Code<S: System> {
 }
 
 impl<S: System> Code<S> {
-    /// Maps the files number `files` that are called `name`, of `pages` pages each, executable and private.
+    /// Maps the files of `pages` pages named `name` with numbers `files`, executable and private.
     ///
     /// # Errors
     /// When memory is exhausted, or the ground cannot map files.
@@ -40,7 +40,7 @@ impl<S: System> Code<S> {
         Ok(Self { regions, functions_per_file, chooser, how })
     }
 
-    /// Calls a function: has its pages in memory, and computes.
+    /// Calls a function: touches its pages and computes.
     ///
     /// # Errors
     /// When memory is exhausted, or the code cannot be read.
@@ -54,25 +54,25 @@ impl<S: System> Code<S> {
         Ok(())
     }
 
-    /// Uses all code once, as starting does.
+    /// Uses all code once, like the start of a program.
     ///
     /// # Errors
-    /// As [`Code::call`].
+    /// As for [`Code::call`].
     pub fn start(&self, system: &S) -> Result<(), SystemError> {
         let all = 0..self.functions_per_file as u32 * self.how.function_pages;
         self.regions.iter().try_for_each(|region| system.touch(region, all.clone(), false))
     }
 
-    /// Unmaps it.
+    /// Unmaps the files.
     pub fn unmap(self, system: &S) {
         self.regions.into_iter().for_each(|region| system.unmap(region));
     }
 }
 
-/// Puts `files` files of code on the device, of `pages` pages each; nothing of them is in memory.
+/// Puts `files` files of code of `pages` pages each on the device, with none in memory.
 ///
 /// # Errors
-/// When there are such files, or the device is full.
+/// When such files exist, or the device is full.
 pub fn install<S: System>(system: &S, name: &str, files: u64, pages: u32) -> Result<(), SystemError> {
     (0..files).try_for_each(|n| crate::big_file::provide(system, &file_name(name, n), pages.into()))
 }
@@ -89,7 +89,7 @@ fn file_name(name: &str, n: u64) -> String {
     format!("{name} {n}")
 }
 
-/// Whole functions in a file.
+/// Returns the number of whole functions in a file.
 fn functions(pages: u32, function_pages: u32) -> u64 {
     u64::from((pages / function_pages).max(1))
 }

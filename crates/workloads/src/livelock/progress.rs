@@ -1,9 +1,9 @@
-//! Times in which no request ended, or few.
+//! Times without completed requests, or with few.
 
 use machine::Nanos;
 
-/// Gaps of at least `least` between the ends of requests, from `from` to `to`; those before the first end and after the last count,
-/// too. `ends` are in order.
+/// Returns gaps of at least `least` between the ends of requests in `from`..`to`. The gaps before the first and after
+/// the last end count, too. `ends` are in order.
 #[must_use]
 pub fn gaps(ends: &[Nanos], from: Nanos, to: Nanos, least: Nanos) -> Vec<Nanos> {
     let inside = ends.iter().copied().filter(|end| (from..to).contains(end));
@@ -19,7 +19,8 @@ pub fn gaps(ends: &[Nanos], from: Nanos, to: Nanos, least: Nanos) -> Vec<Nanos> 
     found
 }
 
-/// Whole seconds from `from` to `to` in which fewer than `least` requests ended; what is left at the end is no whole second.
+/// Returns the number of whole seconds in `from`..`to` in which fewer than `least` requests ended. A partial second at
+/// the end does not count.
 #[must_use]
 pub fn slow_seconds(ends: &[Nanos], from: Nanos, to: Nanos, least: f64) -> u64 {
     let second = Nanos::from_secs(1).0;

@@ -1,17 +1,17 @@
-//! The contract of every ground: a suite that each runs against itself.
+//! The contract of every ground, as a suite of tests.
 //!
-//! A ground's tests call each check of [`suite`] as the main task of a system of its own, with at least 2 MiB of
-//! memory, files of twice that, and as much swap. A check panics where the ground does not keep what
-//! [`System`] promises. On `sim`, contents are checked as far as they are kept.
+//! The tests of a ground call each check of [`suite`] as the main task of a system of its own, with at least 2 MiB of
+//! memory, twice as much room for files, and as much swap. A check panics if the ground breaks a promise of [`System`].
+//! On `sim`, only kept contents are checked.
 
 use super::contents::{Kept, Pattern};
 use super::{MapMode, Sharing, System, SystemError, page_bytes};
 use machine::{Nanos, PAGE_BYTES};
 
-/// A check: its name, and what it does.
+/// A check with its name.
 pub type Check<S> = (&'static str, fn(&S) -> Result<(), SystemError>);
 
-/// The whole suite.
+/// Returns the whole suite.
 #[must_use]
 pub fn suite<S: System>() -> Vec<Check<S>> {
     vec![
@@ -32,7 +32,7 @@ pub fn suite<S: System>() -> Vec<Check<S>> {
     ]
 }
 
-/// Pages of the largest file and region: twice the memory there is, and no more than an ordinary disk takes.
+/// Returns the pages of the largest file and region: twice memory, but no more than fits on an ordinary disk.
 fn large<S: System>(system: &S) -> u32 {
     (2 * system.memory_pages()).min(1 << 20) as u32
 }

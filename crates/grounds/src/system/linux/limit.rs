@@ -1,7 +1,7 @@
-//! Limits how much memory a process has: a cgroup of its own, version 2 or 1.
+//! Limits the memory of a process by a cgroup of its own, version 2 or 1.
 //!
-//! The process that makes it stays outside; the one to be limited is put in, and with its end the cgroup is empty and
-//! can be removed.
+//! The process that makes the cgroup stays outside, and the limited process is put in. When that process ends, the
+//! cgroup is empty and can be removed.
 
 use figures::cgroup::{Cgroup, Version};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use std::{fs, io};
 /// A cgroup that is removed when this is dropped.
 #[derive(Debug)]
 pub struct Limit {
-    /// Which.
+    /// The cgroup.
     pub cgroup: Cgroup,
 }
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 impl Limit {
-    /// Makes a cgroup in which `bytes` of memory may be used.
+    /// Makes a cgroup with a limit of `bytes`.
     ///
     /// # Errors
     /// What is missing, in words for the user.
@@ -55,11 +55,11 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Has who finds no memory wait until some is freed, where that can be had: in version 1. Elsewhere the kernel kills, and who runs
-    /// in it is told so. Whoever asks for this frees some where all wait ([`Cgroup::help`]).
+    /// Makes tasks without memory wait until some is freed, where possible: in version 1. Elsewhere the kernel kills,
+    /// and the process is told so. The caller frees some memory when all wait ([`Cgroup::help`]).
     ///
-    /// The kernel says that memory is exhausted when it has tried sixteen times in a row and freed nothing, which happens while pages
-    /// wait for swap, or are used faster than reclaim comes by, with most of swap free.
+    /// The kernel reports exhausted memory after sixteen tries in a row that freed nothing. This happens while pages
+    /// wait for swap, or are used faster than reclaim scans them, even with most of swap free.
     #[must_use]
     pub fn waiting(self) -> Self {
         if self.cgroup.version == Version::V1 {
@@ -84,10 +84,10 @@ impl Drop for Limit {
     }
 }
 
-/// Cgroups in which one of ours may be made, the likeliest first.
+/// Returns cgroups in which a new one may be made, the likeliest first.
 ///
-/// Version 1: the own one. Version 2: its parent, for one with processes of its own hands no controllers on; then the
-/// own one, which the root may.
+/// Version 1: the own cgroup. Version 2: its parent, because a cgroup with processes of its own enables no controllers
+/// for children; then the own one, which the root may use.
 fn places() -> Vec<(PathBuf, Version)> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -1,9 +1,9 @@
-//! The ground `linux`: the kernel that this computer runs.
+//! The ground `linux`: the kernel of this computer.
 //!
-//! Files are read and written through its page cache, in place by a shared mapping; anonymous memory is a private
-//! mapping, tasks are threads. How much memory there is, is up to the cgroup that the process is in ([`limit`]).
+//! Files go through the kernel's page cache, and are read in place by a shared mapping. Anonymous memory is a private
+//! mapping; tasks are threads. The cgroup of the process limits memory ([`limit`]).
 //!
-//! Counters are those of the cgroup where it has them, else of the whole computer: [`counters`] says which.
+//! Counters are those of the cgroup where it has them, else of the whole computer: see [`counters`].
 
 pub mod limit;
 pub mod swap;
@@ -33,11 +33,11 @@ struct Shared {
     folder: PathBuf,
     memory_pages: u64,
     counters: Counters,
-    /// Mappings of files, one for all tasks as in any program: for as long as a handle uses it.
+    /// Mappings of files, one for all tasks as in any program. A mapping exists as long as a handle uses it.
     mapped: Mutex<BTreeMap<String, Weak<sys::FileMapping>>>,
 }
 
-/// The running kernel as one task sees it.
+/// The running kernel as seen by one task.
 #[derive(Debug)]
 pub struct LinuxSystem {
     shared: Arc<Shared>,
@@ -50,15 +50,16 @@ pub struct OpenFile {
     name: String,
     file: File,
     is_random: bool,
-    /// Made by the first read in place.
+    /// The mapping, made by the first read in place.
     mapping: Option<Arc<sys::FileMapping>>,
 }
 
 impl LinuxSystem {
-    /// The running kernel with `memory_pages` pages of memory, files in `folder`, and counters by `counters`.
+    /// Makes the system of the running kernel with `memory_pages` pages of memory, files in `folder`, and the given
+    /// counters.
     ///
     /// # Errors
-    /// When the folder lies in memory: then files are not what is larger than memory.
+    /// When the folder lies in memory, since files would then take the limited memory.
     pub fn new(folder: PathBuf, memory_pages: u64, counters: Counters, given: Given) -> Result<Self, SystemError> {
         let told = |error: io::Error| SystemError(format!("{}: {error}", folder.display()));
         if sys::is_in_memory(&File::open(&folder).map_err(told)?).map_err(told)? {
@@ -82,8 +83,8 @@ impl LinuxSystem {
         Ok(OpenFile { name: name.to_owned(), file, is_random: false, mapping: None })
     }
 
-    /// A mapping of a file in which `page` lies: that of other handles, or a new one when there is none or the file has
-    /// grown since. No file of this system gets shorter.
+    /// Returns a mapping of a file that contains `page`: that of other handles, or a new one if there is none or the
+    /// file has grown. No file of this system gets shorter.
     fn mapping(&self, file: &OpenFile, page: u64) -> Result<Arc<sys::FileMapping>, SystemError> {
         let mut mapped = self.shared.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = mapped.get(&file.name).and_then(Weak::upgrade).filter(|mapping| page < mapping.pages()) {

@@ -1,4 +1,4 @@
-//! A swap file for the time of a run: made, given to the kernel, and taken back.
+//! A swap file for the time of a run.
 
 use computer::sys;
 use kit::shown;
@@ -8,13 +8,13 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-/// Where the header of a swap area has its version, last page and number of bad pages.
+/// Offset of version, last page and number of bad pages in the header of a swap area.
 const VERSION_AT: u64 = 1024;
 
 /// The last bytes of the header's page.
 const MAGIC: &[u8; 10] = b"SWAPSPACE2";
 
-/// A swap file in use; taken back and removed when this is dropped.
+/// A swap file in use. It is taken out of use and removed when dropped.
 #[derive(Debug)]
 pub struct SwapFile {
     path: PathBuf,
@@ -25,7 +25,7 @@ impl SwapFile {
     /// Makes a file with room for so many pages, and lets the kernel swap to it.
     ///
     /// # Errors
-    /// When there is no room for it, or it is not permitted.
+    /// When there is no room, or permission is missing.
     pub fn new(path: PathBuf, pages: u64) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let mut swap = Self { path, is_on: false };

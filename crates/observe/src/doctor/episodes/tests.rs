@@ -1,10 +1,10 @@
-//! Spans are found whatever their length, and a moment is none.
+//! Tests that spans are found at any length, and that a moment is none.
 
 use super::*;
 use crate::doctor::course::Place;
 use crate::doctor::{Diagnosis, Patient};
 
-/// A line of `vmstat 1`: pages that come and leave in a second.
+/// Makes a course of `vmstat 1` lines from pages swapped in and out per second.
 fn course(lines: impl IntoIterator<Item = (f64, f64)>) -> Course {
     let interval = |(n, (come, left)): (usize, (f64, f64))| Interval {
         place: Place::Lines { first: n + 1, last: n + 1 },
@@ -13,14 +13,14 @@ fn course(lines: impl IntoIterator<Item = (f64, f64)>) -> Course {
     lines.into_iter().enumerate().map(interval).collect()
 }
 
-/// The finding of the rule of thrashing in a course, and the time of it.
+/// Returns the finding of the rule of thrashing in a course, and its time.
 fn found(course: Course) -> Option<(String, Option<When>)> {
     let diagnosis = Diagnosis::of_patient(&Patient::of_course("v", course));
     let finding = diagnosis.findings.into_iter().find(|it| it.cause == "anonymous-thrashing")?;
     Some((finding.sentence, finding.when))
 }
 
-/// Lines that are quiet but for some, which count from 1.
+/// Makes quiet lines with some loud ones, counted from 1.
 fn quiet_but(lines: usize, loud: &[std::ops::RangeInclusive<usize>]) -> Course {
     course((1..=lines).map(|n| if loud.iter().any(|it| it.contains(&n)) { (2000.0, 1800.0) } else { (0.0, 0.0) }))
 }

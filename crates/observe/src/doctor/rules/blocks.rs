@@ -1,26 +1,28 @@
-//! Free memory that is in pieces.
+//! Rules about fragmented free memory.
 
 use super::{Said, figure, ill, mib};
 use crate::doctor::signs::{Signs, Zone};
 use crate::doctor::{Finding, Weight};
 
-/// The smallest order that the kernel does not try hard for: up to order 3 it reclaims and compacts until it has a block, for kernel stacks and
-/// network buffers are such.
+/// The smallest order for which the kernel does not try hard. Up to order 3 it reclaims and compacts until it has a
+/// block, for kernel stacks and network buffers.
 pub const COSTLY_ORDER: usize = 4;
 
 /// The order of a huge page.
 pub const HUGE_ORDER: usize = 9;
 
-/// Free pages below which memory is short rather than in pieces, MiB: the high marks of a computer with some GiB together.
+/// Smallest free memory that can be called fragmented instead of short, MiB: the sum of the high marks of a computer
+/// with some GiB.
 pub const FREE_MIN_MIB: f64 = 64.0;
 
-/// Free memory below which nobody expects huge pages in it, MiB: 128 of them.
+/// Smallest free memory in which huge pages can be expected, MiB: 128 of them.
 pub const FREE_FOR_HUGE_MIN_MIB: f64 = 256.0;
 
-/// Share of free pages in blocks of an order below which there are next to none of it, percent: a request or two takes them all.
+/// Largest share of free pages in blocks of an order at which there are nearly none, percent: a request or two takes
+/// them all.
 pub const BLOCKS_MIN: f64 = 0.1;
 
-/// Zones of the first 16 MiB, which is kept for old devices: what is free there is for nobody else.
+/// Returns whether a zone is the first 16 MiB, kept for old devices. Its free pages are for nothing else.
 fn is_for_devices(zone: &Zone) -> bool {
     zone.name == "DMA" || zone.name.starts_with("DMA of ")
 }
@@ -30,7 +32,7 @@ pub(super) fn are_known(signs: &Signs) -> bool {
     signs.zones.iter().flatten().any(|zone| !zone.blocks.is_empty() && !is_for_devices(zone))
 }
 
-/// Pages in blocks of an order and above.
+/// Returns the pages in blocks of an order and above.
 fn pages_from(zones: &[&Zone], order: usize) -> f64 {
     let of_zone = |zone: &&Zone| -> f64 {
         zone.blocks.iter().enumerate().skip(order).map(|(order, blocks)| blocks * (order as f64).exp2()).sum()
@@ -38,12 +40,12 @@ fn pages_from(zones: &[&Zone], order: usize) -> f64 {
     zones.iter().map(of_zone).sum()
 }
 
-/// Returns whether they have next to no block of an order.
+/// Returns whether zones have nearly no block of an order.
 fn lacks(zones: &[&Zone], order: usize) -> bool {
     pages_from(zones, order) < pages_from(zones, 0) * BLOCKS_MIN / 100.0
 }
 
-/// Finds free memory of which next to nothing is in blocks of several pages.
+/// Finds free memory with nearly no blocks of several pages.
 pub(super) fn in_pieces(signs: &Signs) -> Said {
     let known: Vec<&Zone> =
         signs.zones.iter().flatten().filter(|zone| !zone.blocks.is_empty() && !is_for_devices(zone)).collect();

@@ -1,17 +1,19 @@
-//! Disks that do not keep up.
+//! Rules about disks that do not keep up.
 
 use super::{RATE_MIN, Said, figure, if_known};
 use crate::doctor::signs::{Disk, Signs};
 use crate::doctor::{Finding, Weight};
 
-/// Share of the time in which a disk has something to do from which on it may be the bound, percent: what it serves at once is not told, so
-/// that less says nothing.
+/// Smallest busy time of a disk that may be the bottleneck, percent. The parallelism of a disk is unknown, so a lower
+/// value means nothing.
 pub const DISK_BUSY_MIN: f64 = 90.0;
 
-/// Time of a request from which on it waits for others, ms: a turning disk serves one in about 10 ms, a flash disk in less than 1.
+/// Smallest time of a request that waits for others, ms. A turning disk serves one in about 10 ms, a flash disk in less
+/// than 1.
 pub const DISK_WAIT_MIN: f64 = 30.0;
 
-/// Finds disks that are busy all the time and on which requests wait. Worth knowing, for memory need not be the reason.
+/// Finds disks that are always busy and on which requests wait. This is worth knowing, since memory need not be the
+/// cause.
 pub(super) fn busy_disk(signs: &Signs) -> Said {
     let wait = |disk: &Disk| [disk.read_wait_ms, disk.write_wait_ms].into_iter().flatten().reduce(f64::max);
     let is_slow = |disk: &&Disk| wait(disk).is_none_or(|ms| ms >= DISK_WAIT_MIN);

@@ -1,26 +1,27 @@
-//! Cgroups: limits, and what they make of those who run under them.
+//! Rules about cgroups: limits and their effect on tasks.
 
 use super::{FREE_MUCH, RATE_MIN, REFAULT_MIN, Said, figure, if_known, ill, percent};
 use crate::doctor::signs::Signs;
 use crate::doctor::{Finding, Weight};
 
-/// PSI of a group below which its tasks do not feel its limit, percent of the time.
+/// Smallest PSI of a group whose tasks feel its limit, percent of the time.
 const GROUP_WAITED_MIN: f64 = 1.0;
 
-/// Refaults of the whole computer for each 100 major faults of a group that counts none of its own from which on those are of pages that
-/// reclaim took, and not of a program that starts.
+/// Smallest number of refaults of the whole computer for each 100 major faults of a group without refault counters at
+/// which these faults are of reclaimed pages, and not of a program that starts.
 const BACKED_MIN: f64 = 50.0;
 
-/// Share of a group's limit that is free from which on it is not there now, percent: its reclaim frees a few dozen pages at a time.
+/// Smallest free share of a group's limit at which the group is not at its limit now, percent. Its reclaim frees a few
+/// dozen pages at a time.
 const GROUP_FREE_MIN: f64 = 2.0;
 
-/// Refaults since a group was made from which on they are told: 29 MiB, five minutes at the least rate.
+/// Smallest number of refaults since a group was made that is reported: 29 MiB, five minutes at the least rate.
 const REFAULTS_MADE_MIN: f64 = RATE_MIN * 300.0;
 
-/// So many groups are named.
+/// Most groups that are named.
 const NAMED_MAX: usize = 3;
 
-/// A group that reads again what its reclaim took.
+/// A group that reads reclaimed pages again.
 struct Thrashing {
     name: String,
     refaults: Option<f64>,
@@ -28,11 +29,12 @@ struct Thrashing {
     stolen: Option<f64>,
     at_limit: Option<f64>,
     waited: Option<f64>,
-    /// The worse, the more.
+    /// The rate; larger is worse.
     rate: f64,
 }
 
-/// Returns how a group reads again what its reclaim took. `all` are the signs of the computer, where those of the group are not all that is known.
+/// Returns the rate at which a group reads reclaimed pages again. `all` are the signs of the computer, if they are
+/// known.
 fn thrashing(name: &str, group: &Signs, all: Option<&Signs>) -> Option<Thrashing> {
     let seconds = group.seconds().ok()?;
     let refaults = sum(group.refaulted_file, group.refaulted_anon);
@@ -77,12 +79,12 @@ fn is_below(name: &str, above: &str) -> bool {
     name.strip_prefix(above).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
 }
 
-/// A cgroup within a sentence: one whose files were saved has no name.
+/// Returns the name of a cgroup within a sentence. A cgroup of saved files has no name.
 pub(super) fn called(name: &str) -> String {
     if name.starts_with("the ") { name.to_owned() } else { format!("the cgroup {name}") }
 }
 
-/// A cgroup at the beginning of a sentence.
+/// Returns the name of a cgroup at the beginning of a sentence.
 pub(super) fn capitalized(name: &str) -> String {
     let called = called(name);
     format!("T{}", called.strip_prefix('t').unwrap_or(&called))
@@ -93,7 +95,7 @@ fn own<'s>(signs: &'s Signs, name: &str) -> Option<&'s Signs> {
     if signs.group.is_some() { Some(signs) } else { signs.groups.get(name) }
 }
 
-/// Returns whether what a group counts is told since it was made, and not of some time.
+/// Returns whether the counters of a group cover its life, and not some time.
 pub(super) fn is_since_made(signs: &Signs, name: &str) -> bool {
     own(signs, name).is_some_and(|group| group.is_since_start)
 }
@@ -104,7 +106,8 @@ pub(super) fn is_made_known(signs: &Signs) -> bool {
     signs.group.is_some() && has_stat(signs) || signs.groups.values().any(has_stat)
 }
 
-/// Finds what a group has read again since it was made, of one copy of its `memory.stat`. It is an illness where its tasks wait now.
+/// Finds pages that a group has read again since it was made, from one copy of its `memory.stat`. This is an illness if
+/// its tasks wait now.
 pub(super) fn since_made(signs: &Signs) -> Said {
     let of = |group: &Signs| sum(group.refaulted_file, group.refaulted_anon).unwrap_or(0.0);
     let own = signs.group.iter().map(|name| (name, signs));
@@ -148,11 +151,11 @@ pub(super) fn since_made(signs: &Signs) -> Said {
     }))
 }
 
-/// Share of what the computer read again from which on it is one group's, percent.
+/// Smallest share of one group in all pages read again that counts as nearly all, percent.
 const OF_ONE_MIN: f64 = 80.0;
 
-/// Returns whether what comes back is nearly all of one group that reclaim at its limit took it from: the computer itself has free pages,
-/// or nobody asks kswapd for some.
+/// Returns whether nearly all pages that come back are of one group that reclaims at its limit: the computer itself has
+/// free pages, or no request wakes kswapd.
 pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
     let is_idle = || signs.kswapd.scanned.zip(signs.elapsed_s).is_some_and(|(pages, time)| pages < RATE_MIN * time);
     let is_roomy = signs.group.is_none() && (signs.free_share().is_some_and(|share| share >= FREE_MUCH) || is_idle());
@@ -172,7 +175,7 @@ pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
     })
 }
 
-/// Finds cgroups that read again what reclaim at their limit took.
+/// Finds cgroups that read pages again that were reclaimed at their limit.
 pub(super) fn group_thrashing(signs: &Signs) -> Said {
     let seconds = signs.seconds()?;
     let mut found: Vec<Thrashing> = match &signs.group {
@@ -290,7 +293,7 @@ pub(super) fn cgroup_limit(signs: &Signs) -> Said {
     }))
 }
 
-/// Finds that the process that was looked at waits for a disk to have its pages back.
+/// Finds that the examined process waits for a disk to get its pages back.
 pub(super) fn process_faults(signs: &Signs) -> Said {
     let process = signs.process.as_ref().ok_or("process")?;
     let rate = process.major_faults / signs.seconds()?;

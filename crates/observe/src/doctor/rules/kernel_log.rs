@@ -1,4 +1,4 @@
-//! Findings in a kernel log: processes killed, requests that failed, tasks that stood still.
+//! Findings in a kernel log: killed processes, failed requests, blocked tasks.
 
 use super::{Said, figure, ill, percent};
 use crate::doctor::looks::of_report;
@@ -10,13 +10,13 @@ use recordings::kernel_log::killers::{Eviction, Killer};
 use recordings::kernel_log::{Kill, Kind, Limit, Log, Report, ZoneReport};
 use std::collections::BTreeMap;
 
-/// Causes of reports that are told in full; what is more is counted.
+/// Most causes that are told in full; further ones are counted.
 const TOLD_MAX: usize = 3;
 
-/// Names of tasks in a sentence.
+/// Most names of tasks in a sentence.
 const NAMES_MAX: usize = 3;
 
-/// A share of memory from which on it is named, percent: a tenth.
+/// Smallest share of memory whose holder is named, percent.
 const HOLDER_MIN: f64 = 10.0;
 
 /// Sentences about a log, and the figures behind them.
@@ -26,11 +26,11 @@ pub struct Told {
     pub sentences: Vec<String>,
     /// Figures.
     pub figures: Vec<Figure>,
-    /// Processes that were killed.
+    /// Number of killed processes.
     pub kills: usize,
 }
 
-/// Returns the processes that were killed, with the reasons, by all reports of the killer.
+/// Returns the killed processes and the reasons, from all reports of the OOM killer.
 #[must_use]
 pub fn kills(log: &Log) -> Told {
     let mut told = Told::default();
@@ -84,7 +84,7 @@ fn name_of(killer: Killer) -> &'static str {
     }
 }
 
-/// Tells the victims of a killer of user space, the reason that it gives, and the setting by which it decides.
+/// Returns sentences on the victims of a killer in user space, its reason, and the setting that controls it.
 fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
     let Some(last) = all.last() else { return Vec::new() };
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
@@ -128,7 +128,7 @@ fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
     vec![said, how.to_owned()]
 }
 
-/// Reports by what is said of them: the most frequent first.
+/// Groups reports with equal sentences, the most frequent first.
 fn alike<'a>(reports: &[&'a Report]) -> Vec<Vec<&'a Report>> {
     let mut groups: Vec<(String, Vec<&Report>)> = Vec::new();
     for report in reports {
@@ -159,7 +159,7 @@ fn who_was_killed(alike: &[&Report]) -> String {
     }
 }
 
-/// Returns the place of reports in the log: the line of one, the first and the last of several.
+/// Returns the place of reports in the log: the line of one, or the first and the last of several.
 fn place(alike: &[&Report]) -> String {
     let at = |report: &Report| {
         let time = report.at.as_ref().map_or_else(String::new, |at| format!(", {at}"));
@@ -172,14 +172,14 @@ fn place(alike: &[&Report]) -> String {
     }
 }
 
-/// Tasks by name with how many of each: `5 processes: httpd (4), java`.
+/// Returns tasks by name with their numbers: `5 processes: httpd (4), java`.
 fn names(kills: &[&Kill]) -> String {
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     kills.iter().for_each(|kill| *by_name.entry(&kill.name).or_default() += 1);
     listed(&format!("{} process{}", kills.len(), if kills.len() == 1 { "" } else { "es" }), by_name)
 }
 
-/// A count with the most frequent names behind it.
+/// Returns a count with the most frequent names.
 fn listed(what: &str, by_name: BTreeMap<&str, usize>) -> String {
     let mut all: Vec<(&str, usize)> = by_name.into_iter().filter(|(name, _)| !name.is_empty()).collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -199,7 +199,7 @@ fn pages_of(order: i32) -> String {
     }
 }
 
-/// Returns the request, and why it found no memory.
+/// Returns sentences on the request, and on why it found no memory.
 fn why(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     if report.order.is_some_and(|order| order < 0) {
@@ -243,7 +243,7 @@ fn has_nodes(report: &Report) -> bool {
     report.zones.iter().any(|zone| zone.node != report.zones[0].node)
 }
 
-/// The zones that can serve the request.
+/// Names the zones that can serve the request.
 fn alone(want: &Want<'_>) -> String {
     let names = zone_names(want.rooms.iter().map(|room| room.zone), has_nodes(want.report));
     let several = if want.rooms.len() == 1 { "" } else { "s" };
@@ -251,7 +251,7 @@ fn alone(want: &Want<'_>) -> String {
     format!("zone{several} {names}{alone}")
 }
 
-/// Zones with free memory that may not serve it, and why.
+/// Names zones with free memory that may not serve the request, and the reason.
 fn closed(want: &Want<'_>) -> String {
     if want.elsewhere.is_empty() {
         return String::new();
@@ -273,7 +273,8 @@ fn closed(want: &Want<'_>) -> String {
     format!(", not {}{by_nodes}", with_free.join(" or "))
 }
 
-/// Returns the free memory of the zones that can serve it, and the part it may not take: the highest zone first, from which it would take.
+/// Returns the free memory of the zones that can serve it, and the part that it may not take. The highest zone, which
+/// it would use, comes first.
 fn rooms(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     let nodes = has_nodes(report);
@@ -345,7 +346,7 @@ fn short(room: &Room<'_>, nodes: bool) -> String {
     format!("{left_is}, {under}.{boosted}")
 }
 
-/// The block that a zone has not.
+/// Names the block that a zone lacks.
 fn pieces(room: &Room<'_>, report: &Report, nodes: bool) -> String {
     let order = report.order.unwrap_or(0).clamp(0, 30);
     let size_kib = report.page_kib() << order;
@@ -359,7 +360,7 @@ fn pieces(room: &Room<'_>, report: &Report, nodes: bool) -> String {
     format!("Memory is in pieces: {} kB are free in {name}, but in no block of {size_kib} kB; {largest}.", room.free)
 }
 
-/// Returns how far swap could have served it.
+/// Returns whether swap could have served the request.
 fn swap(want: &Want<'_>) -> Option<String> {
     let [total, free] = want.report.swap;
     let (total, free) = (total?, free?);
@@ -447,7 +448,7 @@ fn limit(report: &Report) -> Vec<String> {
     said
 }
 
-/// Returns the use of memory, where a request that may go anywhere found none.
+/// Returns the use of memory, if an unrestricted request found none.
 fn holders(want: &Want<'_>) -> Option<String> {
     if !matches!(want.why, Why::Short | Why::Over) || !want.elsewhere.is_empty() {
         return None;
@@ -493,7 +494,7 @@ fn next(want: &Want<'_>) -> Option<&'static str> {
     }
 }
 
-/// Returns the owner of most memory: a process, or many of one name.
+/// Returns the holder of most memory: a process, or many of one name.
 fn largest(report: &Report) -> Option<String> {
     let page_kib = report.page_kib();
     let mut by_name: BTreeMap<&str, (usize, u64, u64)> = BTreeMap::new();
@@ -577,7 +578,7 @@ pub fn allocation_failed(signs: &Signs) -> Said {
     Ok(ill("allocation-failed", sentences.join(" "), all_figures, rule))
 }
 
-/// Finds tasks that stood still so long that the kernel logged it.
+/// Finds tasks that were blocked so long that the kernel logged it.
 pub fn stood_still(signs: &Signs) -> Said {
     let log = signs.log.as_deref().ok_or("kernel log")?;
     if log.blocked.is_empty() && log.stuck.is_empty() {

@@ -1,12 +1,12 @@
-//! Marks that keep memory free which programs want.
+//! Rules about marks that keep memory free which programs need.
 
 use super::{FREE_MUCH, RATE_MIN, Said, figure, if_known, ill, mib, percent};
 use crate::doctor::signs::{Signs, Zone, need};
 use crate::doctor::{Finding, Usage, Weight};
 use recordings::PAGE_KIB;
 
-/// Share of memory that high marks may take, percent: the kernel's own are below 2 % of a computer with some GiB, and 7 % of one with
-/// 1 GiB where huge pages are on.
+/// Largest share of memory for normal high marks, percent. The kernel's own are below 2 % on a computer with some GiB,
+/// and 7 % with 1 GiB and huge pages.
 pub const MARKS_MAX: f64 = 10.0;
 
 /// Finds marks so high that much memory stays free while reclaim works.
@@ -51,22 +51,22 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     Ok(ill("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Share of memory in swap from which on programs want what marks keep, percent.
+/// Smallest share of memory in swap at which programs need the memory that marks keep, percent.
 const IN_SWAP_MIN: f64 = 1.0;
 
-/// Pages that the high marks keep, by zones, or by the settings.
+/// Returns the pages that the high marks keep, from zones or from the settings.
 fn kept(signs: &Signs) -> Option<f64> {
     let of_zones = signs.zones.iter().flatten().map(|zone| zone.marks[2]).sum::<f64>();
     if of_zones > 0.0 { Some(of_zones) } else { of_settings(signs, signs.usage.as_ref()?.total()?) }
 }
 
-/// Returns whether marks are known, and not what kswapd does for them.
+/// Returns whether marks are known, but not the work of kswapd for them.
 pub(super) fn is_of_a_moment(signs: &Signs) -> bool {
     let is_moment = signs.elapsed_s.is_none() || signs.kswapd.scanned.is_none();
     is_moment && kept(signs).is_some() && signs.usage.as_ref().is_some_and(|usage| usage.total().is_some())
 }
 
-/// Finds marks that keep much of memory free, whatever reclaim does: an illness where something is in swap meanwhile.
+/// Finds marks that keep much memory free, whatever reclaim does. This is an illness if something is in swap.
 pub(super) fn marks_keep_much(signs: &Signs) -> Said {
     let kept = need(kept(signs), "marks of zones")?;
     let usage = signs.usage.as_ref();
@@ -104,15 +104,16 @@ pub(super) fn marks_keep_much(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the settings behind the marks, where they are known: ` (vm.min_free_kbytes is 157000)`.
+/// Returns the settings behind the marks, if known: ` (vm.min_free_kbytes is 157000)`.
 fn settings(signs: &Signs) -> String {
     let set = |name: &str| signs.settings.get(name).map(|value| format!("{name} is {value}"));
     let now: Vec<String> = ["vm.min_free_kbytes", "vm.watermark_scale_factor"].into_iter().filter_map(set).collect();
     if now.is_empty() { String::new() } else { format!(" ({})", now.join(", ")) }
 }
 
-/// The high marks together by the sysctls that set them, pages: the min marks, and twice the distance, which is a quarter of those or
-/// `watermark_scale_factor`, whichever is more. None where these are not known. Source: docs/mechanisms/modern.md.
+/// Returns the sum of the high marks from the sysctls, pages: the min marks, and twice the distance, which is the
+/// larger of a quarter of them and `watermark_scale_factor`. Returns none if the sysctls are unknown. Source:
+/// docs/mechanisms/modern.md.
 fn of_settings(signs: &Signs, total: f64) -> Option<f64> {
     let number = |name: &str| signs.settings.get(name)?.parse::<f64>().ok();
     let min = number("vm.min_free_kbytes")? / PAGE_KIB;
@@ -121,12 +122,12 @@ fn of_settings(signs: &Signs, total: f64) -> Option<f64> {
     Some(min + 2.0 * (min / 4.0).max(total * scale))
 }
 
-/// Returns whether marks are known of a moment alone: where scanning is counted, that tells more.
+/// Returns whether marks are known only for a moment. Counted scanning tells more.
 pub(super) fn are_of_a_moment(signs: &Signs) -> bool {
     signs.kswapd.scanned.is_none() && signs.zones.iter().flatten().any(|zone| zone.marks[0] > 0.0)
 }
 
-/// Finds zones that are under their marks at a moment.
+/// Finds zones below their marks at a moment.
 pub(super) fn below_marks(signs: &Signs) -> Said {
     let zones = signs.zones.as_ref().ok_or("marks of zones")?;
     let under = |mark: usize| -> Vec<&Zone> { zones.iter().filter(|zone| zone.free < zone.marks[mark]).collect() };
@@ -158,7 +159,7 @@ pub(super) fn below_marks(signs: &Signs) -> Said {
     }))
 }
 
-/// The load of kswapd's scanning, s at the least rate.
+/// Returns the load of kswapd's scanning, s at the least rate.
 pub(super) fn worked(signs: &Signs) -> f64 {
     signs.kswapd.scanned.unwrap_or(0.0) / RATE_MIN
 }

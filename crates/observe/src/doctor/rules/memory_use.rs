@@ -1,31 +1,32 @@
-//! Uses of memory: holders from which reclaim takes nothing.
+//! Rules about memory that reclaim cannot take, by holder.
 //!
-//! Page cache and memory of programs are what memory is for. Unreclaimable slab, page tables, kernel stacks and per-CPU memory are the
-//! kernel's own, and are small where nothing is wrong; shared memory, locked memory and pools of huge pages are somebody's choice, and no
-//! illness while enough is left for the others.
+//! Memory is for page cache and programs. Unreclaimable slab, page tables, kernel stacks and per-CPU memory belong to
+//! the kernel, and are small on a healthy computer. Shared memory, locked memory and pools of huge pages are a user's
+//! choice, and no illness while enough is left for others.
 
 use super::{Said, figure, mib, percent};
 use crate::doctor::signs::{Signs, need};
 use crate::doctor::usage::MemoryUse;
 use crate::doctor::{Finding, Weight};
 
-/// Memory available to a new program (`MemAvailable`) below which memory is scarce, percent: the rest is held by somebody.
+/// Largest share of memory available to a new program (`MemAvailable`) at which memory is scarce, percent.
 pub const SCARCE_MAX: f64 = 20.0;
 
-/// Memory available to a new program below which next to none is left, percent: kswapd's marks are some percent of memory.
+/// Largest share of memory available to a new program at which nearly none is left, percent. kswapd's marks are some
+/// percent of memory.
 pub const SHORT_MAX: f64 = 5.0;
 
-/// Somebody who holds memory that reclaim cannot take.
+/// A holder of memory that reclaim cannot take.
 struct Holder {
     cause: &'static str,
     /// Its name among figures: the line of `/proc/meminfo`.
     name: &'static str,
     pages: fn(&MemoryUse) -> Option<f64>,
-    /// Share of memory from which on it is said, percent.
+    /// Smallest share of memory at which it is reported, percent.
     share_min: f64,
-    /// True for memory of the kernel's own, which nobody asked for. Other holders are named only where memory is scarce.
+    /// Whether it is the kernel's own memory. Other holders are named only if memory is scarce.
     is_kernels: bool,
-    /// Behind `72 % of memory (46270 MiB) `.
+    /// The words behind `72 % of memory (46270 MiB) `.
     is_what: &'static str,
     /// The next step.
     next: &'static str,
@@ -33,9 +34,10 @@ struct Holder {
 
 /// All holders.
 ///
-/// The shares: unreclaimable slab is 1 to 5 % of a server, more on a small computer with many devices; page tables are 0.2 % of what is
-/// mapped, so that 5 % are 25 times what is needed, as where a thousand processes map one segment each for itself; a stack takes 16 KiB, so
-/// that 3 % of 16 GiB are 30,000 threads. What no line tells of is drivers' memory and ballast of virtual machines, some percent elsewhere.
+/// Reasons for the shares: unreclaimable slab is 1 to 5 % of a server, more on a small computer with many devices. Page
+/// tables are 0.2 % of mapped memory, so 5 % are 25 times the normal size, as when a thousand processes each map one
+/// segment. A stack takes 16 KiB, so 3 % of 16 GiB are 30,000 threads. Memory that no line accounts for is of drivers
+/// or ballooning in virtual machines, elsewhere some percent.
 const HOLDERS: [Holder; 8] = [
     Holder {
         cause: "unreclaimable-slab",
@@ -162,13 +164,13 @@ pub fn held(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns whether caches or processes are all that is known of memory: how much there is, is not.
+/// Returns whether only caches or processes are known, and not the size of memory.
 pub fn is_alone(signs: &Signs) -> bool {
     let is_told = !signs.slabs.is_empty() || !signs.processes.is_empty();
     is_told && !is_known(signs)
 }
 
-/// Tells the largest slab caches and processes, where nothing tells how much memory there is.
+/// Reports the largest slab caches and processes if the size of memory is unknown.
 pub fn largest(signs: &Signs) -> Said {
     let list = |all: &[(String, f64)]| {
         let sum: f64 = all.iter().map(|(_, pages)| pages).sum();
@@ -195,7 +197,7 @@ pub fn largest(signs: &Signs) -> Said {
     }))
 }
 
-/// The largest slab caches, where they are known.
+/// Returns the largest slab caches, if known.
 fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
     let caches: Vec<String> = signs
         .slabs
@@ -207,7 +209,7 @@ fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
     (!caches.is_empty()).then(|| format!("Of the slab caches {}.", caches.join(", ")))
 }
 
-/// Finds that next to no memory is left.
+/// Finds that nearly no memory is left.
 pub fn short(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
     let now = &*usage.last;
@@ -278,7 +280,7 @@ mod tests {
         Signs { usage: Some(Usage::at(MemoryUse::of_meminfo(&meminfo).unwrap())), swap, ..Signs::default() }
     }
 
-    /// A desktop with 16 GiB at work: nothing is wrong.
+    /// A healthy desktop with 16 GiB at work.
     const HEALTHY: &str = "\
 MemTotal:       16266448 kB
 MemFree:         1180508 kB
@@ -314,7 +316,7 @@ Hugepagesize:       2048 kB
 Hugetlb:               0 kB
 ";
 
-    /// The healthy one with other values of some lines.
+    /// Returns the signs of this desktop with other values in some lines.
     fn with(lines: &[(&str, u64)]) -> Signs {
         let mut text = HEALTHY.to_owned();
         for (name, value) in lines {

@@ -1,13 +1,13 @@
-//! Memory of several nodes.
+//! Rules about memory nodes.
 
 use super::{DIRECT_MIN, FREE_MUCH, ONE_NODE, RATE_MIN, Said, figure, if_known, percent};
 use crate::doctor::signs::{Node, Signs, need};
 use crate::doctor::{Finding, Weight};
 
-/// Share of a node in all scanning from which on it alone is reclaimed, percent.
+/// Smallest share of a node in all scanning at which reclaim works on this node alone, percent.
 const NODE_SCAN_MIN: f64 = 80.0;
 
-/// A node that is full beside others with free memory: it, and those.
+/// Returns a full node and the other nodes with free memory.
 pub(super) fn uneven(signs: &Signs) -> Option<(&Node, Vec<&Node>)> {
     let is_free = |node: &&Node| percent(node.free, node.pages) >= FREE_MUCH;
     let (free, full): (Vec<&Node>, Vec<&Node>) = signs.nodes.iter().filter(|node| node.pages > 0.0).partition(is_free);
@@ -91,7 +91,7 @@ pub(super) fn one_node(signs: &Signs) -> Said {
     }))
 }
 
-/// The load of scanning, s at the least rate.
+/// Returns the load of scanning, s at the least rate.
 pub(super) fn scanned(signs: &Signs) -> f64 {
     let of_nodes: f64 = signs.nodes.iter().map(Node::scanned).sum();
     let of_all = signs.kswapd.scanned.unwrap_or(0.0) + signs.direct.scanned.unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! Anonymous memory and swap.
+//! Rules about anonymous memory and swap.
 
 use super::{
     FREE_MUCH, RATE_MIN, SWAP_BACK_MIN, SWAP_FREE_MIN, SWAP_LEAVES_MIN, Said, figure, if_known, ill, mib, pages,
@@ -7,26 +7,26 @@ use super::{
 use crate::doctor::signs::{Signs, need};
 use crate::doctor::{Figure, Finding, Weight};
 
-/// Share of memory from which on page cache is large beside programs that are swapped, percent: what reclaim keeps of it where programs
-/// take all is a few.
+/// Smallest share of memory at which page cache beside swapped programs is large, percent. Reclaim keeps a few percent
+/// of it when programs take everything.
 pub const CACHE_LARGE_MIN: f64 = 25.0;
 
-/// Share of memory below which page cache is small, percent: there is next to nothing but programs' own memory.
+/// Largest share of memory at which page cache is small, percent: nearly all memory is of programs.
 pub const CACHE_SMALL_MAX: f64 = 10.0;
 
-/// So long cache must last for what comes back from swap to be large where neither memory nor swap is known, s. Pages of programs come
-/// back sooner; pages of files that are wanted less often stayed.
+/// Time for which the cache must last at the rate of swap-in to count as large, if sizes of memory and swap are
+/// unknown, s. Pages of programs come back sooner, although pages of files with less use stayed.
 const CACHE_LASTS_S: f64 = 60.0;
 
-/// `vm.swappiness` up to which it asks for files first in any case.
+/// Largest `vm.swappiness` that prefers files in any case.
 pub const SWAPPINESS_LOW: f64 = 10.0;
 
-/// Pages that come and go between memory and swap.
+/// Exchange of pages between memory and swap.
 struct Exchange {
     come: f64,
     left: f64,
     rate: f64,
-    /// True for an illness. `is_felt` is true, too, where the rule holds only with pages of zeroes, which cost no I/O.
+    /// Whether it is an illness. `is_felt` is also true if the rule holds only with pages of zeroes, which cost no I/O.
     is_ill: bool,
     is_felt: bool,
 }
@@ -52,31 +52,31 @@ fn exchange(signs: &Signs) -> Result<Exchange, String> {
     Ok(Exchange { come, left, rate: come / seconds, is_ill, is_felt })
 }
 
-/// Pages of free memory and of files that something else took in the time.
+/// Returns the pages of free memory and of files that something else took in the time.
 fn filled(signs: &Signs) -> Option<f64> {
     let usage = signs.usage.as_ref()?;
     let room = |now: &crate::doctor::MemoryUse| Some(now.free? + now.files().unwrap_or(0.0));
     Some(room(&usage.first)? - room(&usage.last)?)
 }
 
-/// Pages in swap, where there are some.
+/// Returns the pages in swap, if any.
 fn in_swap(signs: &Signs) -> Option<f64> {
     signs.swap_used.or(signs.swap.map(|[all, free]| all - free)).filter(|pages| *pages > 0.0)
 }
 
-/// The amount of memory that could leave in the place of programs' pages.
+/// Amount of memory that could leave instead of programs' pages.
 enum Beside {
-    /// Page cache, or free memory, that is large.
+    /// Page cache or free memory is large.
     Much,
-    /// Neither.
+    /// Neither is.
     Little,
-    /// In between.
+    /// An amount in between.
     Some,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
-/// Page cache beside what is swapped: how large, and how many pages when it was least.
+/// Returns the size of the page cache beside swapped memory, and its smallest number of pages.
 fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
     let Some((usage, files)) = signs.usage.as_ref().and_then(|usage| Some((usage, usage.least_files.files()?))) else {
         return (Beside::Unknown, None);
@@ -97,7 +97,8 @@ fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
     (how, Some(files))
 }
 
-/// Returns whether so much is free all the time that programs have room. Where the size of memory is not known, all that is in swap is compared.
+/// Returns whether programs always have much free memory. If the size of memory is unknown, free memory is compared
+/// with everything in swap.
 #[must_use]
 pub fn is_much_free(signs: &Signs) -> bool {
     let least = || signs.usage.as_ref()?.least.free;
@@ -107,14 +108,14 @@ pub fn is_much_free(signs: &Signs) -> bool {
     }
 }
 
-/// Returns whether programs fit in memory: much is free all the time, or page cache that stays is large beside what is swapped.
+/// Returns whether programs fit in memory: much is always free, or page cache that stays is large compared with swap.
 #[must_use]
 pub fn fit(signs: &Signs) -> bool {
     let rate = signs.swapped_in.unwrap_or(0.0) / signs.elapsed_s.filter(|time| *time > 0.0).unwrap_or(1.0);
     is_much_free(signs) || matches!(cache_beside(signs, rate), (Beside::Much, _))
 }
 
-/// Returns what may swap pages out while much is free, by who reclaims.
+/// Returns the possible cause of swap-outs while much is free, by reclaimer.
 fn why_free(signs: &Signs) -> &'static str {
     match (signs.kswapd.scanned, signs.elapsed_s) {
         (Some(scanned), Some(seconds)) if scanned >= RATE_MIN * seconds => {
@@ -127,7 +128,7 @@ fn why_free(signs: &Signs) -> &'static str {
     }
 }
 
-/// Returns whether anonymous memory goes to and fro between memory and swap.
+/// Finds anonymous memory that moves back and forth between memory and swap.
 pub(super) fn anonymous_thrashing(signs: &Signs) -> Said {
     let Exchange { come, left, rate, is_ill, is_felt } = exchange(signs)?;
     if !is_felt {
@@ -213,7 +214,7 @@ fn has_zeroes(signs: &Signs) -> bool {
     signs.zeroes_in.unwrap_or(0.0) > 0.0 || signs.zeroes_out.unwrap_or(0.0) > 0.0
 }
 
-/// Finds anonymous memory that is swapped to and fro while page cache is large.
+/// Finds anonymous memory that is swapped back and forth while page cache is large.
 pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     let Exchange { come, left, rate, is_ill, .. } = exchange(signs)?;
     if !is_ill {
@@ -261,7 +262,7 @@ pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     Ok(ill("swap-beside-cache", sentence, figures, rule))
 }
 
-/// The load of swapping, s at the least rate.
+/// Returns the load of swapping, s at the least rate.
 pub(super) fn exchanged(signs: &Signs) -> f64 {
     signs.swapped_in.unwrap_or(0.0) / RATE_MIN
 }

@@ -1,4 +1,4 @@
-//! Each rule fires at its threshold, is silent just below, and says what it lacks.
+//! Tests that each rule fires at its threshold, is silent just below, and names a missing sign.
 
 use super::groups::{cgroup_limit, group_thrashing, process_faults};
 use super::marks::marks_too_high;
@@ -8,10 +8,10 @@ use super::*;
 use crate::doctor::signs::{Node, Process};
 use crate::doctor::{Diagnosis, MemoryUse, Usage};
 
-/// Below a threshold by a hair.
+/// Factor for a value just below a threshold.
 const BELOW: f64 = 0.999;
 
-/// Ten seconds in which reclaim did something and nothing was wrong.
+/// Returns the signs of ten seconds in which reclaim worked and nothing was wrong.
 fn sound() -> Signs {
     Signs {
         elapsed_s: Some(10.0),
@@ -70,13 +70,13 @@ fn sound() -> Signs {
     }
 }
 
-/// Memory of 1,000 pages, of which files have so many, and so many are free.
+/// Returns the use of a memory of 1,000 pages, `files` of them of files and `free` free.
 fn used(files: f64, free: f64) -> Usage {
     let now = MemoryUse { total: Some(1000.0), free: Some(free), cached: Some(files), ..MemoryUse::default() };
     Usage::at(now)
 }
 
-/// A node of 1,000 pages with so many free.
+/// Returns a node of 1,000 pages with `free` free.
 fn node(name: &str, free: f64) -> Node {
     Node { name: name.into(), pages: 1000.0, free, by_tasks: None, by_kswapd: None }
 }
@@ -89,21 +89,21 @@ fn zone(free: f64, blocks: &[f64]) -> Zone {
     Zone { name: "Normal".into(), free, marks: [100.0, 200.0, 300.0], blocks: blocks.into() }
 }
 
-/// The finding of a rule once sound signs were changed.
+/// Returns the finding of a rule after a change of sound signs.
 fn found(rule: Ask, change: impl FnOnce(&mut Signs)) -> Option<Finding> {
     let mut signs = sound();
     change(&mut signs);
     rule(&signs).expect("all signs are known")
 }
 
-/// The sign that a rule lacks once sound signs were changed.
+/// Returns the sign that a rule lacks after a change of sound signs.
 fn lacks(rule: Ask, change: impl FnOnce(&mut Signs)) -> String {
     let mut signs = sound();
     change(&mut signs);
     rule(&signs).expect_err("a sign is missing")
 }
 
-/// At `threshold` a rule fires, and below it does not.
+/// Checks that a rule fires at `threshold` and not just below. Returns the finding.
 fn turns_at(rule: Ask, threshold: f64, change: impl Fn(&mut Signs, f64)) -> Finding {
     assert_eq!(found(rule, |signs| change(signs, threshold * BELOW)), None, "just below {threshold}");
     found(rule, |signs| change(signs, threshold)).expect("it fires at its threshold")
@@ -155,7 +155,7 @@ fn every_finding_is_called_as_its_rule() {
     }
 }
 
-/// A group that reads again most of what its reclaim took.
+/// Returns the signs of a group that reads most of its reclaimed pages again.
 fn thrashing_group() -> Signs {
     Signs {
         elapsed_s: Some(10.0),
@@ -278,7 +278,7 @@ fn anonymous_memory_thrashes_where_what_leaves_comes_back() {
     assert_eq!(lacks(anonymous_thrashing, |signs| signs.swapped_in = None), "pswpin");
 }
 
-/// Since 6.12 they are neither written nor read, and counted apart.
+/// Since 6.12 pages of zeroes are neither written nor read, and are counted separately.
 #[test]
 fn pages_of_zeroes_are_told_but_are_no_illness() {
     let swap = |signs: &mut Signs, pages: f64, zeroes: f64| {
