@@ -1,14 +1,14 @@
-//! `cargo ci`: everything that CI runs, step by step, with the time that each takes.
+//! `cargo ci`: everything that CI runs, step by step, with the duration of each step.
 //!
-//! Cheap steps come first, so that a slip is told early; the first that fails ends it. What a step needs and this computer lacks
-//! is skipped, with a line. All of it takes two profiles: `dev` for lints, checks and tests, `release` for the last steps,
-//! which run commands at full size.
+//! Cheap steps come first, so that a slip is found early. The first failure ends it. A step whose tools this computer
+//! lacks is skipped, with a line. It uses two profiles: `dev` for lints, checks and tests, and `release` for the last
+//! steps, which run commands at full size.
 
 use std::{env, process::Command, time::Instant};
 
 use crate::{Outcome, cargo, highwater, links, output, package, readme, root, run, sanitize, scales, target};
 
-/// How a step ended that found nothing.
+/// The end of a step without a failure.
 enum Ended {
     Well,
     Skipped(String),
@@ -16,7 +16,7 @@ enum Ended {
 
 type Step = fn() -> Result<Ended, String>;
 
-/// In the order in which they run.
+/// Steps in their order.
 const STEPS: [(&str, Step); 17] = [
     ("fmt", || well(cargo(&["fmt", "--all", "--check"]))),
     ("links", || well(links())),
@@ -39,17 +39,17 @@ const STEPS: [(&str, Step); 17] = [
     ("readme", || well(readme::splice(&root(), true))),
 ];
 
-/// Steps that take hours: they run only where they are named, every night.
+/// Steps that take hours. They run only by name, every night.
 const NIGHTLY: [(&str, Step); 1] = [("scales", || well(scales::check(&root())))];
 
 fn well(outcome: Outcome) -> Result<Ended, String> {
     outcome.map(|()| Ended::Well)
 }
 
-/// Runs the steps of these names, or all but those of the night where none is named, and says what each took.
+/// Runs the named steps, or all except the nightly ones, and prints the duration of each.
 ///
 /// # Errors
-/// What the first step found that failed; or when there is none of a name.
+/// The findings of the first failed step, or an unknown name.
 pub fn run_steps(names: &[&str]) -> Outcome {
     let all = || STEPS.iter().chain(&NIGHTLY);
     if let Some(unknown) = names.iter().find(|name| all().all(|(known, _)| known != *name)) {
@@ -81,12 +81,12 @@ pub fn run_steps(names: &[&str]) -> Outcome {
     outcome
 }
 
-/// A check of [`sanitize`].
+/// Runs a check of [`sanitize`].
 fn check(name: &str) -> Result<Ended, String> {
     Ok(sanitize::sanitize(&[name])?.pop().map_or(Ended::Well, Ended::Skipped))
 }
 
-/// Licences, sources and bans of all crates, by deny.toml. Advisories are left to people: they need the network.
+/// Checks licences, sources and bans of all crates by deny.toml. Advisories need the network and are left to people.
 fn deny() -> Result<Ended, String> {
     if Command::new("cargo").args(["deny", "--version"]).output().is_ok_and(|output| output.status.success()) {
         return well(cargo(&["deny", "--locked", "check", "licenses", "bans", "sources"]));
@@ -94,7 +94,7 @@ fn deny() -> Result<Ended, String> {
     Ok(Ended::Skipped("cargo-deny is not installed".into()))
 }
 
-/// The wheel of the Python package in an environment of its own, and its quick tests.
+/// Builds the wheel of the Python package in its own environment, and runs its quick tests.
 fn python() -> Result<Ended, String> {
     let folder = target().join("python");
     let program = |name: &str| Command::new(folder.join("bin").join(name));
@@ -119,7 +119,7 @@ fn python() -> Result<Ended, String> {
     well(run(&mut tests))
 }
 
-/// Without the feature `linux` the lab builds, and refuses the grounds that need it.
+/// Checks that the lab builds without the feature `linux`, and then refuses the grounds that need it.
 fn without_linux() -> Outcome {
     const LAB: [&str; 3] = ["--package", "highwater-lab", "--no-default-features"];
     cargo(&[&["check"], LAB.as_slice(), &["--all-targets"]].concat())?;
@@ -127,7 +127,7 @@ fn without_linux() -> Outcome {
     cargo(&[&["test"], LAB.as_slice(), &["--test", "cli", refusal]].concat())
 }
 
-/// Without that feature it builds where Linux is not.
+/// Checks that it builds for Windows without this feature.
 fn windows() -> Result<Ended, String> {
     const TARGET: &str = "x86_64-pc-windows-gnu";
     let found = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();
@@ -138,7 +138,7 @@ fn windows() -> Result<Ended, String> {
     well(cargo(&["check", "--package", "highwater-lab", "--no-default-features", "--target", TARGET]))
 }
 
-/// All crates build with the oldest compiler that Cargo.toml permits.
+/// Builds all crates with the oldest compiler that Cargo.toml permits.
 fn msrv() -> Result<Ended, String> {
     let least = env!("CARGO_PKG_RUST_VERSION");
     let version = Command::new("rustup").args(["run", least, "rustc", "--version"]).output();
@@ -151,7 +151,7 @@ fn msrv() -> Result<Ended, String> {
     well(run(command.arg(target().join("msrv")).env_remove("RUSTC").env_remove("RUSTDOC")))
 }
 
-/// One experiment, alone and with two simulations side by side: the same report, fingerprint included.
+/// Runs an experiment alone and with two parallel simulations, and compares reports and fingerprints.
 fn same_bytes_twice(arguments: &[&str]) -> Outcome {
     let program = highwater()?;
     let with_jobs = |jobs| output(&program, &[arguments, &["--jobs", jobs]].concat());

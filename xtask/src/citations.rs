@@ -1,4 +1,4 @@
-//! Citations of the book in `docs/mechanisms`: each names a chapter and sections that exist.
+//! Checks citations of the book in `docs/mechanisms`: each must name an existing chapter and existing sections.
 //!
 //! A citation is `mechanisms/CHAPTER, SECTION`, where the sections may be a list: `12.1 and 12.2`, `1 to 7`, `8, 9`. A chapter is
 //! a file `docs/mechanisms/CHAPTER.md` or the files of a folder of that name; a section is a heading that begins with
@@ -14,7 +14,7 @@ use crate::{
     readme::{files_below, files_of, prose, read},
 };
 
-/// Where citations may stand, and the endings of the files that are read there.
+/// Folders that may contain citations, and the extensions of the files that are read there.
 const CITING: [(&str, &[&str]); 3] = [("crates", &["rs", "toml", "md"]), ("xtask", &["rs"]), ("docs", &["md", "toml"])];
 
 /// The beginning of a citation.
@@ -23,7 +23,7 @@ const BOOK: &str = "mechanisms/";
 /// The section numbers of each chapter.
 type Chapters = BTreeMap<String, BTreeSet<String>>;
 
-/// Every citation in code, kernel, machine and experiment files and texts names a section that exists.
+/// Checks that every citation in code, in kernel, machine and experiment files and in texts names an existing section.
 pub fn check(root: &Path) -> Outcome {
     let chapters = chapters(&root.join("docs/mechanisms"))?;
     let mut files: Vec<_> = CITING.iter().flat_map(|(folder, ends)| files_below(&root.join(folder), ends)).collect();
@@ -41,14 +41,14 @@ pub fn check(root: &Path) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\nerror: ")) }
 }
 
-/// The chapter that a file of the book belongs to; `None` outside of the book and for its index.
+/// Returns the chapter of a file of the book; `None` outside of the book and for its index.
 fn chapter_of(root: &Path, path: &Path) -> Option<String> {
     let inside = path.strip_prefix(root.join("docs/mechanisms")).ok()?;
     let first = inside.components().next()?.as_os_str().to_str()?;
     (first != "README.md").then(|| first.trim_end_matches(".md").to_owned())
 }
 
-/// Reads the headings of the book. A number that stands twice in a chapter is an error.
+/// Reads the headings of the book. A repeated number in a chapter is an error.
 fn chapters(book: &Path) -> Result<Chapters, String> {
     let mut chapters = Chapters::new();
     for path in files_below(book, &["md"]) {
@@ -105,7 +105,7 @@ fn faults(line: &str, own: Option<&str>, chapters: &Chapters) -> Vec<String> {
     faults
 }
 
-/// The section numbers at the start of a text, and whether the list goes on behind the end of the line.
+/// Returns the section numbers at the start of a text, and whether the list goes on after the end of the line.
 fn sections(mut text: &str) -> (Vec<&str>, bool) {
     let mut sections = Vec::new();
     while let Some((section, rest)) = number(text) {
@@ -119,7 +119,7 @@ fn sections(mut text: &str) -> (Vec<&str>, bool) {
     (sections, is_cut)
 }
 
-/// A section number at the start of a text, and what is behind it. `37*` and `23pv` are no numbers but kernels.
+/// Returns the section number at the start of a text, and the rest. `37*` and `23pv` are kernels, not numbers.
 fn number(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let digits = text[..end].trim_end_matches('.');

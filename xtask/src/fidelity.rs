@@ -1,8 +1,8 @@
-//! docs/fidelity.md: every published figure beside the simulated one.
+//! Writes docs/fidelity.md: every published figure beside the simulated one.
 //!
-//! Between `<!-- fidelity: ARGUMENTS -->` and `<!-- end -->` stands what `highwater fidelity ARGUMENTS` prints. It takes too
-//! long to be made anew by every check; so the page also names the fingerprints of the golden reports at that time, and a
-//! test compares them with those at hand: where one differs, the page is of another program.
+//! The text between `<!-- fidelity: ARGUMENTS -->` and `<!-- end -->` is the output of `highwater fidelity ARGUMENTS`.
+//! Making it takes too long for every check. So the page also names the fingerprints of the golden reports at that
+//! time, and a test compares them with the present ones: a difference means that the page is outdated.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ const PAGE: &str = "docs/fidelity.md";
 const BEGIN: &str = "<!-- fidelity: ";
 const GOLDEN: &str = "<!-- golden: ";
 
-/// Makes the page's tables anew; with `only`, those alone that have one of these experiments.
+/// Makes the page's tables; with `only`, only tables with one of these experiments.
 pub fn write(root: &Path, only: Option<&str>) -> Outcome {
     let read = || fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"));
     let page = read()?;
@@ -47,7 +47,7 @@ pub fn write(root: &Path, only: Option<&str>) -> Outcome {
     fs::write(root.join(PAGE), text).map_err(|error| format!("{PAGE}: {error}"))
 }
 
-/// A report whose long tables are folded away: each stands under a heading of three hashes.
+/// Returns a report with its long tables folded, each under a heading of level three.
 fn folded(report: &str) -> String {
     let mut parts = report.split("\n### ");
     let mut text = parts.next().unwrap_or_default().trim_end().to_owned();
@@ -64,13 +64,13 @@ fn folded(report: &str) -> String {
     text
 }
 
-/// A line with the fingerprint of an experiment's golden report.
+/// Returns a line with the fingerprint of an experiment's golden report.
 fn golden(root: &Path, experiment: &str) -> Result<String, String> {
     let fingerprint = fingerprint(root, experiment)?;
     Ok(format!("Made when the golden report of `{experiment}` had fingerprint `{fingerprint}`."))
 }
 
-/// The fingerprint of an experiment's golden report.
+/// Returns the fingerprint of an experiment's golden report.
 pub fn fingerprint(root: &Path, experiment: &str) -> Result<String, String> {
     let file = format!("crates/catalogue/experiments/{experiment}/report.smoke.txt");
     let report = fs::read_to_string(root.join(&file)).map_err(|error| format!("{file}: {error}"))?;

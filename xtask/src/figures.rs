@@ -1,8 +1,8 @@
-//! The tables of figures in docs/studies/parallelio.md; pictures are left to [`pictures`].
+//! Writes the tables of docs/studies/parallelio.md; [`pictures`] writes the pictures.
 //!
-//! docs/studies/parallelio.toml lists what they are made of. The flow: `plan` reads it and says which simulations a
-//! table needs; `run` runs each of them once; `table` and `targets` turn what came out into Markdown, with
-//! `number` for the digits; and here it goes between `<!-- figures: NAME -->` and `<!-- end -->`.
+//! docs/studies/parallelio.toml lists the inputs of the tables. `plan` reads it and lists the simulations of each
+//! table. `run` runs each of them once. `table` and `targets` make Markdown from the results, with `number` for the
+//! digits. The result goes between `<!-- figures: NAME -->` and `<!-- end -->`.
 
 mod number;
 mod plan;
@@ -30,21 +30,22 @@ const MACHINE: &str = "crates/catalogue/machines/parallelio-8g.toml";
 const PRINTED: &str = "crates/catalogue/experiments/parallelio/published.toml";
 const BEGIN: &str = "<!-- figures: ";
 
-/// The place that says which commit the tables are of.
+/// Name of the place for the commit of the tables.
 const COMMIT: &str = "commit";
 
-/// Folders and files on which a simulated figure depends. (The plan and this tool say which are shown, and how.)
+/// Folders and files on which a simulated figure depends. (The plan and this tool decide which figures are shown, and
+/// in which form.)
 const SOURCES: [&str; 2] = ["crates", "Cargo.lock"];
 
-/// Figures at hand: simulated, and published by kernel.
+/// Simulated figures, and published ones by kernel.
 pub struct Results {
-    /// Of each simulation.
+    /// Figures of each simulation.
     pub simulated: BTreeMap<Run, Figures>,
-    /// Of each kernel.
+    /// Published figures of each kernel.
     pub printed: BTreeMap<String, Figures>,
 }
 
-/// Makes the tables and pictures named in `only` anew, or all of them, and the line that names the commit.
+/// Makes the tables and pictures named in `only`, or all, and the line that names the commit.
 pub fn write(root: &Path, only: Option<&str>) -> Outcome {
     let (pictures, tables): (Vec<&str>, Vec<&str>) = match only {
         Some(only) => only.split(',').partition(|name| name.ends_with(".svg")),
@@ -95,7 +96,7 @@ fn read(root: &Path, file: &str) -> Result<String, String> {
     fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
 }
 
-/// The page has a place for each table, and a table for each place.
+/// Checks that the page has a place for each table, and the plan a table for each place.
 fn check_places(plan: &Plan, page: &str) -> Outcome {
     let places: BTreeSet<&str> = names(page, BEGIN).collect();
     let tables: BTreeSet<&str> = plan.tables.keys().map(String::as_str).chain([COMMIT]).collect();
@@ -106,8 +107,8 @@ fn check_places(plan: &Plan, page: &str) -> Outcome {
     }
 }
 
-/// The commit at hand and its date, with `-dirty` if what figures depend on has changed since. (The page itself and
-/// other texts do not count: they change when figures are put in.)
+/// Returns the commit and its date, with `-dirty` if anything that figures depend on has changed since. (Texts do not
+/// count, since they change when figures are inserted.)
 fn commit(root: &Path) -> Result<String, String> {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).current_dir(root).output();

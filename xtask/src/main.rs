@@ -1,4 +1,4 @@
-//! Everything that CI runs, and what puts figures into texts: `cargo ci`, or `cargo xtask VERB`.
+//! Everything that CI runs, and tools that put figures into texts: `cargo ci`, or `cargo xtask VERB`.
 
 mod ci;
 mod citations;
@@ -79,7 +79,7 @@ fn wrong_usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Reads the words after `scales`; none where they are wrong.
+/// Reads the words after `scales`; none if they are wrong.
 fn wanted_scales<'a>(mut words: &'a [&'a str]) -> Option<scales::Wanted<'a>> {
     let mut wanted = scales::Wanted::default();
     loop {
@@ -102,12 +102,12 @@ fn wanted_scales<'a>(mut words: &'a [&'a str]) -> Option<scales::Wanted<'a>> {
     }
 }
 
-/// The repository's root.
+/// Returns the repository's root.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_owned()
 }
 
-/// Links and citations lead somewhere.
+/// Checks links and citations.
 fn links() -> Outcome {
     readme::links(&root())?;
     citations::check(&root())
@@ -137,13 +137,13 @@ fn shown(command: &Command) -> String {
     variables.chain([program]).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// The command `highwater`, built for speed.
+/// Builds the command `highwater` for speed, and returns its path.
 fn highwater() -> Result<PathBuf, String> {
     cargo(&["build", "--release", "--package", "highwater-lab"])?;
     Ok(target().join("release").join(format!("highwater{}", env::consts::EXE_SUFFIX)))
 }
 
-/// The target folder.
+/// Returns the target folder.
 fn target() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from))
 }

@@ -1,4 +1,4 @@
-//! Packages to be published: that of each crate holds all that its code embeds, the licences, and nothing foreign.
+//! Checks packages to be published: each holds all that its code embeds and the licences, and nothing foreign.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::{
     root, run, shown,
 };
 
-/// The files that a package may hold: whole names, and folders with the ending of their files.
+/// Files that a package may hold: whole names, and folders with the extension of their files.
 const NAMES: [&str; 11] = [
     ".cargo_vcs_info.json",
     "Cargo.lock",
@@ -42,7 +42,7 @@ const FOLDERS: [(&str, &str); 10] = [
 ];
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Packages every crate that is published, without building it, and looks at what each package holds.
+/// Packages every published crate without building it, and checks its contents.
 pub fn check() -> Outcome {
     let crates = published()?;
     let mut command = Command::new("cargo");
@@ -57,7 +57,7 @@ pub fn check() -> Outcome {
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\nerror: ")) }
 }
 
-/// Names and folders of the crates that may be published.
+/// Returns names and folders of the crates that may be published.
 fn published() -> Result<Vec<(String, PathBuf)>, String> {
     let text = said(Command::new("cargo").args(["metadata", "--no-deps", "--format-version", "1", "--locked"]))?;
     let metadata: serde_json::Value =
@@ -120,13 +120,13 @@ fn is_ours(file: &Path) -> bool {
         || FOLDERS.iter().any(|(folder, its)| file.starts_with(folder) && ending == *its)
 }
 
-/// Paths of files that Rust code takes in, as they are written there.
+/// Returns the paths of files that Rust code embeds, as written there.
 fn embedded(code: &str) -> impl Iterator<Item = &str> {
     let openings = ["include_str!(\"", "include_bytes!(\"", "include!(\"", "#[path = \""];
     openings.into_iter().flat_map(|open| code.split(open).skip(1)).filter_map(|rest| rest.split('"').next())
 }
 
-/// A relative path without `..`; `None` where it leads outside.
+/// Returns a relative path without `..`; `None` if it leads outside.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for part in path.components() {

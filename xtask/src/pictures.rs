@@ -1,9 +1,9 @@
-//! The pictures of docs/, made from runs.
+//! Makes the pictures of docs/ from runs.
 //!
-//! docs/pictures.toml lists them. Where one names a page, the report of its command goes there, between
-//! `<!-- picture: NAME -->` and `<!-- end -->`, so that table and picture are of the same runs. Each says in its `metadata` which
-//! command made it, and the fingerprints that golden reports had then; a test compares them with those at hand, so that no picture
-//! is of another program.
+//! docs/pictures.toml lists the pictures. If an entry names a page, the report of its command is put there, between
+//! `<!-- picture: NAME -->` and `<!-- end -->`, so that table and picture are of the same runs. The `metadata` of a
+//! picture has its command and the fingerprints of golden reports at that time. A test compares them with the present
+//! ones, so that no picture is outdated.
 
 use crate::{Outcome, fidelity::fingerprint, highwater, output, run, splice::spliced};
 use std::{
@@ -21,22 +21,22 @@ struct List {
     picture: Vec<Picture>,
 }
 
-/// One of them.
+/// An entry for a picture.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Picture {
     file: PathBuf,
-    /// Arguments of `highwater`,
+    /// Arguments of `highwater`, if it is made by the command.
     command: Option<String>,
-    /// or an example of the lab and its arguments.
+    /// An example of the lab with its arguments, if it is made by one.
     example: Option<String>,
-    /// Experiments.
+    /// Experiments whose golden reports it depends on.
     golden: Vec<String>,
-    /// The page that the command's report goes to.
+    /// The page for the command's report.
     page: Option<PathBuf>,
 }
 
-/// All pictures that there are.
+/// Returns the entries of all pictures.
 fn list(root: &Path) -> Result<Vec<Picture>, String> {
     let text = fs::read_to_string(root.join(LIST)).map_err(|error| format!("{LIST}: {error}"))?;
     let list: List = toml::from_str(&text).map_err(|error| format!("{LIST}: {error}"))?;
@@ -52,12 +52,12 @@ fn list(root: &Path) -> Result<Vec<Picture>, String> {
     }
 }
 
-/// The names of all pictures: those of their files.
+/// Returns the names of all pictures, those of their files.
 pub fn names(root: &Path) -> Result<Vec<String>, String> {
     Ok(list(root)?.iter().map(Picture::name).collect())
 }
 
-/// Makes the pictures that `wanted` holds the names of.
+/// Makes the pictures whose names `wanted` accepts.
 pub fn draw(root: &Path, wanted: impl Fn(&str) -> bool) -> Outcome {
     list(root)?.iter().filter(|picture| wanted(&picture.name())).try_for_each(|picture| picture.draw(root))
 }
@@ -96,7 +96,7 @@ impl Picture {
         fs::write(&file, stamped(&svg, &self.stamp(root)?)?).map_err(told)
     }
 
-    /// Puts a report into its place on a page, without the heading that it begins with.
+    /// Puts a report into its place on a page, without its heading.
     fn put_into(&self, page: &Path, report: &str) -> Outcome {
         let told = |error: std::io::Error| format!("{}: {error}", page.display());
         let text = fs::read_to_string(page).map_err(told)?;
@@ -108,7 +108,7 @@ impl Picture {
         fs::write(page, spliced(&text, BEGIN, &body)?).map_err(told)
     }
 
-    /// Returns the stamp: the command that made it, and fingerprints of the golden reports that it draws.
+    /// Returns the stamp: the command, and the fingerprints of the golden reports that it depends on.
     fn stamp(&self, root: &Path) -> Result<String, String> {
         let command = match (&self.command, &self.example) {
             (Some(command), _) => format!("highwater {command}"),
@@ -120,7 +120,7 @@ impl Picture {
     }
 }
 
-/// A picture with a stamp behind its first element's begin.
+/// Inserts a stamp after the start of a picture's first element.
 fn stamped(svg: &str, stamp: &str) -> Result<String, String> {
     let begin = svg.find("<svg ").ok_or("no SVG")?;
     let end = begin + svg[begin..].find('>').ok_or("no SVG")? + 1;

@@ -1,10 +1,10 @@
-//! Checks beyond tests alone: every interleaving of a few threads (loom), wrong uses of memory (address sanitizer,
-//! valgrind), races (thread sanitizer).
+//! Checks beyond tests: every interleaving of a few threads (loom), wrong uses of memory (address sanitizer, valgrind),
+//! races (thread sanitizer).
 //!
-//! Each check runs where this computer and its toolchains permit it; where not, a line says what is missing. What is
-//! built for it lies in `sanitize/` of the target folder, so that nobody else's build grows stale. There is nothing for
-//! Miri: all of the project's unsafe code calls the system or switches stacks, or has to do with memory from there, and
-//! Miri imitates neither.
+//! A check runs if this computer and its toolchains permit it; otherwise a line says what is missing. Builds for checks
+//! lie in `sanitize/` of the target folder, so that ordinary builds do not become stale. Miri has nothing to check: all
+//! unsafe code of the project makes system calls, switches stacks, or uses memory from there, and Miri supports none of
+//! these.
 
 mod toolchain;
 mod valgrind;
@@ -14,7 +14,7 @@ use std::{path::PathBuf, process::Command, time::Instant};
 use crate::{run, target};
 use toolchain::{Sanitizer, Toolchain};
 
-/// Tests of the crate with unsafe code under real memory: `--lib` is its unit tests.
+/// Tests of the crate with unsafe code for real memory; `--lib` is its unit tests.
 const HOST_TESTS: [&str; 8] = [
     "--lib",
     "--test=conformance",
@@ -26,10 +26,10 @@ const HOST_TESTS: [&str; 8] = [
     "--test=swap_file",
 ];
 
-/// Tests of much address space, or of limits to it: the thread sanitizer takes several times as much for itself.
+/// Tests that need much address space or limit it. The thread sanitizer needs several times as much itself.
 const TOO_MUCH_TO_SHADOW: [&str; 3] = ["--skip=room_to_grow", "--skip=a_refused_index", "--skip=a_hole_of_terabytes"];
 
-/// How a check ended that found nothing.
+/// The end of a check without a finding.
 #[derive(Debug, PartialEq, Eq)]
 enum Ended {
     Clean,
@@ -41,11 +41,10 @@ type Check = fn() -> Result<Ended, String>;
 const CHECKS: [(&str, Check); 4] =
     [("loom", loom), ("address", address), ("thread", thread), ("valgrind", valgrind::check)];
 
-/// Runs the checks of these names, or all where none is named, and says in one line for each how it ended. Returns what those
-/// lack that were skipped.
+/// Runs the named checks, or all, and prints the end of each in a line. Returns what skipped checks lack.
 ///
 /// # Errors
-/// When one of them found something, or there is none of a name.
+/// When a check finds something, or when a name is unknown.
 pub fn sanitize(names: &[&str]) -> Result<Vec<String>, String> {
     if let Some(unknown) = names.iter().find(|name| CHECKS.iter().all(|(known, _)| known != *name)) {
         let known = CHECKS.map(|(name, _)| name).join(", ");
@@ -71,12 +70,12 @@ pub fn sanitize(names: &[&str]) -> Result<Vec<String>, String> {
     if failed.is_empty() { Ok(lacking) } else { Err(format!("found something: {}", failed.join(", "))) }
 }
 
-/// A folder for what is built for a check.
+/// Returns the folder for the builds of a check.
 fn folder(check: &str) -> PathBuf {
     target().join("sanitize").join(check)
 }
 
-/// The concurrency core of the engine, in every interleaving.
+/// Checks the concurrency core of the engine in every interleaving.
 fn loom() -> Result<Ended, String> {
     let mut command = Command::new("cargo");
     command.args(["test", "--profile=sanitize", "--package=highwater-engine", "--test=loom", "--target-dir"]);
@@ -85,8 +84,8 @@ fn loom() -> Result<Ended, String> {
     Ok(Ended::Clean)
 }
 
-/// Uses after free and after return, overflows and leaks in the library and its tests. What the arena's frames hold is
-/// not seen: to the sanitizer they are one mapping.
+/// Checks the library and its tests for uses after free and after return, overflows and leaks. Contents of the arena's
+/// frames are not checked: to the sanitizer they are one mapping.
 fn address() -> Result<Ended, String> {
     let mut options = "detect_stack_use_after_return=1:allocator_may_return_null=1".to_owned();
     let toolchain = match Toolchain::with(Sanitizer::Address, &options) {
@@ -105,8 +104,8 @@ fn address() -> Result<Ended, String> {
     Ok(Ended::Clean)
 }
 
-/// Races in the library and its tests. The standard library has to be built for it, too: else what is synchronised
-/// through that would look like a race.
+/// Checks the library and its tests for races. The standard library is built with the sanitizer, too; otherwise
+/// synchronisation through it would look like a race.
 fn thread() -> Result<Ended, String> {
     let toolchain = match Toolchain::with(Sanitizer::Thread, "") {
         Ok(toolchain) => toolchain,

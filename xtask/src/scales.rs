@@ -1,7 +1,7 @@
-//! docs/scales.md: whether every experiment runs by every kernel at every scale, and whether its main row keeps its sign.
+//! Writes docs/scales.md: every experiment with every kernel at every scale, and whether its main row keeps its sign.
 //!
-//! Each run is a process of its own: one that fails costs only itself. What it found is a line of docs/scales.csv, the record, as
-//! soon as it is there. Between `<!-- scales: NAME -->` and `<!-- end -->` the page has what the record says.
+//! Each run is a process of its own, so a failure affects only this run. Its result becomes a line of docs/scales.csv,
+//! the record, at once. Between `<!-- scales: NAME -->` and `<!-- end -->` the page shows the record.
 
 mod page;
 mod record;
@@ -19,22 +19,22 @@ const BEGIN: &str = "<!-- scales: ";
 /// The scales, the cheapest first.
 pub const SCALES: [&str; 4] = ["1/16", "1/8", "1/4", "1"];
 
-/// Seeds by which a sign is told that one seed has changed. Of two kernels that do not differ, all five seeds of one are on one side of
-/// all five of the other in 0.8 % of cases.
+/// Number of seeds that confirm a change of sign. For two equal kernels, all five seeds of one are on one side of all
+/// five of the other in 0.8 % of cases.
 const SEEDS: u64 = 5;
 
-/// The runs that are wanted.
+/// The requested runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
-    /// Experiments, with commas between; all where nothing is given.
+    /// Experiments, separated by commas; all by default.
     pub experiments: Option<&'a str>,
-    /// Likewise scales.
+    /// Scales, separated by commas; all by default.
     pub scales: Option<&'a str>,
-    /// Only what the record lacks.
+    /// Whether only missing runs are wanted.
     pub missing: bool,
 }
 
-/// Runs what is wanted, writes it into the record, and the page.
+/// Runs the requested runs, and writes record and page.
 pub fn write(root: &Path, wanted: Wanted<'_>) -> Outcome {
     let all = experiments(root)?;
     let mut record = Record::read(&root.join(RECORD))?;
@@ -61,13 +61,13 @@ pub fn write(root: &Path, wanted: Wanted<'_>) -> Outcome {
     write_page(root)
 }
 
-/// Writes the page by the record.
+/// Writes the page from the record.
 pub fn write_page(root: &Path) -> Outcome {
     let page = fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
     fs::write(root.join(PAGE), of_record(root, &page)?).map_err(|error| format!("{PAGE}: {error}"))
 }
 
-/// The page with what the record says, of the experiments that it has.
+/// Returns the page with the contents of the record, for its experiments.
 fn of_record(root: &Path, page: &str) -> Result<String, String> {
     let (mut all, record) = (experiments(root)?, Record::read(&root.join(RECORD))?);
     all.retain(|experiment| record.lines().any(|(case, _)| case.experiment == experiment.name));
@@ -80,8 +80,8 @@ fn of_record(root: &Path, page: &str) -> Result<String, String> {
     spliced(page, BEGIN, &body)
 }
 
-/// Runs everything anew, at all scales, and compares: nothing fails that does not in the record, and each sign is the same at all scales,
-/// but for changes that are listed with their reason.
+/// Runs everything at all scales and compares it with the record. It fails if a run fails that does not in the record,
+/// or if a sign differs between scales without a listed reason.
 pub fn check(root: &Path) -> Outcome {
     let all = experiments(root)?;
     let known = Record::read(&root.join(RECORD))?;
@@ -108,7 +108,7 @@ pub fn check(root: &Path) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Runs of which one seed says that a sign changes: more seeds of these kernels and of those that they are set beside.
+/// Returns further seeds for kernels whose sign changes with one seed, and for the kernels that they are compared with.
 fn doubtful(record: &Record, all: &[Experiment]) -> Vec<Case> {
     let mut cases = BTreeSet::new();
     for experiment in all {
@@ -126,7 +126,7 @@ fn doubtful(record: &Record, all: &[Experiment]) -> Vec<Case> {
     cases.into_iter().collect()
 }
 
-/// One seed of every experiment by its own kernels and all that there are, at every scale, the smallest first.
+/// Returns one seed of every experiment with its own and all other kernels, at every scale, the smallest first.
 fn cases(root: &Path, all: &[Experiment]) -> Result<Vec<Case>, String> {
     let kernels = names(&root.join("crates/engine/kernels"), ".toml")?;
     let mut cases = Vec::new();
@@ -138,20 +138,21 @@ fn cases(root: &Path, all: &[Experiment]) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// All experiments, by name.
+/// Returns all experiments, by name.
 fn experiments(root: &Path) -> Result<Vec<Experiment>, String> {
     let folder = root.join("crates/catalogue/experiments");
     names(&folder, "")?.iter().map(|name| Experiment::read(&folder, name)).collect()
 }
 
-/// Names in a folder that end so, without that end, sorted.
+/// Returns the sorted names in a folder with this ending, without the ending.
 fn names(folder: &Path, end: &str) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let names = entries.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(end)?.to_owned()));
     Ok(names.collect::<BTreeSet<_>>().into_iter().collect())
 }
 
-/// Runs cases, as many at once as there are cores; each is noted as soon as it has ended, and written to the record's file.
+/// Runs cases, as many in parallel as there are cores. Each result is recorded at once, and written to the record's
+/// file.
 fn run_into(record: &mut Record, all: &[Experiment], cases: Vec<Case>, file: Option<&Path>) -> Outcome {
     if cases.is_empty() {
         return Ok(());

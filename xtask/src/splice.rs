@@ -1,9 +1,9 @@
-//! Marked places in texts: a line `<!-- KIND: NAME -->`, what a command put there, `<!-- end -->`.
+//! Marked places in texts: a line `<!-- KIND: NAME -->`, the inserted text, and `<!-- end -->`.
 
 const END: &str = "<!-- end -->";
 
-/// `text` with the body of each place that begins with `begin`, as `body` gives it for the place's name;
-/// where `body` gives none, what stands there stays.
+/// Returns `text` with a new body for each place that begins with `begin`. `body` returns it for the place's name;
+/// without one the old body stays.
 pub fn spliced(
     text: &str,
     begin: &str,
@@ -26,12 +26,12 @@ pub fn spliced(
     Ok(new)
 }
 
-/// The names of the places that begin with `begin`, in order.
+/// Returns the names of the places that begin with `begin`, in order.
 pub fn names<'a>(text: &'a str, begin: &'a str) -> impl Iterator<Item = &'a str> {
     places(text, begin).map(move |at| name_of(&text[at..], begin))
 }
 
-/// Where lines begin with `begin`.
+/// Returns the offsets of lines that begin with `begin`.
 fn places<'a>(text: &'a str, begin: &'a str) -> impl Iterator<Item = usize> {
     text.match_indices(begin).map(|(at, _)| at).filter(|at| *at == 0 || text[..*at].ends_with('\n'))
 }

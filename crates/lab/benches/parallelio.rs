@@ -1,4 +1,4 @@
-//! How fast the laboratory simulates: columns of parallelio, simulated seconds and page events a second.
+//! Speed of the laboratory on columns of parallelio: simulated seconds and page events per second.
 //!
 //! `cargo bench -p highwater-lab` runs it at full size; `cargo test` at 1/64, silently.
 

@@ -1,8 +1,8 @@
-//! What `lru.admission` costs and gains: reads of the disk under access patterns of all kinds, by kernel `highwater` on the
-//! simulator with either value.
+//! Costs and gains of `lru.admission`: reads of the disk under many access patterns, with kernel `highwater` on the
+//! simulator and either value.
 //!
-//! Run: `cargo run --release --package highwater-lab --example admission [PATTERN]`: patterns with that in their names. With
-//! `--plot FILE.svg` it draws instead how reads of the disk grow with what is read.
+//! Run: `cargo run --release --package highwater-lab --example admission [PATTERN]` for the patterns with this text in
+//! their names. With `--plot FILE.svg` it draws instead how reads of the disk grow with the amount that is read.
 
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
@@ -17,16 +17,16 @@ use std::{cell::RefCell, error::Error, rc::Rc};
 /// Pages of memory.
 const MEMORY: u64 = 8192;
 
-/// Pages in the order in which they are read.
+/// Pages in the order of their reads.
 type Reads = Box<dyn Iterator<Item = u64>>;
 
-/// A pattern: its name, and what it reads from a seed.
+/// A pattern: its name, and its reads for a seed.
 struct Pattern {
     name: &'static str,
     reads: fn(Rng) -> Reads,
 }
 
-/// A part of memory in hundredths, pages.
+/// Returns a part of memory in hundredths, pages.
 const fn percent(of_memory: u64) -> u64 {
     MEMORY * of_memory / 100
 }
@@ -43,7 +43,8 @@ fn zipf(theta: f64, rng: Rng) -> Reads {
     drawn(Chooser::new(Distribution::Zipf, theta, 4 * MEMORY), rng)
 }
 
-/// Each page twice, the second time when `later` others were read for the first time; of some only the first.
+/// Returns reads of each page twice, the second after `later` first reads of others. With `chance` a page is read only
+/// once.
 fn twice(later: u64, chance: u64, mut rng: Rng) -> Reads {
     Box::new((0..25 * MEMORY).flat_map(move |page| {
         let again = page.checked_sub(later).filter(|_| rng.below(100) < chance);
@@ -55,17 +56,17 @@ fn round(pages: u64) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| n % pages))
 }
 
-/// Uniform among `pages`, which are others from time to time.
+/// Returns uniform reads among `pages`, which change from time to time.
 fn shifting(pages: u64, mut rng: Rng) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| n / (5 * MEMORY) * pages + rng.below(pages)))
 }
 
-/// A set that is read beside pages that are read once.
+/// Returns reads of a set beside pages that are read once.
 fn beside_stream(pages: u64, mut rng: Rng) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| if n % 2 == 0 { rng.below(pages) } else { pages + n }))
 }
 
-/// A page that was read so and so many reads ago, most of the time: so many that the chance falls to 1/e at `reads`.
+/// Returns mostly reads of pages that were read some reads ago. The probability of a distance falls to 1/e at `reads`.
 fn recent(reads: u64, mut rng: Rng) -> Reads {
     let mut history: Vec<u64> = Vec::new();
     let mut new = 0;
@@ -107,7 +108,7 @@ const PATTERNS: [Pattern; 20] = [
     Pattern { name: "recent, 2 x memory", reads: |rng| recent(2 * MEMORY, rng) },
 ];
 
-/// What a pattern came to: its reads, those of the disk, and pages that reclaim took off lists.
+/// The result of a pattern: its reads, those of the disk, and pages that reclaim took off lists.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     reads: u64,
@@ -151,10 +152,10 @@ fn read(reads: impl FnOnce(Rng) -> Reads, admission: &str) -> Result<Found, Box<
     })
 }
 
-/// A pattern over so many pages.
+/// A pattern as a function of a number of pages.
 type Curve = (&'static str, fn(u64, Rng) -> Reads);
 
-/// What is drawn by size.
+/// Patterns that are drawn by size.
 const CURVES: [Curve; 3] = [
     ("Read round and round", |pages, _| round(pages)),
     ("Read at random, all alike", uniform),
@@ -163,7 +164,7 @@ const CURVES: [Curve; 3] = [
     }),
 ];
 
-/// Reads of the disk by how much is read, with either value: a panel for each pattern.
+/// Returns reads of the disk by the amount that is read, with either value, as a panel for each pattern.
 fn curves() -> Result<Lines, Box<dyn Error>> {
     let admissions = ["always", "by-refault"];
     // In hundredths of memory.

@@ -1,4 +1,4 @@
-//! The engine on the simulator, without workload and report: a task touches twice the memory that there is.
+//! The engine on the simulator, without workload and report: a task touches twice as much memory as the machine has.
 //!
 //! Run: `cargo run --release --package highwater-lab --example engine_on_sim`
 
@@ -11,7 +11,7 @@ use machine::{DeviceId, Machine};
 use sim::{Config, Sim};
 use std::{cell::RefCell, error::Error, rc::Rc};
 
-/// Counters after a task touched `pages` pages of anonymous memory on a machine of half as many.
+/// Returns the counters after a task touched `pages` pages of anonymous memory on a machine with half as many.
 fn touch(kernel: &str, pages: u32) -> Result<Vmstat, Box<dyn Error>> {
     let (kernel, file) = (library::kernel(kernel)?, library::machine("parallelio-8g")?);
     let disks = vec![file.disks[0].device.clone()];

@@ -1,18 +1,18 @@
-//! Names that people know, and what stands for them here: `names.toml`.
+//! Names that users know from Linux, with their counterparts here: `names.toml`.
 
 use placed::{Error, Node};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// Names that people know, and their meaning here.
+/// A group of names that users know, with their meaning here.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
-    /// The names, with what leads to them.
+    /// The names, with their folders.
     pub names: Vec<String>,
-    /// The way in which they are modelled, or the behaviour in their place.
+    /// How they are modelled, or what happens instead.
     pub says: String,
-    /// Keys that stand for them.
+    /// The corresponding keys.
     #[serde(default)]
     pub keys: Vec<String>,
 }
@@ -25,7 +25,7 @@ struct Names {
 
 const FILE: &str = "names.toml";
 
-/// All names.
+/// Returns all names.
 ///
 /// # Panics
 /// Never: a test reads the file.
@@ -37,7 +37,7 @@ pub fn all() -> &'static [Known] {
     &ALL
 }
 
-/// Folders that lead to names, longest first.
+/// Folders of such names, longest first.
 const FOLDERS: [&str; 9] = [
     "/proc/sys/",
     "/sys/kernel/mm/",
@@ -50,7 +50,7 @@ const FOLDERS: [&str; 9] = [
     "/",
 ];
 
-/// A name without the folder that leads to it, its parts apart.
+/// Splits a name into its parts, without its folder.
 fn parts(name: &str) -> Vec<String> {
     let lower = name.trim().to_lowercase();
     let rest = FOLDERS.iter().find_map(|folder| lower.strip_prefix(folder)).unwrap_or(&lower);
@@ -58,7 +58,7 @@ fn parts(name: &str) -> Vec<String> {
     separated.map(|part| part.replace('-', "_")).collect()
 }
 
-/// Finds a name: it stands there, or ends as one that does, as `swappiness` and `block/sda/queue/scheduler` do.
+/// Finds a name, or the one that ends with it, such as `swappiness` or `block/sda/queue/scheduler`.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Known> {
     let wanted = parts(name);
@@ -80,7 +80,7 @@ pub fn find(name: &str) -> Option<&'static Known> {
         .or_else(|| only(&within))
 }
 
-/// Returns the names in which a word is.
+/// Returns the names that contain a word.
 pub fn containing(word: &str) -> impl Iterator<Item = &'static Known> {
     let word = word.to_lowercase();
     all().iter().filter(move |known| known.names.iter().any(|name| name.to_lowercase().contains(&word)))

@@ -1,13 +1,13 @@
-//! The laboratory: experiments over the engine, their reports, the command `highwater`.
+//! The laboratory: experiments with the engine, their reports, and the command `highwater`.
 //!
-//! An *experiment* is a machine, a workload and the kernels to compare. The parts of the laboratory are rooms, a crate each; this crate
-//! has the command ([`cli`]) and shows the rooms' modules under one name:
+//! An *experiment* is a machine, a workload and the kernels to compare. The parts of the laboratory are rooms, a crate
+//! each. This crate has the command ([`cli`]) and re-exports the rooms' modules:
 //!
 //! * [`catalogue`]: kernels, machines and experiments by name;
-//! * [`workloads`]: what runs, written against [`system::System`]; [`grounds`]: where it runs;
-//! * [`figures`]: what a run finds; [`report`]: how that is shown;
-//! * [`study`]: many runs, and what they say together; [`swarm`]: random worlds;
-//! * [`recordings`] and [`observe`]: what logs and this computer tell;
+//! * [`workloads`]: workloads, written against [`system::System`]; [`grounds`]: the systems that they run on;
+//! * [`figures`]: the results of runs; [`report`]: their output;
+//! * [`study`]: many runs and conclusions from them; [`swarm`]: random worlds;
+//! * [`recordings`] and [`observe`]: logs, and this computer;
 //! * `kit`: small parts that every room may use; `computer`: calls of Linux.
 //!
 //! Next: [`cli`], a file for each verb.

@@ -1,4 +1,4 @@
-//! Meanings of keys of machine files and of parameters of workloads: the words beside their declarations.
+//! Meanings of keys of machine files and of workload parameters, from the comments at their declarations.
 
 use catalogue::hardware::{Before, CacheLines, Cpu, Disk, Network, Programs, Tlb};
 use catalogue::{embedded, library};
@@ -6,7 +6,8 @@ use documented::DocumentedFields;
 use machine::Step;
 use sim::disk::config::{CfqConfig, DeadlineConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig};
 
-/// Keys of a machine file that no struct of this crate declares: those of its top level, and what the engine reads.
+/// Keys of a machine file that no struct of this crate declares: those of its top level, and those that the engine
+/// reads.
 const OTHERS: [(&str, &str); 11] = [
     ("about", "One line about it."),
     ("base", "The machine that this one is but for what follows: a name, or a file beside this one."),
@@ -34,7 +35,7 @@ const OTHERS: [(&str, &str); 11] = [
     ),
 ];
 
-/// Each key of a machine file by its path, with what it means.
+/// Returns each key of a machine file by its path, with its meaning.
 #[must_use]
 pub fn of_machines() -> Vec<(String, &'static str)> {
     let sections: [(&str, &[&str], &[&str]); 13] = [
@@ -73,7 +74,7 @@ pub fn of_machine(path: &str) -> Option<String> {
     found.map(|(_, about)| plain(about))
 }
 
-/// Returns the meaning of a parameter, with the workloads that have it: one line for each meaning.
+/// Returns the meanings of a parameter, each with the workloads that have it.
 #[must_use]
 pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
     let mut found: Vec<(String, Vec<&'static str>)> = Vec::new();
@@ -87,7 +88,7 @@ pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
     found
 }
 
-/// Each parameter of the experiments, once.
+/// Returns each parameter of the experiments, once.
 #[must_use]
 pub fn params() -> Vec<String> {
     let mut found = Vec::new();
@@ -101,7 +102,7 @@ pub fn params() -> Vec<String> {
     found
 }
 
-/// The paths of values; a constant with its origin is one.
+/// Collects the paths of values. A constant with its origin is one value.
 fn collect(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
     let Some(keys) = value.as_object().filter(|keys| !keys.contains_key("from")) else {
         return found.push(path.to_owned());
@@ -111,7 +112,7 @@ fn collect(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A comment as a text: one line, without the brackets of links.
+/// Returns a comment as one line, without the brackets of links.
 fn plain(comment: &str) -> String {
     comment.split_whitespace().collect::<Vec<_>>().join(" ").replace("[`", "`").replace("`]", "`")
 }
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
     use placed::{Node, Value};
 
-    /// Paths of all keys of a file, those of lists without numbers.
+    /// Collects the paths of all keys of a file, without numbers of lists.
     fn paths(node: &Node, path: &str, found: &mut Vec<String>) {
         match &node.value {
             Value::List(nodes) if nodes.iter().any(|node| matches!(node.value, Value::Table(_))) => {

@@ -1,4 +1,4 @@
-//! What a user sees who mistypes, misplaces or stops reading: messages and exit statuses.
+//! Tests of messages and exit statuses for users who mistype, misplace or stop reading.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ fn highwater(arguments: &[&str]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("the binary was built for this test")
 }
 
-/// The message of a command that must end with `status`, without touching standard output.
+/// Runs a command that must end with `status` without using standard output. Returns its message.
 fn message(status: i32, arguments: &[&str]) -> String {
     let output = highwater(arguments);
     let text = String::from_utf8(output.stderr).expect("messages are UTF-8");
@@ -19,7 +19,7 @@ fn message(status: i32, arguments: &[&str]) -> String {
     text
 }
 
-/// What a command prints that must end well; beside that it says when its runs begin and end.
+/// Runs a command that must succeed. Returns its output; standard error has only the start and the end of runs.
 fn print(arguments: &[&str]) -> String {
     let output = highwater(arguments);
     let text = String::from_utf8_lossy(&output.stderr);
@@ -56,8 +56,8 @@ fn help_and_version_end_well_and_nothing_at_all_is_wrong_usage() {
     assert!(message(2, &["comprae"]).contains("compare"));
 }
 
-/// Reclaim from 6.1 on knew its lists by sums of two seconds ago. With swappiness 0 a small memory was exhausted while half of swap was
-/// free, and a large one was not.
+/// Since 6.1 reclaim knew its lists by sums that were two seconds old. With swappiness 0 a small memory was exhausted
+/// while half of swap was free, and a large one was not.
 #[test]
 fn swappiness_0_exhausts_no_memory_for_being_small() {
     for kernel in ["6.1-classic", "6.18-classic"] {
@@ -152,7 +152,7 @@ fn a_file_that_may_not_grow_is_told_and_not_the_end_of_the_process() {
     assert!(output.status.code() == Some(1) && text.contains("cannot write the report: "), "{output:?}");
 }
 
-/// The head of a report has more than a block, so that writing ends half-way.
+/// The head of a report is longer than a block, so that writing stops midway.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 #[test]
 fn a_directory_of_mmtests_is_there_as_a_whole_or_not_at_all() {
@@ -474,7 +474,7 @@ fn rows_of_a_saved_report_are_listed_once_and_one_slip_of_several_costs_nothing(
     assert!(message(2, &["report", &saved, "--rows", "swaptotal"]).contains("no row has `swaptotal`"));
 }
 
-/// A pipe that nobody writes to would be waited for without end.
+/// A pipe without a writer would block forever.
 #[cfg(unix)]
 #[test]
 fn a_pipe_is_no_file_unless_somebody_writes_to_it() {
@@ -578,7 +578,7 @@ fn report_and_profile_do_not_overwrite_each_other() {
     assert!(!std::path::Path::new(&path).exists(), "a report that never came leaves no file");
 }
 
-/// Under its own name, as another spelling of it, as a link to it and as another name of it.
+/// Tries the own name, another spelling of it, a link to it and another name of the same file.
 #[cfg(unix)]
 #[test]
 fn what_is_read_is_not_overwritten() {
@@ -933,7 +933,7 @@ fn a_changed_value_without_a_comment_is_not_said_to_be_from_its_base() {
     assert!(text.ends_with(&format!("reclaim.kswapd_floor  zero -> one  {kernel}:4\n")), "{text}");
 }
 
-/// The quickest run that makes a profile, a series and a trace.
+/// The fastest run that makes a profile, a series and a trace.
 const QUICK: [&str; 6] = ["run", "postmark", "--kernel", "2.6.37-kanyzone", "--scale", "1/64"];
 
 #[test]
@@ -996,7 +996,7 @@ fn a_key_is_told_where_it_belongs() {
     }
 }
 
-/// `own` is a policy that the program brings; this one brings none.
+/// `own` is a policy that a program supplies; this program supplies none.
 #[test]
 fn a_policy_that_nobody_brought_is_wrong_usage() {
     let kernel = "highwater+lru.policy=own";
@@ -1206,7 +1206,8 @@ fn a_run_without_a_kernel_takes_the_first_of_its_experiment() {
     assert_eq!(print(&["run", "randread", "--dry-run"]).lines().nth(1).map(str::to_owned), first);
 }
 
-/// What the kernel counted while a command ran agrees with what can be read by hand, and the command's end is told.
+/// Checks that the kernel's counts during a command agree with files read by hand, and that the command's end is
+/// reported.
 #[cfg(feature = "linux")]
 #[test]
 fn stat_says_what_the_kernel_counted_while_a_command_ran() {

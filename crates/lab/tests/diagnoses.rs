@@ -1,12 +1,12 @@
-//! `highwater doctor` on recordings: a short illness in a long log is found with its lines, what would refute a claim is looked at, and
-//! healthy logs of many kinds stay silent.
+//! Tests of `highwater doctor` on recordings: a short illness in a long log is found with its lines, facts that would
+//! refute a claim are checked, and healthy logs of many kinds stay silent.
 
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// The diagnosis of a text in a file of that name.
+/// Returns the diagnosis of a text in a file of that name.
 fn diagnosis(name: &str, text: &str) -> Value {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join(name);
@@ -18,7 +18,7 @@ fn diagnosis(name: &str, text: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Its only patient.
+/// Returns its only patient.
 fn patient(name: &str, text: &str) -> Value {
     let found = diagnosis(name, text);
     let patients = found["patients"].as_array().expect("patients");
@@ -52,7 +52,7 @@ struct Line {
 /// A computer at rest.
 const QUIET: Line = Line { blocked: 0, swapped: 40_000, free: 900_000, cache: 2_500_000, come: 0, leave: 0, read: 20 };
 
-/// Returns some lines as `vmstat 1` prints them, after the average since the start. The first of them is line 4.
+/// Returns some lines as `vmstat 1` prints them, after the average since boot. The first of them is line 4.
 fn vmstat(lines: impl IntoIterator<Item = Line>) -> String {
     let heading = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n \
                    r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
@@ -96,7 +96,7 @@ fn sar(of: impl Fn(usize) -> [f64; 6]) -> String {
     text
 }
 
-/// A series of counters under the names of `/proc/vmstat`: `of` gives those of each second.
+/// Returns a series of counters under the names of `/proc/vmstat`. `of` returns those of each second.
 fn series(seconds: u64, of: impl Fn(u64) -> Vec<(&'static str, u64)>) -> String {
     let mut text = "column,seed,seconds,name,value,per_second\n".to_owned();
     for second in 0..=seconds {
@@ -107,7 +107,7 @@ fn series(seconds: u64, of: impl Fn(u64) -> Vec<(&'static str, u64)>) -> String 
     text
 }
 
-/// Counters that grow by so much a second, and levels.
+/// Returns counters that grow at given rates a second, and levels.
 fn counted(second: u64, rates: &[(&'static str, u64)], levels: &[(&'static str, u64)]) -> Vec<(&'static str, u64)> {
     rates.iter().map(|(name, rate)| (*name, rate * second)).chain(levels.iter().copied()).collect()
 }
@@ -343,7 +343,7 @@ fn a_group_that_thrashes_beside_a_copy_is_named_by_what_stat_saved() {
     assert!(!illnesses(&patient).contains(&"group-thrashing"), "{patient:#}");
 }
 
-/// Ten logs of computers that nobody would call ill.
+/// Diagnoses ten logs of healthy computers.
 #[test]
 fn healthy_logs_of_ten_kinds_are_called_so() {
     let spread = |n: usize, by: u32| (n as u32).wrapping_mul(2_654_435_761) >> 16 & by;

@@ -1,4 +1,5 @@
-//! `highwater doctor` on simulated runs: it names what ails them out of their own counters, and is silent where nothing does.
+//! Tests of `highwater doctor` on simulated runs: it finds illnesses from the runs' own counters, and is silent without
+//! one.
 
 use serde_json::Value;
 use std::fs;
@@ -9,14 +10,14 @@ fn highwater(arguments: &[&str]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("the binary was built for this test")
 }
 
-/// What a command prints that must end well.
+/// Runs a command that must succeed. Returns its output.
 fn print(arguments: &[&str]) -> String {
     let output = highwater(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("reports are UTF-8")
 }
 
-/// How a run is given to the doctor.
+/// The form in which a run is diagnosed.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     /// Its report as JSON: medians of the part that is measured.
@@ -46,7 +47,7 @@ fn causes(patient: &Value) -> Vec<&str> {
     findings.map(|finding| finding["cause"].as_str().expect("a cause")).collect()
 }
 
-/// Every run must have this illness; what else it has is its own affair.
+/// Checks that every run has this illness, among others. Returns the diagnoses.
 fn must_have(cause: &str, by: By, run: &[&str]) -> Vec<Value> {
     let patients = diagnose(by, run);
     for patient in &patients {
@@ -55,7 +56,7 @@ fn must_have(cause: &str, by: By, run: &[&str]) -> Vec<Value> {
     patients
 }
 
-/// Five runs, each looked at ten times a second.
+/// Options for five runs with ten samples a second.
 const FIVE: [&str; 8] = ["--runs", "5", "--scale", "1/64", "--every", "0.1", "--jobs", "2"];
 
 #[test]
@@ -148,7 +149,8 @@ fn nobody_gets_on_where_all_wait_for_swap() {
     }
 }
 
-/// A hog has all but the code of programs, and that is read again and again; nobody is refused memory before the run ends.
+/// A hog takes all memory except code of programs, which is read again and again. No request for memory is refused
+/// before the run ends.
 #[test]
 fn programs_whose_code_is_read_again_and_again_thrash() {
     for kernel in ["7.2-mglru", "6.18-classic", "5.12-mainline"] {
@@ -200,7 +202,7 @@ fn memory_that_is_exhausted_is_told() {
     }
 }
 
-/// The last program is refused at the very end of the run, after the last whole second of it.
+/// The last program is refused at the very end of the run, after its last whole second.
 #[test]
 fn a_series_holds_what_happened_until_the_end() {
     let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64"];
@@ -303,7 +305,7 @@ fn wrong_files_are_wrong_usage() {
     }
 }
 
-/// What other tools recorded, packed and not, and what is wrong in it.
+/// Diagnoses recordings of other tools, packed and not, with faults in them.
 #[test]
 fn recordings_of_other_tools_are_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -363,7 +365,7 @@ fn recordings_of_other_tools_are_read() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// The figures of docs/doctor.md are those that the commands beside them print.
+/// Compares the figures of docs/doctor.md with the output of the commands beside them.
 #[test]
 fn the_document_shows_what_is_printed() {
     let document = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
@@ -378,7 +380,7 @@ fn the_document_shows_what_is_printed() {
     assert!(text.starts_with(&format!("anon, 7.2-mglru{shown}")), "{text}");
 }
 
-/// As `compare A,B` and `results` write them, and with a byte order mark before them.
+/// Diagnoses lists as `compare A,B` and `results` write them, also with a byte order mark.
 #[test]
 fn reports_in_a_list_are_each_diagnosed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -395,7 +397,7 @@ fn reports_in_a_list_are_each_diagnosed() {
     }
 }
 
-/// Names in files are shown, and do nothing to a terminal.
+/// Names in files are shown, and do not act on a terminal.
 #[test]
 fn escape_sequences_of_names_do_not_reach_a_terminal() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -439,7 +441,8 @@ fn a_run_that_was_written_as_mmtests_has_its_illnesses() {
     assert_eq!(causes(patient), ["anonymous-thrashing", "direct-reclaim", "kswapd-awake"]);
 }
 
-/// What `stat` saved says the same as JSON and as logs of MMTests: nothing is counted twice, and no source is lost.
+/// Output of `stat` gives the same diagnosis as JSON and as logs of MMTests: nothing is counted twice, and no source is
+/// lost.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 #[test]
 fn what_stat_saved_is_told_the_same_of_json_and_of_mmtests() {
@@ -482,7 +485,7 @@ fn what_stat_saved_is_told_the_same_of_json_and_of_mmtests() {
     assert_eq!(unasked(&by_json), unasked(&by_logs));
 }
 
-/// The kernel that runs here, ill or not: the command ends well, and every rule was asked or says what it lacks.
+/// Diagnoses the running kernel, ill or not: the command succeeds, and every rule was asked or names what it lacks.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 #[test]
 fn the_running_kernel_is_looked_at_itself_or_by_what_stat_saved() {
@@ -508,7 +511,7 @@ fn the_running_kernel_is_looked_at_itself_or_by_what_stat_saved() {
     }
 }
 
-/// Files together, a directory, and a pipe.
+/// Reads several files, a directory, and a pipe.
 #[test]
 fn what_is_pasted_is_read_however_it_is_given() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -543,7 +546,7 @@ fn what_is_pasted_is_read_however_it_is_given() {
     assert!(text.contains(", 60.0 s: ") && text.contains("scans 1500 pages"), "{text}");
 }
 
-/// Texts of a moment, each through the command: what each alone is found to tell.
+/// Diagnoses each kind of text of a moment through the command.
 #[test]
 fn texts_of_a_moment_are_each_diagnosed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -647,7 +650,7 @@ fn texts_of_a_moment_are_each_diagnosed() {
     assert!(told.contains("set vm.swappiness (now 200) to 60 or less"), "{told}");
 }
 
-/// A paste with a prompt, a fence and two recordings, by each command that reads texts.
+/// Reads a paste with a prompt, a fence and two recordings through each command that reads texts.
 #[test]
 fn import_and_report_read_the_texts_that_doctor_reads() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! Every code block of the README and of docs/ is true of the program at hand.
+//! Tests that every code block of the README and of docs/ is true of this program.
 //!
 //! | block | what is done with it |
 //! | --- | --- |
@@ -35,7 +35,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The Markdown files in a folder.
+/// Returns the Markdown files in a folder.
 fn pages_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.expect("a readable folder").path());
@@ -44,7 +44,7 @@ fn pages_in(folder: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// All pages: those at the root, in docs/ and its book, and each crate's.
+/// Returns all pages: those at the root, in docs/ and its folders, and of each crate.
 fn pages() -> Vec<PathBuf> {
     let root = root();
     let crates = ["machine", "engine", "sim", "host", "lab"].map(|name| root.join("crates").join(name));
@@ -63,12 +63,12 @@ fn pages() -> Vec<PathBuf> {
 #[derive(Debug)]
 struct Block {
     line: usize,
-    /// What stands behind the fence.
+    /// The text behind the fence.
     info: String,
     text: String,
 }
 
-/// The code blocks of a page, and the commands in its text as blocks of one line.
+/// Returns the code blocks of a page, and the commands in its text as blocks of one line.
 fn blocks(page: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut is_open = false;
@@ -100,7 +100,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// A place for the files that the commands of a page read and write, on a disk.
+/// A folder on a disk for the files that the commands of a page read and write.
 struct Desk {
     folder: tempfile::TempDir,
     faults: RefCell<Vec<String>>,
@@ -120,12 +120,12 @@ impl Desk {
         self.faults.borrow_mut().push(what.into());
     }
 
-    /// A file that a block names: of the repository, or `./` one of the page.
+    /// Returns the path of a file that a block names: in the repository, or `./` for one of the page.
     fn file(&self, name: &str) -> PathBuf {
         name.strip_prefix("./").map_or_else(|| root().join(name), |name| self.path(name))
     }
 
-    /// Looks at a block.
+    /// Checks a block.
     fn look_at(&self, Block { info, text, .. }: &Block, compiled: &dyn Fn() -> bool) {
         let (language, rest) = info.split_once(' ').unwrap_or((info, ""));
         match (language, rest.split_once(' ').unwrap_or((rest, ""))) {
@@ -163,7 +163,7 @@ impl Desk {
         }
     }
 
-    /// Each of these lines stands in a file, in this order.
+    /// Checks that each of these lines is in a file, in this order.
     fn stand_in(&self, file: &str, lines: &[&str]) {
         let text = read(&self.file(file));
         // Outside of the crate that is shown it has a name.
@@ -178,7 +178,7 @@ impl Desk {
         }
     }
 
-    /// Reads a kernel, machine or experiment file and keeps it for the commands that follow.
+    /// Reads a kernel, machine or experiment file, and keeps it for later commands.
     fn load(&self, text: &str, is_refused: bool) {
         let has = |key: &str| text.lines().any(|line| line.starts_with(key));
         let name = match (has("workload ="), has("[cpu]"), has("experiments =")) {
@@ -206,7 +206,7 @@ impl Desk {
         }
     }
 
-    /// A shell understands a block.
+    /// Checks the syntax of a shell block.
     fn parse(&self, text: &str) {
         let file = self.path("block.sh");
         fs::write(&file, text).expect("a temporary file");
@@ -216,7 +216,7 @@ impl Desk {
         }
     }
 
-    /// Python understands a block.
+    /// Checks the syntax of a Python block.
     fn parse_python(&self, text: &str) {
         let file = self.path("block.py");
         fs::write(&file, text).expect("a temporary file");
@@ -230,7 +230,7 @@ impl Desk {
         }
     }
 
-    /// Does what a line says as far as that is cheap, or looks at what it names.
+    /// Runs a line if it is cheap, or checks the files and names in it.
     fn run(&self, line: &str, is_refused: bool) {
         let line = line.split(" #").next().unwrap_or_default().split(" | ").next().unwrap_or_default();
         let words = words(line);
@@ -301,7 +301,7 @@ impl Desk {
         }
     }
 
-    /// The manifest of a crate.
+    /// Returns the manifest of a crate.
     fn manifest(&self, package: &str) -> String {
         let folder = package.strip_prefix("highwater-").unwrap_or("host");
         let path = root().join("crates").join(folder).join("Cargo.toml");
@@ -312,7 +312,7 @@ impl Desk {
         text
     }
 
-    /// A crate has an example or a bench.
+    /// Checks that a crate has an example or a bench.
     fn has_target(&self, package: &str, kind: &str, name: &str) {
         if !self.manifest(package).contains(&format!("[[{kind}]]\nname = \"{name}\"")) {
             self.is_fault(format!("`{package}` has no {kind} `{name}`"));
@@ -320,7 +320,7 @@ impl Desk {
     }
 }
 
-/// The words of a line; quotes hold one together.
+/// Returns the words of a line; quotes hold a word together.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut quote) = (vec![String::new()], None);
     for c in line.chars() {
@@ -335,7 +335,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// A file with the lines of a fragment: each in place of the first line with its key, or at the top; whole tables at the end.
+/// Returns a file with the lines of a fragment: each replaces the first line with its key, or goes to the top; whole
+/// tables go to the end.
 fn changed(file: &str, fragment: &str) -> String {
     let (keys, tables) = fragment.find("[[").map_or((fragment, ""), |at| fragment.split_at(at));
     let mut lines: Vec<&str> = file.lines().collect();

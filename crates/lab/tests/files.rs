@@ -1,5 +1,5 @@
-//! Every kernel, machine and experiment file of the project is read; a kernel differs from its base and says
-//! on each line what it is taken from.
+//! Tests that every kernel, machine and experiment file of the project is valid, and that each line in which a kernel
+//! differs from its base has a source.
 
 use engine::kernel::Origin;
 use lab::{embedded, library};

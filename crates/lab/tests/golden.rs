@@ -1,14 +1,14 @@
-//! Golden reports: the whole report of each experiment at its small size, byte for byte.
+//! Golden reports: the whole report of each experiment at its small size, compared byte for byte.
 //!
-//! A change of code that changes a report shows here as a difference to be looked at. When it is meant,
-//! `HIGHWATER_BLESS=1 cargo test --test golden` writes the reports anew.
+//! A change of code that changes a report fails here, and the difference is to be reviewed. If it is intended,
+//! `HIGHWATER_BLESS=1 cargo test --test golden` writes the reports.
 
 use std::{fs, path::Path, process::Command};
 
 use lab::plan::{Plan, Request, Set};
 use lab::{embedded, grounds, library};
 
-/// The rows of a report are those that a typo in `--rows` is looked for in.
+/// Checks that the rows of a report are those in which a typo in `--rows` is searched.
 fn check_rows_are_known(name: &str, scale: &str, set: &[String], report: &str) {
     let set = set.iter().map(|set| {
         let (key, value) = set.split_once('=').expect("KEY=VALUE");
@@ -31,10 +31,11 @@ fn check_rows_are_known(name: &str, scale: &str, set: &[String], report: &str) {
     assert!(unknown.is_empty(), "{name}: {unknown:?} are not among {known:?}");
 }
 
-/// Experiments whose short reports, which `compare` prints where not all is asked for, are golden, too: three kernels, two, and shares that differ in points.
+/// Experiments with golden short reports, which `compare` prints by default: with three kernels, with two, and with
+/// shares that differ in points.
 const SHORT: [&str; 3] = ["parallelio", "anon", "randread-pmem"];
 
-/// A screen of a laptop.
+/// Columns and lines of a laptop's screen.
 const SCREEN: (usize, usize) = (100, 40);
 
 #[test]
@@ -49,7 +50,7 @@ fn short_reports_are_as_they_were_and_fit_a_screen() {
     }
 }
 
-/// Compares a report with the golden one, or writes that.
+/// Compares a report with the golden one, or writes it.
 fn check(name: &str, file: &str, found: &str) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../catalogue/experiments").join(name).join(file);
     if std::env::var_os("HIGHWATER_BLESS").is_some() {

@@ -1,6 +1,6 @@
-//! The grounds of real time: each passes the suite that every ground passes, and is left as it was found.
+//! Tests of the grounds of real time: each passes the suite for all grounds, and leaves the computer as it was.
 //!
-//! What this computer does not permit is skipped, with a line that says what is missing.
+//! Tests that this computer does not permit are skipped, with a line that says what is missing.
 
 use lab::cgroup::Cgroup;
 use lab::computer::counters::{Counters, free_swap_pages};
@@ -22,13 +22,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-/// Memory of the library: the least that it takes is 4 MiB.
+/// Memory of the library; the smallest possible is 4 MiB.
 const HOST_PAGES: u64 = 2048;
 
 /// Memory of the limited process, with room for the program itself.
 const LINUX_PAGES: u64 = 6144;
 
-/// Where this test's own second process finds its cgroup and its folder.
+/// Environment variables with the cgroup and the folder of this test's second process.
 const CGROUP: &str = "HIGHWATER_TEST_CGROUP";
 const FOLDER: &str = "HIGHWATER_TEST_FOLDER";
 
@@ -36,7 +36,7 @@ fn given() -> Given {
     Given { seed: 1, scale: Scale::FULL, progress: Progress::default() }
 }
 
-/// A folder on a disk: that of the build, for the one of the system may lie in memory.
+/// Returns a folder on a disk: that of the build, since the system's may lie in memory.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder is writable")
 }
@@ -116,7 +116,7 @@ fn highwater(arguments: &[&str]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("the binary was built for this test")
 }
 
-/// An experiment that is over in a second.
+/// Writes an experiment that takes a second.
 fn experiment(folder: &Path, params: &str) -> String {
     let path = folder.join("small.toml");
     let head = "about = \"small\"\nmachine = \"randread-512m\"\nworkload = \"randread\"\nkernels = [\"highwater\"]\n";
@@ -203,7 +203,7 @@ fn a_folder_in_memory_or_nowhere_is_refused() {
     }
 }
 
-/// Says something in words of its own, and where its time went.
+/// A workload with a report of its own and a profile.
 struct Talks;
 
 impl Workload for Talks {
@@ -272,7 +272,8 @@ fn a_ground_that_is_too_small_is_refused_before_the_run() {
     assert!(message.starts_with("ground `host`: 512 pages of memory (2048 KiB) are too few"), "{message}");
 }
 
-/// Costs that no program can time are fitted by runs on the kernel and the simulator; the file is a machine.
+/// Fits the costs that no program can time, by runs on the kernel and the simulator. The result is a valid machine
+/// file.
 #[test]
 fn calibrate_measures_this_computer() {
     if let Err(why) = Limit::new(64 << 20) {

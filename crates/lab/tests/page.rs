@@ -1,5 +1,5 @@
-//! Reports as one page, saved reports and logs of MMTests, as a user has them: what pages hold, how large they are, and what a browser
-//! makes of them. Where no `chromium` is installed, that part is skipped with a line.
+//! Tests of reports as one page, saved reports and logs of MMTests as users have them: contents, size, and rendering in
+//! a browser. Without `chromium` the last part is skipped with a line.
 
 use lab::html::{Page, Part, Section};
 use std::{
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A page is to be smaller, bytes.
+/// Largest page, bytes.
 const PAGE_BYTES_MAX: usize = 2_000_000;
 
 fn highwater(folder: &Path, arguments: &[&str]) -> String {
@@ -27,7 +27,7 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).expect("messages are UTF-8")
 }
 
-/// What a command says that ends well, beside its report.
+/// Runs a command that must succeed. Returns its warnings.
 fn warned(folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
     let output = command.args(arguments).current_dir(folder).stdin(Stdio::null()).output().expect("the binary");
@@ -40,12 +40,12 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// The words of a page or a text, one blank between them.
+/// Returns the words of a page or a text, separated by single blanks.
 fn words(text: &str) -> String {
     text.replace(['(', ')', '★', '–'], " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a reader sees of the tables of a page.
+/// Returns the visible text of a page's tables.
 fn seen(page: &str) -> String {
     let (mut text, mut is_in) = (String::new(), false);
     // A long name may be broken within.
@@ -94,7 +94,7 @@ fn a_page_has_every_row_of_the_text_and_stays_small_and_alone() {
     assert!(["src=", "<link", "@import", "fetch(", "url(", "xmlhttprequest"].iter().all(|it| !lower.contains(it)));
 }
 
-/// What is told of stalls is read on a telephone without moving it sideways.
+/// A telephone shows an explanation of stalls without horizontal scrolling.
 #[test]
 fn stalls_fit_a_narrow_page() {
     let folder = folder();
@@ -139,7 +139,7 @@ fn every_verb_that_reports_makes_a_page() {
     assert!(page.contains("anonymous-thrashing (illness)"), "{page}");
 }
 
-/// Who sees a part of a table only is told that there is more; nobody else is.
+/// A reader who sees only part of a table gets a note; other readers get none.
 #[test]
 fn a_table_that_is_wider_than_the_screen_says_so() {
     let folder = folder();
@@ -314,7 +314,7 @@ fn a_damaged_log_is_told_and_the_rest_imported() {
     assert!(told.contains("highwater-rows.log.gz: cannot be read: "), "{told}");
 }
 
-/// Files of one import are of the same logs.
+/// Both files of an import come from the same logs.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_import_replaces_both_of_its_files_or_neither() {
@@ -342,7 +342,8 @@ fn an_import_replaces_both_of_its_files_or_neither() {
     assert!(there("report.json").starts_with('{') && there("series.csv").starts_with("column,"));
 }
 
-/// Loads a page in Chromium, its window so many pixels wide, without a network; its document after all scripts ran. None, said aloud, where there is no Chromium.
+/// Loads a page in Chromium without a network, in a window of this width. Returns its document after all scripts ran;
+/// none, with a message, without Chromium.
 fn browser(folder: &Path, page: &str, width: u32, forbidden_titles: &[&str]) -> Option<String> {
     let Some(program) = chromium() else {
         eprintln!("skipped: no chromium is installed, so no browser looks at this page");
@@ -392,8 +393,8 @@ fn browser(folder: &Path, page: &str, width: u32, forbidden_titles: &[&str]) -> 
     Some(dom)
 }
 
-/// What a page in a frame so many pixels wide, of a browser whose windows are wider, says of itself: the value of an expression of
-/// JavaScript, in which `page` is its document. None where there is no Chromium.
+/// Evaluates a JavaScript expression with `page` as the document of a page in a frame of this width, which may be
+/// narrower than the browser's windows. Returns none without Chromium.
 fn asked(folder: &Path, page: &str, width: u32, expression: &str) -> Option<String> {
     let inner = page.replace('&', "&amp;").replace('"', "&quot;");
     let frame = format!(
@@ -406,11 +407,11 @@ fn asked(folder: &Path, page: &str, width: u32, expression: &str) -> Option<Stri
     Some(said.expect("a browser keeps its elements").to_owned())
 }
 
-/// Pixels by which a document is wider than its window, and links that are not wholly within it.
+/// Expression for the pixels by which a document is wider than its window, and the links that are partly outside of it.
 const TOO_WIDE: &str = "[page.documentElement.scrollWidth - page.documentElement.clientWidth, [...page.querySelectorAll('nav a')]\
                         .filter((it) => it.getBoundingClientRect().right > page.documentElement.clientWidth).length].join(' ')";
 
-/// As `compare` of many experiments has them.
+/// Makes a page as `compare` of many experiments does.
 #[test]
 fn links_to_many_sections_are_within_the_window_at_any_width() {
     let names = ["parallelio", "randread-under-a-long-name-of-somebody", "anon", "multibuild", "postmark", "streaming"];

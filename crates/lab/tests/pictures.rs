@@ -1,8 +1,8 @@
-//! Pictures: what `--plot` and `--flamegraph` write, for each verb that has them, and what they refuse.
+//! Tests of pictures: the output of `--plot` and `--flamegraph` for each verb, and refusals.
 
 use std::{fs, path::Path, process::Command};
 
-/// Runs a command; its report, and what it says when it fails.
+/// Runs a command. Returns its report, or its message when it fails.
 fn highwater(arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
     let output = command.args(arguments).output().expect("the binary was built for this test");
@@ -10,7 +10,7 @@ fn highwater(arguments: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(out) } else { Err(format!("{:?} {err}", output.status.code())) }
 }
 
-/// The picture of a command, and its report, which is the same without.
+/// Returns the picture of a command, and checks that its report is the same without the option.
 fn drawn(option: &str, arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("picture.svg");

@@ -1,12 +1,11 @@
-//! The experiment `ping`, small: its report as it was, the tables of locks in every form, and the cause of a stall by
-//! name, from a trace.
+//! Tests of the experiment `ping` at a small size: its report, the tables of locks in every form, and the cause of a
+//! stall from a trace.
 
 use std::{fs, path::Path, process::Command};
 
 use lab::trace::read::{Row, Shown, rows};
 
-/// 128 MiB, but the disk as fast beside the CPUs as at full size: two thirds of a second, in which 8 hogs begin to
-/// swap.
+/// Options for 128 MiB, with the ratio of disk to CPU speed of the full size: 2/3 s in which 8 hogs begin to swap.
 const SMALL: [&str; 8] = [
     "compare",
     "ping+packets=40+hogs=8+apart_ms=5",
@@ -54,8 +53,8 @@ fn locks_are_told_in_every_form_and_change_nothing() {
     assert!(csv.contains("locks,Lock lru wait max,us,lower,2.6.23-rc5,"), "{csv}");
 }
 
-/// The same memory, with a disk so fast that the handler of 2.6.23-rc5 falls behind: three commands and more in one
-/// interrupt.
+/// Options for the same memory, with a disk so fast that the handler of 2.6.23-rc5 falls behind: it ends three commands
+/// or more in one interrupt.
 const STALLS: [&str; 11] = [
     "run",
     "ping+packets=40+hogs=8+apart_ms=5",
@@ -81,7 +80,7 @@ fn stalled(more: &[&str]) -> (String, String) {
     (out, err.collect())
 }
 
-/// All slices of a trace, behind the names of their tracks.
+/// Returns all slices of a trace, behind the names of their tracks.
 fn slices(file: &Path) -> Vec<(String, Shown)> {
     let rows = rows(&fs::read(file).expect("it was written")).expect("a trace");
     let of_row = |row: Row| row.slices.into_iter().map(move |slice| (row.track.clone(), slice));

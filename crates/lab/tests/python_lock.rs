@@ -1,8 +1,8 @@
-//! The Python package is built of the crates that everything else is built and tested with.
+//! Tests that the Python package is built from the same crate versions as everything else.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Name and version of each crate of a lock file.
+/// Returns name and version of each crate of a lock file.
 fn crates(path: &Path) -> BTreeSet<(String, String)> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let value =

@@ -1,4 +1,4 @@
-//! `highwater explain stall`: what it says adds up, is the same each time, and lies in the trace where it says.
+//! Tests of `highwater explain stall`: its figures add up, are reproducible, and match the trace.
 
 use lab::trace::read;
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn stalls(run: &Value) -> &Vec<Value> {
     run["longest"].as_array().expect("a list")
 }
 
-/// Every part of a stall is told once: waits and work are all of its time.
+/// Checks that every part of a stall is counted once: waits and work sum to its time.
 fn adds_up(stall: &Value) {
     let time = number(&stall["to_ns"]) - number(&stall["from_ns"]);
     let waits = stall["waits"].as_array().expect("a list").iter();
@@ -98,7 +98,7 @@ fn where_memory_suffices_nobody_stands_still() {
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains(text.lines().next().expect("a line")), "{page}");
 }
 
-/// Where nothing can be reclaimed, a request backs off for a quarter of a second before it fails, and waits for no page.
+/// If nothing can be reclaimed, a request backs off for a quarter of a second before it fails, and waits for no page.
 #[test]
 fn a_request_that_backs_off_says_so() {
     let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64", "--over", "200"];
@@ -113,7 +113,7 @@ fn a_request_that_backs_off_says_so() {
     }
 }
 
-/// What a task sleeps for comes from where it sleeps: next to nothing is left that no wait explains.
+/// Sleeping tasks state their reason, so that almost no time remains unexplained.
 #[test]
 fn next_to_no_time_is_left_untold() {
     let kernels = ["2.6.23-rc5", "2.6.37-traceonly", "3.10-rc4-vanilla", "7.2-mglru", "highwater"];
@@ -133,7 +133,7 @@ fn next_to_no_time_is_left_untold() {
     }
 }
 
-/// Equal stalls are told once, with how many there are and how long they were together.
+/// Similar stalls are reported once, with their number and total duration.
 #[test]
 fn equal_stalls_are_told_together() {
     let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64", "--most", "1000"];

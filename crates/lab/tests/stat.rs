@@ -1,4 +1,4 @@
-//! What `highwater stat` prints of two snapshots, beside the same two read by hand and put through the arithmetic of MMTests.
+//! Tests `highwater stat` on two snapshots against the same two read by hand and computed as MMTests does.
 #![cfg(all(feature = "linux", target_os = "linux"))]
 
 use lab::stat::snapshot::Source;
@@ -6,14 +6,14 @@ use lab::stat::{Interval, Snapshot};
 use std::collections::HashMap;
 use std::fs;
 
-/// A counter of one of two texts of `/proc/vmstat`; MMTests takes one that is missing for 0.
+/// Returns a counter of a text of `/proc/vmstat`; MMTests takes a missing one for 0.
 fn by_hand(text: &str, name: &str) -> i64 {
     let line = text.lines().find(|line| line.split(' ').next() == Some(name));
     line.map_or(0, |line| line.split(' ').nth(1).expect("a value").parse().expect("a number"))
 }
 
-/// The rows of MMTests as it prints them: counts with `%d`, shares with `%d%%`, velocities with `%.3f` (mechanisms/benchmarks, 2.2
-/// and 2.5). The sums are those over zones until 4.7, and the counters of today after it.
+/// Returns the rows of MMTests as it prints them: counts with `%d`, shares with `%d%%`, velocities with `%.3f`
+/// (mechanisms/benchmarks, 2.2 and 2.5). Sums are over zones until 4.7, and of today's counters after it.
 fn mmtests(before: &str, after: &str, elapsed_s: f64) -> HashMap<&'static str, String> {
     let grown = |name: &str| by_hand(after, name) - by_hand(before, name);
     let zones = ["dma", "dma32", "normal", "high", "movable"];
@@ -64,7 +64,7 @@ fn mmtests(before: &str, after: &str, elapsed_s: f64) -> HashMap<&'static str, S
     rows
 }
 
-/// What `stat` prints in the group `vmstat`, and in `counters`, of two texts.
+/// Returns the groups `vmstat` and `counters` that `stat` prints for two texts.
 fn printed(before: &str, after: &str, elapsed_s: f64) -> Vec<(String, String, String)> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let take = |name: &str, text: &str| {
@@ -78,8 +78,8 @@ fn printed(before: &str, after: &str, elapsed_s: f64) -> Vec<(String, String, St
     rows.into_iter().map(|row| (row.group, row.name, row.format.show(row.value))).collect()
 }
 
-/// Every row of `stat` is as MMTests prints it, and none of MMTests' is missing but for the efficiency of who scanned nothing, which
-/// MMTests calls 100 %.
+/// Checks that every row of `stat` is as MMTests prints it, and that no row of MMTests is missing, except for the
+/// efficiency of a reclaimer that scanned nothing, which MMTests calls 100 %.
 fn must_agree(before: &str, after: &str, elapsed_s: f64) {
     let mut expected = mmtests(before, after, elapsed_s);
     for who in ["Kswapd", "Direct"] {
@@ -128,7 +128,7 @@ fn figures_of_an_old_kernel_are_those_of_mmtests_to_the_last_digit() {
     must_agree(&older(before), &older(after), 3.0);
 }
 
-/// The kernel that runs here, read twice, with work between.
+/// Reads the running kernel twice, with work between.
 #[test]
 fn figures_of_the_running_kernel_are_those_of_mmtests_to_the_last_digit() {
     let read = || fs::read_to_string("/proc/vmstat").expect("/proc/vmstat is there");

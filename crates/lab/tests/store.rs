@@ -1,4 +1,4 @@
-//! What is kept is not done again, and what is printed of it is the same to the last byte.
+//! Tests that stored runs are not repeated, and that their output is the same to the last byte.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ fn highwater(arguments: &[&str]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("the binary was built for this test")
 }
 
-/// What a command prints that must end well, and what it says beside that.
+/// Runs a command that must succeed. Returns its standard output and standard error.
 fn print(arguments: &[&str]) -> (String, String) {
     let output = highwater(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -19,7 +19,7 @@ fn print(arguments: &[&str]) -> (String, String) {
     (String::from_utf8(output.stdout).expect("reports are UTF-8"), said)
 }
 
-/// The message of a command that must end with `status`.
+/// Runs a command that must end with `status`. Returns its message.
 fn message(status: i32, arguments: &[&str]) -> String {
     let output = highwater(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -44,7 +44,7 @@ impl Folder {
     }
 }
 
-/// The files of a folder, each with its bytes.
+/// Returns the files of a folder with their bytes.
 fn files(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
     let of = |path: PathBuf| (path.file_name().expect("a name").into(), fs::read(&path).expect("readable"));
@@ -181,7 +181,7 @@ fn results_has_the_same_table_and_finds_runs() {
     assert!(message(2, &["results", &store, "--format", "parquet"]).contains("needs --output"));
 }
 
-/// The Python that has packages, if there is one.
+/// Returns a Python with these packages, if there is one.
 fn python(packages: &str) -> Option<String> {
     let named = std::env::var("HIGHWATER_PYTHON").unwrap_or_else(|_| "python3".into());
     let found = Command::new(&named).args(["-c", &format!("import {packages}")]).stderr(Stdio::null()).status();

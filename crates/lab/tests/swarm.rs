@@ -1,7 +1,7 @@
-//! Random worlds hold every check; a world that does not can be replayed.
+//! Tests that random worlds pass every check, and that a failing world can be replayed.
 //!
-//! The story: two hundred seeds draw a machine, a kernel and tasks that verify every page they read. A
-//! seed that puts a wrong stamp into a page on purpose must fail, and fail in the same way again.
+//! The story: two hundred seeds draw a machine, a kernel and tasks that verify every page they read. A seed that
+//! deliberately puts a wrong stamp into a page must fail, and fail in the same way again.
 
 use engine::stat::Vmstat;
 use lab::job::Failure;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 const WORLDS: u64 = 200;
 
-/// What reclaim can do, and must have done in some world, or the worlds are too easy.
+/// Counters of reclaim that must be non-zero in some world; otherwise the worlds are too easy.
 const MUST_HAPPEN: [&str; 30] = [
     "pgscan_kswapd_normal",
     "pgscan_kswapd_dma",
@@ -95,7 +95,7 @@ fn the_corrupting_seed_fails_and_replays_with_the_same_message() {
     );
 }
 
-/// A message without the source file and line that only one of the two ways of running adds.
+/// Returns a message without source file and line, which only one of the two ways of running adds.
 fn place_cut_off(message: &str) -> String {
     message.lines().map(|line| line.split(" (at crates/").next().unwrap().trim_end().to_owned() + "\n").collect()
 }

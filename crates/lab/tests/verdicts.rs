@@ -1,7 +1,7 @@
-//! The share of columns that do not differ and are told apart: a kernel beside itself, with other seeds.
+//! Measures how often equal columns are told apart: a kernel is compared with itself under other seeds.
 //!
-//! `cargo test --package highwater-lab --test verdicts -- --ignored --nocapture` simulates thousands of runs and prints what docs/verdicts.md
-//! says of them.
+//! `cargo test --package highwater-lab --test verdicts -- --ignored --nocapture` simulates thousands of runs and prints
+//! the figures of docs/verdicts.md.
 
 use lab::{
     grounds,
@@ -11,15 +11,15 @@ use lab::{
     verdict::{Comparison, Sample},
 };
 
-/// The runs: small enough that thousands of them take minutes, with reclaim in each.
+/// The experiment: small enough that thousands of runs take minutes, with reclaim in each.
 const EXPERIMENT: (&str, &str, &str) = ("anon", "1/64", "params.operations=300");
 const KERNEL: &str = "6.18-classic";
 
-/// Times that a kernel is set beside itself, with so many seeds each.
+/// Number of comparisons for each number of seeds.
 const TIMES: usize = 200;
 const SEEDS: usize = 10;
 
-/// The rows to look at, each with the values of `runs` runs.
+/// Returns the rows, each with the values of `runs` runs.
 fn rows((experiment, scale, set): (&str, &str, &str), runs: usize) -> Vec<TableRow> {
     let set = set.split_once('=').map(|(key, value)| Set { key: key.into(), values: vec![value.into()] });
     let request = Request {
@@ -36,7 +36,7 @@ fn rows((experiment, scale, set): (&str, &str, &str), runs: usize) -> Vec<TableR
     table.rows.into_iter().filter(|row| table.main_rows.contains(&row.name)).collect()
 }
 
-/// The share of comparisons of so many seeds with as many others that are told apart, in pairs by their places and as sets.
+/// Returns how many comparisons of `seeds` seeds with as many others are told apart, in pairs by position and as sets.
 fn told_apart(row: &TableRow, seeds: usize) -> ([usize; 2], usize) {
     let (mut found, mut times) = ([0, 0], 0);
     for both in row.cells[0].samples.chunks_exact(2 * seeds).take(TIMES) {
@@ -52,7 +52,7 @@ fn told_apart(row: &TableRow, seeds: usize) -> ([usize; 2], usize) {
     (found, times)
 }
 
-/// Values of a row that are not nearly all the same: of equal ones nothing can be told apart.
+/// Returns whether values of a row differ enough: equal values can never be told apart.
 fn differs(row: &TableRow) -> bool {
     let mut values: Vec<u64> = row.cells[0].samples.iter().map(|sample| sample.value.to_bits()).collect();
     let all = values.len();
@@ -87,7 +87,7 @@ fn a_kernel_beside_itself_is_told_apart_in_3_to_7_percent_of_cases() {
     }
 }
 
-/// A kernel beside itself on a few runs, so that what is above does not rot.
+/// Compares a kernel with itself on a few runs, so that the code above is tested.
 #[test]
 fn a_kernel_beside_itself_with_the_same_seeds_is_the_same() {
     let row = &rows(EXPERIMENT, 6)[0];

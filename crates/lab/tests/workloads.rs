@@ -1,4 +1,5 @@
-//! The workloads for all grounds, small, on a simulated machine: they run, verify, and find what must come out.
+//! Tests of the workloads for all grounds, at a small size on a simulated machine: they run, verify, and give the
+//! expected results.
 
 use engine::access::choices::{HugeDefrag, HugePages, Khugepaged};
 use lab::figure::{Row, names};
@@ -8,7 +9,7 @@ use lab::{grounds, library};
 use placed::Node;
 use std::sync::Arc;
 
-/// 8 MiB of memory.
+/// Scale of 8 MiB of memory.
 const SCALE: &str = "1/64";
 
 fn job(workload: &str, params: &str) -> Job {
@@ -167,7 +168,7 @@ fn what_makes_no_run_is_refused_before_it_runs() {
     assert_eq!(refused("scan", "hot = 1\n").split(": ").next(), Some("params.toml:1"));
 }
 
-/// Three builds in 32 MiB, 16 blocks of order 9; passes of some seconds.
+/// Makes a job of three builds in 32 MiB, with 16 blocks of order 9 and passes of some seconds.
 fn blocks_under_load(params: &str, build: &str) -> Job {
     let sourced = |pairs: &[(&str, &str)]| -> String {
         let line = |(key, value): &(&str, &str)| {
@@ -258,7 +259,8 @@ fn huge_pages_beside_a_copy(params: &str, change: impl FnOnce(&mut Job)) -> Vec<
     rows
 }
 
-/// With huge pages a touch is as much faster as walks are shorter, and not at all where those cost nothing.
+/// Huge pages speed up a touch by the cost of the page-table walks that they save, and not at all if walks cost
+/// nothing.
 #[test]
 fn huge_pages_are_worth_what_walks_cost() {
     let run = |huge_pages, walks: bool| {
@@ -278,7 +280,7 @@ fn huge_pages_are_worth_what_walks_cost() {
     assert!((always / never - 1.0).abs() < 0.02, "{always} {never}: no walk costs anything");
 }
 
-/// Faults that take what is free get less, and khugepaged makes up for it, if it is there.
+/// Faults that take only free huge pages get fewer, and khugepaged, if it runs, makes up for them.
 #[test]
 fn khugepaged_covers_what_faults_did_not_get() {
     let run = |khugepaged| {
@@ -294,7 +296,7 @@ fn khugepaged_covers_what_faults_did_not_get() {
     assert!(filled < end && end > 80.0 && made > 10.0, "{filled} {end} {made}");
 }
 
-/// 150 MiB at full scale end after two seconds: a kernel without the fault fills them with files.
+/// 150 MiB at full scale are freed after two seconds. A kernel without the fault fills them with files.
 const SERVER: &str = "daemons_mib = 100\nprocess_mib = 150\nfiles_mib = 350\nfile_kib = 16\nreaders = 4\nends_s = 2\njudged_from_s = 4\n\
     judged_s = 2\nprint_every_s = 1\n";
 
@@ -338,7 +340,7 @@ fn a_server_whose_process_ends_too_late_is_refused() {
     assert!(refused("simon", "file_kib = 1048576\n").ends_with("a file must take a quarter of memory at most"));
 }
 
-/// A page that a compiler touches once can leave memory for good; one that it touches again comes back.
+/// A page that a compiler touches once can leave memory for good. One that it touches again comes back.
 #[test]
 fn what_compilers_touch_again_comes_back_from_swap() {
     let swapped = |again: u64| {

@@ -16,7 +16,7 @@ use report::{Column, Table};
 pub struct Ranking {
     /// The experiment.
     pub experiment: String,
-    /// The row that says who is better.
+    /// The row that ranks them.
     pub row: String,
     /// Its unit.
     pub unit: String,

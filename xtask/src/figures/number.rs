@@ -1,7 +1,7 @@
-//! Digits for cells: three significant ones, and what seeds make of them.
+//! Formats figures of cells: three significant digits, and ranges over seeds.
 
-/// Three significant digits, in thousands (`k`) or millions (`M`) where that is shorter; a whole number
-/// below a thousand as it is.
+/// Formats three significant digits, in thousands (`k`) or millions (`M`) if this is shorter; a whole number below a
+/// thousand is unchanged.
 pub fn amount(value: f64) -> String {
     let (scaled, unit) = match value.abs() {
         _ if value.is_nan() => return "–".into(),
@@ -19,7 +19,7 @@ pub fn amount(value: f64) -> String {
     format!("{scaled:.decimals$}{unit}")
 }
 
-/// Median and range: `18.1 % (12.9..43.4)`; the median alone if all are the same.
+/// Formats median and range: `18.1 % (12.9..43.4)`; only the median if all values are equal.
 pub fn spread(values: &[f64], suffix: &str) -> String {
     spread_by(values, suffix, amount)
 }
@@ -35,17 +35,17 @@ pub fn spread_by(values: &[f64], suffix: &str, digits: impl Fn(f64) -> String) -
     if low == high { middle } else { format!("{middle} ({low}..{high})") }
 }
 
-/// A whole number.
+/// Formats a whole number.
 pub fn whole(value: f64) -> String {
     if value.is_finite() { format!("{value:.0}") } else { amount(value) }
 }
 
-/// A number with one decimal.
+/// Formats a number with one decimal.
 pub fn tenths(value: f64) -> String {
     if value.is_finite() { format!("{value:.1}") } else { amount(value) }
 }
 
-/// A number and its unit; no unit behind what is no number.
+/// Appends the unit to a number, unless it is no number.
 pub fn with(number: &str, suffix: &str) -> String {
     if number.contains(|c: char| c.is_ascii_digit()) { format!("{number}{suffix}") } else { number.into() }
 }

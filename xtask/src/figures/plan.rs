@@ -1,4 +1,4 @@
-//! docs/studies/parallelio.toml: what each table is made of, and the kernel and machine files that follow from it.
+//! The plan in docs/studies/parallelio.toml: the inputs of each table, and the kernel and machine files for them.
 
 use std::collections::BTreeMap;
 
@@ -34,25 +34,25 @@ struct PlanText {
 #[derive(Deserialize)]
 #[serde(tag = "form", rename_all = "kebab-case")]
 pub enum Table {
-    /// Whether the targets P1 to P10 hold, in the first so many seeds.
+    /// The targets P1 to P10, in the first seeds.
     Targets(Targets),
-    /// A line for each figure, a column for each kernel: median and range over seeds.
+    /// A line for each figure and a column for each kernel, with median and range over seeds.
     Figures(FiguresTable),
-    /// A line for each simulation or set of seeds, a column for each of a set of figures.
+    /// A line for each simulation or set of seeds, and a column for each of a set of figures.
     Runs(RunsTable),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Targets {
-    /// Seeds 1 to this.
+    /// Last seed; the first is 1.
     pub seeds: u64,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FiguresTable {
-    /// Seeds 1 to this.
+    /// Last seed; the first is 1.
     pub seeds: u64,
     /// The columns.
     pub kernels: Vec<String>,
@@ -60,19 +60,19 @@ pub struct FiguresTable {
     pub figures: Vec<Figure>,
 }
 
-/// A figure that a table shows: a row of the report, and what is done to it.
+/// A figure of a table: a row of the report, and its conversion.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
     /// The row of the report.
     pub row: String,
-    /// Its name in the table, if not that of its row.
+    /// Its name in the table, if it differs from the row's.
     pub label: Option<String>,
-    /// A row to take away from it.
+    /// A row to subtract.
     less: Option<String>,
-    /// The number by which it is divided.
+    /// The divisor.
     per: Option<f64>,
-    /// A row that it is shown as a percentage of.
+    /// A row of which it is shown as a percentage.
     percent_of: Option<String>,
 }
 
@@ -81,12 +81,12 @@ pub struct Figure {
 pub struct RunsTable {
     /// The columns.
     pub columns: Columns,
-    /// The kernel of the lines that name none.
+    /// The kernel of lines without one.
     kernel: String,
     /// The lines.
     #[serde(default)]
     rows: Vec<Row>,
-    /// The table whose lines these are, for another kernel.
+    /// The table with the same lines for another kernel.
     rows_of: Option<String>,
 }
 
@@ -97,13 +97,13 @@ struct Row {
     label: String,
     /// The kernel, or the base of its file.
     kernel: Option<String>,
-    /// Does the line show what is published?
+    /// Whether the line shows published figures.
     #[serde(default)]
     print: bool,
-    /// The seeds whose median and range it shows; seed 1 if there are none.
+    /// The seeds of its median and range; seed 1 by default.
     #[serde(default)]
     seeds: Vec<u64>,
-    /// Changes to the kernel, as a kernel file would have them.
+    /// Changes to the kernel, in the form of a kernel file.
     #[serde(default)]
     choices: Keys,
     /// Names of changes of the machine file.
@@ -112,23 +112,23 @@ struct Row {
     /// Further changes to the machine file.
     #[serde(default)]
     machine: Keys,
-    /// The factor by which the costs of reclaim are multiplied.
+    /// Factor for the costs of reclaim.
     reclaim_costs: Option<f64>,
 }
 
-/// A line of [`RunsTable`], with what it shows.
+/// A line of [`RunsTable`] with its source.
 pub struct Line {
     /// Its first cell.
     pub label: String,
-    /// Where its figures are from.
+    /// The source of its figures.
     pub source: Source,
 }
 
-/// Where the figures of a line are from.
+/// The source of the figures of a line.
 pub enum Source {
     /// Simulations that differ in their seeds.
     Runs(Vec<Run>),
-    /// Print, for this kernel.
+    /// The posting, for this kernel.
     Print(String),
 }
 
@@ -141,7 +141,7 @@ impl Plan {
         Ok(Self { tables, machines, reclaim_costs, machine: Value::Table(machine) })
     }
 
-    /// The text of the kernel file of a line, if it needs one.
+    /// Returns the text of the kernel file of a line, if it needs one.
     fn kernel_file(base: &str, row: &Row) -> Result<Option<String>, String> {
         if row.choices.is_empty() {
             return Ok(None);
@@ -153,7 +153,7 @@ impl Plan {
         toml::to_string(&keys).map(Some).map_err(|error| format!("{}: {error}", row.label))
     }
 
-    /// The text of the machine file of a line, if it needs one.
+    /// Returns the text of the machine file of a line, if it needs one.
     fn machine_file(&self, row: &Row) -> Result<Option<String>, String> {
         let told = |error| format!("{}: {error}", row.label);
         let mut machine = self.machine.clone();
@@ -177,8 +177,8 @@ impl Plan {
     }
 }
 
-/// Puts `by` in the place of `value`. Of tables only the keys named change, by number in lists; a plain
-/// value goes in for the value of a constant with an origin.
+/// Replaces `value` by `by`. In a table only the named keys change, in a list only the numbered items. A plain value
+/// replaces the value of a constant with an origin.
 fn change(value: &mut Value, by: &Value) -> Result<(), String> {
     match (&mut *value, by) {
         (Value::Table(keys), Value::Table(changes)) => {
@@ -207,7 +207,7 @@ fn change(value: &mut Value, by: &Value) -> Result<(), String> {
 }
 
 impl Table {
-    /// The simulations that it needs, with a title for each.
+    /// Returns the simulations that it needs, with a title for each.
     pub fn runs(&self, plan: &Plan) -> Result<Vec<(String, Run)>, String> {
         Ok(match self {
             Self::Targets(Targets { seeds }) => grid(&targets::KERNELS, *seeds),
@@ -224,7 +224,7 @@ impl Table {
         })
     }
 
-    /// It as Markdown.
+    /// Returns the table as Markdown.
     pub fn markdown(&self, plan: &Plan, results: &Results) -> Result<String, String> {
         match self {
             Self::Targets(Targets { seeds }) => Ok(targets::markdown(*seeds, results)),
@@ -234,38 +234,38 @@ impl Table {
     }
 }
 
-/// Each kernel as it is, with each seed from 1 on.
+/// Returns each unchanged kernel with each seed from 1 on.
 fn grid(kernels: &[impl AsRef<str>], seeds: u64) -> Vec<(String, Run)> {
     let runs = kernels.iter().flat_map(|kernel| (1..=seeds).map(move |seed| plain(kernel.as_ref(), seed)));
     runs.map(|run| (format!("{} seed {}", run.kernel, run.seed), run)).collect()
 }
 
-/// A kernel as it is, on the experiment's machine.
+/// Returns the run of an unchanged kernel on the experiment's machine.
 pub fn plain(kernel: &str, seed: u64) -> Run {
     Run { kernel: kernel.into(), kernel_file: None, machine_file: None, seed }
 }
 
 impl Figure {
-    /// Its value and the unit behind it.
+    /// Returns its value, in the unit of [`Figure::suffix`].
     pub fn of(&self, figures: &Figures) -> f64 {
         let value = figures.of(&self.row) - self.less.as_ref().map_or(0.0, |row| figures.of(row));
         let whole = self.percent_of.as_ref().map_or(1.0, |row| figures.of(row) / 100.0);
         value / whole / self.per.unwrap_or(1.0)
     }
 
-    /// The unit behind its value.
+    /// Returns its unit.
     pub fn suffix(&self) -> &'static str {
         if self.percent_of.is_some() { " %" } else { "" }
     }
 
-    /// The rows of the report that it is made of.
+    /// Returns the rows of the report that it uses.
     pub fn rows(&self) -> impl Iterator<Item = &String> {
         [Some(&self.row), self.less.as_ref(), self.percent_of.as_ref()].into_iter().flatten()
     }
 }
 
 impl RunsTable {
-    /// Its lines, with what each of them shows.
+    /// Returns its lines with their sources.
     pub fn lines(&self, plan: &Plan) -> Result<Vec<Line>, String> {
         let rows = match &self.rows_of {
             None => &self.rows,

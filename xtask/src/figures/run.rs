@@ -1,5 +1,5 @@
-//! Simulations and their figures. Equal simulations run once, and not again with the same program: what
-//! they reported is kept in `figures/` of the target folder, by what the program and the run are.
+//! Runs simulations. Equal ones run once, and not again with the same program: their reports are kept in `figures/` of
+//! the target folder, by program and run.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::{highwater, shown};
 /// One simulation.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
-    /// Name of the kernel; of the base, if there is a file.
+    /// Name of the kernel, or of the base of its file.
     pub kernel: String,
     /// Text of a kernel file.
     pub kernel_file: Option<String>,
@@ -31,12 +31,12 @@ pub struct Run {
 pub struct Figures(BTreeMap<String, f64>);
 
 impl Figures {
-    /// The figure of a row; no number if there is none.
+    /// Returns the figure of a row; NaN if there is none.
     pub fn of(&self, row: &str) -> f64 {
         self.0.get(row).copied().unwrap_or(f64::NAN)
     }
 
-    /// Is there such a row?
+    /// Returns whether there is such a row.
     pub fn has(&self, row: &str) -> bool {
         self.0.contains_key(row)
     }
@@ -60,7 +60,7 @@ impl FromIterator<(String, f64)> for Figures {
     }
 }
 
-/// The published figures by kernel, from the text of `published.toml`.
+/// Returns the published figures by kernel, from the text of `published.toml`.
 pub fn printed(text: &str) -> Result<BTreeMap<String, Figures>, String> {
     #[derive(serde::Deserialize)]
     struct Published {
@@ -77,8 +77,8 @@ pub fn printed(text: &str) -> Result<BTreeMap<String, Figures>, String> {
     Ok(columns.into_iter().enumerate().map(|(column, kernel)| (kernel, figures(column))).collect())
 }
 
-/// Runs what has not been run with this program, some side by side, and gives the figures of all. The
-/// runs come with their titles.
+/// Runs what this program has not run yet, some in parallel, and returns the figures of all. Runs are given with their
+/// titles.
 pub fn all(root: &Path, runs: &BTreeMap<Run, String>) -> Result<BTreeMap<Run, Figures>, String> {
     let program = highwater()?;
     let bytes = fs::read(&program).map_err(|error| format!("{}: {error}", program.display()))?;
@@ -114,7 +114,7 @@ pub fn all(root: &Path, runs: &BTreeMap<Run, String>) -> Result<BTreeMap<Run, Fi
     }
 }
 
-/// The figures of one run, from its report in the folder of all if it is there.
+/// Returns the figures of one run, from its stored report if there is one.
 fn one(root: &Path, program: &Path, folder: &Path, run: &Run) -> Result<Figures, String> {
     let folder = folder.join(hashed(run));
     let told = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());

@@ -9,36 +9,36 @@ use super::{
     run::Figures,
 };
 
-/// The sizes of the write beside the server, without 0M.
+/// Sizes of the write, without 0M.
 pub const SIZES: [&str; 3] = ["715M", "2385M", "4055M"];
 
-/// Operations beside a write of this size, as percentage of the same run's 0M.
+/// Returns the operations during a write of this size, as percentage of the same run's 0M.
 pub fn operations_percent(figures: &Figures, size: &str) -> f64 {
     100.0 * figures.of(&format!("Ops memcachetest-{size}")) / figures.of("Ops memcachetest-0M")
 }
 
-/// Pages swapped out beside a write of this size.
+/// Returns the pages swapped out during a write of this size.
 pub fn swapped_out(figures: &Figures, size: &str) -> f64 {
     figures.of(&format!("Ops swaptotal-{size}")) - swapped_in(figures, size)
 }
 
-/// Pages swapped in beside a write of this size.
+/// Returns the pages swapped in during a write of this size.
 pub fn swapped_in(figures: &Figures, size: &str) -> f64 {
     figures.of(&format!("Ops swapin-{size}"))
 }
 
-/// Pages scanned in Normal for each in DMA32; infinite if only Normal is scanned.
+/// Returns the ratio of pages scanned in Normal to those in DMA32; infinite if only Normal is scanned.
 pub fn zone_ratio(figures: &Figures) -> f64 {
     figures.of("Zone normal velocity") / figures.of("Zone dma32 velocity")
 }
 
-/// A line of Markdown.
+/// Returns a line of Markdown.
 pub fn line(cells: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let cells = cells.into_iter().map(|cell| format!(" {} |", cell.as_ref()).replace("  ", " "));
     format!("|{}\n", cells.collect::<String>())
 }
 
-/// The first lines of a table.
+/// Returns the first lines of a table.
 pub fn head(titles: &[&str]) -> String {
     line(titles) + "|" + &"---|".repeat(titles.len()) + "\n"
 }
@@ -55,7 +55,7 @@ pub enum Columns {
     Queue,
 }
 
-/// A column: its title, its figure, and the form of that.
+/// A column: title, figure, and format.
 type Column = (&'static str, fn(&Figures) -> f64, fn(f64) -> String);
 
 /// The rates of the server and of `dd`, by size of the write.
@@ -100,7 +100,7 @@ impl Columns {
         }
     }
 
-    /// Median and range over simulations that differ in their seeds.
+    /// Returns median and range over simulations that differ only in their seeds.
     fn cells(self, runs: &[Figures]) -> Vec<String> {
         let cell = |(_, of, digits): &Column| spread_by(&runs.iter().map(of).collect::<Vec<_>>(), "", digits);
         self.all().iter().map(cell).collect()
@@ -108,7 +108,7 @@ impl Columns {
 }
 
 impl RunsTable {
-    /// A line for each set of seeds. Lines with equal figures, in every row of the report, are one.
+    /// Returns a line for each set of seeds. Lines with equal figures in every row of the report are merged.
     pub fn markdown(&self, lines: &[Line], results: &Results) -> String {
         let figures = |line: &Line| match &line.source {
             Source::Runs(runs) => {
@@ -139,7 +139,7 @@ impl RunsTable {
 }
 
 impl FiguresTable {
-    /// A line for each figure, with median and range over seeds for each kernel, and what is published.
+    /// Returns a line for each figure, with median and range over seeds for each kernel, and published figures.
     pub fn markdown(&self, results: &Results) -> Result<String, String> {
         let kernels: Vec<&str> = self.kernels.iter().map(|kernel| short(kernel)).collect();
         let mut text = head(&[&["row"], kernels.as_slice(), &["published"]].concat());
@@ -171,7 +171,7 @@ pub fn printed(results: &Results, kernels: &[impl AsRef<str>], suffix: &str, of:
     with(&values.into_iter().map(amount).collect::<Vec<_>>().join(", "), suffix)
 }
 
-/// How columns call a kernel: `mmotm` is `mm1-mmotm-20130606`.
+/// Returns a kernel's short name in columns: `mmotm` for `mm1-mmotm-20130606`.
 pub fn short(kernel: &str) -> &str {
     kernel.split('-').find(|part| part.chars().all(char::is_alphabetic)).unwrap_or(kernel)
 }

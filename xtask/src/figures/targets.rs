@@ -1,4 +1,4 @@
-//! The targets P1 to P10: what each says, what the table shows of it, and whether a seed meets it.
+//! The targets P1 to P10: text, shown figure, and test of a seed.
 
 use super::{
     Results,
@@ -8,25 +8,25 @@ use super::{
     table::{SIZES, head, line, operations_percent, printed, short, swapped_in, swapped_out, zone_ratio},
 };
 
-/// The kernels that targets speak of.
+/// The kernels of the targets.
 pub const KERNELS: [&str; 3] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdisrupt-v1"];
 
 const ALL: &[usize] = &[0, 1, 2];
 const VANILLA: &[usize] = &[0];
 const LATER: &[usize] = &[1, 2];
 
-/// How long the client asks beside each size of the write.
+/// Duration of the client's queries for each size of the write, s.
 const ROUND_S: f64 = 200.0;
 
 struct Target {
     id: &'static str,
     says: &'static str,
-    /// The figure that is shown, and the unit behind it.
+    /// The shown figure and its unit.
     figure: fn(&Figures) -> f64,
     unit: &'static str,
-    /// The kernels that it is shown for.
+    /// The kernels for which it is shown.
     kernels: &'static [usize],
-    /// Is the target met by the kernels' figures of one seed, the published ones being the second?
+    /// A function that returns whether one seed meets the target, given its figures and the published ones.
     is_met: fn(&[&Figures; 3], &[&Figures; 3]) -> bool,
 }
 
@@ -202,7 +202,7 @@ fn direct_percent(figures: &Figures) -> f64 {
     100.0 * direct / (direct + figures.of("Kswapd pages scanned"))
 }
 
-/// How much of the time that the server lost beside a write of this size it waited for major faults.
+/// Returns the share of the server's lost time, during a write of this size, that it waited for major faults.
 fn explained_percent(figures: &Figures, size: &str) -> f64 {
     let lost_s = ROUND_S * (1.0 - operations_percent(figures, size) / 100.0);
     100.0 * figures.of(&format!("faultwait-{size}")) / lost_s
@@ -213,7 +213,7 @@ fn is_within(factor: f64, figures: &Figures, printed: &Figures, row: &str) -> bo
     (1.0 / factor..=factor).contains(&ratio)
 }
 
-/// The table: how many of the first seeds meet each target, median and range, and what is published.
+/// Returns the table: how many of the first seeds meet each target, median and range, and published figures.
 pub fn markdown(seeds: u64, results: &Results) -> String {
     let of_seed = |seed| KERNELS.map(|kernel| &results.simulated[&plain(kernel, seed)]);
     let seeds: Vec<[&Figures; 3]> = (1..=seeds).map(of_seed).collect();
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::figures::run;
 
-    /// Print itself: it meets what it was the source of, and cannot say how long faults took.
+    /// The published figures meet the targets that were derived from them; they do not state the duration of faults.
     #[test]
     fn print_meets_all_targets_but_that_of_waiting() {
         let printed =

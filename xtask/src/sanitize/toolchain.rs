@@ -1,5 +1,5 @@
-//! Compilers that take unstable flags: the toolchain at hand, told to, so that what is looked at is what it builds; or a
-//! nightly one.
+//! Compilers that accept unstable flags: the present toolchain, told to accept them so that its own builds are checked,
+//! or a nightly one.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ impl Sanitizer {
     }
 }
 
-/// A toolchain, with what its compiler is for.
+/// A toolchain for a sanitizer.
 #[derive(Debug)]
 pub struct Toolchain {
     is_nightly: bool,
@@ -35,7 +35,7 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// A toolchain whose programs run with a sanitizer, under its `options`.
+    /// Returns a toolchain whose programs run with a sanitizer, under its `options`.
     ///
     /// # Errors
     /// What is missing.
@@ -49,7 +49,7 @@ impl Toolchain {
         })
     }
 
-    /// The first toolchain that is new enough and that `check` says nothing against.
+    /// Returns the first toolchain that is new enough and that `check` accepts.
     fn first(check: impl Fn(&Self) -> Result<(), String>) -> Result<Self, String> {
         let mut missing = Vec::new();
         for is_nightly in [false, true] {
@@ -75,7 +75,7 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// A program of the toolchain.
+    /// Returns a program of the toolchain.
     pub fn command(&self, program: &str) -> Command {
         if self.is_nightly {
             let mut command = Command::new("rustup");
@@ -87,8 +87,8 @@ impl Toolchain {
         command
     }
 
-    /// `cargo test` with a sanitizer. The target is named so that build scripts and macros, which run in the compiler, are
-    /// built without it.
+    /// Returns `cargo test` with a sanitizer. The target is named so that build scripts and macros, which run in the
+    /// compiler, are built without it.
     pub fn tests(&self, sanitizer: Sanitizer, folder: &Path) -> Command {
         let mut command = self.command("cargo");
         command.args(["test", "--profile=sanitize", "--target", &self.host, "--target-dir"]).arg(folder);
@@ -99,7 +99,7 @@ impl Toolchain {
         command
     }
 
-    /// Does a program that does nothing run with the sanitizer?
+    /// Checks that an empty program runs with the sanitizer.
     fn probe(&self, sanitizer: Sanitizer, options: &str) -> Result<(), String> {
         let folder = folder("probe");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -119,7 +119,7 @@ impl Toolchain {
         said(Command::new(program).env("ASAN_OPTIONS", options)).map(|_| ())
     }
 
-    /// Are there sources that the standard library can be built from?
+    /// Checks for the sources of the standard library.
     fn check_has_sources(&self) -> Result<(), String> {
         let sysroot = said(self.command("rustc").args(["--print", "sysroot"]))?;
         let sources = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/Cargo.lock");
@@ -142,7 +142,7 @@ fn first_line(bytes: &[u8]) -> String {
     text.lines().find(|line| !line.trim().is_empty()).unwrap_or("it fails without a word").trim().to_owned()
 }
 
-/// The first numbers of a version: `1.88` of `1.88.0-nightly`.
+/// Returns the first numbers of a version: `1.88` for `1.88.0-nightly`.
 fn parts(version: &str) -> [u32; 2] {
     let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
     [(); 2].map(|()| numbers.next().unwrap_or(0))

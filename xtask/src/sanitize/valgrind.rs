@@ -1,16 +1,17 @@
-//! The library's tests under valgrind's memcheck, which also knows what was never written, and needs no build of its own.
+//! Runs the library's tests under valgrind's memcheck, which also finds uses of uninitialised memory and needs no
+//! special build.
 
 use std::process::{Command, Stdio};
 
 use super::{Ended, toolchain::said};
 use crate::{run, shown};
 
-/// The status with which memcheck ends a program that did something wrong, unless it fails by itself.
+/// The option for memcheck's exit status after a finding.
 const FOUND: &str = "--error-exitcode=99";
 
-/// Sources of the test programs, with the arguments that choose among their tests. Left out is what needs io_uring, for where
-/// valgrind (3.19) does not know that a call of it waits, the thread that waits holds all others up, for ever; what has to
-/// be done in so many seconds; and what maps more than valgrind can, or takes it minutes.
+/// Sources of the test programs, with arguments that select their tests. Left out are tests that need io_uring:
+/// valgrind (3.19) does not know that its call waits, so a waiting thread stops all others for ever. Also left out are
+/// tests with a time limit, and tests that map more than valgrind can, or slowly.
 const TESTS: [(&str, &[&str]); 5] = [
     ("crates/host/src/lib.rs", &[]),
     ("crates/host/tests/swap_file.rs", &[]),
@@ -52,7 +53,7 @@ pub fn check() -> Result<Ended, String> {
     Ok(Ended::Clean)
 }
 
-/// The test program of a source that cargo's messages tell of.
+/// Returns the test program of a source from cargo's messages.
 fn program(messages: &str, source: &str) -> Option<String> {
     messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;

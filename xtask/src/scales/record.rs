@@ -7,20 +7,20 @@ use serde::Deserialize;
 /// The file's first line.
 const HEAD: &str = "experiment,kernel,scale,seed,value,unit,better,error";
 
-/// An experiment, as far as its scales are concerned.
+/// The parts of an experiment that scales need.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Experiment {
     /// The name of its folder.
     #[serde(skip)]
     pub name: String,
-    /// Its kernels; the others are set beside the first.
+    /// Its kernels. The others are compared with the first.
     pub kernels: Vec<String>,
-    /// The row that it is about.
+    /// Its main row.
     pub main_row: String,
 }
 
 impl Experiment {
-    /// Reads the experiment of a name.
+    /// Reads the experiment of this name.
     pub fn read(folder: &Path, name: &str) -> Result<Self, String> {
         let file = folder.join(name).join("experiment.toml");
         let told = |error: &dyn fmt::Display| format!("{}: {error}", file.display());
@@ -35,7 +35,7 @@ impl Experiment {
 pub struct Case {
     /// Name of the experiment.
     pub experiment: String,
-    /// Name of the kernel, with what is changed in it.
+    /// Name of the kernel, with its changes.
     pub kernel: String,
     /// The scale.
     pub scale: String,
@@ -44,7 +44,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A run.
+    /// Makes a case.
     pub fn new(experiment: &str, kernel: &str, scale: &str, seed: u64) -> Self {
         Self { experiment: experiment.into(), kernel: kernel.into(), scale: scale.into(), seed }
     }
@@ -64,7 +64,7 @@ pub struct Found {
     pub value: f64,
     /// Its unit.
     pub unit: String,
-    /// True where more of it is better.
+    /// Whether a higher figure is better.
     pub is_higher_better: bool,
 }
 
@@ -75,8 +75,8 @@ impl fmt::Display for Found {
 }
 
 impl Found {
-    /// The figure of a row in the report of one run; of a row whose name ends with `-` the last that begins so, as `main_row` of an
-    /// experiment means it. docs/json.md describes reports.
+    /// Reads the figure of a row from the report of one run. A name that ends with `-` means the last row with this
+    /// prefix, as in `main_row` of an experiment. docs/json.md describes reports.
     pub fn of_report(report: &str, main_row: &str) -> Result<Self, String> {
         let report: serde_json::Value = serde_json::from_str(report).map_err(|error| error.to_string())?;
         let is_main = |name: &str| name == main_row || main_row.ends_with('-') && name.starts_with(main_row);
@@ -153,7 +153,7 @@ impl Record {
         format!("{HEAD}\n{}", self.0.iter().map(line).collect::<String>())
     }
 
-    /// Notes what a run found.
+    /// Records the result of a run.
     pub fn note(&mut self, case: Case, found: Result<Found, String>) {
         self.0.insert(case, found);
     }
@@ -173,12 +173,12 @@ impl Record {
         self.0.get(case)
     }
 
-    /// All runs.
+    /// Returns all runs.
     pub fn lines(&self) -> impl Iterator<Item = (&Case, &Result<Found, String>)> {
         self.0.iter()
     }
 
-    /// The figures of all seeds of a kernel at a scale, by seed.
+    /// Returns the figures of all seeds of a kernel at a scale, by seed.
     pub fn figures(&self, experiment: &str, kernel: &str, scale: &str) -> Vec<&Found> {
         let (from, to) = [0, u64::MAX].map(|seed| Case::new(experiment, kernel, scale, seed)).into();
         self.0.range(from..=to).filter_map(|(_, found)| found.as_ref().ok()).collect()

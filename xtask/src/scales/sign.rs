@@ -1,13 +1,14 @@
-//! Signs of kernels beside the first of an experiment, and the changes of sign that are known.
+//! Signs of kernels compared with the first kernel of an experiment, and known changes of sign.
 
 use serde::Deserialize;
 
 use super::record::{Experiment, Found, Record};
 
-/// Changes of less than this share of the other kernel's figure have no sign: as few as docs/fidelity.md takes for an effect.
+/// Smallest change that has a sign, as a share of the other kernel's figure; equal to the smallest effect in
+/// docs/fidelity.md.
 pub const EFFECT: f64 = 0.05;
 
-/// A kernel's main row beside the first kernel's.
+/// The comparison of a kernel's main row with the first kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// Better.
@@ -18,7 +19,7 @@ pub enum Sign {
     None,
 }
 
-/// A change of sign between scales that is known, and why it is none of a fault.
+/// A known change of sign between scales, with the reason why it is no fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
@@ -31,7 +32,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// All that are known.
+    /// Returns all known changes.
     pub fn all() -> Result<Vec<Self>, String> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -44,20 +45,21 @@ impl Change {
         Ok(changes.change)
     }
 
-    /// Returns whether it is of this kernel in this experiment.
+    /// Returns whether it applies to this kernel in this experiment.
     pub fn is_of(&self, experiment: &str, kernel: &str) -> bool {
         self.experiment == experiment && self.kernels.iter().any(|it| it == kernel)
     }
 }
 
-/// The change of the median from `base` to `figures`, as a share of the former, more than 0 where it is for the better.
+/// Returns the change of the median from `base` to `figures`, as a share of the former; positive if it is better.
 pub fn change(figures: &[&Found], base: &[&Found]) -> Option<f64> {
     let (ours, theirs) = (median(figures)?, median(base)?);
     let change = if ours == theirs { 0.0 } else { (ours - theirs) / theirs.abs() };
     Some(if figures[0].is_higher_better { change } else { -change })
 }
 
-/// The sign of that. With several seeds, one is told only where all figures of one are on one side of all of the other.
+/// Returns the sign of this change. With several seeds there is one only if all figures of one kernel are on one side
+/// of all of the other.
 pub fn of(figures: &[&Found], base: &[&Found]) -> Option<Sign> {
     let change = change(figures, base)?;
     let [ours, theirs] = [figures, base].map(range);
@@ -69,7 +71,7 @@ pub fn of(figures: &[&Found], base: &[&Found]) -> Option<Sign> {
     })
 }
 
-/// The kernels that are better at one scale and worse at another.
+/// Returns the kernels that are better at one scale and worse at another.
 pub fn kernels_that_change(experiment: &Experiment, record: &Record, scales: &[&str]) -> Vec<String> {
     let mut kernels: Vec<&String> =
         record.lines().filter(|(case, _)| case.experiment == experiment.name).map(|(case, _)| &case.kernel).collect();

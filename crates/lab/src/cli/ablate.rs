@@ -1,4 +1,4 @@
-//! `highwater ablate`: which of the differences between two kernels makes the difference.
+//! `highwater ablate`: applies each difference between two kernels alone, and reverts each alone.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ enum AblationFormat {
     Html,
 }
 
-/// The report for programs.
+/// The report as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
     experiment: &'a str,
@@ -63,7 +63,7 @@ struct Report<'a> {
     rows: &'a [RowAblation],
 }
 
-/// Runs both kernels, the one with each difference, the other without it, and says what each does.
+/// Runs both kernels, the first with each difference, the second without it, and reports the effects.
 pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> Result<(), End> {
     let words = &options.rows;
     let request = options.request(experiment, &[]);
@@ -137,7 +137,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     losses.end()
 }
 
-/// Each kernel is to be one column, with every value one.
+/// Checks that each kernel is one column: every key has one value.
 fn check(request: &Request) -> Result<(), String> {
     if let Some(set) = request.set.iter().find(|set| set.values.len() > 1) {
         return Err(format!("--set {}: `ablate` takes one value for a key, not {}", set.key, set.values.len()));
@@ -151,14 +151,14 @@ fn check(request: &Request) -> Result<(), String> {
     }
 }
 
-/// One row: a line for each difference, those that go farthest first; then the sources of those that change the row at all.
+/// Returns one row: a line for each difference, the largest effect first, then the sources of those with an effect.
 fn render(row: &RowAblation, from: &str, to: &str, look: Look) -> String {
     let (title, figures, sources) = grids(row, from, to);
     let sources = if sources.lines.is_empty() { String::new() } else { format!("\n{}", sources.render(look)) };
     grid::wrapped(&title, look) + &figures.render(look) + &sources
 }
 
-/// Returns the findings of a row as a section of a page.
+/// Returns the results for a row as a section of a page.
 fn section(row: &RowAblation, from: &str, to: &str) -> Section {
     let (title, figures, sources) = grids(row, from, to);
     let mut parts = vec![Part::Words(title), Part::table("Differences", figures)];

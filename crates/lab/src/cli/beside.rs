@@ -1,4 +1,4 @@
-//! Files of `run` and `compare` beside their report: profiles, series, pictures, traces, each a file of its own.
+//! Files that `run` and `compare` write beside their report: profiles, series, pictures, traces, each a separate file.
 
 use std::{io, path::PathBuf};
 
@@ -18,7 +18,7 @@ use report::plot;
 use report::plot::flames;
 use study::plan::{Plan, Request, Results};
 
-/// Options of what is written beside a report.
+/// Options of files beside a report.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("sampled").multiple(true), group = clap::ArgGroup::new("profiled").multiple(true))]
 pub struct BesideOptions {
@@ -63,7 +63,7 @@ pub struct BesideOptions {
 }
 
 impl BesideOptions {
-    /// The first option that needs a profile, if one is given.
+    /// Returns the first given option that needs a profile, if any.
     pub fn wants_profile(&self) -> Option<&'static str> {
         let options = [
             ("--profile", self.profile.is_some()),
@@ -74,7 +74,7 @@ impl BesideOptions {
         first_given(&options)
     }
 
-    /// The first option that only a simulated machine can answer, if one is given.
+    /// Returns the first given option that only a simulated machine supports, if any.
     pub fn wants_simulation(&self) -> Option<&'static str> {
         let options = [
             ("--trace", self.trace.is_some()),
@@ -85,10 +85,10 @@ impl BesideOptions {
         first_given(&options)
     }
 
-    /// Refuses a difference of other than two columns.
+    /// Refuses a difference unless there are two columns.
     ///
     /// # Errors
-    /// When it is asked for, and there are more of them, or fewer.
+    /// When it is requested, and there are more or fewer columns.
     pub fn check_columns(&self, columns: usize) -> Result<(), String> {
         if self.flamegraph_difference.is_none() || columns == 2 {
             return Ok(());
@@ -96,13 +96,13 @@ impl BesideOptions {
         Err(format!("--flamegraph-difference: expected two columns, to set beside each other; here are {columns}"))
     }
 
-    /// The first option that is given, if any is.
+    /// Returns the first given option, if any.
     pub fn wants_any(&self) -> Option<&'static str> {
         let series = self.series.is_some().then_some("--series");
         self.wants_profile().or(self.wants_simulation()).or(series)
     }
 
-    /// Adds to a request what the runs must keep for these files.
+    /// Adds to a request what the runs must record for these files.
     pub fn of(&self, request: Request) -> Request {
         Request {
             profile: self.wants_profile().is_some(),
@@ -117,7 +117,7 @@ impl BesideOptions {
     /// Opens the files.
     ///
     /// # Errors
-    /// When one cannot be written to, or is named as what it will not be: wrong usage.
+    /// When one cannot be written to, or has the extension of another kind of file: wrong usage.
     pub fn open(&self) -> Result<Beside, End> {
         let ending = self.series.as_ref().and_then(|path| path.extension());
         if ending.is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
@@ -139,7 +139,7 @@ impl BesideOptions {
     }
 }
 
-/// The first of some options that is given.
+/// Returns the first given of some options.
 fn first_given(options: &[(&'static str, bool)]) -> Option<&'static str> {
     options.iter().find_map(|(name, is_given)| is_given.then_some(*name))
 }
@@ -160,7 +160,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Writes them. One that cannot be written does not keep the others from it.
+    /// Writes the files. A failed one does not stop the others.
     pub fn write(self, plan: &Plan, results: &Results, losses: &mut Losses) {
         let Self { profile: stacks, series, trace, map, buddyinfo, lru_gen, flames, flames_apart, call_tree, view } =
             self;
@@ -202,7 +202,7 @@ impl Beside {
     }
 }
 
-/// A time in seconds, at least a millisecond.
+/// Parses a time in seconds, at least a millisecond.
 pub(super) fn parse_every(text: &str) -> Result<Nanos, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=1e6).contains(&seconds) => Ok(Nanos((seconds * 1e9) as u64)),
@@ -210,7 +210,7 @@ pub(super) fn parse_every(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// Two times in seconds; the begin or the end of a run where one is left out.
+/// Parses two times in seconds. A missing one means the start or the end of a run.
 pub(super) fn parse_window(text: &str) -> Result<Window, String> {
     let time = |word: &str, open: Nanos| match word.parse::<f64>() {
         Ok(seconds) if (0.0..=1e6).contains(&seconds) => Some(Nanos((seconds * 1e9) as u64)),

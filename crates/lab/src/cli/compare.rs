@@ -102,7 +102,7 @@ pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Resul
     carry_out(vec![options.experiment.request(experiment, &[kernel])], options)
 }
 
-/// The kernel that runs: the one that was named, or the first of the experiment.
+/// Returns the kernel to run: the named one, or the first of the experiment.
 pub(super) fn kernel_of(experiment: &str, named: Option<&String>) -> Result<String, End> {
     match named {
         Some(kernel) => Ok(kernel.clone()),
@@ -111,7 +111,7 @@ pub(super) fn kernel_of(experiment: &str, named: Option<&String>) -> Result<Stri
     }
 }
 
-/// Refuses with several experiments what is of one.
+/// Refuses options for one experiment if there are several.
 fn check_several(options: &Options, named: usize) -> Result<(), End> {
     let of_one = [
         ("--variant", options.variant.is_some()),
@@ -126,7 +126,7 @@ fn check_several(options: &Options, named: usize) -> Result<(), End> {
     }
 }
 
-/// Refuses options that do not go with the grounds of a request.
+/// Refuses options that the grounds of a request do not support.
 fn check_grounds(request: &Request, options: &Options) -> Result<(), End> {
     let is_real = |ground: &Ground| ground.is_timed_by_the_wall();
     if let (Some(ground), Some(option)) =
@@ -143,7 +143,7 @@ fn check_grounds(request: &Request, options: &Options) -> Result<(), End> {
     }
 }
 
-/// A request with all that the options want to know of its runs.
+/// Returns a request with all that the options require its runs to record.
 fn completed(request: Request, options: &Options) -> Result<Request, End> {
     let request = match &options.variant {
         Some(word) => variants::named(&request, word)?,
@@ -235,7 +235,7 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     losses.end()
 }
 
-/// Checks that each word of `--rows` means a row that the runs may have.
+/// Checks that each word of `--rows` matches a row that the runs may have.
 fn check_rows(names: &[RowName], words: &[String], scale: Option<Scale>, has_locks: bool) -> Result<(), String> {
     let of_locks = if has_locks { Vec::new() } else { locks::names() };
     let is_of_locks = |word: &&String| !rows::means_any(names, word) && rows::means_any(&of_locks, word);
@@ -246,10 +246,10 @@ fn check_rows(names: &[RowName], words: &[String], scale: Option<Scale>, has_loc
     rows::check(names, words).map_err(|message| format!("{message}{sizes}"))
 }
 
-/// The failures of several plans, each named with its experiment.
+/// Returns the failures of several plans, each with its experiment.
 ///
 /// # Errors
-/// When no run ended well, or an interrupt ended them: there is nothing to report.
+/// When every run failed, or an interrupt ended them: there is nothing to report.
 pub(super) fn all_failures<P: Borrow<Plan>>(found: &[(P, Results)]) -> Result<Vec<JobFailure>, End> {
     let of_plan = |(plan, results): &(P, Results)| {
         let name = plan.borrow().experiment.name.clone();
@@ -261,7 +261,7 @@ pub(super) fn all_failures<P: Borrow<Plan>>(found: &[(P, Results)]) -> Result<Ve
     if !failures.is_empty() && (is_nothing || interrupt::is_set()) { Err(failed(&failures)) } else { Ok(failures) }
 }
 
-/// Returns the end of a command whose report is written, where some runs failed.
+/// Returns the error of a command whose report is written although some runs failed.
 pub(super) fn ended(failures: &[JobFailure]) -> Result<(), End> {
     if failures.is_empty() { Ok(()) } else { Err(failed(failures)) }
 }

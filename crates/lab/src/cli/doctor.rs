@@ -53,7 +53,7 @@ enum DiagnosisFormat {
     Html,
 }
 
-/// Says what ails memory.
+/// Diagnoses memory.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let patients = match saved(arguments)? {
@@ -67,13 +67,13 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     })
 }
 
-/// An interval, s.
+/// Parses an interval, s.
 fn parse_interval(word: &str) -> Result<f64, String> {
     let seconds = word.parse().ok().filter(|seconds: &f64| (0.001..=86_400.0).contains(seconds));
     seconds.ok_or_else(|| "expected seconds from 0.001 to 86400".into())
 }
 
-/// A time, with or without `s` behind it.
+/// Parses a time with an optional `s`.
 fn parse_seconds(word: &str) -> Result<Duration, String> {
     match word.strip_suffix('s').unwrap_or(word).parse::<f64>() {
         Ok(seconds) if (0.01..=1e8).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
@@ -81,7 +81,7 @@ fn parse_seconds(word: &str) -> Result<Duration, String> {
     }
 }
 
-/// Returns the patients of what is named or piped in; none where nothing is.
+/// Returns the patients of named or piped input; none without input.
 fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
     let wrong = |wrong: Wrong| End::Usage(wrong.to_string());
     #[cfg(feature = "linux")]
@@ -118,7 +118,7 @@ fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
     Ok(Some(patients))
 }
 
-/// This computer.
+/// Observes this computer.
 #[cfg(feature = "linux")]
 fn here(arguments: &Arguments) -> Result<Patient, End> {
     use kit::interrupt;
@@ -127,10 +127,10 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
     use std::thread::sleep;
     use std::time::Instant;
 
-    /// Time for which the kernel is looked at where the user tells none.
+    /// Default time of observation.
     const LOOK: Duration = Duration::from_secs(5);
 
-    /// How often it is looked whether it is to end.
+    /// Interval of the checks for an end.
     const ASK_EVERY: Duration = Duration::from_millis(10);
 
     if arguments.output.is_none() {
@@ -157,7 +157,7 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
     Ok(patient)
 }
 
-/// This computer, of which nothing can be read.
+/// Refuses: this build cannot observe the computer.
 #[cfg(not(feature = "linux"))]
 fn here(_: &Arguments) -> Result<Patient, End> {
     let why = "this `highwater` was built without the feature `linux`: name a saved report";

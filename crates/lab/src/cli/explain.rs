@@ -1,5 +1,5 @@
-//! `highwater explain`: every value of a file and where it comes from; what a key means ([`key`]); or why tasks of a run stood
-//! still ([`stall`]).
+//! `highwater explain`: every value of a file and its source, the meaning of a key ([`key`]), or the stalls of tasks of
+//! a run ([`stall`]).
 
 mod key;
 mod stall;
@@ -94,13 +94,13 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
     Err(End::Usage(format!("no kernel, machine, experiment or key is called `{plain}`{hint}")))
 }
 
-/// Shorter words are in too many names to be meant as a part of one.
+/// Shortest word that is matched as a part of names.
 const MATCHED_FROM: usize = 3;
 
-/// Names by kind, each with what is said of it.
+/// Names by kind, each with its description.
 type Matching = [(&'static str, Vec<(String, String)>)];
 
-/// Lists everything with a word in its name.
+/// Returns a list of everything with a word in its name.
 fn list(word: &str, matching: &Matching, look: Look) -> String {
     let all: usize = matching.iter().map(|(_, lines)| lines.len()).sum();
     let is =
@@ -115,7 +115,7 @@ fn list(word: &str, matching: &Matching, look: Look) -> String {
     text
 }
 
-/// Lists everything with a word in its name, as a page.
+/// Returns a list of everything with a word in its name, as a page.
 fn list_page(word: &str, matching: &Matching) -> Page {
     let section = |(kind, lines): &(&'static str, Vec<(String, String)>)| {
         let line = |(name, about): &(String, String)| vec![name.clone().into(), first_sentence(about).into()];
@@ -126,7 +126,7 @@ fn list_page(word: &str, matching: &Matching) -> Page {
     Page { title: format!("Names with `{word}`"), about: Vec::new(), sections: matching.iter().map(section).collect() }
 }
 
-/// The first sentence of a text.
+/// Returns the first sentence of a text.
 fn first_sentence(text: &str) -> &str {
     text.split_once(". ").map_or(text, |(first, _)| first)
 }
@@ -149,7 +149,7 @@ fn machine_section(title: &str, found: &Machine) -> Section {
     Section::new(title, vec![Part::table("Values", page::values(&found.node))])
 }
 
-/// Both have the name.
+/// Shows an experiment and a machine of the same name.
 fn show_experiment_and_machine(name: &str, output: &TextOptions) -> Result<(), End> {
     let (runs, on) = (library::experiment(name)?, library::machine(name)?);
     let page = || {
@@ -169,7 +169,7 @@ fn bases_of(bases: &[String]) -> String {
     if bases.is_empty() { String::new() } else { format!("base: {}", bases.join(" -> ")) }
 }
 
-/// Every value by section; what differs from the base in bold.
+/// Returns a page of every value by section, with differences from the base in bold.
 fn kernel_page(kernel: &Kernel) -> Page {
     let mut lines = Vec::new();
     for section in kernel.settings.chunk_by(|a, b| a.section == b.section) {
@@ -224,16 +224,16 @@ enum Kind {
     Experiment,
 }
 
-/// Bases are followed so far; a file's own reader finds that they go round in a circle.
+/// Most bases that are followed. The file's own reader reports a circle.
 const BASES_MAX: u32 = 16;
 
-/// Returns the kind of a file, by the keys that only one kind has, or by its base; `None` of a name.
+/// Returns the kind of a file, from keys of only one kind, or from its base; `None` for a name.
 fn kind_of_file(word: &str) -> Result<Option<Kind>, End> {
     let path = Path::new(word);
     if library::is_file(word) { kind_of(path, path, BASES_MAX).map(Some) } else { Ok(None) }
 }
 
-/// Returns the kind of the file `path`, which `top` is based on: bases are sought beside the latter.
+/// Returns the kind of the file `path`, a base of `top`. Bases are searched beside `top`.
 fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
     let text = library::read(path, "what is explained").unwrap_or_default();
     // Whatever is wrong with the file, its own reader says it better.
@@ -269,7 +269,7 @@ fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
     }
 }
 
-/// How many values differ from the base.
+/// Describes how many values differ from the base.
 fn differ_from_base(kernel: &Kernel) -> String {
     match kernel.differences().count() {
         1 => "1 value differs".into(),
@@ -277,7 +277,7 @@ fn differ_from_base(kernel: &Kernel) -> String {
     }
 }
 
-/// Every value by section; `*` marks what differs from the base.
+/// Returns every value by section, with `*` at differences from the base.
 fn kernel(kernel: &Kernel, look: Look) -> String {
     let mut text = format!("kernel {}\n", kernel.name);
     if !kernel.about.is_empty() {
@@ -373,7 +373,7 @@ fn experiment(experiment: &Experiment, look: Look) -> String {
     text
 }
 
-/// The parameters that an experiment does not set, a line each.
+/// Adds the parameters that an experiment does not set, a line each.
 fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
     let params = grounds::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
     let Some(serde_json::Value::Object(params)) = params else { return };
@@ -390,7 +390,7 @@ fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
     }
 }
 
-/// Every value under a table, a line each, with its place and the comment on its line.
+/// Adds every value under a table, a line each, with its place and the comment on its line.
 fn values(node: &Node, look: Look, text: &mut String) {
     let lines = catalogue::values::listed(node);
     // A few long values stand out rather than push all places to the right.

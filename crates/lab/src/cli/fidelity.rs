@@ -1,4 +1,4 @@
-//! `highwater fidelity`: how near the simulation is to published figures.
+//! `highwater fidelity`: compares simulated with published figures.
 
 use serde::Serialize;
 
@@ -38,14 +38,14 @@ pub struct Arguments {
     picture: PlotOptions,
 }
 
-/// The report for programs.
+/// The report as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
     experiments: &'a [Fidelity],
 }
 
-/// Runs the experiments at full size, and sets what comes out beside the published figures.
+/// Runs the experiments at full size, and compares the results with the published figures.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let output = arguments.output.open(arguments.format == ListFormat::Html)?;
     let plot = arguments.picture.open()?;
@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// The experiments of this binary that have published figures.
+/// Returns the embedded experiments with published figures.
 fn printed() -> Result<Vec<String>, End> {
     let mut names = Vec::new();
     for name in embedded::names("experiments") {
@@ -88,7 +88,7 @@ fn printed() -> Result<Vec<String>, End> {
     Ok(names)
 }
 
-/// The published kernels, at full size.
+/// Plans the published kernels at full size.
 fn plan(name: &str, arguments: &Arguments) -> Result<Plan, End> {
     let experiment = library::experiment(name)?;
     let Some(published) = experiment.published else {
@@ -131,14 +131,14 @@ fn page(found: &[Fidelity], arguments: &Arguments) -> Page {
     Page { title: "Published figures beside simulated ones".into(), about: vec![footer(found, arguments)], sections }
 }
 
-/// Which runs the figures are of, and their fingerprints.
+/// Describes the runs behind the figures, and their fingerprints.
 fn footer(found: &[Fidelity], arguments: &Arguments) -> String {
     let seeds = seeds(arguments);
     let prints = found.iter().filter_map(|it| Some(format!("{} {}", it.experiment, it.fingerprint.as_ref()?)));
     format!("{seeds} · fingerprints {}", prints.collect::<Vec<_>>().join(", "))
 }
 
-/// Which runs the figures are of.
+/// Describes the runs behind the figures.
 fn seeds(arguments: &Arguments) -> String {
     let SeedOptions { seed, runs, .. } = arguments.seeds;
     match runs {

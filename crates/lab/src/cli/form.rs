@@ -1,4 +1,4 @@
-//! Where a table goes, and in which form.
+//! Output of tables: destination and form.
 
 use super::{
     End,
@@ -12,22 +12,23 @@ use report::html::Page;
 use report::{ReportFormat, Show, Table};
 use std::path::{Path, PathBuf};
 
-/// A form, and what it is written to; opened before the work begins.
+/// A form with its destination, opened before the work begins.
 pub struct Form {
     format: ReportFormat,
-    /// The file, where it is one.
+    /// The file, if there is one.
     pub file: Option<Output>,
     folder: Option<Folder>,
 }
 
-/// A directory to be made, and that nothing else is written there.
+/// A directory that is to be made, claimed so that nothing else is written there.
 struct Folder {
     path: PathBuf,
     _claim: Claim,
 }
 
 impl Form {
-    /// Opens the file, or standard output where no path is given; of a directory of MMTests looks whether it is new or empty.
+    /// Opens the file, or standard output without a path. For a directory of MMTests it checks that the directory is
+    /// new or empty.
     ///
     /// # Errors
     /// When it cannot be written to: wrong usage.
@@ -48,7 +49,7 @@ impl Form {
         Ok(Self { format, file: None, folder: Some(Folder { path: path.to_owned(), _claim: claim }) })
     }
 
-    /// Writes a table; `show` is given the look of where it goes, and `page` makes it a page of HTML.
+    /// Writes a table. `show` gets the look of the destination, and `page` makes an HTML page.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -56,7 +57,7 @@ impl Form {
         self.write_all(&[table], show, page)
     }
 
-    /// Writes several tables, of which a directory of MMTests can hold one alone.
+    /// Writes several tables. A directory of MMTests holds only one.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -81,10 +82,10 @@ impl Form {
     }
 }
 
-/// Refuses a directory of MMTests where a table has no runs that could be one.
+/// Refuses a directory of MMTests for a table that has no runs.
 ///
 /// # Errors
-/// When that is asked for: wrong usage.
+/// When one is requested: wrong usage.
 pub fn check_is_file(format: ReportFormat) -> Result<(), End> {
     match format {
         ReportFormat::Mmtests => {

@@ -36,7 +36,7 @@ pub struct Arguments {
     rows: Vec<String>,
 }
 
-/// Reads the logs and shows what they hold.
+/// Reads the logs and shows their report.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let form = Form::open(arguments.format, arguments.output.as_deref())?;
     let over_time = output::open("--series", arguments.series.as_deref())?;

@@ -9,10 +9,10 @@ use kit::words::counted;
 use report::Look;
 use report::grid::hanging;
 
-/// Names, and the lines about each.
+/// Names, with lines of description.
 type Lines = Vec<(&'static str, Vec<String>)>;
 
-/// Prints everything that has a name, with what it is.
+/// Prints everything that has a name, with its description.
 pub fn run() -> Result<(), End> {
     let kernel = |name: &str| library::kernel(name).map(|kernel| vec![kernel.about]);
     let machine = |name: &str| {
@@ -34,12 +34,12 @@ pub fn run() -> Result<(), End> {
     show(|look| blocks.iter().map(|(title, lines)| block(title, lines, look)).collect::<Vec<_>>().join("\n"))
 }
 
-/// Each embedded file of a folder with the lines about it.
+/// Returns each embedded file of a folder with its description.
 fn named(folder: &str, about: impl Fn(&str) -> Result<Vec<String>, Error>) -> Result<Lines, Error> {
     embedded::names(folder).map(|name| Ok((name, about(name)?))).collect()
 }
 
-/// Where an experiment runs, what belongs to it, and the time that it takes.
+/// Describes the grounds, the variants and published figures, and the duration of an experiment.
 fn facts(experiment: &Experiment) -> String {
     let sim_only = grounds::find(&experiment.workload).is_some_and(|workload| workload.sim_only().is_some());
     let mut facts = vec![if sim_only { "sim" } else { "sim, host, linux" }.to_owned()];
@@ -50,7 +50,7 @@ fn facts(experiment: &Experiment) -> String {
     facts.join(" · ")
 }
 
-/// A title and what belongs to it, each name with its lines beside it.
+/// Returns a title and the names below it, each with its description.
 fn block(title: &str, lines: &Lines, look: Look) -> String {
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = format!("{title}\n");

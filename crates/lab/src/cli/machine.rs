@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Which computer.
+/// The computer to describe.
 #[derive(clap::Subcommand)]
 pub enum Which {
     /// Write this computer as a machine file: what the kernel tells of it
@@ -35,7 +35,7 @@ pub struct CalibrateArguments {
     computer: Arguments,
 }
 
-/// Arguments of both verbs.
+/// Arguments that both verbs share.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// A memory cgroup of so much around all tasks, as --on linux makes one: 512M, 2G
@@ -52,7 +52,7 @@ pub struct Arguments {
 /// Memory of a limit that `calibrate` chooses, bytes.
 const LIMIT_DEFAULT: u64 = 256 << 20;
 
-/// The row by which they are measured.
+/// The row that is compared.
 const ROW: &str = "System s per M ops";
 
 impl Arguments {
@@ -86,7 +86,7 @@ impl Arguments {
     }
 }
 
-/// Writes what the kernel tells.
+/// Writes the kernel's values.
 pub fn here(arguments: &Arguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let computer = arguments.computer()?;
@@ -95,7 +95,7 @@ pub fn here(arguments: &Arguments) -> Result<(), End> {
     output::report(file, |out, _| out.write_all(text.as_bytes()))
 }
 
-/// Writes what the kernel tells, and what was measured. Who stops it gets what was measured by then.
+/// Writes the kernel's values and measurements. An interrupt keeps the measurements so far.
 pub fn calibrate(CalibrateArguments { quick, computer: arguments }: &CalibrateArguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let computer = arguments.computer()?;
@@ -155,21 +155,21 @@ pub fn calibrate(CalibrateArguments { quick, computer: arguments }: &CalibrateAr
     }
 }
 
-/// Says what could not be measured, and why.
+/// Records a failed measurement with its reason.
 fn fail(measured: &mut Measured, why: String) {
     shown::warn(&why);
     measured.failures.push(why);
 }
 
-/// Seconds that each step took on a computer of 2 CPUs with a virtual disk of 0.07 ms a read, measured once on 26 Nov 2026, in the order of
-/// steps: costs, the disk, and each of [`GROUPS`]. That of swapped pages could not be measured there, without swap: it is taken for as long
-/// as random reads. A slower disk takes longer, first of all one that turns.
+/// Duration of each step, s, on a computer with 2 CPUs and a virtual disk of 0.07 ms a read, measured on 26 Nov 2026:
+/// costs, the disk, and each of [`GROUPS`]. That of swapped pages could not be measured there, without swap, and is
+/// taken from random reads. Slower disks take longer, above all turning ones.
 const TOOK_S: [f64; 2 + GROUPS.len()] = [0.9, 0.8, 32.2, 32.2, 12.6];
 
-/// The progress of a calibration, told on standard error.
+/// The progress of a calibration, shown on standard error.
 struct Course {
     begun: Instant,
-    /// Steps that have begun, of so many.
+    /// Number of steps that have begun.
     step: usize,
     steps: usize,
 }
@@ -184,14 +184,14 @@ impl Course {
         Self { begun: Instant::now(), step: 0, steps }
     }
 
-    /// The next step begins; what is left is expected by how long earlier steps took.
+    /// Begins the next step. The remaining time is estimated from the durations so far.
     fn begin(&mut self, what: &str) {
         let left = self.left_s(self.begun.elapsed());
         self.step += 1;
         eprintln!("calibrate: step {} of {}, about {left:.0} s left: {what}", self.step, self.steps);
     }
 
-    /// Seconds that the steps which have not begun will take, where those before took `elapsed` together.
+    /// Estimates the time of the remaining steps, s, if those so far took `elapsed`.
     fn left_s(&self, elapsed: Duration) -> f64 {
         let sum = |steps: &[f64]| steps.iter().sum::<f64>();
         let (before, after) = TOOK_S[..self.steps].split_at(self.step);
@@ -204,10 +204,11 @@ impl Course {
     }
 }
 
-/// Factors that are believed. What is left when nothing else costs anything bounds them below.
+/// Range of plausible factors. The work that remains when steps cost nothing sets the lower bound.
 const FACTORS: std::ops::RangeInclusive<f64> = 0.05..=50.0;
 
-/// By what the steps of group `n` are to be multiplied, so that its experiment costs the simulated system as much CPU time as this one.
+/// Returns the factor for the steps of group `n` at which its experiment costs the simulated system as much CPU time as
+/// this computer.
 fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, folder: &Path) -> Result<f64, End> {
     let Group { experiment, set, about, .. } = &GROUPS[n];
     let kernel = nearest::kernel(computer);
@@ -256,7 +257,8 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
     Ok(exact)
 }
 
-/// A machine file for the time of the measurement. It stays where a run with it failed, for the command that repeats the run names it.
+/// A machine file for the time of the measurement. It stays after a failed run, since the command that repeats the run
+/// names it.
 struct Scratch {
     path: PathBuf,
     is_kept: Cell<bool>,

@@ -103,7 +103,7 @@ enum Verb {
     Doctor(doctor::Arguments),
 }
 
-/// Verbs by what they are for, as `--help` lists them.
+/// Verbs by purpose, in the order of `--help`.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Simulate", &["run", "compare", "variants", "ablate", "rank", "fidelity", "sweep", "swarm"]),
     ("Explain", &["list", "explain", "diff"]),
@@ -111,7 +111,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Reports", &["report", "results", "import", "help"]),
 ];
 
-/// The command, whose help lists its verbs by groups.
+/// Returns the command, with verbs grouped in its help.
 fn arguments(look: Look) -> clap::Command {
     let command = Arguments::command();
     let header = *command.get_styles().get_header();
@@ -136,20 +136,20 @@ fn arguments(look: Look) -> clap::Command {
     command.help_template(template)
 }
 
-/// How a command ends when it does not end well.
+/// The error end of a command.
 enum End {
     /// Wrong usage or wrong input: status 2.
     Usage(String),
     /// The work failed: status 1.
     Failed(String),
-    /// Nobody reads on: status 0, nothing said.
+    /// The reader closed the pipe: status 0, without a message.
     ClosedPipe,
-    /// What is wrong with the arguments, or the help that they ask for.
+    /// Wrong arguments, or a request for help.
     Arguments(clap::Error),
 }
 
 impl End {
-    /// Lets clap say what it has to say. Help and the version are what was asked for: done, if they could be written.
+    /// Prints clap's message. Help and the version are a success if they could be written.
     fn told_by_clap(self) -> Result<(), Self> {
         let Self::Arguments(error) = &self else { return Err(self) };
         if !error.use_stderr() {
@@ -211,7 +211,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Does what the process's arguments say.
+/// Carries out the process's arguments.
 fn carry_out() -> Result<(), End> {
     let found = arguments(Look::of_stdout()).try_get_matches().and_then(|found| Arguments::from_arg_matches(&found));
     match found.map_err(End::Arguments)?.verb {
@@ -242,13 +242,13 @@ fn carry_out() -> Result<(), End> {
     }
 }
 
-/// The command that this process was started with, as a shell takes it.
+/// Returns the command that started this process, quoted for a shell.
 fn command() -> String {
     let words = std::env::args_os().skip(1).map(|word| plan::quoted(&word.to_string_lossy()));
     std::iter::once("highwater".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// A form of what is text for people.
+/// A form of text for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum TextFormat {
     /// For a terminal.
@@ -278,7 +278,7 @@ enum ListFormat {
     Html,
 }
 
-/// Where and in which form a text goes.
+/// Destination and form of a text.
 #[derive(Clone, Debug, clap::Args)]
 struct TextOptions {
     /// The form
@@ -290,7 +290,7 @@ struct TextOptions {
 }
 
 impl TextOptions {
-    /// Writes it: as text that depends on how wide it is, or as a page to which the command is added.
+    /// Writes a text that depends on the width, or a page with the command at its end.
     fn write(&self, text: impl Fn(Look) -> String, page: impl Fn() -> Page) -> Result<(), End> {
         let file = output::open_report(self.format == TextFormat::Html, self.output.as_deref())?;
         output::report(file, |out, look| {
@@ -305,20 +305,20 @@ impl TextOptions {
     }
 }
 
-/// Says on standard error what a user should know, if there is something.
+/// Prints a warning on standard error, if there is one.
 fn warn_of(message: Option<String>) {
     if let Some(message) = message {
         warn(&message);
     }
 }
 
-/// A page, with the command that made it at its end.
+/// Appends the command that made a page to the page.
 fn with_command(mut page: Page) -> Page {
     page.sections.push(Section::new("Command", vec![Part::Command(command())]));
     page
 }
 
-/// Writes to standard output a text that depends on how wide it is.
+/// Prints a text that depends on the width of standard output.
 fn show(text: impl Fn(Look) -> String) -> Result<(), End> {
     output::report(None, |out, look| out.write_all(harmless(&text(look)).as_bytes()))
 }

@@ -1,7 +1,7 @@
-//! Options that several verbs share, each declared once and flattened into the verbs' arguments.
+//! Options that several verbs share, each declared once.
 //!
-//! [`SeedOptions`] belong to every verb that simulates, [`OutputOptions`] to every verb that reports on experiments, [`PlotOptions`] to
-//! those that draw, and [`ExperimentOptions`], which hold all of them, to every verb that runs an experiment.
+//! [`SeedOptions`] are for every verb that simulates, [`OutputOptions`] for every verb that reports on experiments, and
+//! [`PlotOptions`] for verbs that draw. [`ExperimentOptions`] contains all of them, for verbs that run an experiment.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use figures::scale::Scale;
 use study::plan::{Request, Set};
 use study::runner;
 
-/// Which seeds run, and how many side by side.
+/// Seeds, and the number of parallel runs.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SeedOptions {
     /// The seed of all chance, decimal or 0x…; with --runs the first of them
@@ -31,14 +31,14 @@ pub struct SeedOptions {
 }
 
 impl SeedOptions {
-    /// How many threads simulate.
+    /// Returns the number of simulating threads.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize)
     }
 }
 
-/// Where a report goes, if anything is to run.
+/// Destination of a report, or a dry run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OutputOptions {
     /// Write the report to a file instead of standard output
@@ -50,7 +50,7 @@ pub struct OutputOptions {
 }
 
 impl OutputOptions {
-    /// Opens the file of the report, if it goes to one; is it a page?
+    /// Opens the file of the report, if there is one. `is_page` says that the report is a page.
     ///
     /// # Errors
     /// When the file cannot be written to, there is neither a file nor a standard output, or a page would go to a terminal.
@@ -61,7 +61,7 @@ impl OutputOptions {
         output::open_report(is_page, self.output.as_deref())
     }
 
-    /// Where nothing is to run: says what would, a line for each run, and what that would take. Is that so?
+    /// For a dry run, prints what would run, a line for each run, and its cost. Returns whether this is a dry run.
     ///
     /// # Errors
     /// When standard output cannot be written to.
@@ -82,10 +82,10 @@ pub struct PlotOptions {
 }
 
 impl PlotOptions {
-    /// Opens the file of the picture, if one is wanted.
+    /// Opens the file of the picture, if requested.
     ///
     /// # Errors
-    /// When the file cannot be written to, or is named as if it were no SVG.
+    /// When the file cannot be written to, or has another extension than SVG.
     pub(super) fn open(&self) -> Result<Option<Output>, End> {
         open_svg("--plot", self.plot.as_deref())
     }
@@ -94,7 +94,7 @@ impl PlotOptions {
 /// Opens the file of a picture.
 ///
 /// # Errors
-/// When it cannot be written to, or is named as if it were no SVG.
+/// When it cannot be written to, or has another extension than SVG.
 pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
     let Some(path) = path else { return Ok(None) };
     let is_other = path.extension().is_some_and(|ending| !ending.eq_ignore_ascii_case("svg"));
@@ -104,7 +104,7 @@ pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Outpu
     Output::open(option, path).map(Some)
 }
 
-/// What an experiment runs with.
+/// Options of the run of an experiment.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExperimentOptions {
     /// Change a value: KEY of the kernels (`lru.batch`), `params.KEY` of the experiment, `machine.KEY` of the machine. Where
@@ -148,7 +148,7 @@ pub struct ExperimentOptions {
 }
 
 impl ExperimentOptions {
-    /// A request for these kernels of an experiment; its own kernels if there are none.
+    /// Makes a request for these kernels of an experiment, or for its own if there are none.
     #[must_use]
     pub fn request(&self, experiment: &str, kernels: &[String]) -> Request {
         Request {
@@ -172,13 +172,13 @@ impl ExperimentOptions {
     }
 }
 
-/// A word of a list between commas.
+/// Parses a word of a list separated by commas.
 pub(super) fn parse_word(text: &str) -> Result<String, String> {
     let word = text.trim();
     if word.is_empty() { Err("expected names with commas between them, found none".into()) } else { Ok(word.into()) }
 }
 
-/// A seed: decimal, or hexadecimal after `0x`.
+/// Parses a seed: decimal, or hexadecimal after `0x`.
 pub(super) fn parse_seed(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
@@ -187,7 +187,7 @@ pub(super) fn parse_seed(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| "expected a whole number from 0 up of 64 bits, or one in hexadecimal after 0x".into())
 }
 
-/// A key, and values for it between commas.
+/// Parses a key with its values, separated by commas.
 pub(super) fn parse_set(text: &str) -> Result<Set, String> {
     let wrong = || format!("expected KEY=VALUE or KEY=VALUE,VALUE,… such as lru.batch=1,14, found `{text}`");
     let (key, values) = text.split_once('=').ok_or_else(wrong)?;
@@ -198,7 +198,7 @@ pub(super) fn parse_set(text: &str) -> Result<Set, String> {
     Ok(Set { key: key.trim().to_owned(), values })
 }
 
-/// Values between commas; those in brackets and between quotes are of one value.
+/// Splits values at commas. Brackets and quotes hold a value together.
 fn values_of(text: &str) -> Vec<&str> {
     let (mut depth, mut is_quoted) = (0_i32, false);
     text.split(|c: char| {
@@ -213,7 +213,7 @@ fn values_of(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// A key that is given again has more values.
+/// Merges the values of repeated keys.
 fn merged(sets: &[Set]) -> Vec<Set> {
     let mut merged: Vec<Set> = Vec::new();
     for set in sets {
@@ -225,7 +225,7 @@ fn merged(sets: &[Set]) -> Vec<Set> {
     merged
 }
 
-/// Returns the words that are asked for, each once, in the order asked for.
+/// Returns the requested words, each once, in order.
 pub(super) fn each_once<T: Clone + PartialEq>(asked: &[T]) -> Vec<T> {
     let mut all = Vec::new();
     for one in asked {

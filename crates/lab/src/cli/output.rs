@@ -1,7 +1,7 @@
-//! Output of a command when its work is done: files, tried before the work begins, and standard output.
+//! Output of a command: files, which are tried before the work begins, and standard output.
 //!
-//! Work that is done is not lost where one of them fails: the others are written all the same ([`Losses`]), and a report
-//! whose file fails goes to standard output ([`report`]).
+//! If one output fails, the results are not lost: the others are still written ([`Losses`]), and a report whose file
+//! fails goes to standard output ([`report`]).
 
 #[cfg(unix)]
 use std::time::Duration;
@@ -22,12 +22,12 @@ pub use kit::input::why;
 use kit::interrupt::Leftover;
 use report::Look;
 
-/// A file that could be opened for writing. What it held stays until [`Output::write`]; a file that was
-/// made here is removed again if that never comes, also where an interrupt ends the process.
+/// A file that was opened for writing. Its old contents stay until [`Output::write`]. A file that was made here is
+/// removed if it is never written, also when an interrupt ends the process.
 pub struct Output {
     path: PathBuf,
     file: File,
-    /// Where it was made here.
+    /// Removes the file if it was made here.
     leftover: Option<Leftover>,
     claim: Option<Claim>,
 }
@@ -36,7 +36,8 @@ impl Output {
     /// Opens `path`, the value of an option.
     ///
     /// # Errors
-    /// When it cannot be written to, is a pipe that nobody reads, is read too, or is the value of another option as well: wrong usage.
+    /// When it cannot be written to, is a pipe without a reader, is also read, or is also the value of another option:
+    /// wrong usage.
     pub fn open(option: &str, path: &Path) -> Result<Self, End> {
         let opened = if path.exists() { open_to_write(path).map(|file| (file, None)) } else { make(path) };
         let told = |error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error)));
@@ -46,19 +47,19 @@ impl Output {
         Ok(output)
     }
 
-    /// Replaces what the file held, which stays where that fails.
+    /// Replaces the contents of the file. On failure they stay.
     ///
     /// # Errors
-    /// When writing fails; and of any file, where one that is read was to be written too.
+    /// When writing fails; for any file, when a file that is read was to be written, too.
     pub fn write(self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), End> {
         self.prepare(text)?.finish()
     }
 
-    /// Writes all beside the file, which [`Prepared::finish`] replaces. What has to stay the file that it is, such as a device, is written
-    /// at once.
+    /// Writes everything to a draft, which [`Prepared::finish`] moves to the file. A file that must not be replaced,
+    /// such as a device, is written at once.
     ///
     /// # Errors
-    /// As [`Output::write`].
+    /// As for [`Output::write`].
     pub fn prepare(self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Prepared, End> {
         check_apart()?;
         let draft = self.draft();
@@ -75,8 +76,8 @@ impl Output {
         Ok(Prepared { output: self, draft })
     }
 
-    /// A file that takes the place of this one. None where it has to stay the one that it is: a device or a pipe, one that this process
-    /// was given open, one that has other names, and one whose folder takes no other files.
+    /// Returns a draft that replaces this file. Returns none if the file must stay the same: a device or a pipe, one
+    /// that this process was given open, one with several names, and one in a folder that takes no other files.
     fn draft(&self) -> Option<Draft> {
         // What a name there means is a file that somebody has open.
         if ["/dev/fd", "/proc"].iter().any(|folder| self.path.starts_with(folder)) {
@@ -95,18 +96,18 @@ impl Output {
     }
 }
 
-/// An output all of which is written, but does not yet have its name. Dropped, the file stays as it was, unless it had to be written in place:
-/// a device, or a file with several names or in a folder that cannot be written to.
+/// A complete output without its final name. When dropped, the old file stays, unless it had to be written in place: a
+/// device, a file with several names, or one in a read-only folder.
 pub struct Prepared {
     output: Output,
     draft: Option<Draft>,
 }
 
 impl Prepared {
-    /// Gives it its name.
+    /// Renames the output to its final name.
     ///
     /// # Errors
-    /// When that fails.
+    /// When this fails.
     pub fn finish(self) -> Result<(), End> {
         let Self { mut output, draft } = self;
         if let Some(draft) = draft {
@@ -128,10 +129,10 @@ fn fill(file: &File, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io:
     text(&mut out).and_then(|()| out.flush())
 }
 
-/// So many links are followed to what is not there, as Linux does; they may go round in a circle.
+/// Most links that are followed to a missing file, as in Linux; links may form a circle.
 const LINKS_MAX: usize = 40;
 
-/// Makes a file: what a link points to, if it is one to nothing.
+/// Makes a file, at the target of a dangling link if it is one.
 fn make(path: &Path) -> io::Result<(File, Option<Leftover>)> {
     let mut place = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -146,11 +147,11 @@ fn make(path: &Path) -> io::Result<(File, Option<Leftover>)> {
     }
 }
 
-/// For so long it is waited for who reads a pipe: started together with this command, it may come a little later.
+/// Longest wait for the reader of a pipe, which may start a little later than this command.
 #[cfg(unix)]
 const READER_MAX: Duration = Duration::from_secs(1);
 
-/// Opens a file, which is made if there is none, or a pipe that somebody reads: another would be waited for without end.
+/// Opens or makes a file, or opens a pipe with a reader; without one the open would block forever.
 #[cfg(unix)]
 fn open_to_write(path: &Path) -> io::Result<File> {
     use rustix::{
@@ -180,7 +181,7 @@ fn open_to_write(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a file, which is made if there is none.
+/// Opens or makes a file.
 #[cfg(not(unix))]
 fn open_to_write(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).open(path)
@@ -189,15 +190,15 @@ fn open_to_write(path: &Path) -> io::Result<File> {
 /// Opens the file of an option, if it is given.
 ///
 /// # Errors
-/// As [`Output::open`].
+/// As for [`Output::open`].
 pub fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
     path.map(|path| Output::open(option, path)).transpose()
 }
 
-/// Opens the file of a report, if it is given. A page is written to a file or a pipe, not on a terminal.
+/// Opens the file of a report, if given. A page goes to a file or a pipe, not to a terminal.
 ///
 /// # Errors
-/// As [`Output::open`]; where a page would go to a terminal.
+/// As for [`Output::open`]; also when a page would go to a terminal.
 pub fn open_report(is_page: bool, path: Option<&Path>) -> Result<Option<Output>, End> {
     if is_page && path.is_none() && io::stdout().is_terminal() {
         let why = "a page of HTML is not for a terminal: name its file with -o FILE, or choose another --format";
@@ -206,19 +207,19 @@ pub fn open_report(is_page: bool, path: Option<&Path>) -> Result<Option<Output>,
     open("--output", path)
 }
 
-/// Has a file one name alone? Another one would go on to mean what it was.
+/// Returns whether a file has only one name. Other names would keep the old contents.
 #[cfg(unix)]
 fn has_one_name(about: &fs::Metadata) -> bool {
     std::os::unix::fs::MetadataExt::nlink(about) == 1
 }
 
-/// Has a file one name alone?
+/// Returns whether a file has only one name.
 #[cfg(not(unix))]
 fn has_one_name(_: &fs::Metadata) -> bool {
     true
 }
 
-/// Gives a file to whom another belongs.
+/// Gives a file the owner of another.
 #[cfg(unix)]
 fn keep_owner(about: &fs::Metadata, file: &File) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt as _, fchown};
@@ -229,22 +230,22 @@ fn keep_owner(about: &fs::Metadata, file: &File) -> io::Result<()> {
     fchown(file, Some(about.uid()), Some(about.gid()))
 }
 
-/// Gives a file to whom another belongs: nothing here.
+/// Does nothing: files have no such owner here.
 #[cfg(not(unix))]
 fn keep_owner(_: &fs::Metadata, _: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Is everything apart that is read and written? Reports may be made with a warning where an input cannot be read, but not over it.
+/// Checks that no file is both read and written. A report may go on with a warning when an input cannot be read, but
+/// must not overwrite the input.
 ///
 /// # Errors
-/// When it is not: wrong usage.
+/// When one is: wrong usage.
 pub fn check_apart() -> Result<(), End> {
     in_use::refused().map_or(Ok(()), |why| Err(End::Usage(why)))
 }
 
-/// Writes a report, with the look that fits where it goes: to its file, or to standard output where there is none or
-/// where it fails.
+/// Writes a report with the look of its destination: its file, or standard output if there is none or if it fails.
 ///
 /// # Errors
 /// When the file or standard output cannot be written to.
@@ -264,8 +265,8 @@ pub fn report(file: Option<Output>, text: impl Fn(&mut dyn Write, Look) -> io::R
     losses.end()
 }
 
-/// Had the process no standard output when it started? On Unix Rust's start opens `/dev/null` in its place, so that later
-/// nobody can tell.
+/// Whether the process had no standard output at its start. On Unix the start of Rust opens `/dev/null` in its place,
+/// so this cannot be found out later.
 static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 
 // SAFETY: it asks the system about a number and stores a flag; nothing of that needs Rust's start to have been.
@@ -275,7 +276,7 @@ fn look_for_output() {
     HAD_NO_OUTPUT.store(rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err(), Ordering::Relaxed);
 }
 
-/// Is there a standard output?
+/// Checks that there is a standard output.
 ///
 /// # Errors
 /// When the command was started without one.
@@ -286,7 +287,7 @@ pub fn check_standard_output() -> Result<(), End> {
     }
 }
 
-/// Writes a picture, if there is one, and then the report in any case.
+/// Writes a picture, if there is one, and in any case the report.
 ///
 /// # Errors
 /// When either cannot be written.
@@ -299,7 +300,7 @@ pub fn with_picture(picture: Option<(Output, String)>, report: impl FnOnce() -> 
     losses.end()
 }
 
-/// Files that could not be written, while the rest was.
+/// Failures of files, while the others were written.
 #[derive(Default)]
 pub struct Losses {
     messages: Vec<String>,
@@ -307,7 +308,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Remembers what went wrong. Did anything?
+    /// Records a failure. Returns whether there was one.
     pub fn note(&mut self, result: Result<(), End>) -> bool {
         match result {
             Ok(()) => return false,
@@ -318,10 +319,10 @@ impl Losses {
         true
     }
 
-    /// How the command ends.
+    /// Returns the end of the command.
     ///
     /// # Errors
-    /// When anything went wrong.
+    /// When there was any failure.
     pub fn end(self) -> Result<(), End> {
         match (self.messages.is_empty(), self.is_pipe_closed) {
             (false, _) => Err(End::Failed(self.messages.join("\nerror: "))),
@@ -335,7 +336,7 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// Writes half of a text, and then what is told.
+    /// Writes half of a text, and then returns `end`.
     fn write(path: &Path, end: io::Result<()>) -> Result<(), End> {
         Output::open("--output", path)?.write(|out| out.write_all(b"new").and(end))
     }

@@ -1,4 +1,4 @@
-//! `highwater rank`: how kernels stand in the main figure of every experiment.
+//! `highwater rank`: ranks kernels by the main figure of every experiment.
 
 use serde::Serialize;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub struct Arguments {
     output: OutputOptions,
 }
 
-/// The report for programs.
+/// The report as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
@@ -130,7 +130,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// The row that decides, and what is to run: the one kernel first.
+/// Returns the main row and the plan, with the chosen kernel first.
 fn plan(name: &str, arguments: &Arguments, scale: Option<Scale>) -> Result<(String, Plan), End> {
     let experiment = library::experiment(name)?;
     let Some(row) = experiment.main_row else {
@@ -175,12 +175,12 @@ const fn direction(ranking: &Ranking) -> &'static str {
     }
 }
 
-/// The experiment and its figure.
+/// Returns the experiment and its figure.
 fn heading(ranking: &Ranking) -> String {
     format!("{}: {} ({})", ranking.experiment, named_row(ranking), direction(ranking))
 }
 
-/// The row, and its unit.
+/// Returns the row with its unit.
 fn named_row(ranking: &Ranking) -> String {
     let unit = if ranking.unit.is_empty() { String::new() } else { format!(", {}", ranking.unit) };
     format!("{}{unit}", ranking.row)
@@ -194,7 +194,7 @@ fn head(words: &[&str]) -> Vec<Cell> {
     words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect()
 }
 
-/// A kernel's figure, with its interval where there is one.
+/// Returns a kernel's figure, with its interval if there is one.
 fn figure(ranking: &Ranking, place: &Place) -> String {
     place.value.map_or_else(
         || place.failed.clone().unwrap_or_else(|| "-".into()),
@@ -222,7 +222,7 @@ const fn tone(verdict: Standing) -> Tone {
     }
 }
 
-/// How one kernel stands in each experiment, and how often it wins.
+/// Returns the standing of one kernel in each experiment, and the number of its wins.
 fn summary(of: &str, found: &[Ranking]) -> Grid {
     let line = |it: &Ranking| {
         let (own, rival) = (it.place(of)?, it.rival(of)?);
@@ -240,7 +240,7 @@ fn summary(of: &str, found: &[Ranking]) -> Grid {
     }
 }
 
-/// All kernels of an experiment.
+/// Returns the ranking of an experiment.
 fn ranking(it: &Ranking) -> Grid {
     let line = |(n, place): (usize, &Place)| {
         let [number, kernel] = [(n + 1).to_string(), place.kernel.clone()].map(Cell::from);
@@ -264,7 +264,7 @@ fn page(of: &str, found: &[Ranking], about: String, is_summary: bool) -> Page {
     Page { title: format!("How {of} stands in every experiment"), about: vec![about], sections }
 }
 
-/// Returns the notes on what is counted, and on the runs that the figures are of.
+/// Returns notes on the method and on the runs behind the figures.
 fn about(seeds: &[u64], found: &[Ranking], left_out: &[&str]) -> String {
     let runs = match seeds {
         [seed] => format!("seed {seed} alone: what chance does is not known"),

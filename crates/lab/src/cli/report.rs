@@ -38,14 +38,14 @@ pub struct Arguments {
     percent: PercentRule,
 }
 
-/// The contents of a file.
+/// The contents of a saved file.
 enum Saved {
     Table(Table),
     Series(Vec<RunSeries>),
     Stacks(String),
 }
 
-/// Reads the files and shows what they hold.
+/// Reads the files and shows their report.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let mut found = Vec::new();
     for path in &arguments.files {
@@ -116,12 +116,12 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
 }
 
-/// Returns whether it is a report, a series or stacks without anything around them.
+/// Returns whether a text is a report, a series or stacks without anything around them.
 fn is_plain(text: &str) -> bool {
     source::is_it(text) || is_stacks(text)
 }
 
-/// Is each of the first lines a path of calls with a time behind it?
+/// Returns whether each of the first lines is a path of calls with a time.
 fn is_stacks(text: &str) -> bool {
     let is_stack = |line: &str| {
         line.rsplit_once(' ').is_some_and(|(path, time)| path.contains(';') && time.parse::<u64>().is_ok())
@@ -129,10 +129,10 @@ fn is_stacks(text: &str) -> bool {
     text.lines().next().is_some() && text.lines().take(20).all(is_stack)
 }
 
-/// Calls of a stack at most: deeper ones are none that somebody looks at.
+/// Most calls of a stack; deeper ones cannot be drawn legibly.
 const DEPTH_MAX: usize = 500;
 
-/// Is each stack one that can be drawn?
+/// Checks that each stack can be drawn.
 ///
 /// # Errors
 /// The first line of a deeper one, from 1, with what was expected.
@@ -141,7 +141,7 @@ fn check_depth(text: &str) -> Result<(), (usize, String)> {
     deep.map_or(Ok(()), |n| Err((n + 1, format!("expected at most {DEPTH_MAX} calls, one within the other"))))
 }
 
-/// All columns in one table; several files stand with their names.
+/// Joins all columns in one table. With several files columns have file names.
 fn side_by_side(mut tables: Vec<(String, Table)>) -> Option<Table> {
     if tables.is_empty() {
         return None;
@@ -176,7 +176,7 @@ fn side_by_side(mut tables: Vec<(String, Table)>) -> Option<Table> {
     Some(all)
 }
 
-/// Returns the differences between the simulated kernels, as far as this program knows them by their names.
+/// Returns the differences between the simulated kernels that this program knows by name.
 fn kernels(table: &Table) -> Option<Section> {
     let known: Vec<(&str, Kernel)> = table
         .columns
@@ -193,7 +193,7 @@ fn kernels(table: &Table) -> Option<Section> {
     page::differences_of(&pairs)
 }
 
-/// The machines that this program knows by their names.
+/// Returns the machines that this program knows by name.
 fn machines(table: &Table) -> Option<Section> {
     let known = table.machine.split(", ").filter_map(|name| library::machine(name).ok());
     let parts: Vec<Part> = known.map(|machine| page::machine(&machine)).collect();

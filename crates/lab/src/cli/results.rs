@@ -1,4 +1,4 @@
-//! `highwater results`: what a store holds.
+//! `highwater results`: the contents of a store.
 
 use std::{
     io,
@@ -56,7 +56,7 @@ enum Verb {
     },
 }
 
-/// A form in which many runs are shown.
+/// A form for many runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum RunsFormat {
     /// A table for each experiment, machine and scale.
@@ -83,7 +83,7 @@ impl From<Failure> for End {
     }
 }
 
-/// Shows what a folder holds, or brings several together.
+/// Shows the contents of a folder, or merges several.
 pub fn run(Arguments { verb, folder, wanted, rows, format, output }: &Arguments) -> Result<(), End> {
     if let Some(Verb::Merge { folders, into }) = verb {
         return merge(folders, into);
@@ -116,10 +116,10 @@ fn merge(folders: &[PathBuf], into: &Path) -> Result<(), End> {
     super::print(&format!("{text}{}: {}\n", into.display(), counted(target.runs()?.len(), "run")))
 }
 
-/// Opens the file of a report, if it goes to one.
+/// Opens the file of a report, if there is one.
 ///
 /// # Errors
-/// When it cannot be written to, or is missing for a form that needs one.
+/// When it cannot be written to, or when it is missing for a form that needs one.
 pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>, End> {
     if path.is_none() && format == RunsFormat::Parquet {
         return Err(End::Usage("--format parquet needs --output FILE.parquet".into()));
@@ -127,17 +127,17 @@ pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>
     output::open_report(format == RunsFormat::Html, path.map(PathBuf::as_path))
 }
 
-/// Leaves the rows that `words` mean, and warns of words that fit none.
+/// Keeps the rows that `words` match, and warns of words without a match.
 ///
 /// # Errors
-/// When no word fits a row of any table.
+/// When no word matches a row of any table.
 pub fn keep(tables: &mut [Table], runs: &mut [StoredRun], words: &[String]) -> Result<(), String> {
     super::warn_of(rows::keep_of_all(tables, words)?);
     results::keep_rows(runs, words);
     Ok(())
 }
 
-/// Writes what runs found.
+/// Writes the results of runs.
 ///
 /// # Errors
 /// When the file or standard output cannot be written to.
@@ -160,7 +160,7 @@ pub fn write(format: RunsFormat, tables: &[Table], runs: &[StoredRun], output: O
     })
 }
 
-/// A line for each run.
+/// Returns a line for each run.
 fn list(runs: &[StoredRun]) -> Grid {
     let head = ["run", "experiment", "machine", "scale", "seed", "fingerprint", "kernel"];
     let line = |StoredRun { hash, identity, outcome }: &StoredRun| -> Vec<Cell> {

@@ -1,4 +1,4 @@
-//! Files that commands saved, read again.
+//! Reads files that commands saved.
 
 use super::{End, output::why};
 use kit::input;
@@ -6,10 +6,10 @@ use report::{Table, saved};
 use std::io::Read as _;
 use std::path::Path;
 
-/// The text of a file of any encoding, unpacked where it is gzip, with what it is called in reports.
+/// Reads the text of a file in any encoding, unpacks gzip, and returns it with its name in reports.
 ///
 /// # Errors
-/// When it cannot be read, is too long or no text: wrong usage, with its name.
+/// When it cannot be read, is too long, or is no text: wrong usage, with its name.
 pub fn text(path: &Path) -> Result<(String, String), End> {
     let told = |why: &str| End::Usage(format!("cannot read {}: {why}", path.display()));
     let mut bytes = Vec::new();
@@ -23,10 +23,10 @@ pub fn text(path: &Path) -> Result<(String, String), End> {
     Ok((name, text))
 }
 
-/// A saved report, with what it is called.
+/// Reads a saved report with its name.
 ///
 /// # Errors
-/// When the file is none: wrong usage, with its name and what was expected.
+/// When the file is no report: wrong usage, with its name and what was expected.
 pub fn table(path: &Path) -> Result<(String, Table), End> {
     let (name, text) = text(path)?;
     let table = saved::read(&text).map_err(|why| End::Usage(format!("{}: {why}", path.display())))?;

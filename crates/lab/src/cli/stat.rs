@@ -47,13 +47,13 @@ pub struct Arguments {
     command: Vec<String>,
 }
 
-/// How often it is looked whether the command has ended.
+/// Interval of the checks whether the command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Lines between two headings.
 const LINES: usize = 20;
 
-/// Says what reclaim did while a command ran, or until it is told to end.
+/// Reports the work of reclaim while a command runs, or until an interrupt.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let form = Form::open(arguments.format, arguments.output.as_deref())?;
     let source = Source::default();
@@ -86,8 +86,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     ended.map_or(Ok(()), |why| Err(End::Failed(why)))
 }
 
-/// Are free blocks told by two sums for each zone? For people they are, unless a word of `--rows` means an order. Warns of words that
-/// fit no row, before the command runs.
+/// Returns whether free blocks are shown as two sums for each zone. They are in text, unless a word of `--rows` is
+/// about orders. Warns of words without a match before the command runs.
 fn is_short(arguments: &Arguments, before: &Snapshot, limit: Option<&Limit>) -> Result<bool, End> {
     let is_for_people = matches!(arguments.format, ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html);
     if arguments.rows.is_empty() {
@@ -107,10 +107,10 @@ fn is_short(arguments: &Arguments, before: &Snapshot, limit: Option<&Limit>) -> 
     Ok(false)
 }
 
-/// Characters of a title at most.
+/// Longest title, characters.
 const TITLE_MAX: usize = 100;
 
-/// A command in one line, the end of a long one cut off.
+/// Returns a command in one line, cut at the end.
 fn title_of(command: &[String]) -> String {
     let line = command.iter().flat_map(|word| word.split_whitespace()).collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(TITLE_MAX) {
@@ -131,7 +131,7 @@ fn start(command: &[String], cgroup: Option<&Cgroup>) -> Result<Option<Child>, E
     command.spawn().map(Some).map_err(told)
 }
 
-/// Waits for the end, prints lines meanwhile; why the command failed, if it did.
+/// Waits for the end and prints lines meanwhile. Returns why the command failed, if it did.
 fn watch(
     arguments: &Arguments,
     source: &Source,
@@ -196,7 +196,8 @@ fn used_since(before: Used) -> Used {
     }
 }
 
-/// Events of a cgroup's own `memory.stat` that are told: it was made for the command, so that they are the command's.
+/// Reported events of a cgroup's own `memory.stat`. The cgroup is made for the command, so the events are the
+/// command's.
 const OF_CGROUP: [(&str, &str); 9] = [
     ("pgscan", "pages"),
     ("pgsteal", "pages"),

@@ -31,7 +31,7 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// Time between two looks whether somebody stops the command.
+/// Interval of the checks for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The progress of the worlds.
@@ -41,7 +41,7 @@ struct State {
     failures: Vec<String>,
     /// Seeds that have begun and not ended.
     running: BTreeSet<u64>,
-    /// The seed after all that have begun, once one has.
+    /// The first seed that has not begun, once one has.
     after: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl State {
         self.failures.extend(failure.map(ToString::to_string));
     }
 
-    /// Returns the message for worlds from `first` on, `count` in all, that were stopped.
+    /// Returns the message for interrupted worlds, `count` from `first` on.
     fn interrupted(&self, first: u64, count: u64) -> String {
         let failed = match self.failures.len() {
             0 => "none failed".to_owned(),

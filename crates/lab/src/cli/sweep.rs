@@ -45,7 +45,7 @@ pub struct Arguments {
     dry_run: bool,
 }
 
-/// Does what of a grid is not there, and shows all of it.
+/// Runs the missing runs of a grid, and shows all results.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { file, store, shard, jobs, rows, format, output, dry_run } = arguments;
     let name = file.display().to_string();

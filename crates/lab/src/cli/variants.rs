@@ -1,4 +1,4 @@
-//! `highwater variants`: what an experiment hangs on.
+//! `highwater variants`: the figures of an experiment under changes of its assumptions.
 
 use std::path::PathBuf;
 

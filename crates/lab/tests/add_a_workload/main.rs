@@ -1,4 +1,4 @@
-//! The workload of docs/add-a-workload.md is what the page shows, and runs.
+//! Tests that the workload of docs/add-a-workload.md is the one that the page shows, and that it runs.
 
 mod sweep;
 

@@ -1,4 +1,4 @@
-//! Explanations of keys: the meaning, the values, and who has which.
+//! Explanations of keys: the meaning, the values, and the files that have each value.
 
 use engine::{
     kernel::{
@@ -22,26 +22,26 @@ use report::html::{Page, Part, Section};
 use study::page;
 use study::plan::{OF_MACHINE, OF_PARAMS};
 
-/// A key, with its meaning and its values.
+/// A key with its meaning and its values.
 #[derive(Default)]
 pub struct Known {
-    /// The word that was asked for, where that is not the key's name: without its section, in another, or a sysctl.
+    /// The word that was asked for, if it is not the key's name: without a section, with another section, or a sysctl.
     asked: Option<String>,
     /// The meaning of the name that was asked for.
     says: Option<String>,
-    /// The key's name; empty where nothing stands for what was asked for.
+    /// The key's name; empty if no key corresponds to the word.
     key: String,
     /// Its meaning.
     about: String,
     /// Its values, each with its meaning.
     values: Vec<(&'static str, String)>,
-    /// Its range, its default, and when it is read.
+    /// Its range, its default, and the condition under which it is read.
     limits: Vec<String>,
-    /// Its owners: `kernels`, `machines`, `experiments`.
+    /// The kind of files that have it: `kernels`, `machines`, `experiments`.
     owners: &'static str,
-    /// Each value, those that have it, and where that is from.
+    /// Each value with the files that have it, and its source.
     by_value: Vec<Owned>,
-    /// Other keys that belong to what was asked for, with what they mean.
+    /// Further keys for the word, with their meanings.
     also: Vec<(String, String)>,
 }
 
@@ -49,11 +49,11 @@ pub struct Known {
 struct Owned {
     value: String,
     owners: Vec<String>,
-    /// The source of the first of them.
+    /// The source of the first file with this value.
     source: String,
 }
 
-/// Adds one that has a value.
+/// Adds a file that has a value.
 fn own(all: &mut Vec<Owned>, owner: &str, value: String, source: String) {
     match all.iter_mut().find(|known| known.value == value) {
         Some(known) => known.owners.push(owner.to_owned()),
@@ -72,7 +72,7 @@ impl Known {
         })
     }
 
-    /// The key as a page.
+    /// Returns the key as a page.
     pub fn page(&self) -> Page {
         let Self { key, about, values, limits, owners, by_value, also, .. } = self;
         let grid = |head: &[&str], lines: Vec<Vec<Cell>>| Grid {
@@ -103,7 +103,7 @@ impl Known {
         Page { title, about: self.asked().into_iter().chain([about.clone()]).collect(), sections }
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     pub fn text(&self, look: Look) -> String {
         let Self { key, about, values, limits, owners, by_value, also, .. } = self;
         let mut text = String::new();
@@ -141,7 +141,7 @@ impl Known {
     }
 }
 
-/// Finds a key, or a name that people know; none where no kernel, machine or workload has it, or several may be meant.
+/// Finds a key or a known name; none if no kernel, machine or workload has it, or if several match.
 ///
 /// # Errors
 /// When an embedded file is wrong.
@@ -169,7 +169,7 @@ pub fn explain(key: &str) -> Result<Option<Known>, Error> {
     Ok(found.map(|found| Known { asked: Some(key.to_owned()), ..found }))
 }
 
-/// Keys of kernels, machines and experiments whose last part it is.
+/// Returns the keys of kernels, machines and experiments that end with this part.
 fn last_parts(word: &str) -> Vec<String> {
     let of_kernels = choice::all().filter(|choice| choice.key == word).map(Choice::path);
     let is_last = |path: &String| path.rsplit('.').next() == Some(word);
@@ -181,14 +181,14 @@ fn last_parts(word: &str) -> Vec<String> {
     all.collect()
 }
 
-/// Explains a name, with the first of its keys, and the meaning of the others.
+/// Explains a name by the first of its keys, and lists the others.
 fn of_name(asked: &str, named: &known_names::Known) -> Result<Known, Error> {
     let first = named.keys.first().map(|key| explain(key)).transpose()?.flatten().unwrap_or_default();
     let also = named.keys.iter().skip(1).map(|key| (key.clone(), meaning(key))).collect();
     Ok(Known { asked: Some(asked.to_owned()), says: Some(named.says.clone()), also, ..first })
 }
 
-/// A counter of `/proc/vmstat` that simulations keep, with or without the zone at its end.
+/// Explains a counter of `/proc/vmstat` that simulations keep, with or without a zone at its end.
 fn of_counter(name: &str) -> Option<Known> {
     let (counter, about) =
         vmstat::described().find(|(known, _)| *known == name || counters::zone_of(name, known).is_some())?;
@@ -206,13 +206,14 @@ fn meaning(key: &str) -> String {
     }
 }
 
-/// The key of kernels that comes nearest.
+/// Returns the nearest key of kernels.
 pub fn nearest(key: &str) -> Option<String> {
     let keys: Vec<String> = choice::all().map(Choice::path).collect();
     placed::nearest(key, keys.iter().map(String::as_str)).map(ToOwned::to_owned)
 }
 
-/// All that has a word in its name, by kind, each with a line about it; where nothing has, what has it in that line.
+/// Returns everything with a word in its name, by kind, each with its description. If there is nothing, returns
+/// everything with the word in its description.
 #[must_use]
 pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
     let word = word.to_lowercase();
@@ -264,7 +265,7 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
     found
 }
 
-/// The line about an embedded file.
+/// Returns the description of an embedded file.
 fn about_file(folder: &str, name: &str) -> String {
     match folder {
         "kernels" => library::kernel(name).map(|kernel| kernel.about),
@@ -274,7 +275,7 @@ fn about_file(folder: &str, name: &str) -> String {
     .unwrap_or_default()
 }
 
-/// A choice: its meaning, its values, and who has which with its source.
+/// Explains a choice: its meaning, its values, and the kernels with each value and its source.
 fn of_kernels(choice: &Choice) -> Result<Known, Error> {
     let Choice { section, key, values, .. } = choice;
     let mut by_value = Vec::new();
@@ -300,7 +301,7 @@ fn of_kernels(choice: &Choice) -> Result<Known, Error> {
     })
 }
 
-/// A key of machines: what it means, and the value of each machine that has it, with its origin.
+/// Explains a key of machines: its meaning, and the value of each machine with its origin.
 fn of_machines(path: &str) -> Result<Option<Known>, Error> {
     let mut by_value = Vec::new();
     for name in embedded::names("machines") {
@@ -313,7 +314,7 @@ fn of_machines(path: &str) -> Result<Option<Known>, Error> {
     Ok(known(OF_MACHINE, path, meanings::of_machine(path), "machines", by_value))
 }
 
-/// A parameter of workloads: what it means, and the value of each experiment whose workload has it.
+/// Explains a parameter of workloads: its meaning, and the value of each experiment.
 fn of_experiments(param: &str) -> Result<Option<Known>, Error> {
     let mut by_value = Vec::new();
     for name in embedded::names("experiments") {
@@ -337,7 +338,7 @@ fn of_experiments(param: &str) -> Result<Option<Known>, Error> {
     Ok(known(OF_PARAMS, param, (!about.is_empty()).then_some(about), "experiments", by_value))
 }
 
-/// A key that files set; none where nobody has it and nothing is known of it.
+/// Explains a key that files set; none if no file has it and it has no meaning.
 fn known(prefix: &str, path: &str, about: Option<String>, owners: &'static str, by_value: Vec<Owned>) -> Option<Known> {
     if about.is_none() && by_value.is_empty() {
         return None;
