@@ -1,9 +1,9 @@
-//! How fast requests are carried out, beside the plain system calls: random blocks of one file, past the kernel's page cache.
+//! Speed of requests compared with plain system calls: random blocks of one file, past the kernel's page cache.
 //!
-//! `cargo bench -p highwater --bench disk` runs it at full size over a file in `HIGHWATER_BENCH_DIR`, or in the target
-//! folder (an argument chooses the lines whose names contain it); `cargo test` at a small size, silently. What is
-//! compared runs in turns, and the figure is the median of the ratios of neighbours. Both sides read the same blocks,
-//! as a hash of what they found proves.
+//! `cargo bench -p highwater --bench disk` runs at full size on a file in `HIGHWATER_BENCH_DIR`, or in the target
+//! folder; an argument selects the lines whose names contain it. `cargo test` runs it at a small size, silently. Both
+//! sides run in turns, and the figure is the median of the ratios of neighbours. Both read the same blocks, as a hash
+//! of their contents proves.
 
 #![allow(missing_docs)]
 
@@ -64,7 +64,7 @@ struct Ground {
     host: Host,
     receiver: Arc<Receiver>,
     device: DeviceId,
-    /// The same file, opened once more.
+    /// A second handle of the same file.
     file: File,
     blocks: u64,
 }
@@ -222,7 +222,7 @@ impl Ground {
 
 type Act = fn(&Ground, u32, u64) -> u64;
 
-/// Reads a second, and the hash of what was found.
+/// Returns the reads a second, and the hash of their contents.
 fn rate(ground: &Ground, threads: u32, reads: u64, act: Act) -> (f64, u64) {
     let began = Instant::now();
     let hash = thread::scope(|scope| {

@@ -1,12 +1,13 @@
-//! Commits beside the system's, and what opening and closing costs where many files are open.
+//! Commits compared with the system's, and the cost of opening and closing with many open files.
 //!
-//! `cargo bench -p highwater --bench files` runs at full size in `HIGHWATER_BENCH_DIR`, or in the target folder (an
-//! argument chooses the lines whose names contain it); `cargo test` at a small size, silently. The two sides of a line
-//! run in turns, `HIGHWATER_BENCH_ROUNDS` times (5), and its figure is the median of the rounds' ratios, with the lowest
-//! and the highest, beside the medians of both sides.
+//! `cargo bench -p highwater --bench files` runs at full size in `HIGHWATER_BENCH_DIR`, or in the target folder; an
+//! argument selects the lines whose names contain it. `cargo test` runs it at a small size, silently. The two sides of
+//! a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (5). Its figure is the median of the rounds' ratios, with the
+//! lowest and the highest, beside the medians of both sides.
 //!
-//! *Commits*: 200 bytes are written and made durable, by several threads in one file; `write_at` and `sync_data` of the
-//! library beside `pwrite` and `fdatasync` of the system. What was committed is looked for in the file after each round.
+//! *Commits*: several threads write 200 bytes to one file and make them durable, with `write_at` and `sync_data` of the
+//! library, and with `pwrite` and `fdatasync` of the system. After each round the file is checked for all committed
+//! data.
 //!
 //! *Syncs*: a page of a sparse file is written and synced, again and again; the CPU time that it takes in files of 1, 4 and 64 GiB,
 //! beside that in a file of 0.25 GiB. A page of each 4 MiB of the file has been in memory before.
@@ -31,7 +32,7 @@ const PAGE: u64 = 4096;
 
 /// Sizes at full length, and in tests.
 struct Sizes {
-    /// How long a side runs in a round, and how many commits a thread makes at most.
+    /// Time that a side runs in a round, and most commits of a thread.
     time: Duration,
     commits: u64,
     /// Records of a file that is written over.
@@ -61,16 +62,16 @@ impl Log for fs::File {
     }
 }
 
-/// Where the records of a round go.
+/// The place of the records of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Each after the one before.
     Appended,
-    /// Here and there in a file that has them all, and is in memory.
+    /// Random places in a file that has them all and is in memory.
     Over,
 }
 
-/// What lies in a record.
+/// Returns the contents of a record.
 fn record(number: u64, round: u64) -> [u8; RECORD as usize] {
     let mut bytes = [(number % 251) as u8; RECORD as usize];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
@@ -128,7 +129,7 @@ fn median(values: &[f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// A file of a round, which is gone afterwards.
+/// A file of a round, which is removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -286,7 +287,7 @@ fn compare_opens(is_bench: bool, rounds: usize) {
     }
 }
 
-/// As many descriptors as the system grants.
+/// Raises the limit of descriptors as far as the system permits.
 fn raise_descriptor_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is written, and read, and nothing else.

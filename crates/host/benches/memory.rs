@@ -1,10 +1,11 @@
-//! The library beside the system's own ways, over one file: hits, misses, and what eviction costs.
+//! The library compared with the system on one file: hits, misses, and the cost of eviction.
 //!
-//! `cargo bench -p highwater --bench memory` runs at full size over a file in `HIGHWATER_BENCH_DIR`, or in the target
-//! folder (an argument chooses the lines whose names contain it); `cargo test` at a small size, silently. The two sides of
-//! a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (15), and its figure is the median of the rounds' ratios, with the
-//! lowest and the highest; beside it the median ratio of the CPU time of an operation, and the rates a second of the last
-//! round. All memory was touched before. Both sides read the same pages, as the hash of what they found proves.
+//! `cargo bench -p highwater --bench memory` runs at full size on a file in `HIGHWATER_BENCH_DIR`, or in the target
+//! folder; an argument selects the lines whose names contain it. `cargo test` runs it at a small size, silently. The
+//! two sides of a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (15). Its figure is the median of the rounds'
+//! ratios, with the lowest and the highest. Beside it stand the median ratio of the CPU time of an operation, and the
+//! rates of the last round. All memory is touched before. Both sides read the same pages, as a hash of their contents
+//! proves.
 
 #![allow(missing_docs)]
 
@@ -29,14 +30,14 @@ const SEEDS: u64 = 2048;
 
 /// Sizes at full length, and in tests.
 struct Sizes {
-    /// Of the file that fits memory.
+    /// Pages of the file that fits in memory.
     hot_pages: u64,
-    /// Of the file that does not, and of the memory that it does not fit.
+    /// Pages of the file that does not fit, and of the memory.
     cold_pages: u64,
     memory_pages: u64,
     hits: u64,
     misses: u64,
-    /// Of all threads of a crowd.
+    /// Reads of all threads in the test with many threads.
     crowded_reads: u64,
     rounds: usize,
 }
@@ -253,7 +254,7 @@ impl Drop for Map {
     }
 }
 
-/// Memory as the library's, with nothing else of it: what no cache can do without.
+/// Memory like the library's, without the library: the part that no cache can do without.
 struct Bare(Arena);
 
 impl Bare {
@@ -281,8 +282,8 @@ impl Bare {
         })
     }
 
-    /// Random pages are read into a frame that nobody used of late, as by misses, and copied out of there; one in `hit_every` is
-    /// only copied.
+    /// Reads random pages, like misses, into frames that were not used recently, and copies them out. One of
+    /// `hit_every` is only copied.
     fn reads(&self, hit_every: u64, file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
         let mut chance = Chance(seed);
         let mut buffer = vec![0; PAGE as usize];
@@ -300,7 +301,7 @@ impl Bare {
     }
 }
 
-/// How long each of some operations took, of all threads, ns.
+/// Durations of operations of all threads, ns.
 struct Times(Mutex<Histogram<u64>>);
 
 impl Times {
@@ -321,7 +322,7 @@ impl Times {
         hash
     }
 
-    /// The time that one in a hundred took longer, ns; the next is counted anew.
+    /// Returns the 99th percentile, ns, and restarts the counts.
     fn take_p99(&self) -> f64 {
         let mut times = self.0.lock().expect("no thread failed");
         let p99 = times.value_at_quantile(0.99) as f64;
@@ -342,13 +343,13 @@ fn cpu_time() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// What `threads` threads did, each with a seed of its own.
+/// The results of `threads` threads, each with its own seed.
 struct Measured {
     /// Operations a second.
     rate: f64,
     /// CPU time of an operation, s; kswapd's is part of it.
     cpu: f64,
-    /// Of all that was found.
+    /// Hash of all contents.
     hash: u64,
 }
 

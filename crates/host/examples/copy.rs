@@ -1,14 +1,13 @@
 //! A large file is copied beside a hot set, without pushing that out of memory.
 //!
-//! A server reads random pages of a hot file that takes half of its memory; now and then a file several times as large as
-//! memory is to be copied by the same process. A copy uses each page once. The careful one says so: it reads with
-//! [`Advice::Sequential`], so that the disk is asked for what comes next before it is needed, writes what it has written
-//! back every few MiB, and gives up the pages behind itself with [`Advice::DontNeed`]. The naive one reads and writes, as
-//! `cp` does.
+//! A server reads random pages of a hot file that takes half of its memory. At times the same process must copy a file
+//! several times as large as memory, and uses each page of it once. The careful copy announces this: it reads with
+//! [`Advice::Sequential`], so that the disk reads ahead, writes its data back every few MiB, and gives up the pages
+//! behind it with [`Advice::DontNeed`]. The naive copy reads and writes, as `cp` does.
 //!
-//! Both are run, and for each the program says how long it took, which part of the hot reads found their page in memory
-//! while it ran, and what was read from the disk for the hot set afterwards. Every hot page is compared with what it must
-//! be, and both copies with the original; it exits with 1 on a wrong byte.
+//! The program runs both. For each it prints the duration, the hit ratio of the hot reads meanwhile, and the reads of
+//! the hot set from the disk afterwards. It compares every hot page with its expected contents, and both copies with
+//! the original, and exits with 1 on a wrong byte.
 //!
 //! Run: `cargo run --release -p highwater --example copy`, with `-- --help` for sizes.
 
@@ -26,11 +25,11 @@ const MIB: u64 = 1 << 20;
 
 /// Bytes copied at once.
 const CHUNK: u64 = 256 << 10;
-/// A careful copy gives up what it is done with after so many bytes: few enough to leave memory alone, and enough for the
-/// disk to write in one go.
+/// Bytes after which a careful copy gives up pages: few enough to spare memory, and enough for the disk to write in one
+/// go.
 const GIVEN_UP: u64 = 2 * MIB;
 
-/// How a file is copied.
+/// The manner of copying a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Naive,
@@ -146,7 +145,7 @@ struct Options {
     folder: PathBuf,
 }
 
-/// What one copy did to the hot set.
+/// The effect of one copy on the hot set.
 struct Effect {
     reads: u64,
     misses: u64,

@@ -11,7 +11,7 @@
 //!
 //! Run: `cargo run --release -p highwater --example key_value`, with `-- --help` for sizes.
 //!
-//! What a crash in the middle of a `put` leaves behind is a matter for a log in front of the table, which is not shown.
+//! Protection against a crash in the middle of a `put` needs a log in front of the table, which is not shown.
 
 use clap::Parser;
 use highwater::{Advice, File, Memory, PageRead, PageWrite};
@@ -36,14 +36,14 @@ const MAGIC: [u8; 8] = *b"buckets1";
 /// key, value.
 const HEADER: usize = 8;
 const ENTRY_HEADER: usize = 4;
-/// The file grows by so many pages at a time.
+/// Pages by which the file grows.
 const GROWTH: u64 = 256;
 
 /// Keys and values in a file. All methods may be called from any thread.
 pub struct Store {
     file: File,
     buckets: u64,
-    /// The first page that no chain has, of those that the file has.
+    /// The first page of the file that belongs to no chain.
     free: Mutex<u64>,
 }
 
@@ -68,7 +68,7 @@ fn short(bytes: &[u8], at: usize) -> usize {
     u16::from_le_bytes([bytes[at], bytes[at + 1]]).into()
 }
 
-/// Where an entry begins and ends, and where its value begins.
+/// Offsets of an entry and of its value.
 #[derive(Clone, Copy)]
 struct Entry {
     start: usize,
@@ -110,7 +110,7 @@ fn append(page: &mut [u8], key: &[u8], value: &[u8]) -> bool {
 }
 
 impl Store {
-    /// Makes an empty store of `buckets` buckets, over whatever file is there.
+    /// Makes an empty store of `buckets` buckets, and replaces an existing file.
     pub fn create(memory: &Memory, path: &Path, buckets: u64) -> Outcome<Self> {
         let file = memory.create(path)?;
         file.set_len((1 + buckets) * PAGE as u64)?;
@@ -213,7 +213,7 @@ impl Store {
         Ok(page)
     }
 
-    /// Makes durable what was put and deleted before.
+    /// Makes earlier puts and deletes durable.
     pub fn sync(&self) -> Outcome {
         Ok(self.file.sync_data()?)
     }
@@ -275,7 +275,7 @@ fn value(number: u64, version: u32) -> Vec<u8> {
     word.to_le_bytes().into_iter().cycle().take(length).collect()
 }
 
-/// What a key must be: its version, `None` for one that was deleted.
+/// Expected version of each key; `None` for a deleted one.
 type Known = BTreeMap<u64, Option<u32>>;
 
 fn compare(store: &Store, number: u64, version: Option<u32>) -> Outcome {

@@ -1,6 +1,6 @@
 //! One page is read twice: the first read misses and goes to the disk, the second finds the page in memory.
 //!
-//! For each read the program prints the counters that it changed, under their names of `/proc/vmstat`.
+//! For each read the program prints the counters that changed, under their names in `/proc/vmstat`.
 //!
 //! Run: `cargo run --release --package highwater --example one_miss`
 

@@ -43,7 +43,7 @@ struct Run<'a> {
     region: &'a Region,
     pages: Range<u64>,
     page: PageRead<'a>,
-    /// Of the next record in `page`.
+    /// Index of the next record in `page`.
     at: usize,
 }
 
@@ -193,7 +193,7 @@ struct Options {
     /// Memory, MiB.
     #[arg(long, default_value_t = 8)]
     memory: u64,
-    /// Records, MiB; as much again is needed beside them.
+    /// Records, MiB; the sort needs the same amount again.
     #[arg(long, default_value_t = 32)]
     records: u64,
     /// Folder of the swap file, which is removed at the end.
@@ -201,7 +201,7 @@ struct Options {
     folder: PathBuf,
 }
 
-/// Does `work` and says what it took.
+/// Runs `work` and prints its cost.
 fn phase<R>(what: &str, memory: &Memory, work: impl FnOnce() -> Outcome<R>) -> Outcome<R> {
     let before = memory.vmstat();
     let began = Instant::now();

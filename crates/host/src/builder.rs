@@ -191,8 +191,8 @@ impl Builder {
         self
     }
 
-    /// Sets a name for the swap file, `path`, that stays. It is created with mode 0600. It is still there when the
-    /// process has ended, with what was swapped, and is replaced by the next memory with the same path.
+    /// Gives the swap file a name, `path`, under which it stays. It is created with mode 0600. It remains when the
+    /// process has ended, with the swapped pages, and the next memory with the same path replaces it.
     ///
     /// An existing file is replaced only if it is empty or a swap file of Highwater, belongs to this user, has no other
     /// name, and is not in use. Anything else is refused.
@@ -282,8 +282,8 @@ impl Builder {
     /// Says whether pages of files carry checksums. Default: no. Pages in swap always do.
     ///
     /// Checksums are kept in memory, 8 bytes a page, from the opening of a file until its last handle is dropped. A
-    /// page that is read must equal what was read or written there before; otherwise the read fails. So a read
-    /// reports a device that loses or misplaces writes, and another program that changes the file. Each request costs
+    /// page that is read must equal the contents last read or written there; otherwise the read fails. So a read
+    /// detects a device that loses or misplaces writes, and another program that changes the file. Each request costs
     /// about 300 ns more a page.
     ///
     /// ```
@@ -338,7 +338,8 @@ impl Builder {
         self
     }
 
-    /// Says whether hits of clean pages may go uncounted, by hazard pointers. For measuring what they gain; default: yes.
+    /// Sets whether hits of clean pages use hazard pointers and are not counted. For measuring their gain; default:
+    /// yes.
     #[doc(hidden)]
     #[must_use]
     pub const fn hazard_pointers(mut self, are_used: bool) -> Self {
@@ -366,7 +367,7 @@ impl Builder {
         self
     }
 
-    /// Puts something in front of what carries requests out, for tests.
+    /// Puts a layer in front of the backend, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn behind(mut self, wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
@@ -374,8 +375,8 @@ impl Builder {
         self
     }
 
-    /// Makes the memory and starts its threads: kswapd, a flusher for each device (those of further devices when a file
-    /// there is opened), and those that do its I/O.
+    /// Makes the memory and starts its threads: kswapd, a flusher for each device (started when a file on a further
+    /// device is opened), and the threads for I/O.
     ///
     /// # Errors
     /// When a size is too small or too large, there are no shards or threads or more than 1024, the kernel is unknown or its
@@ -499,7 +500,7 @@ fn check_dirty_limit(bytes: u64, size: u64) -> Result<(), Error> {
 const COUNT_MAX: usize = 1024;
 
 /// # Errors
-/// When there are none, or too many, of what `setting` says how many there are.
+/// When `count` is 0 or too large for `setting`.
 fn check_count(setting: &str, count: usize) -> Result<usize, Error> {
     if (1..=COUNT_MAX).contains(&count) {
         return Ok(count);

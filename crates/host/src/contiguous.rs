@@ -14,11 +14,12 @@ use std::sync::Arc;
 /// (`GFP_KERNEL | __GFP_REPEAT`).
 const CONTIGUOUS: Gfp = Gfp { repeat: true, ..Gfp::KERNEL };
 
-/// A block of `4096 << order` bytes, all zeroes at first, which is its holder's alone until this is dropped. It is a part of the
-/// memory that it comes from: pages of files and regions make room for it.
+/// A block of `4096 << order` bytes, zeroed at first, exclusive to its holder until it is dropped. It is a part of the
+/// memory; pages of files and regions make room for it.
 ///
-/// It begins at a multiple of its own size, or of 2 MiB if it is larger. A block of order 9 is one entry of the processor's table
-/// for huge pages, where the system has given the memory huge pages ([`Memory::notices`](crate::Memory::notices) says if not).
+/// It begins at a multiple of its own size, or of 2 MiB if it is larger. A block of order 9 is one entry of the
+/// processor's page table if the system has given the memory huge pages ([`Memory::notices`](crate::Memory::notices)
+/// says if not).
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Pages of the largest file or region: 16 TiB, less what keeps numbers of pages, rounded up, within 32 bits.
+/// Pages of the largest file or region: 16 TiB, minus a margin that keeps rounded-up page numbers within 32 bits.
 pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 
 /// The reason for a failure. Each variant names what the caller needs in order to act: the file, the byte, the cause.
@@ -26,7 +26,7 @@ pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file could not be opened, created, looked at, or given its length.
+    /// A file could not be opened, created, examined, or given its length.
     File {
         /// The file.
         path: PathBuf,
@@ -44,9 +44,9 @@ pub enum Error {
         /// The cause.
         source: IoError,
     },
-    /// Pages of a file could not be written since this handle was last told, or, of a write, lately. They stay in memory,
-    /// dirty, and are written again later, if the kernel has `writeback.write_failure = "keep-dirty"` as `highwater` does;
-    /// else they are dropped.
+    /// Pages of a file could not be written since this handle last got an error, or, for a write, recently. They stay
+    /// in memory, dirty, and are written again later, if the kernel has `writeback.write_failure = "keep-dirty"` as
+    /// `highwater` does; else they are dropped.
     Write {
         /// The file.
         path: Arc<Path>,

@@ -1,8 +1,8 @@
 //! Highwater: a page cache, and memory larger than memory, for applications.
 //!
-//! A database, a cache or a file server has more data than memory. [`Memory`] keeps the used part in memory, as Linux
-//! does for all programs together, but for this program alone and in its own process. A hit takes no lock and no
-//! system call. Disks are read past the page cache of the system. Reclaim begins before a reader has to wait for it.
+//! A database, a cache or a file server has more data than memory. [`Memory`] keeps the used part in memory, like
+//! Linux, but for one program and inside its process. A hit takes no lock and makes no system call. Disks are read past
+//! the page cache of the system. Reclaim begins before a reader has to wait for it.
 //!
 //! * [`Memory::open`] and [`Memory::create`] return a [`File`]: [`File::read_at`], [`File::write_at`],
 //!   [`File::sync_data`], and pages in place, [`File::page`] and [`File::page_mut`];

@@ -1,4 +1,4 @@
-//! Memory: what an application sees of it.
+//! The memory as an application sees it.
 
 use crate::contiguous::Contiguous;
 use crate::error::Error;
@@ -163,9 +163,9 @@ impl Memory {
         Region::new(&self.shared, bytes, false)
     }
 
-    /// Returns anonymous memory as [`Memory::anonymous`] does, in huge pages (`MADV_HUGEPAGE`): the first write to each 2 MiB of it
-    /// takes one block of order 9 for all of them, if one can be made free at once. The pages lie one after the other, in one entry of
-    /// the processor's table for huge pages; and the other 511 have no fault. Each is used, and goes to swap, for itself.
+    /// Returns anonymous memory like [`Memory::anonymous`], in huge pages (`MADV_HUGEPAGE`): the first write to each 2
+    /// MiB takes one block of order 9, if one can be freed at once. The pages are contiguous, in one entry of the
+    /// processor's page table, and the other 511 have no fault. Each page is used and swapped separately.
     ///
     /// # Errors
     /// As [`Memory::anonymous`].
@@ -269,9 +269,9 @@ impl Memory {
         self.shared.engine.machine().notices()
     }
 
-    /// Returns a block of `4096 << order` bytes of contiguous memory, all zeroes. Pages of files and regions are moved, written
-    /// and dropped for it. While others hold pages by guards ([`PageRead`](crate::PageRead), [`PageWrite`](crate::PageWrite)),
-    /// or by other blocks, these stay where they are.
+    /// Returns a block of `4096 << order` bytes of contiguous memory, zeroed. Pages of files and regions are moved,
+    /// written and dropped for it. Pages held by guards ([`PageRead`](crate::PageRead),
+    /// [`PageWrite`](crate::PageWrite)) or in other blocks stay.
     ///
     /// # Errors
     /// When no such block can be made free, or the order is over 10.

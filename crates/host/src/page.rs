@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A page of zeroes, for pages of a region that were never written.
 static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
-/// The owner of the page that a guard for reading gives back when it is dropped, if no hazard pointer holds it.
+/// The owner of the page of a read guard, which takes the page back on drop, if no hazard pointer holds it.
 #[derive(Clone, Copy)]
 enum ReadOf {
     File,
@@ -25,7 +25,7 @@ enum ReadOf {
 
 /// A page pinned for reading: 4096 bytes. The page stays in memory, and is not written, until this is dropped.
 ///
-/// Do not hold one while writing to the same page by other means: the thread would wait for itself.
+/// Do not hold one while writing to the same page in another way: the thread would wait for itself.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -120,8 +120,8 @@ impl fmt::Debug for PageRead<'_> {
 /// A page pinned for writing: 4096 bytes. No other thread reads or writes it until this is dropped, and it does not go
 /// to the disk half changed.
 ///
-/// Do not hold one while reading or writing the same page by other means, or while syncing its file or shutting the
-/// memory down: the thread would wait for itself.
+/// Do not hold one while reading or writing the same page in another way, syncing its file, or shutting the memory
+/// down: the thread would wait for itself.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -144,7 +144,7 @@ pub struct PageWrite<'a> {
     of: WriteOf<'a>,
 }
 
-/// The owner of the page that a guard for writing gives back when it is dropped.
+/// The owner of the page of a write guard, which takes the page back on drop.
 #[derive(Clone, Copy)]
 enum WriteOf<'a> {
     File(&'a Arc<Cached<Host>>, PinnedForWrite),

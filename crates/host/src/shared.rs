@@ -22,7 +22,7 @@ pub(crate) const FIRST_DEVICE: DeviceId = DeviceId(0);
 /// Files lie where the system puts them: the engine has no blocks to give.
 pub(crate) const FILES_LAYOUT: DeviceLayout = DeviceLayout { file_blocks: 0..0 };
 
-/// The state that handles share.
+/// State shared by all handles.
 pub(crate) struct Shared {
     /// Number of this memory, unique in the process.
     number: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     kernel_tasks: Mutex<Vec<TaskId>>,
     /// The engine's numbers of the real devices, by those of the system.
     backings: Mutex<BTreeMap<u64, DeviceId>>,
-    /// Pages that were given back to the system.
+    /// Pages returned to the system.
     pub balloon: Mutex<Vec<FrameNumber>>,
     /// Keeps others from using the swap file for data.
     _swap: Option<InUse>,
@@ -139,7 +139,7 @@ impl Shared {
         Some(device)
     }
 
-    /// Adds pages: those that were given up first, and then those that never were there.
+    /// Adds pages: first those that were given up, then new ones.
     pub fn grow(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> std::io::Result<()> {
         let (engine, zone) = (&self.engine, &self.engine.memory().zones[0]);
         let again = (balloon.len() as u64).min(pages);
@@ -184,7 +184,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes everything back and ends the engine's tasks; returns what failed.
+    /// Writes everything back and ends the engine's tasks. Returns the failures.
     pub fn shut_down(&self) -> Vec<Error> {
         if self.is_shut_down.swap(true, Ordering::AcqRel) {
             return Vec::new();
@@ -206,8 +206,8 @@ impl Shared {
         tasks.drain(..).for_each(|task| host.join(task).expect("a task that panics ends the process"));
     }
 
-    /// Runs `look` while nothing changes, if nobody uses the memory: the engine's tasks have ended, and no request is
-    /// in flight.
+    /// Calls `look` while nothing changes, if the memory is unused: the engine's tasks have ended, and no request is in
+    /// flight.
     pub fn quiesced<T>(&self, look: impl FnOnce(&Engine<Host>) -> T) -> Result<T, Error> {
         let mut tasks = self.kernel_tasks.lock();
         let had_tasks = !tasks.is_empty();

@@ -1,4 +1,4 @@
-//! The layer in front of whatever carries requests out: nothing, but for tests.
+//! An optional layer in front of the backend, for tests.
 
 use crate::machine::disk::backend::Backend;
 use crate::machine::{Checks, Host};
@@ -6,7 +6,7 @@ use machine::DeviceId;
 use std::fmt;
 use std::sync::Arc;
 
-/// The layer in front of whatever carries requests out.
+/// The optional layer in front of the backend.
 #[derive(Clone)]
 pub(crate) struct Wrap(Arc<WrapBackend>);
 

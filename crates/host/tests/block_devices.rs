@@ -1,4 +1,4 @@
-//! Block devices, where this computer lets a test make some: two names of one device are one file.
+//! Tests of block devices, if this computer permits making some: two names of one device are one file.
 
 mod common;
 
@@ -22,7 +22,7 @@ impl Loop {
         output.status.success().then(|| Self { node: node.trim().into() })
     }
 
-    /// Another node of the device.
+    /// Makes another node of the device.
     fn node_at(&self, path: &Path) -> bool {
         let number = fs::metadata(&self.node).unwrap().rdev();
         let (major, minor) = (libc::major(number).to_string(), libc::minor(number).to_string());
@@ -37,7 +37,8 @@ impl Drop for Loop {
     }
 }
 
-/// A device is opened by two nodes, in different folders. What is written by one is there for the other, and both are durable.
+/// Opens a device by two nodes in different folders. Data written by one are visible to the other, and both are
+/// durable.
 #[test]
 fn two_nodes_of_one_device_are_one_file() {
     let folder = folder();

@@ -1,5 +1,5 @@
-//! Commits: what a sync has promised is there, whoever ran it and however the process ends; and a file that is in the making
-//! is at no moment longer than it is.
+//! Tests of commits: synced data survive, whichever thread synced them and however the process ends, and the system
+//! never sees a file longer than it is.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn record(number: u64) -> [u8; RECORD as usize] {
     bytes
 }
 
-/// Looks at the file whenever the system makes it durable: what it holds then would be there after a loss of power.
+/// Records the file's contents whenever the system makes it durable, as a loss of power would leave them.
 struct Durably {
     inner: Arc<dyn Backend>,
     path: PathBuf,
@@ -56,8 +56,8 @@ impl Backend for Durably {
     }
 }
 
-/// Threads append and sync side by side, and one syncs what others wrote. When a sync returns, what was written before it
-/// was in the file before the system made that durable.
+/// Threads append and sync in parallel, and one syncs the writes of others. When a sync returns, earlier writes were in
+/// the file before the system made it durable.
 #[test]
 fn a_commit_is_in_the_file_before_the_system_makes_that_durable() {
     let folder = folder();
@@ -88,7 +88,7 @@ fn a_commit_is_in_the_file_before_the_system_makes_that_durable() {
     memory.shutdown().unwrap();
 }
 
-/// Each handle that was open hears once that the system could not make a file durable; one that is opened later does not.
+/// Each open handle gets the error of a failed sync once. A handle opened later does not.
 #[test]
 fn every_handle_is_told_once_of_a_sync_that_failed() {
     let folder = folder();
@@ -112,8 +112,8 @@ fn every_handle_is_told_once_of_a_sync_that_failed() {
     memory.shutdown().unwrap();
 }
 
-/// The flusher writes a file back that ends within a page. The system's length of it is what it is here, at every moment:
-/// an observer looks all the time.
+/// The flusher writes back a file that ends within a page. An observer checks all the time that the system's length is
+/// the length here.
 #[test]
 fn a_file_is_at_no_moment_longer_in_the_system_than_it_is() {
     let folder = folder();
@@ -173,8 +173,8 @@ fn a_file_is_at_no_moment_longer_in_the_system_than_it_is() {
     memory.shutdown().unwrap();
 }
 
-/// A process commits records from several threads and is killed at some moment. Whatever it said was committed is there;
-/// and the file is no longer than what was written. `HIGHWATER_KILLS` says how often (3).
+/// A process commits records from several threads and is killed at some moment. Every record reported as committed
+/// exists, and the file is no longer than the written data. `HIGHWATER_KILLS` sets the number of kills (3).
 #[test]
 fn what_was_committed_survives_kills() {
     const CHILD: &str = "HIGHWATER_TEST_COMMITS";
@@ -242,8 +242,8 @@ fn commit_until_killed(path: &Path) -> ! {
     unreachable!("it is killed")
 }
 
-/// The file is cut by somebody else, and then written behind that. Who reads what was cut off is told, again and again, until
-/// it is written anew, or cut off by its owner.
+/// Another process cuts the file, and then it is written behind the cut. Readers of the lost bytes get errors, until
+/// the bytes are written again or cut off by the owner.
 #[test]
 fn what_others_cut_off_does_not_become_zeroes_behind_a_later_write() {
     for later in ["a sync", "the flusher", "a new length"] {
@@ -291,7 +291,7 @@ fn what_others_cut_off_does_not_become_zeroes_behind_a_later_write() {
     }
 }
 
-/// A file that is open is locked: for others who may write it, and for all if it may be written here.
+/// An open file is locked against processes that may write it, and against all if it may be written here.
 #[test]
 fn an_open_file_is_locked_against_other_processes() {
     let folder = folder();

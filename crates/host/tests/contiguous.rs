@@ -41,7 +41,7 @@ fn a_block_is_its_holders_alone_and_begins_as_zeroes() {
     assert!(held.iter().all(|byte| *byte == 0));
 }
 
-/// What a guard holds stays where it is, open to readers with hazard pointers or not.
+/// Pages held by a guard stay, whether readers use hazard pointers or not.
 #[test]
 fn pages_that_guards_hold_do_not_move() {
     const PAGES: u64 = 3000;
@@ -132,7 +132,7 @@ impl std::fmt::Display for Taken {
     }
 }
 
-/// Takes six blocks, an eighth of memory with what is free, and gives them back; others use them until the next time.
+/// Takes six blocks, an eighth of memory with the free part, and frees them; others use them until the next time.
 fn take_blocks(memory: &Memory, time: Duration) -> Taken {
     let end = Instant::now() + time;
     let mut taken = Taken::default();
@@ -160,7 +160,7 @@ fn take_blocks(memory: &Memory, time: Duration) -> Taken {
     taken
 }
 
-/// Of each user: 64 MiB in all.
+/// Pages of each user: 64 MiB in all.
 const OWN_PAGES: u64 = 4096;
 
 fn use_file(memory: &Memory, folder: &std::path::Path, n: u64, is_done: &AtomicBool) -> u64 {

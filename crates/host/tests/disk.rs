@@ -1,4 +1,4 @@
-//! Requests on real files: what is short, what fails, what comes and goes.
+//! Tests of requests on real files: short ones, failing ones, and files that change.
 
 mod common;
 
@@ -102,8 +102,8 @@ fn what_is_beyond_the_end_reads_as_zeroes_unless_it_should_be_there() {
     }
 }
 
-/// The file is cut when somebody has decided to read and has not begun: what lies after the new end is zeroes, and no other contents
-/// than were expected.
+/// The file is cut after a read was decided and before it begins. The bytes behind the new end are zeroes, without a
+/// checksum error.
 #[test]
 fn checksums_expect_nothing_of_what_is_cut_off_before_a_read_begins() {
     for io in WAYS {
@@ -125,7 +125,7 @@ fn checksums_expect_nothing_of_what_is_cut_off_before_a_read_begins() {
     }
 }
 
-/// Nobody has said how long the file is since blocks were added to it: they are known to be there all the same.
+/// Nobody has stated the file's length since blocks were added. They are known anyway.
 #[test]
 fn what_was_written_beyond_the_end_is_missed_when_somebody_else_cuts_it_off() {
     for io in WAYS {

@@ -1,5 +1,5 @@
-//! Calls that meet: a read and a cut, two syncs, a writer and the end, a handle and the end of its thread, a file and what
-//! others do to it.
+//! Tests of calls that coincide: a read and a cut, two syncs, a writer and the end, a handle and the end of its thread,
+//! a file and changes by others.
 
 mod common;
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const PAGE: u64 = 4096;
 
-/// What is cut off is gone, and never zeroes to who reads it at that moment.
+/// Bytes that are cut off are gone. A concurrent reader never sees zeroes instead.
 #[test]
 fn a_read_beside_a_cut_gets_what_the_file_had() {
     const LONG: u64 = 3 * PAGE + 100;
@@ -58,8 +58,8 @@ fn a_read_beside_a_cut_gets_what_the_file_had() {
     memory.check().unwrap();
 }
 
-/// A cut waits for a write of another page before the system cuts, too. Meanwhile the page that it cuts is changed, synced,
-/// dropped and read: what was cut off does not come back from the disk, and the disk never has half of the change.
+/// A cut waits for a write of another page before the system cuts. Meanwhile the page at the cut is changed, synced,
+/// dropped and read: the cut bytes do not come back from the disk, and the disk never has half of the change.
 #[test]
 fn what_a_cut_takes_from_a_page_does_not_come_back_from_the_disk() {
     const CUT: u64 = 5;
@@ -159,7 +159,7 @@ fn a_cut_that_the_system_refuses_room_for_changes_nothing() {
     memory.check().unwrap();
 }
 
-/// The system refuses to cut its file: here it is cut, and what was cut off never comes back.
+/// The system refuses to cut its file. Here the file is cut, and the cut bytes never come back.
 #[test]
 fn what_the_system_does_not_cut_off_stays_cut_off_here() {
     const END: u64 = 5 * PAGE + 100;
@@ -183,7 +183,7 @@ fn what_the_system_does_not_cut_off_stays_cut_off_here() {
     memory.check().unwrap();
 }
 
-/// Each memory has a cache of its own: nobody writes a file beside another.
+/// Each memory has its own cache, so only one memory may write a file.
 #[test]
 fn a_file_is_written_by_one_memory_alone() {
     let folder = folder();
@@ -209,7 +209,7 @@ fn a_file_is_written_by_one_memory_alone() {
     assert!(other.open(&path).is_ok());
 }
 
-/// Who writes much is not left waiting for threads that have ended.
+/// A busy writer does not wait for threads that have ended.
 #[test]
 fn a_shutdown_lets_a_writer_go_on() {
     let folder = folder();
@@ -230,7 +230,7 @@ fn a_shutdown_lets_a_writer_go_on() {
     });
 }
 
-/// Handles may lie in a thread's own memory and go with it, when the library's own part of that is gone already.
+/// Handles may be thread-local and be dropped when the library's own thread-local data are already gone.
 #[test]
 fn a_handle_may_end_with_its_thread() {
     thread_local! {
@@ -259,7 +259,7 @@ fn a_handle_may_end_with_its_thread() {
     assert_eq!(fs::read(&path).unwrap()[..12], [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 9, 9]);
 }
 
-/// A sync is for the file: what other handles wrote, and its length to the byte.
+/// A sync covers the file: writes through other handles, and its length to the byte.
 #[test]
 fn a_reader_may_sync_what_a_writer_wrote() {
     let folder = folder();
@@ -272,7 +272,7 @@ fn a_reader_may_sync_what_a_writer_wrote() {
     assert_eq!(fs::read(&path).unwrap(), b"hello");
 }
 
-/// What somebody else cut off is not there again after a sync, and who reads it is told.
+/// Bytes that another process cut off do not return after a sync, and readers get an error.
 #[test]
 fn a_sync_does_not_bring_back_what_others_cut_off() {
     let folder = folder();
@@ -306,8 +306,8 @@ fn a_swap_file_that_finds_no_room_leaves_things_as_they_were() {
     assert!(!new.exists());
 }
 
-/// Others cut a file whose pages are in memory, dirty and clean, at a page's end, within one, and to nothing; some pages are pinned
-/// meanwhile. Whoever reads what is gone is told, nothing else is lost, and what the memory knows of itself adds up.
+/// Another process cuts a file whose pages are in memory, dirty and clean, at a page's end, within one, and to nothing;
+/// some pages are pinned. Readers of lost bytes get errors, nothing else is lost, and the memory's own checks pass.
 #[test]
 fn what_others_cut_off_is_an_error_to_its_readers_and_breaks_nothing() {
     for cut in [0, 100, 3 * PAGE, 3 * PAGE + 1, 7 * PAGE + 4095] {
@@ -434,7 +434,7 @@ fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
     memory.check().unwrap();
 }
 
-/// A range of 128 times the memory will be needed: as much of it is read as there is room for, and what others use stays.
+/// A range of 128 times the memory is announced. As much is read as there is room for, and pages in use stay.
 #[test]
 fn advice_for_more_than_memory_reads_what_there_is_room_for() {
     const LONG: u64 = 1 << 30;

@@ -23,7 +23,7 @@ struct World {
     files: DeviceId,
 }
 
-/// What a task used. Nobody lets go of it before all have done their work.
+/// The resources of a task, kept until all tasks have finished.
 enum Used {
     Region(Arc<Region<Host>>),
     File(Arc<File<Host>>),
@@ -50,8 +50,8 @@ fn contents(worker: usize, page: u32, version: u32) -> Vec<u8> {
     if version == 0 { vec![0; PAGE_BYTES] } else { seed.to_le_bytes().repeat(PAGE_BYTES / 4) }
 }
 
-/// Tries again while swap has room: a kernel as of 2013 gives up when it has looked at all pages six times, which is sooner
-/// than a disk can write.
+/// Tries again while swap has room: a kernel of 2013 gives up after six scans of all pages, which is sooner than a disk
+/// can write.
 fn patiently<T>(world: &World, mut access: impl FnMut() -> Result<T, Error>) -> T {
     for _ in 0..1000 {
         match access() {

@@ -1,8 +1,9 @@
-//! Requests that fail, one after the other in turn: whoever must act is told, and nothing that can be saved is lost.
+//! Tests in which each request fails in turn: the affected caller gets the error, and nothing that can be saved is
+//! lost.
 //!
-//! The story: 4 MiB of memory, a file of 3 MiB and a region of 6 MiB with swap behind it. Everything is written, synced,
-//! and read back; one request on the way fails, or is cut short. An operation that is told so is tried again and then
-//! goes through; at the end every byte is right, in memory, and in the file when it is closed.
+//! The story: 4 MiB of memory, a file of 3 MiB, and a region of 6 MiB with swap. Everything is written, synced and read
+//! back; one request fails or is cut short. An operation that gets the error is repeated and then succeeds. At the end
+//! every byte is right, in memory and in the closed file.
 
 use highwater::machine::disk::faults::{Fault, Faults, Script};
 use highwater::{Advice, Error, Memory};
@@ -16,17 +17,17 @@ fn page(number: u64, version: u64) -> Vec<u8> {
     (number * 1000 + version).to_le_bytes().repeat(PAGE as usize / 8)
 }
 
-/// How a run went.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 struct Outcome {
     /// Requests in all.
     requests: u64,
-    /// Errors that operations were told of.
+    /// Errors that operations returned.
     errors: Vec<String>,
 }
 
 impl Outcome {
-    /// Does something that may fail for the one fault of the run, again if it did.
+    /// Does an operation that may fail by the one fault of the run, and repeats it after a failure.
     fn twice<T>(&mut self, mut operation: impl FnMut() -> Result<T, Error>) -> T {
         for _ in 0..3 {
             match operation() {
@@ -96,7 +97,7 @@ fn story(script: &Arc<Script>) -> Outcome {
     outcome
 }
 
-/// Every request in turn with HIGHWATER_ALL_FAULTS set; else some forty of them.
+/// Fails every request in turn with HIGHWATER_ALL_FAULTS set, else about forty of them.
 #[test]
 fn each_request_may_fail_once() {
     const EIO: i32 = 5;
@@ -128,8 +129,8 @@ fn each_request_may_fail_once() {
     assert!(told > 0, "no failure reached anybody");
 }
 
-/// The first read of a file read in order asks for many pages at once; so does the first fault of a region that was
-/// written out in order.
+/// The first read of a file read in order requests many pages at once. So does the first fault of a region that was
+/// swapped out in order.
 #[test]
 fn a_failed_request_for_many_pages_is_told_to_nobody_whose_page_can_be_read() {
     const EIO: i32 = 5;

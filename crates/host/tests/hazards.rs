@@ -1,4 +1,4 @@
-//! Pages that readers hold by hazard pointers: who wants them for himself waits, or leaves them alone.
+//! Tests of pages that readers hold by hazard pointers: tasks that need them exclusively wait, or leave them alone.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn is_open(page: &PageRead<'_>) -> bool {
     format!("{page:?}").contains("hazard pointer")
 }
 
-/// A page that was used so often that it is open. `None` where the system does not permit what that needs.
+/// Opens a page by using it often. Returns `None` if the system does not permit hazard pointers.
 fn open_page<'a>(memory: &Memory, file: &'a File, page: u64) -> Option<PageRead<'a>> {
     // Again and again the same page would be one use.
     let is_permitted = !memory.notices().contains(&Notice::NoHazardPointers);
@@ -141,7 +141,7 @@ fn an_open_page_that_is_held_stays_when_memory_is_needed() {
     memory.check().unwrap();
 }
 
-/// An index has a head, as long as its file was when it was opened, and what lies behind.
+/// An index has a head, of the file's length at opening, and a part behind it.
 #[test]
 fn pages_of_a_file_that_has_grown_are_open_too() {
     const PAGES: u64 = 300;
@@ -191,8 +191,8 @@ fn an_open_page_that_is_cut_off_stays_until_it_is_let_go() {
     assert_eq!(memory.vmstat().get("nr_file_pages"), 0);
 }
 
-/// Threads read a few pages by guard all the time, each of which must be of one writing; others write them, sync, drop them
-/// from memory, cut the file and make it longer again, and read what fills memory.
+/// Threads read a few pages by guard, each of which must come from one write. Others write, sync and drop the pages,
+/// cut and extend the file, and read data that fill memory.
 #[test]
 fn nobody_reads_half_of_a_page() {
     const HOT: u64 = 12;

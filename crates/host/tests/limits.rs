@@ -1,5 +1,5 @@
-//! What the system may refuse, now or later, and what it may show to others. What changes a process for good is tried in a
-//! child: this program once more, for the one test.
+//! Tests of refusals by the system, and of data visible to others. Irreversible changes of a process are tried in a
+//! child: this program, restarted for the one test.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn in_child(name: &str, test: impl FnOnce()) {
     assert!(printed.contains("1 passed"), "the test has another name: {printed}");
 }
 
-/// What the system says of the mapping that `address` lies in: the flags of `/proc/self/smaps`.
+/// Returns the flags of the mapping of `address` in `/proc/self/smaps`.
 fn mapping_flags(address: usize) -> Vec<String> {
     let maps = fs::read_to_string("/proc/self/smaps").expect("it is there");
     let mut is_here = false;
@@ -93,7 +93,7 @@ fn memory_that_cannot_be_locked_is_an_error() {
     });
 }
 
-/// A filter of system calls that comes when all goes on refuses io_uring: threads go on, and nothing is lost.
+/// A system-call filter refuses io_uring while requests are in flight. Threads take over, and nothing is lost.
 #[test]
 fn io_uring_may_be_refused_after_the_start() {
     in_child("io_uring_may_be_refused_after_the_start", || {
@@ -177,13 +177,13 @@ fn io_uring_may_be_refused_to_one_thread() {
     });
 }
 
-/// This process's address space, bytes.
+/// Returns this process's address space, bytes.
 fn address_space() -> u64 {
     let pages = fs::read_to_string("/proc/self/statm").expect("it is there");
     pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * PAGE
 }
 
-/// From now on the process gets no more than so much more address space.
+/// Limits the process to `more` bytes of further address space.
 fn limit_address_space(more: u64) {
     let bytes = address_space() + more;
     rlimit::setrlimit(rlimit::Resource::AS, bytes, bytes).expect("less can always be had");
@@ -210,7 +210,7 @@ fn a_region_of_16_tib_is_made_as_it_is_used() {
     });
 }
 
-/// What is not used of a large memory costs address space alone: descriptors, too, come with their first use.
+/// The unused part of a large memory costs only address space; descriptors also come with their first use.
 #[test]
 fn a_memory_of_a_tib_is_taken_as_it_is_used() {
     in_child("a_memory_of_a_tib_is_taken_as_it_is_used", || {
@@ -233,7 +233,7 @@ fn a_memory_of_a_tib_is_taken_as_it_is_used() {
     });
 }
 
-/// Where the system refuses address space, whoever needs it is told, and nothing aborts.
+/// If the system refuses address space, the caller gets an error, and nothing aborts.
 #[test]
 fn a_limit_of_address_space_is_an_error() {
     in_child("a_limit_of_address_space_is_an_error", || {
@@ -310,12 +310,12 @@ fn a_limit_of_open_files_is_an_error() {
     });
 }
 
-/// From now on these system calls end in EPERM, in all threads of the process.
+/// Makes these system calls fail with EPERM, in all threads of the process.
 fn refuse(calls: &[i64]) {
     seccompiler::apply_filter_all_threads(&filter(calls)).expect("filters are granted");
 }
 
-/// The same in this thread alone.
+/// Makes them fail in this thread only.
 fn refuse_here(calls: &[i64]) {
     seccompiler::apply_filter(&filter(calls)).expect("filters are granted");
 }

@@ -1,4 +1,5 @@
-//! The library as an application uses it, on real files: nothing is lost, and errors reach who must act.
+//! Tests of the library as an application uses it, on real files: nothing is lost, and errors reach the affected
+//! callers.
 
 mod common;
 
@@ -19,13 +20,13 @@ fn nothing_is_lost_with_four_times_the_memory_in_use() {
     use_four_times_the_memory(builder());
 }
 
-/// The same: checksums find nothing wrong where nothing is.
+/// Checksums report no error in this run.
 #[test]
 fn nothing_is_lost_with_checksums() {
     use_four_times_the_memory(builder().checksums(true));
 }
 
-/// The same with pages in generations, as of Linux 7.2, which age by walks of page tables.
+/// Pages in generations, as of Linux 7.2, age by page-table walks in this run.
 #[test]
 fn nothing_is_lost_with_generations() {
     use_four_times_the_memory(builder().kernel("7.2-mglru"));
@@ -116,7 +117,7 @@ fn use_file(memory: &Memory, folder: &Path, n: u64, end: Instant) -> u64 {
     operations
 }
 
-/// A look at everything ends what goes on, and starts it again.
+/// A check of everything stops ongoing work and starts it again.
 #[test]
 fn everything_is_in_its_place_at_any_time() {
     let folder = folder();
@@ -220,7 +221,7 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     assert_eq!(fs::read(&other).unwrap(), [7; 5000]);
 }
 
-/// Nobody may take swap for data: not by whatever name, nor another memory of the process.
+/// Swap cannot be opened as a file, by any name or by another memory of the process.
 #[test]
 fn a_swap_file_that_is_used_cannot_be_opened() {
     let folder = folder();
@@ -238,7 +239,7 @@ fn a_swap_file_that_is_used_cannot_be_opened() {
     assert!(other.open(&path).is_ok());
 }
 
-/// An empty file would do for swap, but not while it is somebody's data, in whichever memory of the process.
+/// An empty file could become swap, but not while any memory of the process has it open.
 #[test]
 fn an_open_file_is_nobodys_swap() {
     let folder = folder();
@@ -262,7 +263,7 @@ fn an_open_file_is_nobodys_swap() {
     builder().swap(8 << 20).swap_file(&path).start().unwrap().shutdown().unwrap();
 }
 
-/// As many guards as can be counted; one more is refused, and no more wait for ever.
+/// The number of guards is limited by their count. One more is refused, and none waits for ever.
 #[test]
 fn a_page_has_so_many_readers_and_no_more() {
     const MOST: usize = engine::memory::READERS_MAX as usize;
@@ -293,7 +294,8 @@ fn a_page_has_so_many_readers_and_no_more() {
     memory.check().unwrap();
 }
 
-/// All that can be pinned is pinned, and let go of: no page was freed meanwhile, and yet all are there for whoever reads.
+/// All pages that can be pinned are pinned and released. No page was freed meanwhile, and yet all are available to the
+/// next reader.
 #[test]
 fn pages_that_were_held_while_memory_was_exhausted_can_be_freed_afterwards() {
     let folder = folder();
@@ -329,7 +331,7 @@ fn pages_that_were_held_while_memory_was_exhausted_can_be_freed_afterwards() {
     memory.check().unwrap();
 }
 
-/// A page far into a file wants a large index. Where the system grants no memory for that, the writer is told.
+/// A page far into a file needs a large index. If the system grants no memory for it, the writer gets an error.
 #[test]
 fn a_refused_index_is_an_error_to_who_needs_it() {
     const CHILD: &str = "HIGHWATER_TEST_FAR";
@@ -363,7 +365,7 @@ fn a_refused_index_is_an_error_to_who_needs_it() {
     assert!(run.status.success(), "{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
 }
 
-/// A file with a page far behind the others: nobody walks through what is not there, each time.
+/// A file has one page far behind the others. No operation walks over the hole.
 #[test]
 fn a_hole_of_terabytes_costs_nothing() {
     const FAR: u64 = 4 << 40;
@@ -395,7 +397,7 @@ fn a_hole_of_terabytes_costs_nothing() {
     memory.check().unwrap();
 }
 
-/// Somebody else cuts a file short. Whoever reads a page that is gone learns which; the others go on.
+/// Another process cuts a file. A reader of a lost page gets an error that names it; other readers go on.
 #[test]
 fn a_file_that_somebody_else_cut_is_an_error_to_who_reads_what_is_gone() {
     let folder = folder();
@@ -413,7 +415,7 @@ fn a_file_that_somebody_else_cut_is_an_error_to_who_reads_what_is_gone() {
     assert_eq!(file.page(9).unwrap()[0], 7);
 }
 
-/// With checksums, what something else put into a file is not taken for what was written.
+/// With checksums, contents changed by another program are not taken for the written ones.
 #[test]
 fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
     let folder = folder();
@@ -439,8 +441,8 @@ fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
     assert!(file.page(70).unwrap()[..] == page(70, 2)[..]);
 }
 
-/// The page that the new end lies in cannot be read, so that nothing is cut. Who reads what somebody else cuts off
-/// afterwards is told.
+/// The page at the new end cannot be read, so nothing is cut. Readers of bytes that another process cuts off later get
+/// errors.
 #[test]
 fn a_file_that_could_not_be_cut_is_as_long_as_it_was() {
     let folder = folder();
@@ -467,8 +469,8 @@ fn a_file_that_could_not_be_cut_is_as_long_as_it_was() {
     assert!(matches!(error, Error::Read { source: IoError::Truncated, .. }), "{error}");
 }
 
-/// A file cannot become as long as its writers want. They are told so, by name and cause, before memory is full of it; other
-/// files are written as before.
+/// A file cannot become as long as its writers want. They get errors with name and cause before memory is full of it;
+/// other files are written as before.
 #[test]
 fn a_write_to_a_file_that_cannot_be_written_is_refused() {
     const CHILD: &str = "HIGHWATER_TEST_REFUSED";
@@ -526,7 +528,7 @@ fn a_write_to_a_file_that_cannot_be_written_is_refused() {
     assert!((0..).zip(others.chunks(PAGE as usize)).all(|(number, found)| found == page(number, 2)));
 }
 
-/// A bit turns over in the swap file. Whoever reads that page is told, each time; all others have what they wrote.
+/// A bit flips in the swap file. Readers of that page get an error each time; all other pages are right.
 #[test]
 fn a_bit_that_turns_over_in_swap_is_an_error_to_who_reads_its_page() {
     use std::os::unix::fs::OpenOptionsExt;
@@ -631,7 +633,7 @@ fn checksums_raise_no_false_alarm() {
     memory.shutdown().unwrap();
 }
 
-/// Threads that append to one file and sync: what is durable for one is not cut off by the other.
+/// Threads append to one file and sync. A sync of one does not cut off durable data of another.
 #[test]
 fn a_sync_cuts_nothing_off_that_others_append() {
     const RECORD: u64 = 777;
@@ -666,7 +668,7 @@ fn a_sync_cuts_nothing_off_that_others_append() {
     }
 }
 
-/// A file may be opened while its last handle goes: it is as long as it was, and nobody cuts it.
+/// A file is opened while its last handle is dropped. It keeps its length, and nobody cuts it.
 #[test]
 fn a_file_is_whole_for_who_opens_it_while_its_last_handle_goes() {
     let folder = folder();
@@ -688,7 +690,7 @@ fn a_file_is_whole_for_who_opens_it_while_its_last_handle_goes() {
     assert_eq!(fs::metadata(&path).unwrap().len(), 100_005);
 }
 
-/// Only what has pages is opened, and a length that the system refuses changes nothing.
+/// Only files with pages are opened. A length that the system refuses changes nothing.
 #[test]
 fn what_is_no_file_is_refused_and_a_refused_length_changes_nothing() {
     let folder = folder();
@@ -707,7 +709,7 @@ fn what_is_no_file_is_refused_and_a_refused_length_changes_nothing() {
     file.sync_data().unwrap();
 }
 
-/// What a guard leaves after the end of the file is not of the file.
+/// Bytes that a guard leaves after the end of the file do not belong to the file.
 #[test]
 fn bytes_after_the_end_are_zeroes_whatever_a_guard_left_there() {
     let folder = folder();
@@ -762,7 +764,7 @@ fn a_file_may_be_cut_while_others_write_parts_of_its_pages() {
     assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == 0 || (50..150).contains(&(at % 4096)) && *byte <= 2));
 }
 
-/// A batch of reads finds what single reads find, in memory or not, and stops at the end of the file.
+/// A batch of reads returns the same as single reads, in memory or not, and stops at the end of the file.
 #[test]
 fn many_reads_at_once_find_what_single_reads_find() {
     let folder = folder();
@@ -824,7 +826,7 @@ fn tables_of_many_regions_leave_memory_to_others() {
     memory.check().unwrap();
 }
 
-/// Swap is full. The task that wants one more page is told; what others have is there.
+/// Swap is full. A task that needs one more page gets an error; existing pages stay.
 #[test]
 fn a_full_swap_is_an_error_to_who_needs_a_page() {
     let folder = folder();
@@ -851,7 +853,7 @@ fn a_full_swap_is_an_error_to_who_needs_a_page() {
     memory.check().unwrap();
 }
 
-/// A terabyte that nobody has written is read: neither pages nor tables are there for it.
+/// Reads a terabyte that was never written, without taking pages or tables.
 #[test]
 fn reading_what_was_never_written_takes_no_memory() {
     let memory = memory();
@@ -953,7 +955,7 @@ fn everything_may_be_used_from_any_thread() {
     memory.check().unwrap();
 }
 
-/// A process writes pages and syncs after each few; it is killed. Whatever it said was durable is there.
+/// A process writes pages, syncs after a few, and is killed. All data reported as durable exist.
 #[test]
 fn what_was_synced_survives_a_kill() {
     const CHILD: &str = "HIGHWATER_TEST_WRITER";
@@ -1004,7 +1006,7 @@ fn write_until_killed(path: &Path) -> ! {
     unreachable!("it is killed")
 }
 
-/// What memory may grow to costs nothing before it does, but address space.
+/// Room to grow costs only address space before it is used.
 #[test]
 fn room_to_grow_is_free() {
     // Descriptors of all its pages would be 2 GiB.
@@ -1032,8 +1034,7 @@ fn room_to_grow_is_free() {
     assert_eq!(too_much, "size_max: 1125899906842624 bytes of memory are too many: 4398046511104 are the most");
 }
 
-/// Memory is made smaller and larger while two threads use it: nothing is lost, and what is given up goes back to the
-/// system.
+/// Memory is resized while two threads use it: nothing is lost, and released memory returns to the system.
 #[test]
 fn memory_can_be_resized_while_it_is_used() {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! Opening and closing: nobody waits for another file.
+//! Tests of opening and closing: no caller waits for another file.
 
 mod common;
 
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// The last handle of a file is dropped, and its dirty pages wait for a slow disk. Other files are opened, used and closed
-/// meanwhile; who opens the same file waits, and finds all of it.
+/// The last handle of a file is dropped, and its dirty pages wait for a slow disk. Other files are opened, used and
+/// closed meanwhile. A thread that opens the same file waits, and finds all data.
 #[test]
 fn who_opens_another_file_does_not_wait_for_one_that_is_closed() {
     let folder = folder();
@@ -56,7 +56,7 @@ fn who_opens_another_file_does_not_wait_for_one_that_is_closed() {
     memory.shutdown().unwrap();
 }
 
-/// Threads open, write and close the same few files: each finds what the one before it left.
+/// Threads open, write and close the same few files. Each finds the data of the one before it.
 #[test]
 fn a_file_that_is_opened_and_closed_by_many_has_one_cache() {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! docs/safety.md says where unsafe code is, and on what it relies: it names every file, public trait and public unsafe function.
+//! Tests that docs/safety.md names every file, public trait and public unsafe function with unsafe code.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Code lines of a file, with what a comment or a string says left out as far as a line shows it.
+/// Returns the code lines of a file, without comments and strings as far as a single line shows them.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.starts_with("//")).map(|line| line.split("//").next().unwrap_or(""))
 }

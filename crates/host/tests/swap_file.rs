@@ -1,4 +1,4 @@
-//! The swap file: made, replaced, and never what it is not.
+//! Tests of the swap file: making, replacing, and refusing other files.
 
 mod common;
 
@@ -89,7 +89,7 @@ fn a_swap_file_without_room_leaves_nothing_behind() {
     }
 }
 
-/// A file of another user stays his: a descriptor that he has open would read what is swapped.
+/// A file of another user is left alone, since an open descriptor of that user would read swapped pages.
 #[test]
 fn a_file_of_another_user_is_never_swap() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -104,7 +104,7 @@ fn a_file_of_another_user_is_never_swap() {
     assert_eq!(fs::metadata(&path).expect("it is there").len(), 0);
 }
 
-/// Whoever had the file open before, or has another name of it, sees nothing of what is swapped.
+/// A process that had the file open before, or has another name of it, sees no swapped pages.
 #[test]
 fn a_swap_file_that_is_there_is_made_anew() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -140,8 +140,8 @@ fn an_unnamed_swap_file_is_in_no_folder() {
     assert!(matches!(SwapFile::unnamed(directory.path(), 1), Err(SwapFileError::Size { .. })));
 }
 
-/// Somebody cuts the swap file off, and what is swapped afterwards makes it longer again, with a hole. Each page that was lost
-/// is an error; none is wrong; and what was not lost is there.
+/// Another process cuts the swap file, and later writes extend it with a hole. Each lost page is an error, none is
+/// wrong, and the other pages are intact.
 #[test]
 fn a_page_that_a_truncated_swap_file_lost_is_an_error_and_never_wrong() {
     for encrypts in [false, true] {
@@ -183,7 +183,7 @@ fn truncate(encrypts: bool) {
     assert_eq!(lost[1], 0, "what is swapped later is there");
 }
 
-/// What all pages begin with here.
+/// The first bytes of all pages.
 const STAMP: &[u8; 16] = b"plain as a stamp";
 
 /// A memory with swap at `path`, and a region of thrice its size whose pages all begin with [`STAMP`].
@@ -203,7 +203,7 @@ fn stamped_page(number: u64) -> Vec<u8> {
     page
 }
 
-/// Blocks of a swap file, but for its header, that are not all zeroes.
+/// Returns the non-zero blocks of a swap file, without its header.
 fn blocks(path: &Path) -> Vec<Vec<u8>> {
     let bytes = fs::read(path).unwrap();
     let blocks = bytes.chunks(PAGE as usize).skip(1).filter(|block| block.iter().any(|&byte| byte != 0));

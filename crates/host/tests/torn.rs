@@ -1,5 +1,5 @@
-//! No page is torn by `kill -9`: one thread writes whole pages, another syncs, the process is killed, and each page of the
-//! file holds what was written at one time.
+//! Tests that `kill -9` tears no page: one thread writes whole pages, another syncs, the process is killed, and each
+//! page of the file comes from one write.
 //!
 //! The process that is killed is this test program once more, with [`VICTIM`] set. It is killed [`kills`] times, 3 for each
 //! way to write, or as often as `HIGHWATER_KILLS` says: `HIGHWATER_KILLS=50 cargo test --release -p highwater --test torn`.
@@ -17,8 +17,7 @@ use std::{env, fs, io::Read, thread};
 const PAGE: usize = 4096;
 const PAGES: u64 = 64;
 
-/// How the victim writes, and whether it keeps checksums: `write_at`, `page_mut`, each with or without `+checksums`. It is
-/// followed by the file.
+/// The victim's way of writing: `write_at` or `page_mut`, each with or without `+checksums`. The file follows.
 const VICTIM: &str = "HIGHWATER_TORN_VICTIM";
 
 fn kills() -> u64 {

@@ -18,7 +18,7 @@ fn write(file: &highwater::File) {
     (0..BYTES as u64).step_by(1 << 16).for_each(|offset| file.write_all_at(&[7; 1 << 16], offset % (2 << 20)).unwrap());
 }
 
-/// Writers of one disk are held, because it writes nothing; those of another go on.
+/// Writers of a disk that writes nothing are throttled; those of another disk go on.
 #[test]
 fn a_disk_that_writes_nothing_does_not_hold_up_writers_of_another() {
     let (folder, other) = (folder(), tempfile::tempdir_in("/dev/shm").expect("there is memory for files"));

@@ -3,8 +3,8 @@
 //! It needs a [`Ground`]: something that starts tasks on a new machine, with a [`Stage`] that they share. The tests are
 //! plain functions of it; [`conformance_tests!`](crate::conformance_tests) makes a `#[test]` of each.
 //!
-//! The tests may run in real time and on one core: what they wait for comes in milliseconds, what must not happen gets
-//! tens of seconds.
+//! The tests may run in real time and on one core. An expected event comes within milliseconds; an event that must not
+//! happen gets tens of seconds.
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::{
@@ -16,9 +16,9 @@ pub const FRAMES: u32 = 256;
 /// Blocks of its device 0, at least.
 pub const BLOCKS: u64 = 1 << 20;
 
-/// Far beyond what any test takes: a wait that lasts so long has lost its wake-up.
+/// Time far beyond any test: a wait that lasts so long has lost its wake-up.
 const NEVER: Nanos = Nanos::from_secs(30);
-/// Long enough that a task that sleeps for it is asleep when another looks.
+/// Time after which a sleeping task is asleep when another task looks.
 const SHORT: Nanos = Nanos::from_millis(20);
 
 /// The work of a task of a test.

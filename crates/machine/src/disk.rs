@@ -23,7 +23,7 @@ pub struct Request {
     pub block: u64,
     /// A frame for each block, in block order; never empty.
     pub frames: Vec<FrameNumber>,
-    /// True where a task waits for it (every read, and writes of `sync`). Elevators treat others as background.
+    /// Whether a task waits for it (every read, and writes of `sync`). Elevators treat other requests as background.
     pub is_sync: bool,
 }
 

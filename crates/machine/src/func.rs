@@ -39,7 +39,7 @@ pub enum Func {
     Fsync,
     /// `tcp_sendmsg`: send over the network.
     TcpSendmsg,
-    /// `tcp_ack`: let go of what the other side has.
+    /// `tcp_ack`: free data that the other side has received.
     TcpAck,
     /// `truncate_inode_pages`: drop a file's pages.
     Truncate,
@@ -107,9 +107,9 @@ pub enum Func {
     CompactZone,
     /// `compaction_suitable`: could compaction help.
     CompactionSuitable,
-    /// `isolate_migratepages`: look for pages to move.
+    /// `isolate_migratepages`: search for pages to move.
     IsolateMigratepages,
-    /// `isolate_freepages`: look for free pages to move them to.
+    /// `isolate_freepages`: search for free pages as targets.
     IsolateFreepages,
     /// `migrate_pages`: move pages to other frames.
     MigratePages,

@@ -1,8 +1,8 @@
 //! Hazard pointers: places where a task says which frame it is about to use, for as long as it does.
 //!
-//! A reader with a hazard pointer changes nothing that others read, so it waits for no memory but the page's own. A
-//! task that wants the page for itself has to ask all readers ([`Hazards::barrier`]). Maged Michael, "Hazard Pointers:
-//! Safe Memory Reclamation for Lock-Free Objects", 2004.
+//! A reader with a hazard pointer changes nothing that others read, so it waits for no memory except the page's own. A
+//! task that needs the page exclusively asks all readers ([`Hazards::barrier`]). Maged Michael, "Hazard Pointers: Safe
+//! Memory Reclamation for Lock-Free Objects", 2004.
 
 use crate::{FrameNumber, Machine};
 use std::convert::Infallible;
@@ -42,7 +42,7 @@ pub trait Hazards: 'static {
     /// [`Hazards::published`], or the calling task sees, after this, all that the caller of `barrier` did before it.
     fn withdraw(&self, pointer: Self::Pointer<'_>);
 
-    /// Makes what tasks have published, and taken back, known. Expensive: every CPU takes notice.
+    /// Makes all published and withdrawn pointers visible. Expensive, since it interrupts every CPU.
     fn barrier(&self);
 
     /// Returns the published frames, in ascending order: all that were published before the last [`Hazards::barrier`]

@@ -1,4 +1,4 @@
-//! The boundary between the page-reclaim engine and what is under it.
+//! The boundary between the page-reclaim engine and the machine under it.
 //!
 //! The engine never calls the operating system: the trait [`Machine`] is all that it needs. `sim` implements it in
 //! virtual time, the library over threads, memory and disks. This crate contains no behaviour, only the words that
@@ -9,7 +9,7 @@
 //! * [`step`]: [`Step`], one word for each kind of work that costs CPU time;
 //! * [`func`]: [`Func`], the kernel function names under which a profile shows that time;
 //! * [`disk`]: [`Request`], sent to a block device and returned by it;
-//! * [`note`]: [`Note`], what tasks say of their waits for memory;
+//! * [`note`]: [`Note`], reports of tasks on their waits for memory;
 //! * [`hazard`]: [`Hazards`], the hazard pointers of the machines that have some;
 //! * [`conformance`]: the suite that every `Machine` passes.
 
@@ -33,7 +33,7 @@ pub use prefetch::prefetch;
 pub use step::Step;
 pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Order, PAGE_BYTES};
 
-/// A moment of a wait queue, taken before its condition is looked at.
+/// A moment of a wait queue, taken before its condition is checked.
 ///
 /// A waiter takes a ticket, checks its condition, and only then sleeps with the ticket. A [`Machine::wake`] between the
 /// two makes the sleep return at once, so no wake-up is lost.
@@ -42,11 +42,11 @@ pub struct Ticket(pub u64);
 
 /// The ground that the engine needs under it.
 ///
-/// All methods may be called by any task; those marked *may sleep* must not be called while a
-/// [`Lock`] or a [`PerCpu`] slot is held, nor from a completion.
+/// Any task may call any method. Methods marked *may sleep* must not be called while a [`Lock`] or a [`PerCpu`] slot is
+/// held, nor from a completion.
 pub trait Machine: Sized + 'static {
-    /// A mutual exclusion lock around a `T`. On real threads it is `Sync` when `T` is `Send`, so that an
-    /// engine is `Sync` by itself when its machine is; a simulated machine's need not be.
+    /// A mutual exclusion lock around a `T`. On real threads it is `Sync` when `T` is `Send`, which makes the engine
+    /// `Sync`. A simulated machine's lock need not be.
     type Lock<T: 'static>: Lock<T>;
     /// A `T` for each CPU (on real threads: for each shard).
     type PerCpu<T: 'static>: PerCpu<T>;
@@ -65,14 +65,14 @@ pub trait Machine: Sized + 'static {
     /// Returns the number of CPUs (slots of every [`Machine::PerCpu`]); at least 1, constant.
     fn cpus(&self) -> usize;
 
-    /// Returns the memory node of the CPU that the calling task is on, from 0: where it looks for memory first.
+    /// Returns the memory node of the calling task's CPU, from 0. The task allocates there first.
     #[inline]
     fn node(&self) -> usize {
         0
     }
 
-    /// Rows that counters are kept in, so that threads that run side by side count in different ones. 1 where only one thread
-    /// ever runs.
+    /// Number of rows in which counters are kept, so that parallel threads count in different rows; 1 if only one
+    /// thread ever runs.
     fn counter_rows(&self) -> usize {
         1
     }
@@ -99,8 +99,9 @@ pub trait Machine: Sized + 'static {
     /// Wakes every task that sleeps at `queue`. May be called under a lock and from a completion.
     fn wake(&self, queue: &Self::WaitQueue);
 
-    /// Wakes the task that has slept longest at `queue`, of those that no such call has woken yet, and maybe others: for what
-    /// only one can use. As [`Machine::wake`], it ends sleeps that begin later with an older ticket. It wakes all by default.
+    /// Wakes the task that has slept longest at `queue` and was not yet woken by such a call, and perhaps others. It is
+    /// for a resource that only one task can use. Like [`Machine::wake`], it ends sleeps that begin later with an older
+    /// ticket. By default it wakes all.
     fn wake_first(&self, queue: &Self::WaitQueue) {
         self.wake(queue);
     }
@@ -154,14 +155,15 @@ pub trait Machine: Sized + 'static {
         let _ = reason;
     }
 
-    /// Records what the calling task waited for. `note` is called only if the machine records it; by default it is not.
+    /// Records the cause of the calling task's wait. `note` is called only if the machine records notes; by default it
+    /// does not.
     #[inline]
     fn note(&self, note: impl FnOnce() -> Note) {
         let _ = note;
     }
 
-    /// *May sleep.* Hands a request to its device, waiting for a place in the device's queue. It
-    /// comes back through [`Completions::complete`].
+    /// *May sleep.* Passes a request to its device, and waits for a place in the device's queue.
+    /// [`Completions::complete`] returns it.
     fn submit(&self, request: Request);
 
     /// Returns whether the device's queue for `operation` is fuller than its congestion threshold.

@@ -72,7 +72,7 @@ pub trait Lock<T> {
         Self: 'a,
         T: 'a;
 
-    /// Takes the lock, waiting for it.
+    /// Waits for the lock and takes it.
     fn lock(&self) -> Self::Guard<'_>;
 
     /// Takes the lock if it is free.

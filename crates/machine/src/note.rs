@@ -2,7 +2,7 @@
 
 use crate::{DeviceId, Machine, Nanos, Order};
 
-/// The fates of the pages that a reclaim looked at: why each that stayed was not freed.
+/// The fates of the pages that a reclaim scanned: for each kept page the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
     /// Freed.
@@ -17,7 +17,7 @@ pub struct Met {
     pub written: u64,
     /// Pages that had been used lately.
     pub used: u64,
-    /// Swap had no place for it, or the caller may not swap.
+    /// Swap had no slot for it, or the caller may not swap.
     pub not_swappable: u64,
     /// Page tables map it, and it could not be unmapped, or may not be.
     pub mapped: u64,
@@ -28,7 +28,7 @@ pub struct Met {
 }
 
 impl Met {
-    /// Adds what another reclaim met.
+    /// Adds the pages of another reclaim.
     pub const fn add(&mut self, other: &Self) {
         self.freed += other.freed;
         self.locked += other.locked;
@@ -50,11 +50,11 @@ pub struct Work {
     pub reclaims: u64,
     /// Direct compactions.
     pub compactions: u64,
-    /// Pages that its reclaims looked at; mapped and swap-cache pages count twice.
+    /// Pages that its reclaims scanned; mapped and swap-cache pages count twice.
     pub scanned: u64,
     /// Pages that they freed, objects of slabs included.
     pub freed: u64,
-    /// The priority that the last of them came to: 12 looks at a 4096th of each list, 0 at all of it.
+    /// The priority of the last reclaim: 12 scans 1/4096 of each list, 0 all of it.
     pub priority: u32,
     /// The fates of the pages that it met.
     pub met: Met,
@@ -69,11 +69,11 @@ pub struct SlowRequest {
     pub order: Order,
     /// Rights of the request, in words: `movable, wait, io, fs`.
     pub gfp: String,
-    /// The zone that it looked at first.
+    /// The zone that was tried first.
     pub zone: String,
     /// True where it was served.
     pub is_served: bool,
-    /// The work that was done for it.
+    /// The work done for it.
     pub work: Work,
 }
 
@@ -110,7 +110,7 @@ pub enum WaitReason {
     PageWriteback,
     /// The latch of a page: others read or change its bytes.
     PageLatch,
-    /// Another task writes the same file back.
+    /// Another task is writing back the same file.
     FileWriteback,
     /// A place in a device's queue.
     DeviceQueue,
@@ -122,7 +122,7 @@ pub enum WaitReason {
     FruitlessReclaim,
     /// A request that got nothing after a reclaim waits until a device has room before it tries again.
     Retry,
-    /// As many tasks as allowed reclaim already.
+    /// The allowed number of tasks is already reclaiming.
     DirectReclaimers,
     /// The reserve is used up.
     Reserve,
@@ -136,7 +136,7 @@ pub enum WaitReason {
     UnwrittenPages,
     /// Reclaim freed nothing at a low priority, or the zone is congested.
     NoProgress,
-    /// Others are at a generation of pages that this task needs too.
+    /// Other tasks are using a generation of pages that this task needs, too.
     Generation,
 }
 

@@ -53,9 +53,9 @@ steps! {
     LockHandover = "lock_handover",
     /// Compare one zone with a watermark.
     WatermarkCheck = "watermark_check",
-    /// Take one page from, or give one to, a per-CPU list.
+    /// Take one page from a per-CPU list, or put one on it.
     AllocateFast = "allocate_fast",
-    /// Take one block off a free list, or put one on, splits and merges included.
+    /// Take one block off a free list, or put one on it, splits and merges included.
     BuddyTake = "buddy_take",
     /// Fill 4 KiB with zeroes.
     ZeroPage = "zero_page",
@@ -67,9 +67,9 @@ steps! {
     IndexInsert = "index_insert",
     /// Take one page out of a file's index.
     IndexRemove = "index_remove",
-    /// Leave the shadow of a page in its slot: what that costs more than deleting the slot.
+    /// Leave the shadow of a page in its slot: the cost beyond deleting the slot.
     ShadowStore = "shadow_store",
-    /// Move one page between LRU lists, or on to one, under the LRU lock.
+    /// Move one page between LRU lists, or onto one, under the LRU lock.
     LruMove = "lru_move",
     /// Move one page to the tail of its LRU list, under the LRU lock, because its write ended.
     RotatePage = "rotate_page",
@@ -99,7 +99,7 @@ steps! {
     WriteBegin = "write_begin",
     /// Account one page dirty or clean.
     DirtyPage = "dirty_page",
-    /// Enter what writes one page for reclaim: walk its buffers, decide.
+    /// Enter the function that writes one page for reclaim: walk its buffers, decide.
     WritePage = "write_page",
     /// Account the start of one page's writeback.
     WritebackPage = "writeback_page",

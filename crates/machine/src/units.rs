@@ -1,4 +1,4 @@
-//! Units: every number that crosses the boundary says what it counts.
+//! Types with units for every number that crosses the boundary.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

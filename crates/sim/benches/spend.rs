@@ -1,7 +1,7 @@
-//! Steps per second of wall time: what a simulation can do in its time.
+//! Speed of the simulation: steps per second of wall time.
 //!
-//! `small`: each CPU's task makes small spends of its own length, so that nearly every one of them switches to another
-//! CPU. `locked`: all of them for one lock. Run: `cargo bench -p highwater-sim`. The floor is 15 M items/s.
+//! `small`: the task of each CPU makes small spends of its own length, so that nearly every spend switches to another
+//! CPU. `locked`: all tasks compete for one lock. Run: `cargo bench -p highwater-sim`. The floor is 15 M items/s.
 
 use divan::counter::ItemsCount;
 use machine::{Lock, LockClass, Machine, Nanos, Step};

@@ -1,4 +1,4 @@
-//! What is waited for and what turns interrupts off, by number.
+//! Numbers for the causes of waits and of disabled interrupts.
 
 use machine::LockClass;
 

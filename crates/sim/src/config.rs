@@ -22,7 +22,7 @@ pub struct Config {
     pub lock_fairness: LockFairness,
     /// Translations that a CPU keeps; `None` if they cost nothing.
     pub tlb: Option<TlbConfig>,
-    /// Cost of an access to what another CPU accessed last; `None` if that costs nothing of its own.
+    /// Cost of an access to data that another CPU accessed last; `None` for no extra cost.
     pub cache_lines: Option<CacheLines>,
     /// Memory nodes of the machine, if there are several.
     pub nodes: Option<Nodes>,
@@ -38,9 +38,9 @@ pub struct Config {
     pub interrupt_cpus: Vec<usize>,
     /// The network card, if packets are sent to the machine.
     pub network: Option<NetworkConfig>,
-    /// What is left to chance in who goes on next.
+    /// Chance in the order of CPUs and tasks.
     pub interleaving: Interleaving,
-    /// Keep what chance decided, for [`crate::Sim::decisions`].
+    /// Whether the decisions of chance are kept for [`crate::Sim::decisions`].
     pub keep_decisions: bool,
     /// Fail a run which is not over by this time.
     pub time_limit: Option<Nanos>,
@@ -84,8 +84,8 @@ pub struct Nodes {
     pub of_cpu: Vec<u8>,
     /// The first frame of each node, ascending from 0.
     pub first_frames: Vec<u32>,
-    /// `distances[a][b]`: from CPUs of node `a` to memory of node `b`; 10 where work on it costs what its step costs, 20 where it
-    /// costs twice that, as tables of distances mean it (ACPI, "System Locality Information Table").
+    /// `distances[a][b]` from CPUs of node `a` to memory of node `b`, in the unit of ACPI ("System Locality Information
+    /// Table"): at 10 a step costs its plain cost, at 20 twice as much.
     pub distances: Vec<Vec<u8>>,
 }
 
@@ -123,10 +123,10 @@ pub enum LockFairness {
     Random,
 }
 
-/// What is left to chance in who goes on next, beside virtual time.
+/// Chance in the order of CPUs and tasks, in addition to virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interleaving {
-    /// Nothing: the earliest clock goes on.
+    /// No chance: the CPU with the earliest clock goes on.
     #[default]
     InTime,
     /// Steps take longer and tasks give up their CPUs, at random.
@@ -134,6 +134,6 @@ pub enum Interleaving {
     /// Tasks run one at a time by random priorities that change at a few steps. Finds bugs that need few orderings with a known
     /// chance, and is no measure of time: CPUs stand still while they are held back.
     ByPriority(Pct),
-    /// As in the run that these decisions are of; everything else of the configuration is as it was there.
+    /// The decisions of an earlier run, repeated. The rest of the configuration must be that of the earlier run.
     Replayed(Arc<Decisions>),
 }

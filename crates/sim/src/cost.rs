@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 
 /// CPU time of every [`Step`], in picoseconds, with the origin of each figure.
 ///
-/// In TOML it is a table with one entry for each step, none missing:
-/// `scan_page = { ns = 90, from = "fitted", to = "parallelio: Kswapd pages scanned" }`; an origin other
-/// than `fitted` has its text under `source`.
+/// In TOML the model is a table with an entry for every step: `scan_page = { ns = 90, from = "fitted", to =
+/// "parallelio: Kswapd pages scanned" }`. An origin other than `fitted` has its text under `source`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "BTreeMap<String, Entry>")]
 pub struct CostModel {

@@ -29,8 +29,8 @@ pub(crate) fn is_handler(lane: LaneId) -> bool {
     lane & 1 == 1
 }
 
-/// The state of a task that runs on a CPU, and what it holds. A task that is off its CPU holds nothing, so this belongs
-/// to the lane.
+/// The state of a task that runs on a CPU, with its locks and slots. A task off its CPU holds none, so this belongs to
+/// the lane.
 pub(crate) struct Lane {
     /// Kept alive by the world's list of fibers; null when the lane is empty.
     pub(crate) fiber: Cell<*const Fiber>,
@@ -125,7 +125,7 @@ pub(crate) struct Cpu {
     pub(crate) task: Cell<Option<TaskId>>,
     /// Time at which the task came on the CPU.
     pub(crate) on_since: Cell<u64>,
-    /// The task that was on it before: none to switch from when it comes back.
+    /// The task that was on the CPU before. Its return costs no switch.
     pub(crate) last_task: Cell<Option<TaskId>>,
     /// `true` while a handler runs in front of the task.
     pub(crate) in_handler: Cell<bool>,

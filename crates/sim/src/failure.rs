@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Failure {
     /// The failure, in words.
     pub message: String,
-    /// The task (or `interrupt`) in which it showed, when it was one.
+    /// The task (or `interrupt`) in which the failure occurred, if any.
     pub task: Option<String>,
     /// Virtual time of the failure.
     pub time: Nanos,

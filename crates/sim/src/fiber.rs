@@ -1,12 +1,12 @@
 //! Stacks that run one job after another.
 //!
-//! A fiber is a coroutine whose body takes a job, runs it to its end, and asks for the next: making a stack costs
-//! system calls, so a fiber is made once and serves many tasks and interrupt handlers. It leaves its stack only by
-//! [`Fiber::suspend`], which tells the loop in `world` why.
+//! A fiber is a coroutine whose body takes a job, runs it to its end, and asks for the next. A stack costs system
+//! calls, so a fiber is made once and serves many tasks and interrupt handlers. It leaves its stack only by
+//! [`Fiber::suspend`], which passes a reason to the loop in `world`.
 //!
-//! *Safety*: a job is any code of a task, and may lend what lies on its stack to other threads (`std::thread::scope`). So the
-//! stack of a job that is abandoned in the middle is never freed, and a fiber is suspended on its own stack only, which is
-//! checked: a task of one world may run another world inside, whose stacks are others.
+//! *Safety*: a job is any code of a task, and may lend data on its stack to other threads (`std::thread::scope`). So
+//! the stack of an abandoned job is never freed. A fiber is suspended only on its own stack, which is checked: a task
+//! of one world may run another world inside, with other stacks.
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -45,7 +45,7 @@ struct Inside {
     yielder: Cell<*const Yielder<(), Ask>>,
 }
 
-/// A stack, and what runs on it.
+/// A stack with its job.
 pub(crate) struct Fiber {
     coroutine: ManuallyDrop<RefCell<Coroutine<(), Ask, (), ColouredStack>>>,
     inside: Rc<Inside>,

@@ -13,7 +13,7 @@ use crate::world::World;
 use machine::{Func, Step};
 
 impl World {
-    /// Counts anew how long interrupts are off and what handlers do.
+    /// Restarts the counts of time without interrupts and of handlers.
     pub(crate) fn restart_interrupt_counts(&self) {
         self.mask_counts.iter().for_each(MaskCounts::clear);
         self.lanes.iter().for_each(|lane| lane.longest_off.set(0));
@@ -23,7 +23,7 @@ impl World {
         self.off_windows.borrow_mut().clear();
     }
 
-    /// Notes the end of a handler. The time without interrupts began with the handler, or with what delayed it.
+    /// Records the end of a handler. The time without interrupts began with the handler, or with its delay.
     fn note_handled(&self, cpu: usize) {
         let [below, lane] = [&self.lanes[2 * cpu], &self.lanes[handler_lane(cpu) as usize]];
         let [began, now] = [self.cpus[cpu].handler_began.get(), self.clock.get()];

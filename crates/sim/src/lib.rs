@@ -3,17 +3,17 @@
 //! [`Sim`] implements [`machine::Machine`]: CPUs with clocks, tasks on coroutines, interrupts, spin locks and disks,
 //! all on one thread. A seed decides all chance: the same seed gives the same [`Sim::fingerprint`] on every computer.
 //!
-//! From the top down:
+//! Modules from top to bottom:
 //!
 //! * `sim` is the machine as the engine sees it; `run` is the main loop, which resumes the earliest CPU or event;
 //! * `interrupt` has the handlers; `requests` and `packets` bring requests to disks and back, packets from a card to their answers;
-//! * `lock`, `per_cpu`, `mask` and `wait` are what tasks wait for; `scheduler` decides which task is on which CPU;
+//! * `lock`, `per_cpu`, `mask` and `wait` are objects that tasks wait for; `scheduler` assigns tasks to CPUs;
 //! * `schedule` is all chance in that: the forms of its trait are the orders in which a run can be tried;
-//! * `span`, `notes` and `pressure` tell the records what goes on;
+//! * `span`, `notes` and `pressure` report events to the records;
 //! * `world` is the state of the machine, on which all of them work;
-//! * below it are its parts, which do not know it: `clock` and `event` say what is next, `fiber` is the stack of a task or of a
-//!   handler, `cpu` and `task` have their state, `device` disks and the card, `tlb` and `cache_line` what memory costs, `record`
-//!   what is counted;
+//! * below it are its parts, which do not know it: `clock` and `event` order the future, `fiber` is the stack of a task
+//!   or handler, `cpu` and `task` hold their state, `device` holds disks and the card, `tlb` and `cache_line` are costs
+//!   of memory, `record` holds counts;
 //! * [`cost`] has the cost of each step, [`disk`] the model of a disk.
 //!
 //! Next: `run`.

@@ -23,7 +23,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// The holder when no task runs: set-up, and a look at the result.
+/// The holder when no task runs: during set-up and the inspection of results.
 const OUTSIDE: LaneId = NO_LANE - 1;
 
 /// The holder of a lock, and the tasks that spin for it.
@@ -150,8 +150,7 @@ impl World {
         }
     }
 
-    /// Draws one of the waiters that look at the lock now. Waiters with a handler in front of them do not look, unless
-    /// all have one.
+    /// Draws one of the waiters that are spinning now. Waiters interrupted by a handler are left out, unless all are.
     fn draw_winner(&self, raw: &RawLock) -> LaneId {
         let looks = |lane: &LaneId| self.cpus[cpu_of(*lane)].front(cpu_of(*lane)) == *lane;
         let waiters = || {

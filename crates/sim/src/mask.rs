@@ -43,7 +43,7 @@ impl World {
         self.note_off(from, to, cause);
     }
 
-    /// Delivers what could not be delivered while interrupts were off, after a lock or a slot was released.
+    /// Delivers interrupts that were delayed, after a lock or a slot was released.
     #[inline]
     pub(crate) fn look_up(&self) {
         let id = self.lane.get();

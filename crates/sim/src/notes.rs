@@ -1,4 +1,4 @@
-//! What a run tells the recorder, if anything is recorded.
+//! Reports of a run to the recorder, if there is one.
 
 use crate::cause::cause_name;
 use crate::clock::{nanos, picos};
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// Notes that a handler has ended a request; a command, if it is the last of those that were served together.
+    /// Records that a handler has ended a request, and the end of the command with the last request of it.
     pub(crate) fn note_ended(&self, way: Way, has_failed: bool, is_last: bool) {
         if !self.recorder.is_on() {
             return;

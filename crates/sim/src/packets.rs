@@ -37,7 +37,7 @@ impl World {
         (!network.is_raised.replace(true)).then_some(network.config.cpu)
     }
 
-    /// In a handler: answers the packets that wait.
+    /// Answers the waiting packets. Called in a handler.
     pub(crate) fn answer_packets(&self) {
         let network = self.network.as_ref().expect("packets come to a card");
         network.is_raised.set(false);

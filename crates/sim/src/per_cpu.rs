@@ -1,8 +1,8 @@
 //! One value for each CPU.
 //!
-//! A slot is a lock that its own CPU finds free, unless [`machine::PerCpu::for_each_cpu`] is visiting it. Then the CPU
-//! waits, as it would for the end of the visitor's drain, and a visitor waits for a holder that is in the middle of a
-//! spend. Interrupts are off meanwhile on the CPU that holds a slot, and neither costs anything by itself.
+//! A slot is a lock that its own CPU finds free, unless [`machine::PerCpu::for_each_cpu`] is visiting it. The CPU then
+//! waits until the visitor has finished. A visitor waits for a holder that is in the middle of a spend. Interrupts are
+//! off on the CPU that holds a slot. Neither costs anything in itself.
 
 use crate::cause::SLOT;
 use crate::cpu::{NO_LANE, cpu_of};

@@ -1,4 +1,4 @@
-//! What tasks do, as pressure counts it.
+//! States of tasks for pressure (PSI).
 
 use crate::clock::nanos;
 use crate::record::pressure::PressureStatistics;

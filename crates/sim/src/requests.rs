@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// Lets a device do what is due. Returns the CPU that it interrupts, if it does.
+    /// Lets a device do its due work. Returns the CPU that it interrupts, if any.
     pub(crate) fn device_event(&self, index: usize) -> Option<usize> {
         let device = &self.devices[index];
         device.armed.set(u64::MAX);
@@ -114,7 +114,7 @@ impl World {
         (is_any && !device.is_raised.replace(true)).then_some(device.cpu)
     }
 
-    /// In a handler: passes on the requests that the device has finished.
+    /// Passes on the finished requests of a device. Called in a handler.
     pub(crate) fn complete_finished(&self, index: usize) {
         let device = &self.devices[index];
         device.is_raised.set(false);
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// In a handler: ends a command.
+    /// Ends a command. Called in a handler.
     fn end_command(&self, index: usize, operation: Operation) {
         let device = &self.devices[index];
         device.disk.borrow_mut().end(nanos(self.clock.get()), operation);

@@ -1,4 +1,4 @@
-//! The loop: whichever CPU or event is the earliest goes on.
+//! The main loop, which resumes the earliest CPU or event.
 //!
 //! It resumes the CPU with the earliest clock, or dispatches the earliest event when that is due first. All state that tasks
 //! share therefore changes in the order of virtual time; equal times go by CPU number, events first, and events by the order of

@@ -1,9 +1,9 @@
 //! Which task runs on which CPU, by virtual runtime.
 //!
-//! A woken task goes to its previous CPU if that is idle, else to an idle one, else to the one with the fewest tasks;
-//! an idle CPU takes a task from the one with the most. Where there are several memory nodes, CPUs of the same node come
-//! first. A task gives way at the end of its slice, or earlier to a woken task that has had much less of the CPU, but never
-//! while it holds a lock or a per-CPU slot.
+//! A woken task goes to its previous CPU if that is idle, else to an idle one, else to the one with the fewest tasks.
+//! An idle CPU takes a task from the one with the most. With several memory nodes, CPUs of the same node come first. A
+//! task yields at the end of its slice, or earlier to a woken task that has had much less CPU time, but never while it
+//! holds a lock or a per-CPU slot.
 
 use crate::clock::picos;
 use crate::cpu::{Queued, cpu_of};
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    /// Switches if the CPU wants to and its task may be put off; else when it may.
+    /// Switches now if a switch is due and the task may be preempted; else switches as soon as it may.
     pub(crate) fn switch_if_possible(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         if state.wants_switch.get() && !state.in_handler.get() {
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// Is the running task to give way as soon as it may?
+    /// Returns whether the running task must yield as soon as it may.
     pub(crate) fn is_resched_due(&self) -> bool {
         if self.running().is_none() {
             return false;
@@ -180,7 +180,7 @@ impl World {
         self.clock.set(now);
     }
 
-    /// A CPU that was held back goes on from the present time; what it has not done meanwhile is no CPU time.
+    /// Moves the clock of a held-back CPU to the present. The skipped time is no CPU time.
     pub(crate) fn catch_up(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         let lane = &self.lanes[state.front(cpu) as usize];
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// The task on `cpu` goes behind the first that waits for it.
+    /// Puts the task on `cpu` behind the first task that waits for it.
     pub(crate) fn yield_to_next(&self, cpu: usize) {
         let task = self.task(self.cpus[cpu].task.get().expect("a task yields"));
         self.take_off(cpu);

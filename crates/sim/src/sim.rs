@@ -28,12 +28,12 @@ use std::rc::Rc;
 
 /// A machine in virtual time. Clones are the same machine.
 ///
-/// Before and after [`Sim::run`], when no task runs, everything that does not sleep may be called too; it then takes
-/// no time.
+/// Before and after [`Sim::run`], when no task runs, everything that does not sleep may be called, too, and takes no
+/// time.
 #[derive(Clone)]
 pub struct Sim(pub(crate) Rc<World>);
 
-/// How the time of one CPU went.
+/// Use of the time of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuStatistics {
     /// Time with nothing to do.
@@ -44,7 +44,7 @@ pub struct CpuStatistics {
     pub switches: u64,
     /// The longest time without interrupts.
     pub longest_off: Nanos,
-    /// Handlers that ended I/O: one goes on while it finds requests complete.
+    /// Handlers that ended I/O. A handler goes on while it finds completed requests.
     pub handlers: u64,
     /// Pages whose I/O they ended.
     pub handled_pages: u64,
@@ -77,7 +77,7 @@ impl Sim {
         Self(world)
     }
 
-    /// Says who receives finished requests; let go of when [`Sim::run`] returns.
+    /// Sets the receiver of finished requests, which is dropped when [`Sim::run`] returns.
     pub fn attach(&self, completions: Rc<dyn Completions>) {
         *self.0.completions.borrow_mut() = Some(completions);
     }
@@ -87,7 +87,7 @@ impl Sim {
         self.0.spawn(name, None, Box::new(main))
     }
 
-    /// The same, for a task that runs on CPUs of one memory node alone, where a node is given that has any.
+    /// Starts a task that runs only on CPUs of one memory node, if the node has any.
     pub fn spawn_on(&self, node: impl Into<Option<usize>>, name: &str, main: impl FnOnce() + 'static) -> TaskId {
         self.0.spawn(name, node.into(), Box::new(main))
     }
@@ -97,7 +97,7 @@ impl Sim {
         self.0.set_aside(id);
     }
 
-    /// How long tasks were stalled for memory so far.
+    /// Returns how long tasks were stalled for memory so far.
     #[must_use]
     pub fn pressure(&self) -> PressureStatistics {
         self.0.pressure_now()
@@ -193,13 +193,13 @@ impl Sim {
         Rc::clone(&self.0.task(id).name)
     }
 
-    /// Has a task returned?
+    /// Returns whether a task has returned.
     #[must_use]
     pub fn is_finished(&self, id: TaskId) -> bool {
         self.0.task(id).state.get() == State::Finished
     }
 
-    /// Returns what chance decided so far in who goes on next; nothing unless [`Config::keep_decisions`] is on.
+    /// Returns the decisions of chance so far; none unless [`Config::keep_decisions`] is set.
     #[must_use]
     pub fn decisions(&self) -> Decisions {
         self.0.decisions.as_ref().map_or_else(Decisions::default, |decisions| decisions.borrow().clone())
@@ -221,7 +221,7 @@ impl Sim {
         self.0.within(Func::User, || self.0.spend_picos(picos(time)));
     }
 
-    /// Do translations of addresses cost anything?
+    /// Returns whether translations of addresses cost anything.
     #[must_use]
     #[inline]
     pub fn has_tlb(&self) -> bool {
@@ -240,9 +240,9 @@ impl Sim {
         }
     }
 
-    /// Has `look` called with the time of the first event from each multiple of `every` on, before that event happens. It
-    /// sees the machine as it is then, and what it does takes no time: a run is the same with it and without. It must not
-    /// use the machine as a task does: no spending, locking or sleeping.
+    /// Sets a function that is called before the first event after each multiple of `every`, with the event's time. It
+    /// sees the machine at that time and takes no time itself, so it does not change the run. It must not use the
+    /// machine as a task does: no spending, locking or sleeping.
     ///
     /// # Panics
     /// When `every` is zero.
@@ -250,13 +250,14 @@ impl Sim {
         self.0.set_observer(picos(every), Box::new(move |time| look(nanos(time))));
     }
 
-    /// Has `look` called with the time at which the main task ends, before the others are told to. The same holds for it as for
-    /// [`Sim::observe`], which may look again while those end. A run that fails has no such end.
+    /// Sets a function that is called with the time at which the main task ends, before the other tasks are told to
+    /// end. It has the same limits as for [`Sim::observe`], whose function may be called again while they end. It is
+    /// not called for a run that fails.
     pub fn observe_end(&self, look: impl FnOnce(Nanos) + 'static) {
         *self.0.at_end.borrow_mut() = Some(Box::new(move |time| look(nanos(time))));
     }
 
-    /// Has what happens from now on recorded. A run is the same with it and without.
+    /// Starts a recording of events. It does not change the run.
     pub fn start_trace(&self, config: TraceConfig) {
         self.0.start_recording(config);
     }
@@ -294,13 +295,13 @@ impl Sim {
         waits
     }
 
-    /// How long interrupts were off, by cause.
+    /// Returns how long interrupts were off, by cause.
     #[must_use]
     pub fn mask_statistics(&self) -> Vec<MaskStatistics> {
         (0..).zip(&self.0.mask_counts).map(|(cause, counts)| counts.statistics(cause)).collect()
     }
 
-    /// How the time of each CPU went.
+    /// Returns the use of the time of each CPU.
     #[must_use]
     pub fn cpu_statistics(&self) -> Vec<CpuStatistics> {
         let statistics = |(cpu, state): (usize, &crate::cpu::Cpu)| {
@@ -321,15 +322,14 @@ impl Sim {
         self.0.cpus.iter().enumerate().map(statistics).collect()
     }
 
-    /// Has everything of interrupts counted from now on: how long they are off ([`Sim::mask_statistics`],
-    /// [`Sim::off_windows`], [`CpuStatistics::longest_off`]) and what their handlers end. A time that has begun counts
-    /// as a whole when it ends; the time that handlers take is not forgotten.
+    /// Restarts all counts of interrupts: how long they are off ([`Sim::mask_statistics`], [`Sim::off_windows`],
+    /// [`CpuStatistics::longest_off`]) and the work of handlers. A time that has begun counts as a whole when it ends;
+    /// the total time of handlers is kept.
     pub fn restart_interrupt_statistics(&self) {
         self.0.restart_interrupt_counts();
     }
 
-    /// Has `count` packets sent to the machine from `first` on, one `every` so often, whatever becomes of their
-    /// answers.
+    /// Sends `count` packets to the machine at interval `every`, starting at `first`, without waiting for replies.
     ///
     /// # Panics
     /// When the machine has no network card, or packets are being sent already.

@@ -17,7 +17,7 @@ pub enum Origin {
     Measured,
     /// Worked out from other published figures; the source says from which.
     Inferred,
-    /// Not known: assumed as plausible. What depends on it has to be shown.
+    /// Unknown, and assumed as plausible. Results that depend on it have to be shown with other values.
     Assumed,
 }
 

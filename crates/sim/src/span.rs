@@ -10,7 +10,7 @@ pub struct Span<'a> {
     world: &'a World,
     before: NodeId,
     func: Func,
-    /// When it began, if it is one of those that are recorded.
+    /// Its start, if such spans are recorded.
     from: u64,
 }
 

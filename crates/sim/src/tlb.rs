@@ -1,9 +1,9 @@
 //! A processor's cache of translations, for pages of 4 KiB and of 2 MiB.
 //!
-//! Each CPU has one TLB. A translation lies in one of four places, by its address; it replaces the least recently used
-//! of them. A task that comes to a CPU leaves the translations of others there; each names its region. A translation
-//! that the kernel removes stays there, too, so a page that is swapped out and soon in again costs its fault, and no
-//! walk.
+//! Each CPU has one TLB. A translation can be in one of four places, by its address, and replaces the least recently
+//! used of them. A task that moves to a CPU leaves the translations of others there; each names its region. A
+//! translation that the kernel removes stays, too, so a page that is swapped out and soon in again costs its fault but
+//! no walk.
 
 use machine::Nanos;
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! Where tasks wait.
+//! Queues of waiting tasks.
 
 use crate::task_id::TaskId;
 use machine::Ticket;

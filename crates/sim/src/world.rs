@@ -1,7 +1,7 @@
-//! The state of a simulated machine, and what everything above needs of it: time that passes, events to come, who runs.
+//! The state of a simulated machine, with its time, events and running tasks.
 //!
-//! A running fiber adds to `clock`. As long as the clock stays within `horizon` nothing else is due, and
-//! [`World::spend`] returns at once; past it the fiber is suspended, and the loop (`run`) goes on.
+//! A running fiber adds to `clock`. While the clock is within `horizon` nothing else is due, and [`World::spend`]
+//! returns at once. Past it the fiber is suspended, and the loop (`run`) goes on.
 //!
 //! Invariant: a fiber acts, and asks for anything but [`Ask::Spent`], only while its clock is within the limit.
 
@@ -29,12 +29,12 @@ use machine::{Completions, FrameNumber, Step};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-/// How far a world has come.
+/// Phase of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Being set up, or running.
     Alive,
-    /// The main task has returned; the others are told to.
+    /// The main task has returned, and the others are told to end.
     Ending,
     /// Over.
     Ended,
@@ -58,15 +58,15 @@ pub(crate) struct World {
     pub(crate) fingerprint: Fingerprint,
     pub(crate) config: Config,
     pub(crate) schedule: RefCell<Box<dyn Schedule>>,
-    /// What the schedule decided, if that is kept.
+    /// Decisions of the schedule, if they are kept.
     pub(crate) decisions: Option<Rc<RefCell<Decisions>>>,
     /// [`Schedule::sees_steps`].
     pub(crate) sees_steps: bool,
     /// [`Schedule::is_by_rank`].
     pub(crate) is_by_rank: bool,
-    /// By rank: the latest time at which anything happened. A CPU that was held back goes on from there.
+    /// For schedules by rank: the latest time of any event, from which a held-back CPU goes on.
     pub(crate) acted: Cell<u64>,
-    /// By rank: true if the CPU is held back.
+    /// For schedules by rank: whether the CPU is held back.
     pub(crate) holds_back: Cell<bool>,
     pub(crate) tasks: RefCell<Vec<Rc<Task>>>,
     pub(crate) tasks_left: Cell<usize>,
@@ -87,16 +87,16 @@ pub(crate) struct World {
     pub(crate) completions: RefCell<Option<Rc<dyn Completions>>>,
     pub(crate) observer: RefCell<Option<Observer>>,
     pub(crate) next_observation: Cell<u64>,
-    /// The function that looks at the end of the run.
+    /// The function that is called at the end of the run.
     pub(crate) at_end: RefCell<Option<AtEnd>>,
     pub(crate) stamps: Stamps,
-    /// By CPU; empty where translations cost nothing.
+    /// TLBs by CPU; empty if translations cost nothing.
     pub(crate) tlbs: Box<[Tlb]>,
-    /// By cause: what the lines of a lock take that come from another CPU, ps.
+    /// Time for which cache lines of a lock travel from another CPU, by cause, ps.
     pub(crate) lock_travel: [u64; crate::cause::SLOT as usize + 1],
-    /// The same of a frame.
+    /// Time for which cache lines of a frame travel, ps.
     pub(crate) frame_travel: u64,
-    /// By frame; empty where its lines cost nothing.
+    /// The CPU that touched each frame last; empty if its lines cost nothing.
     pub(crate) last_cpu_of_frame: Box<[LastCpu]>,
     pub(crate) lock_counts: Box<[LockCounts]>,
     pub(crate) mask_counts: Box<[MaskCounts]>,
@@ -107,10 +107,10 @@ pub(crate) struct World {
     me: Weak<World>,
 }
 
-/// A function that looks at the end of a run, at the time of it.
+/// A function that is called with the time of the end of a run.
 type AtEnd = Box<dyn FnOnce(u64)>;
 
-/// A function that looks at the world from outside, and its interval.
+/// A function that observes the world, with its interval.
 pub(crate) struct Observer {
     pub(crate) every: u64,
     pub(crate) look: Box<dyn FnMut(u64)>,
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// Asks the schedule how the running task or handler goes on, after a step that took `cost`.
+    /// Asks the schedule about the running task or handler, after a step that took `cost`.
     #[inline]
     fn take_turn(&self, at: Point, cost: u64) {
         if self.sees_steps {
@@ -299,7 +299,7 @@ impl World {
         }
     }
 
-    /// The running task has another rank, and gives way to who has a lesser one.
+    /// Gives the running task another rank. It yields to a task with a lower one.
     fn take_rank(&self, rank: u64) {
         self.current_task().expect("a task has a rank").rank.set(rank);
         let cpu = cpu_of(self.lane.get());
@@ -323,7 +323,7 @@ impl World {
         }
     }
 
-    /// Gives up the CPU, where that is allowed and anyone waits for it.
+    /// Yields the CPU, if this is allowed and a task waits for it.
     pub(crate) fn yield_cpu(&self) {
         let lane = self.lane.get();
         let cpu = cpu_of(lane);
@@ -353,7 +353,7 @@ impl World {
         unsafe { (*fiber).assert_on_own_stack() }
     }
 
-    /// Is this thread unwinding? Then nothing may suspend any more: the world ends at the end of it.
+    /// Returns whether this thread is unwinding. Then nothing may suspend any more, and the world ends afterwards.
     #[inline]
     pub(crate) fn is_dying(&self) -> bool {
         std::thread::panicking()
@@ -379,12 +379,12 @@ impl World {
         self.cpus[cpu_of(lane)].task.get()
     }
 
-    /// Was the running task told to end?
+    /// Returns whether the running task was told to end.
     pub(crate) fn is_killed(&self) -> bool {
         self.current_task_id().is_some_and(|id| self.tasks.borrow()[id.0 as usize].is_killed.get())
     }
 
-    /// Returns the calling task, which is about to do what may sleep.
+    /// Returns the calling task before an operation that may sleep.
     ///
     /// # Panics
     /// When it may not: that is a bug of the caller, and it is reported here.
@@ -425,7 +425,7 @@ impl World {
         }
     }
 
-    /// Has `look` called with the time of the first event from each multiple of `every` on, before that event.
+    /// Sets a function that is called before the first event after each multiple of `every`.
     pub(crate) fn set_observer(&self, every: u64, look: Box<dyn FnMut(u64)>) {
         self.next_observation.set(self.clock.get().next_multiple_of(every));
         *self.observer.borrow_mut() = Some(Observer { every, look });
@@ -433,7 +433,7 @@ impl World {
 
     // ---- CPUs ----
 
-    /// From `clock` on CPU `cpu` competes for the next turn.
+    /// Lets CPU `cpu` compete for the next turn from `clock` on.
     pub(crate) fn set_running(&self, cpu: usize, clock: u64) {
         self.cpus[cpu].clock.set(clock);
         self.clocks.run(cpu, clock);

@@ -1,4 +1,4 @@
-//! The same seed gives the same run, whatever else runs on the computer; another seed another.
+//! Tests that equal seeds give equal runs, whatever else the computer runs, and that other seeds give others.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Bugs stop the world and say who did what, where.
+//! Tests that a bug stops the world with a message about the task, the action and the place.
 
 mod common;
 
@@ -288,8 +288,7 @@ fn everything_that_does_not_sleep_may_be_done_outside_of_tasks() {
     assert_eq!((sim.now(), *lock.lock()), (ended, 4));
 }
 
-/// A thread that a task has started, in a scope, goes on after the machine has failed: what it borrows from the task's stack
-/// stays.
+/// A scoped thread of a task goes on after the machine has failed: data that it borrows from the task's stack stay.
 #[test]
 fn a_thread_keeps_what_it_borrows_from_a_task_that_is_abandoned() {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -344,7 +343,7 @@ fn a_machine_that_is_run_by_who_observes_it_is_reported() {
     let _ = sim.run("main", move || machine.pause(Nanos(1000)));
 }
 
-/// The task catches what it is told, and goes on: it does not sleep, and nothing wakes it to a second CPU.
+/// A task that catches the panic goes on. It does not sleep, and nothing wakes it on a second CPU.
 #[test]
 fn a_task_that_may_not_wait_has_not_begun_to() {
     run(Config::uniform(2, 10), |sim| {
@@ -361,7 +360,7 @@ fn a_task_that_may_not_wait_has_not_begun_to() {
     .unwrap();
 }
 
-/// As above, of a lock that another holds: nobody stays in its queue who does not wait.
+/// The same for a lock that another task holds: a task that does not wait is not left in the lock's queue.
 #[test]
 fn a_task_that_may_not_spin_is_not_in_the_queue_of_the_lock() {
     let is_contended = Rc::new(Cell::new(None));
@@ -412,7 +411,7 @@ fn a_guard_from_before_the_run_is_nothing_that_a_task_holds() {
     assert_says(&failure.expect_err("a failure"), &["pause while holding a per-CPU slot"]);
 }
 
-/// A guard goes to a task on another CPU, and is dropped there: neither of them would know any more what it holds.
+/// A guard moves to a task on another CPU and is dropped there. Neither task would then know its locks.
 #[test]
 fn a_guard_that_another_task_drops_is_reported() {
     let failure = failure(|sim| {

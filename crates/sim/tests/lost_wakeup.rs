@@ -1,9 +1,9 @@
 //! A lost wake-up is found by random priorities in far fewer worlds than by virtual time.
 //!
-//! The story: kswapd looks at the free pages. There are enough, so it goes to sleep, and does not look again once a wake would
-//! reach it. Programs take pages, and the one that takes free pages below the mark wakes kswapd. If that falls between kswapd's
-//! look and its sleep, nobody wakes it any more: the programs take the rest and wait for ever, which the simulator reports as a
-//! deadlock. The window is one step of some hundreds.
+//! The story: kswapd checks the free pages, finds enough, and goes to sleep without a second check. Programs take
+//! pages, and the one that brings free pages below the mark wakes kswapd. If this falls between kswapd's check and its
+//! sleep, the wake-up is lost: the programs take the rest and wait for ever, which the simulator reports as a deadlock.
+//! The window is one step of some hundreds.
 
 use machine::{Lock, LockClass, Machine, Nanos, Step};
 use sim::{Config, Decisions, Failure, Interleaving, Pct, Perturb, Rng, Sim, WaitQueue};
@@ -96,7 +96,7 @@ fn run(seed: u64, interleaving: Interleaving, batch: u64, looks_again: bool) -> 
     (result, sim.decisions(), sim.fingerprint())
 }
 
-/// As much disturbance as `highwater swarm` draws for a world.
+/// Returns a perturbation as strong as `highwater swarm` draws for a world.
 fn perturbed(seed: u64) -> Interleaving {
     let mut rng = Rng::new(seed, u64::MAX - 9);
     let mut log_below = |digits: u64| {
@@ -117,14 +117,14 @@ fn by_priority(depth: u32) -> Interleaving {
 /// A name, and the order of a seed.
 type Named = (&'static str, fn(u64) -> Interleaving);
 
-/// The first of so many worlds in which the bug shows, and in how many of them it does.
+/// Returns the first of `batch` worlds in which the bug shows, and the number of such worlds.
 fn worlds(interleaving: impl Fn(u64) -> Interleaving, batch: u64, of: u64) -> (Option<u64>, usize) {
     let found: Vec<u64> = (1..=of).filter(|seed| run(*seed, interleaving(*seed), batch, false).0.is_err()).collect();
     (found.first().copied(), found.len())
 }
 
-/// The more pages programs must take while kswapd goes to sleep, the rarer the bug is in virtual time: somebody has to be delayed for
-/// as long as that takes. To priorities all delays are alike.
+/// The more pages programs must take while kswapd goes to sleep, the rarer the bug is in virtual time, since a task
+/// must be delayed for that long. Priorities treat all delays alike.
 #[test]
 fn random_priorities_find_a_lost_wakeup_in_fewer_worlds() {
     let of = 2000;

@@ -1,4 +1,5 @@
-//! A network card beside a disk: when packets are answered, and when a handler that ends requests goes on and on.
+//! Tests of a network card beside a disk: when packets are answered, and when a handler that ends requests goes on
+//! without end.
 
 mod common;
 
@@ -123,8 +124,8 @@ fn written(depth: u64, page: Nanos, turn: Turn) -> (sim::CpuStatistics, u64, Nan
     (sim.cpu_statistics()[0], end, longest)
 }
 
-/// Pages come every 36 us. A handler that takes less than half of that for a page ends one command and leaves; one that
-/// takes more than twice as long finds the next complete each time, and stays until the queue is dry.
+/// Pages come every 36 us. A handler that needs less than half of this for a page ends one command and returns. One
+/// that needs more than twice as long finds the next command complete each time, and stays until the queue is dry.
 #[test]
 fn a_handler_that_is_slower_than_the_disk_never_leaves() {
     let (fast, _, fast_trip) = written(32, Nanos(18_000), Turn::AfterDisks);

@@ -1,4 +1,4 @@
-//! Virtual time: what runs when, who waits for whom, and what an interrupt does to it.
+//! Tests of virtual time: the order of tasks, their waits for each other, and the effect of interrupts.
 
 mod common;
 
@@ -61,7 +61,8 @@ fn costs_add_up_on_each_cpu_by_itself() {
     assert_eq!(sim.profile(), ["worker 30000", "worker;user 1000"]);
 }
 
-/// CPU 0 holds the lock for 100 us; the others come for it in order, and each holds it for 1 us.
+/// Holds the lock on CPU 0 for 100 us while others come in order, each to hold it for 1 us. Returns the order of the
+/// winners.
 fn lock_order(fairness: LockFairness, seed: u64) -> Vec<u64> {
     let sim = Sim::new(Config { lock_fairness: fairness, seed, ..free_kernel(8) });
     let lock = Rc::new(sim.lock(LockClass::Lru, ()));
@@ -192,8 +193,7 @@ fn read_request(block: u64) -> Request {
     Request { device: DeviceId(0), operation: Operation::Read, block, frames: vec![FrameNumber(0)], is_sync: true }
 }
 
-/// Submits one read at time 0 and lets `act` do what it does; returns when the interrupt was handled and when `act` was
-/// over.
+/// Submits one read at time 0 and runs `act`. Returns when the interrupt was handled and when `act` ended.
 fn read_while(cpus: usize, act: impl Fn(&Sim) + 'static) -> (u64, u64, Sim) {
     let sim = Sim::new(Config { disks: vec![hard_disk()], ..free_kernel(cpus) });
     let takes = Nanos(7000);
@@ -478,7 +478,7 @@ fn who_observes_changes_nothing() {
     assert!(beats.windows(2).all(|pair| pair[0] < pair[1]), "at most one look each time: {seen:?}");
 }
 
-/// What was before a measurement is no part of it.
+/// Events before a measurement do not count in it.
 #[test]
 fn statistics_of_interrupts_begin_anew() {
     let (_, _, sim) = read_while(1, |sim| {

@@ -1,4 +1,4 @@
-//! What a trace has of a run, and that the run is the same with it.
+//! Tests of the contents of a trace, and that tracing does not change a run.
 
 mod common;
 

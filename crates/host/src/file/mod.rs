@@ -36,8 +36,8 @@ pub enum Advice {
     Sequential,
     /// Random access: nothing is read ahead. Holds for the handle.
     Random,
-    /// Use soon: starts to read the range. Of a long range only the beginning is read: as many pages as half of those
-    /// that are free or on the inactive list of files.
+    /// The range will be used soon, and reading it starts. Of a long range only the beginning is read: at most half as
+    /// many pages as are free or on the inactive list of files.
     WillNeed,
     /// The range is not needed any more: its clean pages are dropped.
     DontNeed,

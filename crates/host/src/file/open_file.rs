@@ -21,15 +21,15 @@ pub(crate) struct OpenFile {
     pub(super) device: Arc<Device>,
     pub(super) key: Identity,
     pub(super) is_writable: bool,
-    /// Failed writes that some handle was told of.
+    /// Number of failed writes that some handle has reported.
     pub(super) told: AtomicU32,
     /// True where its length can be set. That of a block device cannot.
     pub(super) is_regular: bool,
     /// Held for writing while the length in the system is set, and shared by writes that make the file longer.
     /// Otherwise their data could be cut off before the file is as long here.
     pub(super) length: RwLock<()>,
-    /// The system has refused to cut the file where it ends here: what lies after that must go before it is longer again.
-    /// Becomes true with `length` held for writing.
+    /// Whether the system has refused to cut the file to its length here: the bytes behind must go before the file
+    /// becomes longer again. Set with `length` held for writing.
     is_uncut: AtomicBool,
     /// Held while a failed cut is tried again.
     cutting: Mutex<()>,
@@ -107,7 +107,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Writes all dirty pages; not yet durable. Returns what failed.
+    /// Writes all dirty pages, without making them durable. Returns a failure.
     pub fn write_back(&self, shared: &Shared) -> Option<Error> {
         if !self.is_writable {
             return None;
@@ -130,7 +130,7 @@ impl OpenFile {
     }
 
     /// Cuts the file in the system, which once refused it, before the file becomes longer here. The caller holds
-    /// `length`; that is as good as holding it alone, because no write makes the file longer before this has succeeded.
+    /// `length`. This is as good as exclusive access, because no write makes the file longer before this has succeeded.
     ///
     /// # Errors
     /// Those of the system.
@@ -161,8 +161,8 @@ impl OpenFile {
     }
 }
 
-/// Time for which a file that is locked is tried again: a process that was killed has its locks until the system has ended the last
-/// request that it had under way.
+/// Time for which a locked file is tried again. A killed process keeps its locks until the system has ended its last
+/// request.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// Locks a file against other processes, until it is closed. Where its file system has no locks, there is none.

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// The destination of a read of a batch, and the byte of the file from which on it is.
 type Wanted<'a> = (&'a mut [u8], u64);
 
-/// Pages that a batch of reads has in flight at most, but for a single read that is larger.
+/// Most pages of a batch of reads in flight, except for a single larger read.
 const BATCH_PAGES: u32 = 64;
 
 /// Returns the pages in which bytes of a file lie.
@@ -77,8 +77,8 @@ impl File {
         Ok((at - offset) as usize)
     }
 
-    /// Does many reads: fills each slice from its offset on. Missing pages are read from the device in parallel.
-    /// Returns the number of bytes for each slice: fewer than asked for only at the end of the file.
+    /// Fills many slices, each from its offset on, and reads missing pages in parallel. Returns the bytes for each
+    /// slice; fewer than asked for only at the end of the file.
     ///
     /// # Errors
     /// As [`File::read_at`], of the first read that failed; those before it were done.

@@ -5,9 +5,9 @@
 //! that is certain to include its writes. So threads that commit side by side share the cost of a commit, and a thread
 //! that commits alone does not wait.
 //!
-//! Threads that commit repeatedly would fall into two halves, of which one waits while the other's round runs. So a
-//! thread that is about to run a round waits for the threads of the last one, for a part of the time that it took. (The
-//! journal of ext4 does the same.)
+//! Threads that commit repeatedly would form two halves, one of which waits while the other's round runs. So a thread
+//! that is about to run a round first waits for the threads of the last round, for a part of its duration. (The journal
+//! of ext4 does the same.)
 
 use super::{File, OpenFile};
 use crate::error::Error;
@@ -45,9 +45,9 @@ struct State {
     has_leader: bool,
     /// True while the leader waits for others.
     is_gathering: bool,
-    /// The number of those that wait for the next one.
+    /// Number of threads that wait for the next round.
     waiting: u32,
-    /// The number of those that are expected to.
+    /// Number of threads that are expected to.
     expected: u32,
     /// The length of the last one.
     took: Duration,
@@ -138,9 +138,9 @@ pub(super) fn note_written(file: u32, pages: Range<u32>) {
 }
 
 impl OpenFile {
-    /// Writes what this thread wrote last, if that is little, in parallel with other threads that commit. Leaves out
-    /// data that end within the last page, because other appenders write that page, too: the round writes it once for
-    /// all, together with the page before it.
+    /// Writes this thread's last write, if it is small, in parallel with other committing threads. Data that end within
+    /// the last page are left out, because other appenders write that page, too. The round writes it once, together
+    /// with the page before it.
     fn write_own_pages(&self, shared: &Shared) {
         let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
         let is_whole = u64::from(end) <= self.cached.length() / PAGE_BYTES as u64;
@@ -162,7 +162,7 @@ impl OpenFile {
         synced
     }
 
-    /// Writes all dirty pages, and waits until they are written: those that are far from each other side by side.
+    /// Writes all dirty pages and waits. Distant pages are written in parallel.
     pub(super) fn write_dirty_pages(&self, shared: &Shared) {
         let _plug = shared.engine.machine().plug();
         shared.engine.access().write_dirty_pages(&self.cached);
@@ -174,8 +174,8 @@ impl File {
     /// share the work.
     ///
     /// # Errors
-    /// When a page could not be written since this handle was last told: the pages are still in memory and will be
-    /// written again. When the system could not make the file durable: it has given up what it could not write.
+    /// When a page could not be written since this handle last got an error: the page is still in memory and will be
+    /// written again. When the system could not make the file durable: it has given up the unwritten data.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -192,7 +192,7 @@ impl File {
         self.sync("sync the data of the file", Durable::Data)
     }
 
-    /// Makes durable what [`File::sync_data`] does, and all other metadata of the file.
+    /// Makes durable everything that [`File::sync_data`] does, and all other metadata of the file.
     ///
     /// # Errors
     /// As [`File::sync_data`].
@@ -225,8 +225,7 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU64;
 
-    /// Data that were written before a call are durable after it, whichever thread runs the round, and rounds are
-    /// shared.
+    /// Data written before a call are durable after it, whichever thread runs the round, and rounds are shared.
     #[test]
     fn a_round_covers_what_was_written_before_it_began_and_no_more() {
         const THREADS: u64 = 6;

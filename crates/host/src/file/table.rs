@@ -1,4 +1,4 @@
-//! The open files, by identity and not by name: one file has one cache, however often it is opened.
+//! The open files by identity, not by name: one file has one cache, however often it is opened.
 //!
 //! The lock of the table is held only for a lookup. The place of a file is taken while the file is being opened or
 //! closed: only a thread that opens the same file waits for that.
@@ -20,7 +20,7 @@ pub(crate) struct Table {
 }
 
 enum Place {
-    /// Another thread opens or closes the file.
+    /// Another thread is opening or closing the file.
     Busy,
     Open(Weak<OpenFile>),
 }

@@ -26,9 +26,9 @@ impl File {
     /// Nothing is written when the handle is read-only, the memory was shut down, the file would be larger than 16 TiB less
     /// 4 MiB, it is a block device that ends before, or the system still refuses a cut ([`File::set_len`]).
     ///
-    /// The bytes of all pages before the failing one are written, and the file is as long as these make it, when memory is
-    /// exhausted, a page that is written in part cannot be read, or pages of the file cannot be written to the disk and much is
-    /// dirty ([`Error::Write`]).
+    /// When memory is exhausted, when a partially written page cannot be read, or when pages of the file cannot be
+    /// written to the disk and much is dirty ([`Error::Write`]). All pages before the failing one are then written, and
+    /// the file has the length that they give it.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -84,9 +84,10 @@ impl File {
     /// zeroes.
     ///
     /// # Errors
-    /// When the page that the new end cuts cannot be read, the handle is read-only, or the system refuses. Nothing has changed
-    /// then, with one exception: where the system refuses to make its file shorter, the file is as long as asked here, and the
-    /// system still has the rest. That is tried again before the file becomes longer, so what was cut off does not come back.
+    /// When the page at the new end cannot be read, the handle is read-only, or the system refuses. Nothing has changed
+    /// then, with one exception: if the system refuses to shorten its file, the file has the new length here, and the
+    /// system still has the rest. The cut is tried again before the file becomes longer, so the bytes behind it never
+    /// come back.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

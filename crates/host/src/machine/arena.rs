@@ -30,8 +30,8 @@ const LINE: usize = 64;
 /// requests the rest. Of 8, 16, 24, 32 and 64 lines, tried on an AMD EPYC of family 26.
 const PREFETCH_MAX: usize = 24 * LINE;
 
-/// Asks the system to put what lies at these addresses into huge pages when it is first touched, as far as it fills them:
-/// random accesses to a large table cost a walk of the page table each otherwise. A wish: nothing is said when it is not granted.
+/// Asks the system for huge pages at these addresses when they are first touched, since random accesses to a large
+/// table would cost a page-table walk each. A refusal is ignored.
 pub fn use_huge_pages<T>(addresses: Range<*const T>) {
     advise_huge(addresses, libc::MADV_HUGEPAGE);
 }
@@ -95,7 +95,7 @@ impl Arena {
     ///
     /// # Safety
     /// The arena's methods take no latch. The owner of the arena must ensure that no thread touches the bytes of a
-    /// frame while another thread changes them, by whatever of these methods, as the engine does.
+    /// frame while another thread changes them by any of these methods, as the engine does.
     pub unsafe fn new(frames: u32, frames_max: u32, backing: Backing) -> io::Result<Self> {
         assert!(0 < frames && frames <= frames_max, "{frames} frames of at most {frames_max}");
         let mapping_bytes = frames_max as usize * PAGE_BYTES + HUGE_BYTES;

@@ -23,11 +23,11 @@ pub struct Config {
     ///
     /// Its submitter waits for such a read anyway. Larger ones are readahead, of which only the beginning is waited for.
     pub inline_pages_max: usize,
-    /// Compares blocks that are read with what was last read or written there. Default: no.
+    /// Compares blocks that are read with the contents last read or written there. Default: no.
     pub checksums: bool,
     /// Threads that carry out requests where io_uring does not. Default: 4.
     pub io_threads: usize,
-    /// Threads publish what they read in hazard pointers, where the system permits that. Default: yes.
+    /// Threads publish the pages they read in hazard pointers, if the system permits it. Default: yes.
     pub hazard_pointers: bool,
 }
 

@@ -18,7 +18,7 @@ const SHORT: usize = 1024;
 /// Copies `len` bytes.
 ///
 /// # Safety
-/// As of [`std::ptr::copy_nonoverlapping`].
+/// As for [`std::ptr::copy_nonoverlapping`].
 #[inline]
 pub(super) unsafe fn copy_nonoverlapping(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -38,7 +38,7 @@ pub(super) unsafe fn copy_nonoverlapping(from: *const u8, to: *mut u8, len: usiz
 /// Copies `len` bytes, a multiple of [`BLOCK`], by the widest registers that there are.
 ///
 /// # Safety
-/// As of [`std::ptr::copy_nonoverlapping`].
+/// As for [`std::ptr::copy_nonoverlapping`].
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize) {
@@ -54,7 +54,7 @@ unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize) {
 /// Copies as [`copy_blocks`], on any processor.
 ///
 /// # Safety
-/// As of [`copy_blocks`].
+/// As for [`copy_blocks`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn copy_blocks_sse2(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
@@ -70,11 +70,11 @@ unsafe fn copy_blocks_sse2(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies as [`copy_blocks`], with half as many instructions. A processor that looks some hundred instructions ahead
-/// then sees what comes after the copy, while much of the copy still waits for memory.
+/// Copies like [`copy_blocks`] with half as many instructions. A processor that looks ahead some hundred instructions
+/// then reaches the code after the copy while much of the copy still waits for memory.
 ///
 /// # Safety
-/// As of [`copy_blocks`]; and the processor must have AVX.
+/// As for [`copy_blocks`]; the processor must also have AVX.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
 unsafe fn copy_blocks_avx(from: *const u8, to: *mut u8, len: usize) {

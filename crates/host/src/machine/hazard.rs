@@ -1,9 +1,9 @@
 //! Hazard pointers of threads.
 //!
-//! Each thread that reads has a record of sixteen pointers, a cache line that only this thread writes. Publishing a
-//! frame is a plain store there, and withdrawing it is another. The task that asks what is published ensures the order:
-//! it makes the system interrupt all CPUs on which this process runs (`membarrier`). After that, either the store is
-//! seen, or the thread's next look comes later. If the system does not permit that, nothing is published.
+//! Each reading thread has a record of sixteen pointers, a cache line that only this thread writes. Publishing and
+//! withdrawing a frame are plain stores. A task that asks for published frames ensures the order: it makes the system
+//! interrupt all CPUs that run this process (`membarrier`). Afterwards either the store is visible, or the thread's
+//! next access comes later. If the system does not permit this, nothing is published.
 //!
 //! A thread gets its record with its first use of a machine, and returns it when it ends. Pointers that are still
 //! published then, by guards that moved to other threads, stay so until these guards are dropped.
@@ -44,7 +44,8 @@ pub struct HazardPointer<'a>(&'a AtomicU32);
 /// The hazard pointers of one machine; clones are the same ones.
 #[derive(Clone)]
 pub struct Hazards {
-    /// The number of the machine, of all that this process ever had; 0 is none. Here, since a hit looks at no more of it.
+    /// The number of the machine among all of this process; 0 is none. It is stored here because a hit reads nothing
+    /// else of it.
     id: u64,
     /// True where there are any. Here for the same reason.
     is_on: bool,
@@ -59,7 +60,7 @@ struct Table {
     used: AtomicU32,
     /// Records that belong to no thread.
     free: Mutex<Vec<u32>>,
-    /// Barriers that have begun; only with the lock of `barriers_done` held is one begun.
+    /// Barriers that have begun. One begins only with the lock of `barriers_done` held.
     barriers_begun: AtomicU64,
     /// The number of the last one that is done.
     barriers_done: Mutex<u64>,
@@ -75,7 +76,7 @@ thread_local! {
     static OWNED: RefCell<Owned> = const { RefCell::new(Owned(Vec::new())) };
 }
 
-/// Records of a thread, given back when it ends.
+/// Records of a thread, returned when it ends.
 struct Owned(Vec<(Weak<Table>, u32)>);
 
 impl Drop for Owned {
@@ -90,7 +91,8 @@ impl Drop for Owned {
     }
 }
 
-/// Returns whether nothing is published there. Another thread may have taken it back: what it did before comes before the next publication.
+/// Returns whether nothing is published there. If another thread has withdrawn the pointer, its earlier actions come
+/// before the next publication.
 #[inline(always)]
 fn is_free(pointer: &AtomicU32) -> bool {
     pointer.load(Ordering::Acquire) == 0
@@ -106,7 +108,7 @@ fn publish_in(pointer: &AtomicU32, frame: FrameNumber) -> HazardPointer<'_> {
 }
 
 impl Hazards {
-    /// Creates the records. They are off unless `is_wanted`, and the system permits what they need.
+    /// Creates the records. They are off unless `is_wanted`, and unless the system permits their use.
     pub(super) fn new(is_wanted: bool) -> Self {
         static MACHINES: AtomicU64 = AtomicU64::new(0);
         let is_on = is_wanted && sys::can_interrupt_all();

@@ -1,8 +1,7 @@
 //! Locks: adaptive mutexes. A waiter spins briefly, then parks.
 //!
-//! In debug builds each thread knows which classes it holds, and a lock that is taken against the order
-//! ([`LockClass::rank`]), or a wait with a lock held, is a panic as on the simulator. In release builds a lock is one
-//! byte beside its value.
+//! In debug builds each thread tracks the classes that it holds. A lock taken against the order ([`LockClass::rank`]),
+//! or a wait with a lock held, panics as on the simulator. In release builds a lock is one byte beside its value.
 
 use machine::LockClass;
 use parking_lot::{Mutex, MutexGuard};

@@ -1,8 +1,9 @@
 //! The machine: threads, memory and files of this process under the engine.
 //!
-//! [`Host`] implements [`machine::Machine`]. [`arena`] is its memory; `lock`, `per_cpu` and `wait` are what its threads wait
-//! for, and `hazard` is how they read without waiting; [`task`] starts and ends the engine's own; [`disk`] carries requests
-//! out; [`swap_file`] makes the file that anonymous pages go to. What the system did not grant is a [`Notice`].
+//! [`Host`] implements [`machine::Machine`]. [`arena`] is its memory. `lock`, `per_cpu` and `wait` are objects that
+//! threads wait for; `hazard` lets them read without waiting. [`task`] starts and ends the engine's tasks. [`disk`]
+//! carries out requests. [`swap_file`] makes the file for anonymous pages. A [`Notice`] is something that the system
+//! did not grant.
 //!
 //! A user makes a [`Host`], adds devices, makes an engine from a clone of the host, attaches the engine, and spawns its
 //! tasks. At the end the user kills and joins them, and drops the engine. Clones of a host are the same machine.
@@ -118,7 +119,7 @@ impl Host {
         self.shared.disks.attach(receivers.into_iter().collect());
     }
 
-    /// Returns what the system did not grant so far, each thing once.
+    /// Returns the things that the system did not grant so far, each once.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.shared.notices.all()
@@ -136,8 +137,8 @@ impl Host {
         &self.shared.arena
     }
 
-    /// Returns where the bytes of a frame lie, for as long as the machine is there. Not checked: the frame is there if the
-    /// caller holds it.
+    /// Returns the address of the bytes of a frame, valid as long as the machine. The caller must hold the frame; this
+    /// is not checked.
     #[inline(always)]
     #[must_use]
     pub fn bytes(&self, frame: FrameNumber) -> *mut [u8; PAGE_BYTES] {

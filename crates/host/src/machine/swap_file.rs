@@ -1,7 +1,7 @@
 //! The file that anonymous pages go to: made, sized, checked and locked.
 //!
 //! An *unnamed* file belongs to its process alone and ends with it. A *named* one identifies itself in its first block;
-//! slots follow. A file with another first block is never touched, nor one of another user, one with a second name, or
+//! slots follow. Left untouched are a file with another first block, one of another user, one with a second name, and
 //! one in use. An existing swap file is replaced by a new one, so that a process that had the old one open sees no
 //! swapped pages.
 
@@ -34,8 +34,8 @@ impl SwapFile {
     /// The block of slot 0.
     pub const FIRST_BLOCK: u64 = 1;
 
-    /// Makes a swap file without a name, in `folder`, for `bytes` bytes of pages, rounded down to whole ones. All its blocks
-    /// are allocated. The system frees them when the file is closed, or the process ends in whatever way.
+    /// Makes a swap file without a name in `folder`, for `bytes` bytes of pages, rounded down. All its blocks are
+    /// allocated. The system frees them when the file is closed, or when the process ends in any way.
     ///
     /// # Errors
     /// When the folder is not there, no file can be made in it, or it has no room; and when `bytes` is less than a page or
@@ -164,8 +164,8 @@ impl SwapFile {
         sys::is_in_memory(&self.file)
     }
 
-    /// Returns the file, for [`super::Host::add_device`], which keeps the lock; and what keeps others of this process from
-    /// taking it for something else, to be dropped after it.
+    /// Returns the file for [`super::Host::add_device`], which keeps the lock, and the claim that keeps other parts of
+    /// this process from using it, to be dropped later.
     #[must_use]
     pub fn into_parts(self) -> (File, Option<InUse>) {
         (self.file, self.in_use)
@@ -284,7 +284,7 @@ fn describe(block: &[u8]) -> String {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SwapFileError {
-    /// The file is there and has other contents, another owner or another name. It was not touched.
+    /// The file exists with other contents, another owner or another name. It was not touched.
     Foreign {
         /// The file.
         path: PathBuf,

@@ -126,7 +126,7 @@ fn set_flag(file: &File, flag: libc::c_int, is_set: bool) -> io::Result<()> {
     checked_io(unsafe { libc::fcntl(fd, libc::F_SETFL, wanted) })
 }
 
-/// Allocates `bytes` of a file's blocks from its beginning, and makes it at least so long.
+/// Allocates the first `bytes` of a file's blocks, and makes the file at least so long.
 pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     let bytes = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
     loop {
@@ -148,7 +148,7 @@ pub(super) fn free_bytes(file: &File) -> io::Result<u64> {
     Ok(status.f_bavail.saturating_mul(status.f_frsize))
 }
 
-/// Returns whether a file lies in memory. False, if that cannot be told.
+/// Returns whether a file lies in memory; false if unknown.
 pub(super) fn is_in_memory(file: &File) -> bool {
     let mut status = std::mem::MaybeUninit::<libc::statfs>::zeroed();
     // SAFETY: `status` has room for the answer.
@@ -226,7 +226,8 @@ pub(super) fn can_interrupt_all() -> bool {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
 }
 
-/// Interrupts all CPUs that run this process: what their threads did before is done, for every thread, when this returns.
+/// Interrupts all CPUs that run this process. When it returns, earlier stores of their threads are visible to every
+/// thread.
 ///
 /// # Panics
 /// When [`can_interrupt_all`] did not allow it.

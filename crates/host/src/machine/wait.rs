@@ -1,8 +1,8 @@
 //! Wait queues.
 //!
-//! A ticket is the number of wakes so far. A sleeper puts itself on the queue's list, looks whether the number is still
-//! that of its ticket, and parks; a waker raises the number, and looks whether anybody is on the list. Both orders are
-//! sequentially consistent, so one of the two sees the other. A wake without sleepers is one addition and one load.
+//! A ticket is the number of wakes so far. A sleeper puts itself on the queue's list, checks that the number is still
+//! its ticket, and parks. A waker raises the number, and checks for sleepers on the list. Both orders are sequentially
+//! consistent, so one of the two sees the other. A wake without sleepers is one addition and one load.
 //!
 //! Sleepers park with their thread's own token, which a kill and a wake both give. A token that was meant for something
 //! else only makes them look again. So does the token of a waker that raised the number before the ticket was taken and
@@ -40,7 +40,7 @@ struct Sleeper {
     is_woken: bool,
 }
 
-/// Threads that one wake finds asleep: most often kswapd alone, or a waiter for one page.
+/// Threads woken by one wake: mostly only kswapd, or a waiter for one page.
 type Woken = SmallVec<[Thread; 4]>;
 
 impl WaitQueue {
@@ -227,8 +227,8 @@ mod tests {
         thread::park();
     }
 
-    /// A waker raises the number, a sleeper takes its ticket and goes to sleep, and only then the waker looks at the
-    /// list. The sleeper sleeps on, and the next wake must find it.
+    /// A waker raises the number, a sleeper takes its ticket and sleeps, and only then the waker checks the list. The
+    /// sleeper sleeps on, and the next wake must find it.
     #[test]
     fn a_late_waker_takes_nobody_off_the_list() {
         let queue = Arc::new(WaitQueue::default());

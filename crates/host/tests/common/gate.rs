@@ -26,9 +26,9 @@ impl Gate {
 pub struct Gated {
     inner: Arc<dyn Backend>,
     gate: Arc<Gate>,
-    /// Somebody has come to the gate.
+    /// Signals that a request has reached the gate.
     at_gate: Mutex<mpsc::Sender<()>>,
-    /// Only writes that begin with this block wait.
+    /// If set, only writes that begin with this block wait.
     block: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What the tests of the machine, and of the library, share.
+//! Parts shared by the tests of the machine and of the library.
 #![allow(dead_code)]
 
 pub mod gate;
@@ -19,7 +19,7 @@ pub fn builder() -> Builder {
     Memory::builder().size(8 << 20).io_uring(std::env::var_os("HIGHWATER_TEST_IO").is_none_or(|io| io != "threads"))
 }
 
-/// The same, started.
+/// Makes and starts the memory.
 pub fn memory() -> Memory {
     builder().start().expect("8 MiB are there")
 }
@@ -33,12 +33,12 @@ pub fn temporary_file() -> File {
     .expect("a directory for tests is there")
 }
 
-/// The same in memory, where there is no way past the kernel's page cache on older systems.
+/// Makes the file in memory; older systems cannot bypass the kernel's page cache there.
 pub fn memory_file() -> File {
     tempfile::tempfile_in("/dev/shm").unwrap_or_else(|_| temporary_file())
 }
 
-/// Opens once more what is open.
+/// Opens an open file once more.
 pub fn reopen(file: &File) -> File {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -66,7 +66,7 @@ impl Receiver {
         std::mem::take(&mut *finished)
     }
 
-    /// Finished requests that nobody has taken.
+    /// Returns the finished requests that were not taken.
     pub fn count(&self) -> usize {
         self.finished.lock().unwrap().len()
     }

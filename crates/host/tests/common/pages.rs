@@ -22,7 +22,7 @@ impl Chance {
     }
 }
 
-/// How long a test of much work takes, seconds: `usual`, or as long as HIGHWATER_SOAK_SECONDS says.
+/// Returns the duration of a long test, seconds: `usual`, or the value of HIGHWATER_SOAK_SECONDS.
 pub fn soak_seconds(usual: u64) -> u64 {
     std::env::var("HIGHWATER_SOAK_SECONDS").map_or(usual, |text| text.parse().expect("a number of seconds"))
 }

@@ -15,7 +15,7 @@ pub const SHARDS: usize = 4;
 const QUEUE: usize = 16;
 const CONGESTED: usize = 14;
 const UNCONGESTED: usize = 12;
-/// How often a sleeper looks whether it was killed.
+/// Interval at which a sleeper checks whether it was killed.
 const LOOK: Duration = Duration::from_millis(1);
 
 thread_local! {
@@ -27,7 +27,7 @@ thread_local! {
 #[derive(Clone)]
 pub struct ThreadMachine(Arc<Shared>);
 
-/// What becomes of finished requests.
+/// The receiver of finished requests.
 pub type Receive = Box<dyn Fn(&ThreadMachine, Request, Result<(), IoError>) + Send + Sync>;
 
 pub struct Shared {
@@ -47,9 +47,9 @@ struct Device {
     allocated: [usize; 2],
     is_congested: [bool; 2],
     blocks: BTreeMap<u64, [u8; PAGE_BYTES]>,
-    /// Every so many of the writes to blocks before the second fail.
+    /// Fraction of failing writes, and the block before which they fail.
     bad: Option<(u64, u64)>,
-    /// Writes to such blocks, and those of them that failed.
+    /// Writes to such blocks, and the failed ones among them.
     tried: u64,
     failed: u64,
     /// Pages that changed in memory while they were written.
@@ -58,7 +58,7 @@ struct Device {
 }
 
 impl Device {
-    /// How a request comes back.
+    /// Returns the result of a request.
     fn result(&mut self, request: &Request) -> Result<(), IoError> {
         let Some((n, end)) = self.bad else { return Ok(()) };
         if request.operation == Operation::Read || request.block >= end {
@@ -277,7 +277,7 @@ impl ThreadMachine {
         }
     }
 
-    /// From now on one in `n` of the writes to blocks before `end` fails.
+    /// From now on one in `n` writes to blocks before `end` fails.
     pub fn fail_writes(&self, n: u64, end: u64) {
         self.0.device.lock().unwrap().bad = Some((n, end));
     }
@@ -298,7 +298,7 @@ impl ThreadMachine {
         self.0.device_changed.notify_all();
     }
 
-    /// Says who receives finished requests; once, before any is submitted.
+    /// Sets the receiver of finished requests, once, before any is submitted.
     pub fn receive_with(&self, receive: Receive) {
         assert!(self.0.receive.set(receive).is_ok(), "requests have a receiver already");
     }

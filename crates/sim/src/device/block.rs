@@ -1,4 +1,4 @@
-//! A disk with what waits for it.
+//! A disk with its waiting requests.
 
 use crate::disk::{Disk, DiskConfig, Finished};
 use crate::stamps::BlockStamps;

@@ -1,4 +1,4 @@
-//! Devices: what each is, and what waits in it. How requests and packets come and go is above, in `requests` and `packets`.
+//! Devices and their waiting requests or packets. The modules `requests` and `packets` above move these.
 
 mod block;
 pub(crate) mod network;

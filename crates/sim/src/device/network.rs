@@ -1,15 +1,15 @@
 //! A network card: packets come in from outside at a steady pace, interrupt a CPU, and are answered.
 //!
-//! The sender is outside of the machine and does not wait for answers. A packet that finds its CPU with interrupts off
-//! waits in the card. When they are on again, the card's handler answers all waiting packets. It runs after those of
-//! the disks, as soft interrupts do: a CPU that keeps ending requests answers no packet ([`Turn`]).
+//! The sender is outside of the machine and does not wait for answers. A packet that finds interrupts off on its CPU
+//! waits in the card. When interrupts are on again, the card's handler answers all waiting packets. It runs after the
+//! handlers of disks, as soft interrupts do: a CPU that keeps ending requests answers no packet ([`Turn`]).
 
 use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// The card among what interrupts a CPU: no disk has this number.
+/// Number of the card among the devices that interrupt a CPU. No disk has this number.
 pub(crate) const CARD: u8 = u8::MAX;
 
 /// A network card.
@@ -31,7 +31,7 @@ pub struct NetworkConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turn {
-    /// Packets get their turn after all requests that are found complete, and those that complete meanwhile.
+    /// Packets have their turn after all completed requests, including those that complete meanwhile.
     #[default]
     AfterDisks,
     /// Packets get a turn after each request.

@@ -15,13 +15,13 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A disk: which model serves its requests, with what constants.
+/// The model of a disk with its constants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "model", rename_all = "kebab-case")]
 pub enum DiskConfig {
-    /// A disk with one arm over turning platters: position decides what a request costs.
+    /// A disk with one arm over turning platters: the position decides the cost of a request.
     Rotational(RotationalConfig),
-    /// Many dies behind one interface: parallelism decides what a request costs.
+    /// Many dies behind one interface: parallelism decides the cost of a request.
     Flash(FlashConfig),
 }
 
@@ -125,9 +125,9 @@ pub struct QueueConfig {
     /// Pages of the largest request that merging makes (`max_sectors_kb` / 4). Default 128: 512 KiB.
     #[doc(alias = "max_sectors_kb")]
     pub max_request_pages: Sourced<u64>,
-    /// Commands that the device holds at once, including those that it has finished and the interrupt handler has not.
-    /// With 1, the next begins when the handler has ended the last. Absent: requests leave the queue when the device is
-    /// done with them, and it continues by itself.
+    /// Commands that the device holds at once, including finished ones that the interrupt handler has not ended. With
+    /// 1, the next command begins when the handler has ended the last. Absent: requests leave the queue when the device
+    /// has finished them, and the device continues by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_depth: Option<Sourced<u64>>,
     /// Policy that chooses the next waiting request. Default `cfq`.
@@ -188,8 +188,8 @@ pub enum ElevatorConfig {
     /// Batches in block order, reads first, bounded waits. Serves many readers well; a single reader
     /// pays a seek to and fro for each request beside a writer.
     Deadline(DeadlineConfig),
-    /// Slices of time for what tasks wait for, then for the background, with an idle wait for the
-    /// reader's next request. Good for one reader beside a writer; idles a parallel device.
+    /// Time slices for requests that tasks wait for, then for background writes, with an idle wait for the reader's
+    /// next request. Good for one reader beside a writer; leaves a parallel device idle.
     Cfq(CfqConfig),
 }
 
@@ -251,7 +251,7 @@ pub struct DeadlineConfig {
     pub read_expire_ms: Sourced<u64>,
     /// Age of a write from which on it starts the next batch of writes. Default 5000 ms.
     pub write_expire_ms: Sourced<u64>,
-    /// Requests served in block order before direction and age are looked at again. Default 16.
+    /// Number of requests served in block order before direction and age are considered again. Default 16.
     pub fifo_batch: Sourced<u64>,
     /// Batches of reads that may pass waiting writes. Default 2.
     pub writes_starved: Sourced<u64>,
@@ -279,7 +279,7 @@ pub struct CfqConfig {
     pub slice_sync_ms: Sourced<u64>,
     /// Longest time that background writes are then served. Default 40 ms.
     pub slice_async_ms: Sourced<u64>,
-    /// Largest number of background writes in that time. Default 16, which is what `slice_async_rq` 2 comes to at the
+    /// Largest number of background writes in that time. Default 16, the value that `slice_async_rq` 2 gives at the
     /// default priority.
     pub slice_async_requests: Sourced<u64>,
     /// Time that the disk waits for the next synchronous request, after one within a synchronous slice, before it turns
@@ -315,8 +315,8 @@ pub enum SyncArrival {
     /// the background gets its share however busy the readers are.
     #[default]
     WaitsForSlice,
-    /// The request is served next. A read waits for one request at most; a steady reader leaves the background one
-    /// request for each of its slices.
+    /// The request is served next. A read waits for at most one request. A steady reader leaves the background one
+    /// request for each of the reader's slices.
     Preempts,
 }
 
@@ -384,8 +384,8 @@ pub struct FlashConfig {
     pub queue_depth: Sourced<u64>,
     /// Pages that are read or written at once (dies, not wires); with `stripe_blocks`, drives of an array.
     pub channels: Sourced<u64>,
-    /// Blocks that lie on a channel before the next one's begin, and that one access to it can read or write: the chunk of
-    /// an array. Absent: one, a page of flash memory.
+    /// Consecutive blocks on one channel, which one access can read or write: the chunk of an array. Absent: one, a
+    /// page of flash memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_blocks: Option<Sourced<u64>>,
     /// Time of one access that reads, in ns: a page of 4096 bytes, or the part of a stripe that a request wants.
@@ -398,7 +398,7 @@ pub struct FlashConfig {
     pub write_bandwidth_bytes_per_s: Sourced<u64>,
     /// Time from a command to its first access, in ns.
     pub command_ns: Sourced<u64>,
-    /// Stalls of a channel to erase, after so many pages written to it. Absent: none.
+    /// Stalls of a channel for erasing, after a number of pages written to it. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erase: Option<EraseConfig>,
 }

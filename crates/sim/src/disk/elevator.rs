@@ -1,8 +1,8 @@
 //! Which waiting request is served next.
 //!
-//! An elevator looks at the [`Queue`] and decides: serve this entry, wait until then, or nothing to
-//! do. It is asked whenever the disk can take a request: after a completion, after a submission
-//! while a place is free, and at the end of a wait that it asked for itself.
+//! An elevator examines the [`Queue`] and decides: serve an entry, wait until a time, or do nothing. It is asked
+//! whenever the disk can take a request: after a completion, after a submission while a place is free, and at the end
+//! of a wait that it requested.
 //!
 //! Description: mechanisms/parallelio-trial, 4 ("disk"); the `deadline` and `cfq` chapters of the
 //! kernel's block documentation.
@@ -179,7 +179,7 @@ struct Slice {
     served: u64,
 }
 
-/// Slices of time for what tasks wait for and for the background, with an idle wait between.
+/// Alternates time slices for requests that tasks wait for with slices for the background, with an idle wait between.
 ///
 /// Each group has a one-way sweep of its own and takes it up where its last slice left it.
 #[derive(Debug)]

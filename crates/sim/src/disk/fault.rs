@@ -13,8 +13,7 @@ pub enum Fault {
         /// The error that it fails with.
         error: IoError,
     },
-    /// From now on, every request that touches one of these blocks fails; its neighbours within a merged request do
-    /// not.
+    /// From now on, requests that touch one of these blocks fail. Their neighbours within a merged request succeed.
     Blocks {
         /// The bad blocks.
         blocks: Range<u64>,

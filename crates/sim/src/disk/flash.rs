@@ -1,8 +1,8 @@
 //! A disk of flash memory: the cost of a request follows from how busy its channels are.
 //!
-//! Consecutive blocks lie on consecutive channels, or consecutive stripes of them do; each channel serves access after
-//! access, of a page or of a stripe. All pages of one direction pass one interface of limited bandwidth. There is no
-//! position, so order is free.
+//! Consecutive blocks (or stripes of blocks) lie on consecutive channels. A channel serves one access of a page or
+//! stripe after another. All pages of one direction share an interface of limited bandwidth. There is no position, so
+//! any order costs the same.
 
 use super::config::FlashConfig;
 use super::rotational::mul_div;

@@ -1,13 +1,12 @@
 //! A simulated disk: a queue that merges, an elevator that chooses, a model that takes its time.
 //!
-//! A state machine without a scheduler: the world around it says what time it is, and asks when to
-//! come back. The flow of a request:
+//! A state machine without a scheduler: its caller passes the time, and asks when to call again. The flow of a request:
 //!
 //! 1. [`Disk::submit`]: merged into a waiting request, or given a slot ([`Disk::has_room`] says
 //!    whether one is free; [`Disk::is_congested`] whether few are) — `queue`;
 //! 2. chosen by the elevator when the disk can take it, perhaps after an idle wait — `elevator`;
 //! 3. served, for as long as arm and platter or channels need — `rotational`, `flash`;
-//! 4. handed back by [`Disk::advance`], each submitted request by itself, in block order.
+//! 4. returned by [`Disk::advance`], each submitted request separately, in block order.
 //!
 //! The same calls give the same answers: integer arithmetic, ordered maps, no random numbers.
 //! The world calls [`Disk::next_event`] after every call that changes the disk, and
@@ -89,10 +88,10 @@ pub struct Disk {
     model: Model,
     faults: Faults,
     accounting: Accounting,
-    /// Requests that the model works on, by end; the number tells apart those that end together.
+    /// Requests in service by end time; the number distinguishes equal times.
     in_service: BTreeMap<(Nanos, u64), Entry>,
     sync_in_service: u64,
-    /// Number of commands that the device takes if it has to be told of their ends; and the number that it holds.
+    /// Number of commands that the device takes, if it waits for the host to end them, and the number that it holds.
     command_depth: Option<u64>,
     commands: u64,
     started: u64,
@@ -180,8 +179,8 @@ impl Disk {
 
     /// Returns whether this direction is congested.
     ///
-    /// From the moment when 7/8 of `nr_requests`, and one, are allocated, until fewer than 13/16 of it,
-    /// less one, are: 113 and 103 of 128.
+    /// Congestion begins when 7/8 of `nr_requests` plus one are allocated, and ends below 13/16 of them minus one: 113
+    /// and 103 of 128.
     #[must_use]
     pub fn is_congested(&self, operation: Operation) -> bool {
         self.queue.is_congested(operation)
@@ -196,8 +195,8 @@ impl Disk {
     /// Takes a request at `now`. Merges it into a waiting request of the same direction and class that it continues or
     /// precedes, up to `max_request_pages`; otherwise gives it a slot.
     ///
-    /// A request of more than `max_request_pages` is served in one piece and never merges. Times must
-    /// not run backwards; one that does counts as the latest time seen.
+    /// A request of more than `max_request_pages` is served in one piece and never merges. Times must not run
+    /// backwards; an earlier time counts as the latest one.
     ///
     /// # Panics
     /// When the request is empty, ends beyond the capacity, or [`Disk::can_take`] refuses it.
@@ -237,8 +236,8 @@ impl Disk {
         if self.finished.is_empty() { self.next_internal_event() } else { Some(self.finished_since) }
     }
 
-    /// Does all the disk's work that is due up to `now`. Appends the finished requests to `done` in the order in which
-    /// they ended, those of a merged request in block order.
+    /// Does all the disk's work that is due up to `now`. Appends finished requests to `done` in the order of their
+    /// ends; those of a merged request are in block order.
     pub fn advance(&mut self, now: Nanos, done: &mut Vec<Finished>) {
         self.run(now, Due::UpTo);
         done.append(&mut self.finished);

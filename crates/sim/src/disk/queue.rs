@@ -17,10 +17,10 @@ use super::config::QueueConfig;
 use machine::{IoError, Nanos, Operation, Request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The classes that an elevator tells apart. Requests of different classes never merge.
+/// Classes of requests for elevators. Requests of different classes never merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Class {
-    /// A read; a task waits for it, whatever the request says.
+    /// A read, which always counts as waited for.
     Read,
     /// A write that a task waits for.
     SyncWrite,

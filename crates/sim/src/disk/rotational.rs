@@ -1,9 +1,8 @@
 //! A disk with one arm: the cost of a request follows from the positions of the arm and the platter.
 //!
-//! A request that continues where the last one ended costs its transfer. Any other costs a command,
-//! a seek by distance, the turn until its first block comes by, and its transfer. The platter's
-//! position is the time modulo one revolution, so no random number is drawn: which block passes the
-//! head follows from when the request starts.
+//! A request that continues the last one costs its transfer. Any other costs a command, a seek by distance, the
+//! rotation to its first block, and its transfer. The platter's position is the time modulo one revolution, so no
+//! random number is needed: the start time determines the block under the head.
 //!
 //! Next: [`super::flash`], the other model.
 

@@ -14,9 +14,9 @@ pub const SECTOR_BYTES: u64 = 512;
 /// Cumulative counters of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionStatistics {
-    /// Requests that the disk has completed, failed ones included; merged ones count once.
+    /// Completed requests, failed ones included. A merged request counts once.
     pub ios: u64,
-    /// Submitted requests that joined another one; two for one that made two into one.
+    /// Submitted requests that were merged into another. A request that joins two others counts twice.
     pub merges: u64,
     /// Sectors of [`SECTOR_BYTES`] in completed requests.
     pub sectors: u64,

@@ -1,8 +1,8 @@
-//! Tables told apart by one key: `model` of a disk, `name` of an elevator.
+//! Deserialization of tables with a tag: `model` of a disk, `name` of an elevator.
 //!
-//! Such a table is read as a stream, that key first, and not gathered before it is understood (as serde's own tagged
-//! enums are). So a reader that knows places can report where a key is wrong. `lab` brings the key to the front, for
-//! machine files, in which the order of keys means nothing.
+//! Such a table is read as a stream with the tag first, and not buffered as serde's own tagged enums are. So a reader
+//! that knows places can report the place of a wrong key. For machine files, in which the order of keys means nothing,
+//! `lab` moves the tag to the front.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Error, MapAccess};

@@ -1,4 +1,4 @@
-//! The disk as a whole: stories first, then random worlds against what must always hold.
+//! Tests of the whole disk: stories, and random worlds with invariants.
 
 use super::config::samples::{flash, rotational, with_queue};
 use super::config::{CfqConfig, DeadlineConfig, ElevatorConfig, EraseConfig, SyncArrival};
@@ -103,7 +103,7 @@ fn sequential_writes_of_1_mib_run_at_113_mb_per_s() {
     assert!((112_000_000..=113_000_000).contains(&rate), "{rate} bytes/s");
 }
 
-/// Mean time of reads of one block at random places of the first `region_gib`, one at a time.
+/// Returns the mean time of single reads of one block at random places in the first `region_gib`.
 fn mean_random_read(region_gib: u64) -> Nanos {
     let mut world = World::new(&rotational());
     let mut random = Random(region_gib);

@@ -1,4 +1,4 @@
-//! For how long interrupts were off, by cause.
+//! Durations without interrupts, by cause.
 
 use crate::cause::{CAUSES, cause_name};
 use crate::clock::nanos;

@@ -1,4 +1,4 @@
-//! Records: what was counted, charged and noted. A run is the same whether it is read or not.
+//! Records of events, charges and notes. Reading them does not change a run.
 
 pub(crate) mod fingerprint;
 pub(crate) mod locks;

@@ -1,8 +1,8 @@
 //! Pressure: the time that tasks were stalled for lack of memory (`/proc/pressure/memory`).
 //!
-//! *Some*: at least one task is stalled. *Full*: every task that has work is stalled, so that no work gets done: one is
-//! stalled, and no other runs or waits for a CPU. A task that waits for a disk, and not for memory, does not end
-//! *full*. Nor do excluded tasks, the kernel's own, because their work is no work of a program.
+//! *Some*: at least one task is stalled. *Full*: one task is stalled, and no other runs or waits for a CPU, so no work
+//! gets done. A task that waits for a disk, and not for memory, does not end *full*. Excluded tasks, which are the
+//! kernel's own, do not end it either, since their work is no work of a program.
 
 use machine::Nanos;
 use std::cell::Cell;

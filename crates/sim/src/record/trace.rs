@@ -13,16 +13,16 @@ use std::collections::{BTreeMap, VecDeque};
 /// The part of a run that is to be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// Slices that end earlier are left out; those that began earlier begin here.
+    /// Start of the trace. Slices that end earlier are left out; those that began earlier begin here.
     pub from: Nanos,
-    /// Slices that begin at this time or later are left out; those that end later end here.
+    /// End of the trace. Slices that begin later are left out; those that end later end here.
     pub to: Nanos,
     /// Number of slices that are kept; later ones are only counted.
     pub max_slices: usize,
     /// Times without interrupts that are shorter are left out; not those of handlers.
     pub shortest_off: Nanos,
-    /// Records this CPU alone, and only what its interrupts wait for: times without them, handlers, locks that it
-    /// waited for, and beside them requests and packets. `None` records everything.
+    /// Records only this CPU and its delays of interrupts: times without interrupts, handlers, lock waits, requests and
+    /// packets. `None` records everything.
     pub waits_of: Option<usize>,
 }
 
@@ -31,7 +31,7 @@ pub struct TraceConfig {
 pub struct Trace {
     /// Slices in the order in which they ended.
     pub slices: Vec<Slice>,
-    /// Notes of tasks on their waits for memory, in the order in which those ended; as many as slices at most.
+    /// Notes of tasks on their waits for memory, in the order of their ends; at most as many as slices.
     pub notes: Vec<Noted>,
     /// Names of tasks, by number.
     pub tasks: Vec<String>,
@@ -91,7 +91,7 @@ pub enum Activity {
     Interrupt {
         /// The CPU.
         cpu: usize,
-        /// The disk that asked for it; the network card if none did.
+        /// The disk that requested it; the network card if none did.
         disk: Option<DeviceId>,
         /// Pages whose I/O it ended.
         pages: u64,
@@ -103,14 +103,14 @@ pub enum Activity {
         /// The class of the lock, or `per_cpu`.
         class: &'static str,
     },
-    /// A CPU held a lock, and at the end another spun for it.
+    /// A CPU held a lock that another CPU spun for at the end.
     LockHold {
         /// The CPU.
         cpu: usize,
         /// The class of the lock, or `per_cpu`.
         class: &'static str,
     },
-    /// A task was in a function, on a CPU or asleep: reclaim, compaction, and what reclaim waits in.
+    /// A task was in a function, on a CPU or asleep: reclaim, compaction, and waits of reclaim.
     Function {
         /// The task.
         task: TaskId,
@@ -147,7 +147,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Returns whether the slice tells what the interrupts of a CPU wait for.
+    /// Returns whether the slice shows a delay of a CPU's interrupts.
     pub(crate) const fn is_wait_of(&self, of: usize) -> bool {
         match *self {
             Self::InterruptsOff { cpu, .. } | Self::Interrupt { cpu, .. } | Self::LockWait { cpu, .. } => cpu == of,
@@ -208,7 +208,7 @@ pub(crate) struct Command {
     pub(crate) has_failed: bool,
 }
 
-/// Takes slices down, once it has been told to.
+/// Recorder of slices, once started.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) is_on: Cell<bool>,

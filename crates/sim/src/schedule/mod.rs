@@ -1,9 +1,9 @@
-//! All chance in who goes on next, behind one trait.
+//! The trait for all chance in the order of CPUs and tasks.
 //!
-//! The machine decides by virtual time: the CPU with the earliest clock goes on, and tasks share a CPU by virtual runtime. A
-//! [`Schedule`] adds what is left to chance: steps that take longer, tasks that give up their CPU, the winner of a lock, or an
-//! order of all tasks by rank. Each form is a file: `in_time` adds nothing but winners, `perturbed` disturbs at random, `pct`
-//! ranks, `replay` repeats what another said.
+//! The machine decides by virtual time: the CPU with the earliest clock goes on, and tasks share a CPU by virtual
+//! runtime. A [`Schedule`] adds chance: longer steps, tasks that yield their CPU, the winner of a lock, or an order of
+//! all tasks by rank. Each form is a file: `in_time` only draws winners, `perturbed` disturbs at random, `pct` ranks
+//! tasks, `replay` repeats the decisions of another schedule.
 //!
 //! Next: `pct`.
 
@@ -27,7 +27,7 @@ const STREAM: u64 = u64::MAX - 1;
 /// Number of the generator of `pct`.
 const PCT_STREAM: u64 = u64::MAX - 2;
 
-/// Where a task or a handler is when a schedule is asked.
+/// The kind of point at which a schedule is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     /// After a step, or before it takes a lock or a per-CPU slot.
@@ -36,12 +36,12 @@ pub(crate) enum Point {
     Waits,
 }
 
-/// What a schedule wants at a point. The default is to go on.
+/// The answer of a schedule at a point. The default is to go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// The step takes so much longer, ps.
+    /// Additional time of the step, ps.
     pub(crate) delay: u64,
-    /// The task gives up its CPU, where it may and another waits for it.
+    /// Whether the task yields its CPU, if it may and another task waits for it.
     pub(crate) gives_up: bool,
     /// The task has this rank from now on.
     pub(crate) rank: Option<u64>,
@@ -50,28 +50,28 @@ pub(crate) struct Turn {
 /// The task, or the handler, that is at a point.
 #[derive(Clone, Copy)]
 pub(crate) struct Runner {
-    /// None in a handler.
+    /// The task; none in a handler.
     pub(crate) task: Option<TaskId>,
-    /// True if another task could run, but for the ranks or for want of a CPU.
+    /// Whether another task could run, except for ranks or for lack of a CPU.
     pub(crate) holds_back: bool,
 }
 
-/// Chance in who goes on next. A run asks it in an order that depends on its answers alone.
+/// Source of chance in the order of CPUs and tasks. The questions of a run depend only on the answers.
 pub(crate) trait Schedule {
     /// Returns whether [`Schedule::turn`] is to be asked at each point.
     fn sees_steps(&self) -> bool;
 
-    /// Returns whether one CPU runs at a time, that of the task with the least rank of all that can run. The clocks of the others
-    /// stand still meanwhile, as those of virtual CPUs that their host holds back. Handlers go first.
+    /// Returns whether only one CPU runs at a time: the one whose task has the lowest rank among runnable tasks. Clocks
+    /// of the other CPUs stop, like virtual CPUs that their host holds back. Handlers go first.
     fn is_by_rank(&self) -> bool;
 
     /// Returns the rank of a new task.
     fn rank(&mut self) -> u64;
 
-    /// Returns what happens at a point.
+    /// Returns the decision at a point.
     fn turn(&mut self, runner: Runner, at: Point) -> Turn;
 
-    /// Returns which of `waiting` CPUs that look at a lock gets it; asked where locks are not fair.
+    /// Returns which of the `waiting` CPUs gets an unfair lock.
     fn winner(&mut self, waiting: u64) -> u64;
 }
 

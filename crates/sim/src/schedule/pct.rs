@@ -1,19 +1,19 @@
 //! Tasks run in an order drawn at random that changes at a few random steps: probabilistic concurrency testing.
 //!
-//! Each task draws a priority. Of all tasks that can run, the one with the highest runs alone. At each of `depth` - 1 steps, drawn
-//! from the first `steps` of the run, the task that runs falls to a priority below all drawn ones. A bug that takes `depth`
-//! orderings of steps to show is then found with a chance of at least 1 in *tasks* × `steps`^(`depth` - 1), whatever else the run
-//! does (Burckhardt, Kothari, Musuvathi, Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs",
-//! ASPLOS 2010, algorithm 1).
+//! Each task draws a priority, and of all runnable tasks the one with the highest runs alone. At each of `depth` - 1
+//! steps, drawn from the first `steps` of the run, the running task falls to a priority below all drawn ones. A bug
+//! that needs `depth` orderings of steps is then found with probability at least 1 / (*tasks* × `steps`^(`depth` - 1)),
+//! whatever else the run does (Burckhardt, Kothari, Musuvathi, Nagarakatte, "A Randomized Scheduler with Probabilistic
+//! Guarantees of Finding Bugs", ASPLOS 2010, algorithm 1).
 //!
-//! Two things are added, since tasks of a machine wait in loops: a task that waits so (`Machine::relax`) falls to the lowest
-//! priority of all, and so does one that has gone on for `patience` steps while another could run.
+//! Two rules are added, since tasks of a machine wait in loops. A task that waits in a loop (`Machine::relax`) falls to
+//! the lowest priority. So does a task that has run for `patience` steps while another could run.
 
 use super::{Point, Runner, Schedule, Turn};
 use crate::rng::Rng;
 use crate::task_id::TaskId;
 
-/// How a schedule by random priorities is drawn.
+/// Parameters of a schedule by random priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pct {
     /// Orderings of steps that a bug may need, 1 or more. The order of tasks changes at one step less.
@@ -24,7 +24,7 @@ pub struct Pct {
     pub patience: u64,
 }
 
-/// Ranks below this one are drawn for new tasks, least first; the others are those of tasks that have fallen. 0 is a handler's.
+/// Smallest rank of tasks that have fallen. New tasks draw lower ranks; 0 is a handler's.
 const FALLEN: u64 = 1 << 63;
 
 pub(crate) struct Priorities {

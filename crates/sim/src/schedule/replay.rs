@@ -1,11 +1,11 @@
-//! What a schedule decided, kept, and said again without it.
+//! Recorded decisions of a schedule, and their replay.
 
 use super::{Point, Runner, Schedule, Turn};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a schedule decided in a run, where it was not to go on.
+/// The decisions of a schedule in a run, where they were not to go on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decisions {
     is_by_rank: bool,

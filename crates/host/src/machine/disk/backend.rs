@@ -20,10 +20,10 @@ const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 /// The memory of a request; requests of few frames need no allocation.
 pub(super) type Runs<'a> = SmallVec<[Run<'a>; 4]>;
 
-/// A way to carry requests out. Each transfer that is handed over comes to its end once: by [`Transfer::perform`], by
-/// [`Transfer::fail`], or within this module.
+/// A way to carry out requests. Each transfer ends exactly once: by [`Transfer::perform`], by [`Transfer::fail`], or
+/// within this module.
 pub trait Backend: Send + Sync {
-    /// Carries a transfer out for a caller that waits for it: returns when it is finished, or when it was handed on.
+    /// Carries out a transfer for a caller that waits. Returns when it is finished, or was passed on.
     fn run(&self, transfer: Transfer) {
         transfer.perform();
     }
@@ -48,9 +48,8 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// Carries out a read of few pages on the calling thread, which waits for it: the way of every miss. Nothing is counted
-/// here, because each step adds to the time of the system call. The submitter waits, and a task that closes the device
-/// waits as well.
+/// Reads few pages on the calling thread, which waits: the path of every miss. Nothing is counted here, because each
+/// step adds to the time of the system call. The submitter waits, and so does a task that closes the device.
 #[inline]
 pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
     if device.backend.sees_all() || device.checksums.is_some() || device.cipher.is_some() {
@@ -83,16 +82,16 @@ pub struct Transfer {
     bytes: usize,
     /// Bytes that lay within the file when the transfer began.
     within: usize,
-    /// For a write: the generation by which waiters know it.
+    /// For a write: its generation.
     generation: Option<Generation>,
-    /// For a write that has begun: the number of cuts by others before it.
+    /// For a started write: the number of earlier cuts by others.
     cuts_before: Option<u32>,
     progress: Progress,
     /// True while it holds a place in the queue.
     has_place: bool,
     /// Bytes that the next attempt moves at most.
     cut: Option<usize>,
-    /// For a write to an encrypted device that has begun: the encrypted blocks.
+    /// For a started write to an encrypted device: the encrypted blocks.
     sealed: Vec<Sealed>,
 }
 
@@ -138,8 +137,8 @@ impl Transfer {
         }
     }
 
-    /// Compares data that were read with what is known of them; after a failed write nothing is known. Bytes that were
-    /// read after the file's end become zeroes.
+    /// Compares data with their checksums; after a failed write none are known. Bytes behind the file's end become
+    /// zeroes.
     fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
         if self.request.operation == Operation::Read && self.within < self.bytes {
             // The system has more where it refused to cut the file, or others have made it longer. The end is that of the

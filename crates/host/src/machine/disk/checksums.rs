@@ -1,8 +1,8 @@
-//! Checksums of blocks, kept in memory: a block that is read must equal what was last read or written there.
+//! Checksums of blocks, kept in memory: a block must equal the contents last read or written there.
 //!
-//! A write's checksum is that of the bytes when it is submitted. A task that changes a page during its write makes it
-//! dirty again. So the last write of a page before it is dropped is one of bytes at rest, and the page is read only
-//! after that.
+//! The checksum of a write is computed when it is submitted. A task that changes a page during its write makes the page
+//! dirty again. So the last write of a page before it is dropped has stable bytes, and the page is read only after
+//! that.
 
 use engine::page_cache::segments::{Segments, UsedParts};
 use machine::{BLOCK_BYTES, Request};
@@ -30,7 +30,7 @@ impl Checksums {
         }
     }
 
-    /// Returns whether a block holds what was noted. A block that is not known is noted.
+    /// Returns whether a block matches its checksum. An unknown block is recorded.
     pub(super) fn verify(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) -> bool {
         match self.blocks.get(block as usize).map_or(0, |noted| noted.load(Ordering::Relaxed)) {
             0 => {
@@ -41,7 +41,7 @@ impl Checksums {
         }
     }
 
-    /// Forgets what the blocks of a request hold: its write failed.
+    /// Forgets the blocks of a request whose write failed.
     pub(super) fn forget(&self, request: &Request) {
         self.forget_range(request.block, request.block + request.frames.len() as u64);
     }

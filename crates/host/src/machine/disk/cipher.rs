@@ -1,8 +1,7 @@
 //! Encryption of blocks, by a key that dies with the process.
 //!
-//! AES-256-GCM-SIV, a page at a time. The nonce of each write is a number that no other write by this key has; it stays in
-//! memory beside the tag, so that a block which was changed, or is that of an earlier write, does not open. The tag takes the
-//! place of a checksum.
+//! AES-256-GCM-SIV, a page at a time. The nonce of each write is unique for the key. It stays in memory beside the tag,
+//! so that a changed block, or one of an earlier write, does not decrypt. The tag replaces a checksum.
 //!
 //! The thread that carries a write out encrypts the page into separate memory, while readers continue to use the frame.
 //! After a read the page is decrypted in its frame, before the engine gets the completion.
@@ -45,7 +44,8 @@ impl Cipher {
         Ok(Self { cipher, writes: AtomicU64::new(0), blocks: Segments::default() })
     }
 
-    /// Encrypts what goes to a block, and remembers how it opens. None where the system grants no memory for that.
+    /// Encrypts the bytes for a block, and remembers nonce and tag. Returns none if the system grants no memory for
+    /// them.
     pub(super) fn seal(&self, block: u64, bytes: &mut [u8; BLOCK_BYTES]) -> Option<()> {
         let first = block as usize * WORDS;
         let words = [0, 1, 2].map(|word| self.blocks.try_get_or_make(first + word));
@@ -60,7 +60,7 @@ impl Cipher {
         Some(())
     }
 
-    /// Decrypts what was read of a block; false, and the bytes are of no use, where it is not what was last written there.
+    /// Decrypts the bytes of a block. Returns false, with useless bytes, if they are not those last written.
     #[must_use]
     pub(super) fn open(&self, block: u64, bytes: &mut [u8; BLOCK_BYTES]) -> bool {
         let first = block as usize * WORDS;

@@ -1,4 +1,4 @@
-//! A device: one open file, block for block, or one block device.
+//! A device: one open file in blocks, or one block device.
 
 use super::backend::Backend;
 use super::checksums::Checksums;
@@ -41,7 +41,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Hands a finished request over. If its receiver is gone, no task waits for it.
+    /// Passes on a finished request. If its receiver is gone, no task waits for it.
     #[inline]
     pub(super) fn complete(&self, request: Request, result: Result<(), IoError>) {
         let receivers = self.receivers.get().expect("a machine is attached before requests are submitted");
@@ -85,7 +85,7 @@ type Length = Box<dyn Fn() -> u64 + Send + Sync>;
 /// The part of a file that is to be durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durable {
-    /// The data written to it, and what finds them (`fdatasync`).
+    /// The data written to it, and the metadata to find them (`fdatasync`).
     Data,
     /// The data and all metadata of the file (`fsync`).
     All,
@@ -114,7 +114,7 @@ pub struct Device {
     idle: WaitQueue,
     /// Places in the queue, by [`Operation`].
     places: [Places; 2],
-    /// Woken when a place is given back.
+    /// Woken when a place is freed.
     room: WaitQueue,
     errors: Mutex<VecDeque<RequestError>>,
     pub(super) checksums: Option<Checksums>,
@@ -195,7 +195,7 @@ impl Device {
         self.is_direct.load(Ordering::Relaxed)
     }
 
-    /// Returns the file through the page cache of the kernel, for what is no whole block.
+    /// Returns the file through the page cache of the kernel, for partial blocks.
     pub(super) fn buffered_file(&self) -> &File {
         let reopened = self.buffered.get_or_init(|| {
             // Without /proc, or a descriptor, all of the file goes that way.
@@ -204,10 +204,10 @@ impl Device {
         reopened.as_ref().unwrap_or(&self.file)
     }
 
-    /// Makes durable what was written.
+    /// Makes written data durable.
     ///
     /// # Errors
-    /// Those of the system. It has given up then what it could not write.
+    /// Errors of the system, which has then given up the unwritten data.
     pub fn sync(&self, wanted: Durable) -> io::Result<()> {
         self.backend.sync(self, wanted)
     }
@@ -328,13 +328,13 @@ impl Device {
         }
     }
 
-    /// Returns the bytes around the first block of a request that others have cut off, if there is one.
+    /// Returns the range around the first block of a request that others have cut off, if any.
     #[inline]
     pub(super) fn lost_in(&self, request: &Request) -> Option<Range<u64>> {
         self.end.lost_in(request)
     }
 
-    /// Requests that have not been finished, but for small reads that their submitters are carrying out themselves.
+    /// Returns the unfinished requests, except for small reads that their submitters are carrying out themselves.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::SeqCst)
@@ -371,7 +371,7 @@ impl Device {
         }
     }
 
-    /// Returns why a block is not what it was: others cut the file off, and it is a hole by now, or it was changed.
+    /// Returns why a block has wrong contents: others cut the file there, and it is a hole now, or it was changed.
     #[cold]
     pub(super) fn why_wrong(&self, block: u64) -> Cause {
         match self.ends() {
@@ -392,8 +392,7 @@ impl Device {
         (&self.file).seek(SeekFrom::End(0))
     }
 
-    /// Sends all further requests through the page cache of the kernel, because the file system does not do what it
-    /// promised.
+    /// Sends all further requests through the page cache of the kernel, because the file system broke its promise.
     pub(super) fn fall_back_to_buffered(&self) {
         if self.is_direct.swap(false, Ordering::Relaxed) && sys::set_direct(&self.file, false).is_ok() {
             self.context.notices.add(Notice::Buffered { name: self.name.to_string() });
@@ -424,7 +423,7 @@ impl Device {
         }
     }
 
-    /// Takes a place in the queue, waiting for it.
+    /// Waits for a place in the queue and takes it.
     pub(super) fn take_place(&self, operation: Operation) {
         let places = &self.places[operation as usize];
         loop {

@@ -1,9 +1,8 @@
 //! The end of a file: for its owner, in the system, and the bytes that others have cut off.
 //!
-//! The owner sets the expected length ([`End::expect`]), and so does each write that has ended. If the system reports
-//! less, another process has truncated the file. The bytes cut off are remembered block by block, until the owner
-//! writes them anew or cuts them off itself. A later write behind them makes a hole of them, which the system reads as
-//! zeroes.
+//! The owner sets the expected length ([`End::expect`]), and so does each completed write. If the system reports less,
+//! another process has truncated the file. The bytes cut off are remembered by block until the owner writes them again
+//! or cuts them off itself. A later write behind them makes a hole, which the system reads as zeroes.
 
 use machine::{BLOCK_BYTES, Request};
 use parking_lot::Mutex;
@@ -26,7 +25,7 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Returns how often others have cut the file: a write looks before it begins, for [`End::note_written`].
+    /// Returns how often others have cut the file. A write reads this before it begins, for [`End::note_written`].
     pub(super) fn cuts(&self) -> u32 {
         self.cuts.load(Ordering::SeqCst)
     }
@@ -94,7 +93,7 @@ impl End {
         true
     }
 
-    /// Returns the bytes around the first block of a request that others have cut off, if there is one.
+    /// Returns the range around the first block of a request that others have cut off, if any.
     #[inline]
     pub(super) fn lost_in(&self, request: &Request) -> Option<Range<u64>> {
         if self.has_lost.load(Ordering::SeqCst) { self.find_lost(request) } else { None }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub enum Fault {
     /// The request fails with this error number of the system, and nothing is moved.
     Fail(i32),
-    /// The first attempt moves at most so many bytes. With O_DIRECT: a multiple of 512.
+    /// The first attempt moves at most this many bytes. With O_DIRECT: a multiple of 512.
     Shorten(usize),
 }
 

@@ -1,5 +1,4 @@
-//! Writes under way, in two generations, so that a task can wait for those that have begun and not for those that begin
-//! meanwhile.
+//! Writes in flight, in two generations, so that a task can wait for those that have begun and not for later ones.
 
 use crate::machine::wait::WaitQueue;
 use parking_lot::Mutex;
@@ -8,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The requests that are under way; see the module's head.
 #[derive(Debug, Default)]
 pub(super) struct Generations {
-    /// The generation of what begins now, modulo 2.
+    /// The generation of new operations, modulo 2.
     current: AtomicU32,
     under_way: [AtomicU32; 2],
     ended: WaitQueue,
@@ -42,7 +41,7 @@ impl Generations {
         }
     }
 
-    /// Waits for all that have begun. What begins from now on sees what the caller did before.
+    /// Waits for all operations that have begun. Later operations see the caller's earlier changes.
     pub(super) fn wait(&self) {
         let _alone = self.waiting.lock();
         let old = self.current.fetch_add(1, Ordering::SeqCst) as usize % 2;

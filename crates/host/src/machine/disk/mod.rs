@@ -4,17 +4,17 @@
 //! the machine runs; finding one takes no lock. The way of a request:
 //!
 //! 1. `Disks::submit` finds its device; a `plug` may hold it back for a moment, so that it goes with others;
-//! 2. a small read that is waited for is carried out by its submitter, which costs one system call and no switch; what is
-//!    waited for and was held back goes through a borrowed ring, side by side, or in place where it is one — `backend`, `ring`;
-//! 3. anything else takes a place in the device's queue, waiting for one (`queue` knows when that is congested), and is
-//!    carried out by the background ring's thread, or by threads that read and write — `ring`, `pool`;
-//! 4. what the system did of it, `progress` judges: done, again for the rest, zeroes beyond the end, failed;
+//! 2. a small read whose submitter waits is carried out by the submitter, with one system call and no switch; held-back
+//!    requests of a waiting submitter go in parallel through a borrowed ring, or in place if there is one — `backend`,
+//!    `ring`;
+//! 3. any other request waits for a place in the device's queue (`queue` knows when it is congested), and is carried
+//!    out by the thread of the background ring, or by threads that read and write — `ring`, `pool`;
+//! 4. `progress` judges the result: done, again for the rest, zeroes beyond the end, failed;
 //! 5. the finished request goes to the receiver: [`machine::Completions::complete`].
 //!
-//! Files are opened past the page cache of the kernel (O_DIRECT) if their file system can do that. Bytes of a file's
-//! last block, which it does not fill, are nevertheless written through the page cache, to the byte: at no moment is a
-//! file longer than its owner has made it. A device may be encrypted (`cipher`). `end` knows where files end, and what
-//! others have cut off.
+//! Files are opened past the page cache of the kernel (O_DIRECT) if their file system supports it. A partial last block
+//! is nevertheless written through the page cache, to the byte, so that a file is never longer than its owner has made
+//! it. A device may be encrypted (`cipher`). `end` tracks ends of files, and cuts by others.
 //!
 //! *Locks*: `free_numbers`, for a moment, only while a device is added or removed. Below, each lock is taken alone.
 //!
@@ -61,7 +61,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// The way in which what is read from a device is known to be what was written.
+/// The check that data read from a device are those written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
     /// Checks by checksums if [`Config::checksums`] says so.
@@ -218,7 +218,7 @@ impl Disks {
         }
     }
 
-    /// Starts what others carry out, then carries out what the caller waits for.
+    /// Starts the transfers for others, then carries out those that the caller waits for.
     fn start_all(&self, transfers: Vec<Transfer>) {
         let (mut waited_for, others) = split(transfers, |transfer| is_waited_for(transfer.request()));
         others.into_iter().for_each(start);

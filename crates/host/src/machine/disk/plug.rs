@@ -22,7 +22,8 @@ struct Plugged {
     transfers: Vec<Transfer>,
 }
 
-/// Looks at what the thread holds back, unless it ends and that is gone already: then nothing is held back.
+/// Calls `look` with the held-back transfers of the thread. If the thread is ending and they are gone, none are held
+/// back.
 fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
     PLUGGED.try_with(|plugged| look(&mut plugged.borrow_mut())).ok()
 }
@@ -40,7 +41,7 @@ pub(super) fn begin(owner: usize) -> bool {
     .unwrap_or(false)
 }
 
-/// Ends a plug; returns what must go now.
+/// Ends a plug. Returns the transfers to send now.
 pub(super) fn end() -> Vec<Transfer> {
     with_plugged(|plugged| {
         plugged.depth -= 1;
@@ -55,7 +56,7 @@ pub(super) fn is_plugged(owner: usize) -> bool {
     with_plugged(|plugged| plugged.depth > 0 && plugged.owner == owner).unwrap_or(false)
 }
 
-/// Holds a transfer back; returns what must go now, because the plug is full.
+/// Holds a transfer back. Returns the transfers to send now, if the plug is full.
 pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
     PLUGGED.with_borrow_mut(|plugged| {
         plugged.transfers.push(transfer);
@@ -63,7 +64,7 @@ pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
     })
 }
 
-/// Takes what `owner` holds back on this thread, which is about to sleep.
+/// Takes the transfers that `owner` holds back on this thread, which is about to sleep.
 #[inline]
 pub(super) fn take_before_sleep(owner: usize) -> Vec<Transfer> {
     with_plugged(|plugged| if plugged.owner == owner { take(plugged) } else { Vec::new() }).unwrap_or_default()

@@ -25,7 +25,7 @@ pub enum Cause {
     },
     /// The system moved no bytes, and did not say why.
     NoProgress,
-    /// The contents differ from what was last read, or written, there.
+    /// The contents differ from those last read or written there.
     Checksum {
         /// The block.
         block: u64,
@@ -109,7 +109,7 @@ pub(super) enum Next {
 }
 
 impl Progress {
-    /// Takes note of an attempt to move what was left of `extent`; `ends` says where the file ends.
+    /// Records an attempt to move the rest of `extent`. `ends` has the end of the file.
     pub(super) fn advance(
         &mut self,
         extent: Extent,
@@ -206,7 +206,7 @@ mod tests {
         let page = BLOCK_BYTES;
         let os = |errno| Fail(Cause::Os(errno));
         const ODD: u64 = 14 * PAGE - 512;
-        /// Name, operation, ends of the file, what the attempts move, what follows and how far it is.
+        /// Name, operation, ends of the file, results of the attempts, and the expected next step and progress.
         type Row<'a> = (&'a str, Operation, Ends, &'a [Result<usize, Errno>], (Next, usize));
         let table: &[Row<'_>] = &[
             ("all at once", Read, LONG, &[Ok(4 * page)], (Done, 4 * page)),

@@ -54,7 +54,7 @@ impl Places {
 
 /// Places taken at which congestion begins, and below which it ends: 225 and 207 of 256.
 ///
-/// 7/8 plus one, and 13/16 less one, rounded as repeated halves are, as on the simulated disk. Linux:
+/// Returns 7/8 plus one, and 13/16 less one, rounded like repeated halves, as on the simulated disk. Linux:
 /// `blk_queue_congestion_threshold`. Source: mechanisms/reclaim, 22.
 #[doc(alias = "blk_queue_congestion_threshold")]
 fn congestion_thresholds(depth: u32) -> (u32, u32) {

@@ -45,7 +45,7 @@ const BORROWED_ENTRIES: u32 = 64;
 const IDLE_RINGS_MAX: usize = 16;
 /// The completion of the read of the bell.
 const BELL: u64 = u64::MAX;
-/// Between two looks at what a refused ring has finished.
+/// Interval of checks for completions of a refused ring.
 const REFUSED_PAUSE: Duration = Duration::from_micros(50);
 /// Bytes of a system call at most. Linux: `MAX_RW_COUNT`.
 const RUN_BYTES_MAX: usize = 0x7fff_f000;
@@ -237,7 +237,7 @@ impl Background {
     }
 }
 
-/// A ring and what is in flight on it.
+/// A ring with its requests in flight.
 struct Slots {
     ring: IoUring,
     /// Requests in flight, by the number that a completion carries. Never grows beyond its first capacity, because the
@@ -247,8 +247,8 @@ struct Slots {
     in_flight: usize,
     /// Requests in flight that are no transfers.
     others: usize,
-    /// Numbers of what the system has not taken on yet, in that order; entries of the submission queue, and one that is about
-    /// to become one.
+    /// Slots that the system has not taken yet, in order: entries of the submission queue, and one that is about to
+    /// become one.
     unsubmitted: VecDeque<u64>,
     /// Entries of the submission queue.
     queued: usize,
@@ -301,7 +301,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Waits for what the system has taken on of a ring that it refuses now, and returns what is left to be done.
+    /// Waits for the requests of a ring that the system now refuses. Returns the remaining ones.
     #[cold]
     fn abandon(&mut self) -> Vec<Transfer> {
         let mut left = Vec::new();
@@ -328,7 +328,7 @@ impl Slots {
         Some(self.slots[slot].take().expect("each request completes once"))
     }
 
-    /// Puts a transfer, or what is left of it, into a free slot and the submission queue.
+    /// Puts a transfer, or the rest of it, into a free slot and the submission queue.
     ///
     /// # Errors
     /// The system's error number, when it does not serve the ring any more. The transfer has its slot.
@@ -355,7 +355,8 @@ impl Slots {
     /// As [`Slots::start`].
     ///
     /// # Safety
-    /// What the entry points to must live until its completion was reaped, or it was found not to be submitted.
+    /// The memory that the entry points to must live until its completion was reaped, or until it is known not to be
+    /// submitted.
     unsafe fn push(&mut self, entry: &squeue::Entry) -> Result<(), Errno> {
         self.unsubmitted.push_back(entry.get_user_data());
         // SAFETY: by this function's own condition.
@@ -366,7 +367,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Submits what was pushed, and waits for `want` completions.
+    /// Submits the pushed entries, and waits for `want` completions.
     ///
     /// # Errors
     /// The system's error number, when it does not serve the ring any more.
@@ -389,7 +390,7 @@ impl Slots {
         }
     }
 
-    /// Finishes, or continues, what has completed.
+    /// Finishes or continues the completed transfers.
     ///
     /// # Errors
     /// As [`Slots::start`].
@@ -401,7 +402,7 @@ impl Slots {
         result
     }
 
-    /// Finishes what has completed, and returns what is to go on: seldom any.
+    /// Finishes completed transfers. Returns those to continue, which are rare.
     fn reap_finished(&mut self) -> Vec<Transfer> {
         let mut reaped = std::mem::take(&mut self.reaped);
         let mut unfinished = Vec::new();
@@ -445,9 +446,9 @@ fn entry(InFlight { transfer, runs }: &InFlight) -> squeue::Entry {
     }
 }
 
-/// A ring that one thread uses, whose completions interrupt no thread; on older kernels one without these promises. Not
-/// one that handles completions only when it is entered (`DEFER_TASKRUN`): they must come, too, when it may not be
-/// entered any more.
+/// Makes a ring for one thread whose completions interrupt no thread, or on older kernels one without these properties.
+/// It does not handle completions only on entry (`DEFER_TASKRUN`): they must also come when the ring may not be entered
+/// any more.
 fn background_ring() -> io::Result<IoUring> {
     let promised = IoUring::builder()
         .setup_cqsize(BACKGROUND_IN_FLIGHT as u32 + 1)
