@@ -1,4 +1,4 @@
-//! Requests to devices: pages that follow each other there go together, those that are read and those that are written.
+//! Requests to devices. Adjacent pages are joined to one request, both for reads and for writes.
 //!
 //! *Called by* `access`, which reads pages of files and of swap, and by `writeback`. *Locks*: none. *Description*:
 //! mechanisms/reclaim, 21.

@@ -1,6 +1,6 @@
 //! Whole-machine invariants: every frame is in exactly one place, and counters add up.
 //!
-//! To be called when no task is in the middle of anything: after a run, or between two steps of a
+//! These checks are to be called when no task is in the middle of an operation: after a run, or between two steps of a
 //! machine with one task.
 
 use crate::access::Access;

@@ -53,7 +53,8 @@ pub struct Section {
 /// Condition under which a choice is read.
 #[derive(Debug)]
 pub struct Condition {
-    /// Another key, such as `lru.policy`; or, without a dot, a fact of the machine, one of [`FACTS`].
+    /// The key that it depends on, such as `lru.policy`; a name without a dot is a fact of the machine, one of
+    /// [`FACTS`].
     pub what: &'static str,
     /// Values, as a kernel file has them, without quotes.
     pub values: &'static [&'static str],
@@ -77,8 +78,8 @@ pub struct Choice {
     pub own_conditions: &'static [Condition],
     /// The values by name; empty if the value is a number.
     pub values: &'static [Named],
-    /// Smallest and largest value of a number. They are those of the kernel's sysctl, where there is one; others
-    /// exclude values that no machine has.
+    /// Smallest and largest value of a number. They are the limits of the kernel's sysctl, if there is one. Other
+    /// limits exclude values that no machine has.
     pub limits: Option<(i64, i64)>,
     /// Position in the order in which a swarm draws choices; unique.
     pub draw_order: u32,

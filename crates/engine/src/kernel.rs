@@ -1,7 +1,8 @@
 //! A kernel: the modules' choices put together, and where each of them comes from.
 //!
-//! Kernel files go forward in time. [`ROOT`], the oldest kernel, names every key, and the defaults of the declarations
-//! are its values. Every other file names only what it changes from its `base`, an earlier kernel:
+//! A kernel file builds on an older kernel. [`ROOT`], the oldest kernel, names every key, and its values are the
+//! defaults of the declarations. Every other file has only the keys in which it differs from its `base`, an earlier
+//! kernel:
 //!
 //! ```toml
 //! base = "3.10-rc4-vanilla"
@@ -56,11 +57,11 @@ macro_rules! sections {
 sections!(memory, slab, page_cache, swap, writeback, lru, multigen, compact, reclaim, allocate, access);
 
 impl Choices {
-    /// Refuses a number that is not within the limits of its key, and a policy that the program has not brought. A file's numbers
-    /// were looked at when it was read; this is for choices that were made, or changed, in Rust.
+    /// Refuses a number outside of the limits of its key, and a policy that the program does not have. The numbers of a
+    /// file were checked when it was read; this is for choices that were made, or changed, in Rust.
     ///
     /// # Errors
-    /// The first such number, with its section, its key and what is expected.
+    /// Fails at the first such number, and names its section, its key and the expected value.
     pub fn check(&self) -> Result<(), Error> {
         let refused =
             |section: &str, message| Error { place: None, message: format!("choices, [{section}]: {message}") };
@@ -140,9 +141,9 @@ impl Kernel {
     /// why it cannot.
     ///
     /// # Errors
-    /// The first thing wrong in the chain of files, with file and line: what is not TOML; an unknown
-    /// section, key or value (with the nearest known name); a value of the wrong type or out of its
-    /// range; a base that is missing or builds on this kernel.
+    /// Fails at the first error in the chain of files, and names file and line. Errors are: text that is not TOML; an
+    /// unknown section, key or value (the message has the nearest known name); a value of the wrong type or out of its
+    /// range; a base that is missing or that builds on this kernel.
     pub fn parse(
         name: &str,
         file: &str,
@@ -285,7 +286,7 @@ fn defaults() -> &'static Node {
     &DEFAULTS
 }
 
-/// Refuses what one file says wrong, before it is laid over its base, so that the message names it.
+/// Refuses errors in one file before it is laid over its base, so that the message names the right file.
 fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
     let sections: Vec<&str> = defaults.entries().iter().map(|entry| entry.key.as_str()).collect();
     for Entry { key: section, place, node: table } in node.entries() {
@@ -455,7 +456,7 @@ mod tests {
         assert_eq!(Kernel::built_in("nonesuch"), None);
     }
 
-    /// Values of a merged kernel beside its lists do not depend on them, but for waits.
+    /// The values of a merged kernel do not depend on its lists, except for waits.
     #[test]
     fn classic_and_generations_of_a_version_differ_in_lists_and_waits_alone() {
         let [classic, generations] = ["6.1-classic", "6.1-mglru"].map(|name| Kernel::built_in(name).unwrap().settings);

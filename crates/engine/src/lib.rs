@@ -17,11 +17,11 @@
 //! * [`memory`]: frames, zones, watermarks, free lists;
 //! * `bio`: requests to devices; [`stat`]: counters, open to all floors; [`choice`]: how choices are declared; [`task`]: the state of a task.
 //!
-//! Inside, a floor owns the floor below and dereferences to it. A call down therefore reads like any call, and a call up does
-//! not compile. Where a floor has a name that one below has, too, a call names the floor that is meant: `self.writeback().choices`.
+//! Inside, a floor owns the floor below and dereferences to it. A call down therefore reads like any call, and a call
+//! up does not compile. If two floors use the same name, a call names its floor: `self.writeback().choices`.
 //!
 //! From outside, an [`Engine`] dereferences to nothing. It has a method for each floor, [`Engine::access`] to
-//! [`Engine::memory`], and a call says which floor it is for: `engine.access().read(…)`, `engine.memory().zones`.
+//! [`Engine::memory`]. So a call names its floor: `engine.access().read(…)`, `engine.memory().zones`.
 //!
 //! [`kernel`] combines the choices of the modules, [`check`] verifies the whole engine.
 

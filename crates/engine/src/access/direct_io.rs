@@ -36,7 +36,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Reads or writes a whole buffer at a block of a device, and waits for it. *May sleep.*
+    /// Reads or writes a whole buffer at a block of a device, and waits until the device is done. *May sleep.*
     ///
     /// # Errors
     /// What the device said.

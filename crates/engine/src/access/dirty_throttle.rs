@@ -40,7 +40,7 @@ struct Pause {
 }
 
 impl<M: Machine> Access<M> {
-    /// Says how long a writer was held back since `began`, if it was, and by what.
+    /// Says how long a writer was paused since `began`, and why. Says nothing if it was not paused.
     pub(super) fn note_held_back(&self, began: Nanos, device: DeviceId, state: DirtyState) {
         if self.machine.now() > began {
             self.machine.note(|| {
@@ -50,7 +50,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Counts a page dirtied, and from time to time looks whether the task must pause. *May sleep.*
+    /// Counts a page that became dirty. From time to time, checks whether the task must pause. *May sleep.*
     pub(super) fn balance_dirty_pages_ratelimited(&self, task: &mut Task, device: DeviceId) {
         match self.choices.dirty_throttle {
             DirtyThrottle::ForWriteback => return self.balance_dirty_pages_by_waiting(task, device),

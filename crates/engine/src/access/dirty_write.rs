@@ -1,8 +1,8 @@
 //! Dirty throttling before Linux 3.2: a task that dirties pages while too many are dirty writes some itself, and
 //! sleeps where nothing is left to write (`balance_dirty_pages`; mechanisms/reclaim, 21.2, 37*).
 //!
-//! A task dirties up to 4 MiB between two checks, and 8 pages once too much is dirty. The former makes bursts that
-//! reclaim has to absorb; the latter makes writers submit in small pieces.
+//! A task may dirty up to 4 MiB between two checks, and only 8 pages once too much is dirty. The large interval makes
+//! bursts that reclaim has to absorb. The small one makes writers submit in small pieces.
 
 use super::Access;
 use crate::lru::wait::TICK;
@@ -22,7 +22,7 @@ const POLL_PAGES: std::ops::RangeInclusive<u64> = 16..=(4 << 20) / PAGE_BYTES as
 const PAUSE_MAX: Nanos = Nanos::from_millis(100);
 
 impl<M: Machine> Access<M> {
-    /// Returns the number of pages that a task dirties before it looks at the limits.
+    /// Returns the number of pages that a task may dirty before it checks the limits.
     pub(super) fn poll_pages_of_writers(&self, backing: &Backing<M>) -> u64 {
         if backing.dirty_exceeded.load(Relaxed) {
             return POLL_OVER;
@@ -62,9 +62,9 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns the number of pages dirty or under writeback, if it exceeds what this task may add to. The task that
-    /// dirties most is held back first: an eighth of the device's limit is kept for tasks that dirty less, by the
-    /// task's share of what was dirtied since the start.
+    /// Returns the number of pages that are dirty or under writeback, if it exceeds this task's limit. The task that
+    /// dirties most is paused first. An eighth of the device's limit is reserved for tasks that dirty less, in
+    /// proportion to the task's share of all pages dirtied since the start.
     fn excess_of(&self, task: &Task, backing: &Backing<M>) -> Option<DirtyState> {
         let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
         let device_limit = self.device_limit(backing, limits.dirty);

@@ -80,7 +80,7 @@ pub enum Error {
         /// First byte of the page.
         offset: u64,
     },
-    /// The task was told to end.
+    /// The task was killed.
     Killed,
 }
 

@@ -37,7 +37,7 @@ struct Place {
     page: u32,
 }
 
-/// The outcome of a look at a range.
+/// The outcome of the check of one range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looked {
     /// The range is a huge page now, or stays as it is.

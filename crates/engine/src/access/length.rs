@@ -77,7 +77,7 @@ impl<M: Machine> Access<M> {
         self.give_file_blocks(file, from..old_end.max(file.end_page()));
     }
 
-    /// Releases what [`Access::hold_end`] holds. *May sleep.*
+    /// Releases an end that [`Access::hold_end`] holds. *May sleep.*
     pub fn release_end(&self, file: &Arc<File<M>>, end: HeldEnd) {
         match end.pinned {
             Some(pinned) => self.unpin_write(file, pinned),

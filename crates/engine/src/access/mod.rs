@@ -1,10 +1,10 @@
-//! Access: what a task does with memory and files.
+//! Access: the operations of a task on memory and files.
 //!
-//! *Flow*: [`read`] and [`readahead`] read a file, [mod@write] writes it, [`length`] cuts it, [`dirty_throttle`] slows its writers down.
-//! [`fault`] serves touches of a region, [`map_file`] those of mapped files;
-//! [`khugepaged`] makes huge pages of small ones. [mod@send] holds data that leaves by the
-//! network. *Called by* the tasks of the ground. *Locks*: page locks, one at a time; `page_table` inside.
-//! *Description*: mechanisms/reclaim, 9, 15, 20, 21.2; mechanisms/parallelio-trial, 5 (swap-in).
+//! *Flow*: [`read`] and [`readahead`] read a file, [mod@write] writes it, [`length`] truncates it, [`dirty_throttle`]
+//! slows its writers down. [`fault`] handles page faults in a region, [`map_file`] those in mapped files.
+//! [`khugepaged`] makes huge pages of small ones. [mod@send] holds data that leaves by the network. *Called by* the
+//! tasks of the ground. *Locks*: page locks, one at a time; `page_table` inside. *Description*:
+//! mechanisms/reclaim, 9, 15, 20, 21.2; mechanisms/parallelio-trial, 5 (swap-in).
 //!
 //! Next: nothing; the way of a page begins and ends here.
 
@@ -147,8 +147,8 @@ impl<M: Machine> Access<M> {
         Ok(was_dropped)
     }
 
-    /// Allocates a block for a user outside of the engine, who returns it by
-    /// [`Memory::take_back`](crate::memory::Memory::take_back). *May sleep*, if `gfp` says so.
+    /// Allocates a block for a user outside of the engine. The user returns it by
+    /// [`Memory::take_back`](crate::memory::Memory::take_back). *May sleep*, if `gfp` allows it.
     ///
     /// # Errors
     /// As [`Allocate::allocate`].
@@ -156,14 +156,14 @@ impl<M: Machine> Access<M> {
         self.allocate(task, gfp, order).map(|head| self.lend(head, order))
     }
 
-    /// Ends what [`Access::open`] began.
+    /// Closes a file that [`Access::open`] opened.
     pub fn close(&self, file: &File<M>) {
         if file.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.object_caches.get(ObjectKind::Dentry).let_go(file.id);
         }
     }
 
-    /// Adds an object to a cache, which may need a page for it. *May sleep.*
+    /// Adds an object to a cache. This may need a page for a slab. *May sleep.*
     ///
     /// # Errors
     /// When memory is exhausted.

@@ -108,7 +108,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Reads a page alone, after readahead found no memory for it, or failed.
+    /// Reads a single page, after readahead found no memory for it, or failed.
     pub(super) fn read_single(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
         self.prepare_node(task, file, page)?;
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;

@@ -16,10 +16,11 @@ use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES};
 use std::ops::Range;
 
-/// Faults that find no page, beyond those that do, after which a mapping is read page by page (`MMAP_LOTSAMISS`).
+/// Excess of faults that miss over faults that hit, above which a mapping is read page by page (`MMAP_LOTSAMISS`).
 const MANY_MISSES: u32 = 100;
 
-/// Largest windows that fill memory: a window that is larger is cut, so that a few readers cannot read ahead of all else.
+/// Number of largest windows that fit into memory. A larger window is shortened, so that a few readers cannot fill all
+/// of memory by reading ahead.
 const WINDOWS_IN_MEMORY: u64 = 16;
 
 /// The time at which the pages of a window are needed.
@@ -45,9 +46,9 @@ impl<M: Machine> Access<M> {
         (kib * 1024 / PAGE_BYTES as u32).min(most as u32).max(1)
     }
 
-    /// Starts to read the missing pages of a range, without waiting for them. Reads only the beginning of a long range:
-    /// as many pages as half of those that are free or on an inactive list of files. More would evict pages that were
-    /// just read, and pages that others use. Stops early when memory is short. *May sleep.*
+    /// Starts to read the missing pages of a range, without waiting for them. Of a long range only the beginning is
+    /// read: half as many pages as are free or on an inactive list of files. More would evict pages that were just
+    /// read, and pages that others use. Stops early when memory is short. *May sleep.*
     #[doc(alias = "force_page_cache_readahead")]
     pub fn prefetch(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
         self.read_window(task, file, &self.readable_window(pages), For::Later);
@@ -142,7 +143,7 @@ impl<M: Machine> Access<M> {
         self.read_window(task, file, state, For::Later);
     }
 
-    /// Reads those pages of a window that are not in memory; returns how many.
+    /// Reads the pages of a window that are not in memory. Returns their number.
     fn read_window(&self, task: &mut Task, file: &File<M>, window: &ReadState, wanted: For) -> u32 {
         let mut reads = 0;
         let end = (file.length().div_ceil(PAGE_BYTES as u64) as u32).min(window.start.saturating_add(window.pages));

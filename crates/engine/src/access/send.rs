@@ -1,8 +1,8 @@
 //! Data that a task sends over the network: it is copied into socket buffers and stays there until the receiver has
 //! it.
 //!
-//! *Flow*: the data of a packet is one object of a kernel slab, which nothing can reclaim. There is no network here:
-//! the sender says when the receiver has the data.
+//! *Flow*: the data of a packet is one object of a kernel slab. Reclaim cannot free it. There is no network here: the
+//! sender decides when the receiver has the data.
 //!
 //! *Assumed*: a card without scatter-gather, for which packets are built in one piece. With scatter-gather, data that
 //! is sent lies in single pages ("net: use a per task frag allocator", 2012, describes the state before), and a card

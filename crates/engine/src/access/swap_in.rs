@@ -1,8 +1,8 @@
 //! Faults on pages in swap (`do_swap_page`; mechanisms/reclaim, 20.4 with the correction in mechanisms/parallelio-trial, 5).
 //!
-//! A page in the swap cache is a minor fault, even while it is being written. A read maps it read-only and
-//! keeps the slot; a write frees the slot, unless the page is under writeback. Where swap answers at once, a read does what a
-//! write does.
+//! A fault on a page in the swap cache is a minor fault, even while the page is being written. A read maps the page
+//! read-only and keeps the slot. A write frees the slot, unless the page is under writeback. On swap devices that
+//! complete at once, a read does the same as a write.
 
 use super::{Access, Error};
 use crate::anonymous::{Entry, Region};
@@ -20,7 +20,7 @@ use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stall
 enum Around {
     /// The wanted slot and its neighbours, as many as the kernel and the region's window say.
     Window,
-    /// None other.
+    /// No other page.
     Nothing,
 }
 
@@ -121,8 +121,8 @@ impl<M: Machine> Access<M> {
         Ok(None)
     }
 
-    /// Reads the slots around one that `swap_readahead` names, within the aligned block of 2^`cluster` slots, and the
-    /// one itself. Returns the wanted page with a reference; `None` if its entry changed meanwhile.
+    /// Reads the slots that `swap_readahead` selects around a slot, within the aligned block of 2^`cluster` slots, and
+    /// that slot itself. Returns the wanted page with a reference; `None` if its entry changed meanwhile.
     fn swapin_readahead(
         &self,
         task: &mut Task,

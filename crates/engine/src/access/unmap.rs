@@ -34,7 +34,7 @@ impl<M: Machine> Access<M> {
         self.release_orphans();
     }
 
-    /// Unmaps the pages of a file from `from` on wherever they are mapped, private copies too
+    /// Unmaps the pages of a file from `from` on, in every region that maps them. Private copies are unmapped, too
     /// (`unmap_mapping_range`).
     pub(super) fn unmap_file_range(&self, file: &File<M>, from: u32) {
         for region in self.mappers(file) {

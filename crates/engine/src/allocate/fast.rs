@@ -70,7 +70,7 @@ impl<M: Machine> Allocate<M> {
         self.take_from_node(gfp, order, bound)
     }
 
-    /// Takes pages where there is one node.
+    /// Takes pages on a machine with one node.
     fn take_from_node(&self, gfp: Gfp, order: Order, bound: Bound) -> Option<FrameNumber> {
         let zonelist = self.zonelist(gfp);
         let classzone = self.zone(zonelist[0]).kind as usize;

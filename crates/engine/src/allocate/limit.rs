@@ -1,8 +1,8 @@
 //! The limit of the memory cgroup of all tasks: a request that would exceed it first frees pages (`try_charge`).
 //!
-//! There are no marks below the limit and no kswapd: each task that allocates at it reclaims a cluster, whatever is free
-//! (mechanisms/modern, 6). Where nothing could be freed it waits: the killing that a cgroup of version 1 would do is turned off, as
-//! it is for the `linux` ground.
+//! The limit has no watermarks and no kswapd. Each task that allocates at the limit reclaims a cluster, however much
+//! memory is free (mechanisms/modern, 6). If nothing could be freed, the task waits. A cgroup of version 1 would kill a
+//! task then; this is turned off here, and in the `linux` ground, too.
 
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, MigrateType};
@@ -103,7 +103,7 @@ impl<M: Machine> Allocate<M> {
         Ok(())
     }
 
-    /// Waits a while, in which others may free pages, and those that are being written may be written.
+    /// Waits a while. Meanwhile other tasks may free pages, and pages under writeback may be written.
     #[doc(alias = "mem_cgroup_oom_synchronize")]
     fn wait_for_freed(&self) {
         let _waiting = Waiting::begin(&self.machine, WaitReason::FruitlessReclaim);

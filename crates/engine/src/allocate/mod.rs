@@ -1,4 +1,4 @@
-//! Allocation: the fast path, and what happens below the low mark.
+//! Allocation: the fast path, and the slow path below the low mark.
 //!
 //! *Flow*: [`Allocate::allocate`] tries the zonelist at the low mark ([`fast`]); failing that it wakes
 //! kswapd, tries at the min mark, compacts, reclaims, tries again, and in the end reports that memory is
@@ -47,7 +47,7 @@ impl std::error::Error for OutOfMemory {}
 /// The floor of allocation.
 pub struct Allocate<M: Machine> {
     reclaim: Reclaim<M>,
-    /// One for each node; empty if there is one node, or if the kernel keeps none.
+    /// One cache for each node. Empty if there is one node, or if the kernel has no such caches.
     zonelist_caches: Vec<ZonelistCache>,
     times_at_limit: AtomicU64,
     /// The section `[allocate]` of the kernel file.
@@ -82,7 +82,7 @@ impl<M: Machine> Allocate<M> {
     /// Allocates 2^`order` contiguous pages, with one reference on the first. *May sleep*, if `gfp` says so.
     ///
     /// # Errors
-    /// When nothing is free and nothing can be made free, within what `gfp` allows.
+    /// Fails when no page is free and none can be made free, as far as `gfp` allows reclaim.
     #[doc(alias = "alloc_pages")]
     pub fn allocate(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocPages);

@@ -17,24 +17,25 @@ use machine::note::{SlowRequest, Work};
 use machine::{FrameNumber, Func, Machine, Nanos, Note, Order, Stalled, WaitReason, Waiting};
 use std::ops::ControlFlow;
 
-/// Wait of a request for a congested queue, after reclaim made progress but the request got no page.
+/// Time that a request waits for a congested queue, after reclaim made progress but the request got no page.
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 
-/// Reclaims that found no page to look at, or none to be freed in zones that count as hopeless, before memory counts as
-/// exhausted. A reclaim that freed a page, or that met a zone in which one was freed, starts the count again, the latter for
-/// [`HOPED_MAX`] only; one that only waited for a write does not, for that write may be of a page that cannot be freed either.
+/// Number of fruitless reclaims after which memory counts as exhausted. A reclaim is fruitless if it found no page to
+/// scan, or freed none in zones that count as hopeless. A reclaim that freed a page starts the count again. So does one
+/// that met a zone in which a page was freed, but only for [`HOPED_MAX`]. A reclaim that only waited for a write does
+/// not, because the written page may be one that cannot be freed either.
 ///
-/// By mechanisms/reclaim, 17.1, the request would try endlessly in the first case, because a zone that is never scanned
-/// is never hopeless, and fail at once in the second. But the mark is set by the last scan, and only a freed page
-/// clears it: pages that were held then, and are not any more, would never be found. So all reclaims but the first
-/// ignore the mark, and sums of counters that may be old (`lru.cgroup_counters`). Linux believes them to the end, and
-/// then kills; here no task is killed. Waits between reclaims grow to a quarter of a second in all. Pages that others
-/// hold for a moment are back by then, even if a thread that holds them gets no CPU for a while.
+/// By mechanisms/reclaim, 17.1, a request that finds no page to scan would try endlessly, because a zone that is never
+/// scanned is never hopeless; and a request in a hopeless zone would fail at once. But the mark is set by the last
+/// scan, and only a freed page clears it: pages that were held then, and are not any more, would never be found. So all
+/// reclaims but the first ignore the mark, and sums of counters that may be old (`lru.cgroup_counters`). Linux believes
+/// them to the end, and then kills; here no task is killed. Waits between reclaims grow to a quarter of a second in
+/// all. Pages that others hold for a moment are back by then, even if a thread that holds them gets no CPU for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
-/// Time during which reclaims may free nothing and only hope, or wait for writes, before they count as fruitless, too.
-/// A disk that writes nothing for so long does not work, or every write to it fails. A zone may give hope only because
-/// others take a page of it and return it repeatedly. Chosen; no other value was tried.
+/// Time after which reclaims that free nothing, and only hope or wait for writes, count as fruitless, too. A disk that
+/// has written nothing for so long does not work, or every write to it fails. A zone may give hope only because other
+/// tasks take one of its pages and return it, again and again. Chosen; no other value was tried.
 const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
 /// First wait of a request after a fruitless reclaim: this long twice, then twice as long, and so on.
@@ -89,7 +90,7 @@ enum Outcome {
     },
     /// Memory is exhausted.
     Exhausted,
-    /// Nothing is free that was not before.
+    /// No page has become free.
     NothingFreed,
 }
 
@@ -114,7 +115,7 @@ impl Effort {
         counted
     }
 
-    /// Returns what a round of that progress, which was counted, comes to.
+    /// Returns the outcome of a round with that progress, after it was counted.
     fn outcome(&self, progress: Progress, may_exhaust: bool) -> Outcome {
         match progress {
             Progress::Freed(_) | Progress::Hope | Progress::Waited => Outcome::Tries { after: None },
@@ -133,7 +134,7 @@ const fn is_fruitless(progress: Progress) -> bool {
     matches!(progress, Progress::Blind | Progress::Nothing)
 }
 
-/// Ends the slow path with a block, if it is there.
+/// Ends the slow path with a block, if there is one.
 fn ends_with(frame: Option<FrameNumber>) -> ControlFlow<Option<FrameNumber>> {
     frame.map_or(ControlFlow::Continue(()), |frame| ControlFlow::Break(Some(frame)))
 }
@@ -142,7 +143,7 @@ fn ends_with(frame: Option<FrameNumber>) -> ControlFlow<Option<FrameNumber>> {
 enum TurnOrFrame<'a, M: Machine> {
     /// The task reclaims.
     Turn(DirectTurn<'a, M>),
-    /// Others did; or it does not wait for them, and gets nothing.
+    /// Other tasks freed a page; or the request must not wait, and gets none.
     Frame(Option<FrameNumber>),
 }
 
@@ -276,8 +277,8 @@ impl<M: Machine> Allocate<M> {
         (!gfp.wait).then_some(Until::Min)
     }
 
-    /// Reclaims for a request, once it is its turn; ends with what others have freed meanwhile, or with nothing for who does not
-    /// wait. *May sleep.*
+    /// Reclaims for a request when its turn comes. Ends early if other tasks have freed a page meanwhile, or without a
+    /// page if the request must not wait. *May sleep.*
     fn reclaim_in_turn(
         &self,
         task: &mut Task,
@@ -445,7 +446,8 @@ mod tests {
         Outcome::Tries { after: Some(Nanos::from_millis(ms)) }
     }
 
-    /// By progress and by fruitless rounds, that one included: the outcome for who may exhaust memory, and for who may not.
+    /// The outcome of a round, by its progress and by the number of fruitless rounds including it: once for a request
+    /// that may exhaust memory, once for one that may not.
     #[test]
     fn a_round_comes_to_a_try_a_wait_or_an_end() {
         let table = [

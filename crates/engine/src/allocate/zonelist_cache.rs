@@ -4,7 +4,7 @@ use crate::memory::ZoneId;
 use machine::Nanos;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Time after which all zones are looked at again.
+/// Time after which full zones are forgotten, and all zones are tried again.
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(1);
 
 /// The zones that tasks of one node found full.

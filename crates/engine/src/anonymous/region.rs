@@ -1,9 +1,9 @@
 //! Memory of one process, anonymous or of a file: a page table of 64-bit entries.
 //!
-//! An entry is read, and its accessed and dirty bits are set, without a lock, as hardware does; it is
-//! filled, emptied or turned into a swap entry under the region's `page_table` lock. An anonymous page is
-//! mapped once, so that its reverse map is its owner and page number (mechanisms/reclaim, 12, 20); that of a page
-//! of a file is [`super::reverse_map`].
+//! An entry is read, and its accessed and dirty bits are set, without a lock, as hardware does. It is filled, emptied
+//! or turned into a swap entry under the region's `page_table` lock. An anonymous page is mapped once, so its reverse
+//! map is its owner and page number (mechanisms/reclaim, 12, 20). The reverse map of a page of a file is
+//! [`super::reverse_map`].
 
 use super::reverse_map::FileMapping;
 use crate::memory::LruvecId;
@@ -163,12 +163,12 @@ type Directory = Box<[OnceLock<Table>]>;
 /// Page-table pages of a directory: 8 GiB of a region. A region of 16 TiB costs 48 KiB before it is written.
 const DIRECTORY: u32 = 4096;
 
-/// The reason why a page's table was not made; the caller owns the frame for it again.
+/// The reason why no table was made for a page. The caller owns the frame for the table again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoTable {
     /// Another task has made the table already.
     Exists(FrameNumber),
-    /// The system grants no memory for it.
+    /// The host system grants no memory for the table.
     NoMemory(FrameNumber),
 }
 
@@ -194,7 +194,7 @@ pub struct Region<M: Machine> {
     locks: Box<[M::Lock<()>]>,
 }
 
-/// Locks of one region: neighbouring tables have different ones, so that faults seldom meet.
+/// Number of locks of one region. Neighbouring tables have different locks, so faults seldom compete for one.
 const LOCKS: usize = 16;
 
 impl<M: Machine> Region<M> {
@@ -436,7 +436,7 @@ impl<M: Machine> Region<M> {
         self.table(page).is_some_and(|table| table.is_touched.swap(false, Ordering::AcqRel))
     }
 
-    /// Undoes that: the entries were not looked at.
+    /// Marks the table as touched again, because its entries were not examined.
     pub(crate) fn note_table_touched(&self, page: u32) {
         if let Some(table) = self.table(page) {
             self.note_touched(table);

@@ -29,7 +29,7 @@ pub enum Sharing {
 /// The properties of a mapping of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapMode {
-    /// The sharing of what is written.
+    /// How the region shares its writes with others.
     pub sharing: Sharing,
     /// `true` if the mapping is a program's text. Some kernels keep its pages longer.
     pub is_executable: bool,
@@ -62,7 +62,8 @@ type Mappers<M> = Arc<[Weak<Region<M>>]>;
 /// The mappings of each file, by the file's number. Few files are ever mapped.
 type MappersByFile<M> = BTreeMap<u32, Mappers<M>>;
 
-/// Locks of the lists of mappers: those of files that were made one after the other have different ones, so that few meet.
+/// Number of locks for the lists of mappers. Files that were made one after the other have different locks, so mappers
+/// seldom compete for one.
 const MAPPER_LOCKS: usize = 64;
 
 /// The regions that map each file.
@@ -127,7 +128,7 @@ impl<M: Machine> Anonymous<M> {
         region
     }
 
-    /// Takes a region, none of whose pages is left, off the list of those that map its file.
+    /// Removes a region without pages from the list of the regions that map its file.
     pub(super) fn forget_mapper(&self, file: &File<M>, region: &Region<M>) {
         let is_other = |mapper: &&Weak<Region<M>>| !std::ptr::eq(mapper.as_ptr(), region);
         self.mappers.change(file, |mappers| mappers.iter().filter(is_other).cloned().collect());

@@ -20,7 +20,7 @@ pub(super) struct Cached {
     pub(super) migrate: AtomicU32,
     /// Start of the scanner for free pages.
     pub(super) free: AtomicU32,
-    /// Marks of each pageblock: what scanners did not find there.
+    /// Marks of each pageblock: the searches that found nothing in it.
     blocks: Box<[AtomicU8]>,
     /// `true` if a task's run has scanned the whole zone since the marks were last forgotten.
     pub(super) is_scanned: AtomicBool,

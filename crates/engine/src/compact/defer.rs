@@ -1,4 +1,4 @@
-//! After failures, compaction is left out for a while (mechanisms/reclaim, 23.9).
+//! Deferred compaction: after failures, a number of requests are not compacted for (mechanisms/reclaim, 23.9).
 
 use super::Compact;
 use super::choices::{DeferAfter, Deferral, KswapdEndsDeferral, Passes};
@@ -70,7 +70,8 @@ impl<M: Machine> Compact<M> {
         considered < limit
     }
 
-    /// Returns whether a zone has been left out the maximum number of times, so that its compaction starts anew.
+    /// Returns whether compaction of a zone was deferred the maximum number of times, so that it starts again from the
+    /// ends of the zone.
     #[doc(alias = "compaction_restarting")]
     pub(super) fn restarts(&self, zone: &Zone<M>, order: Order) -> bool {
         let failures = self.failures(zone);

@@ -57,8 +57,8 @@ impl<M: Machine> Compact<M> {
         self.note_searched(zone, run, highest);
     }
 
-    /// Returns where a search goes on: where another scanner is, if that is further. Not so while this one has wrapped, and that has
-    /// not.
+    /// Returns the place where a search continues: the place of another scanner, if that one has come further. This
+    /// does not apply if this scanner has wrapped and the other one has not.
     fn skip_ahead(&self, zone: &Zone<M>, run: &Run, at: u32) -> u32 {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced if run.request.order.is_some() => {

@@ -14,12 +14,12 @@ use machine::{FrameNumber, Func, Machine, Step};
 /// Frames after which the lock of the lists is released.
 const HELD_FRAMES: u32 = 32;
 
-/// The finding of a look at a pageblock.
+/// The result of the scan of a pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Pages, in [`Run::pages`].
     Pages,
-    /// None there: the next pageblock.
+    /// No page to move; the scanner goes on to the next pageblock.
     Nothing,
     /// The run is to end.
     Abort,
@@ -85,7 +85,8 @@ impl<M: Machine> Compact<M> {
         true
     }
 
-    /// Returns whether a pageblock is left out: marked as without pages to move, or of another type where only what is easily had is taken.
+    /// Returns whether a pageblock is skipped. It is skipped if it is marked as without pages to move. A run that takes
+    /// only what is easy to get also skips pageblocks of other types.
     fn passes_by(&self, zone: &Zone<M>, run: &Run, start: u32) -> bool {
         let is_other = || zone.block_type(FrameNumber(zone.start.0 + start)) != MigrateType::Movable;
         !run.request.waits && is_other()
@@ -148,7 +149,7 @@ impl<M: Machine> Compact<M> {
         1
     }
 
-    /// Charges the frames that were looked at since this was last done.
+    /// Charges the frames that were scanned since the last call.
     fn account(&self, zone: &Zone<M>, look: &mut Look<'_, M>, offset: u32) {
         self.machine.spend_on(Step::ScanFrame, zone.start, offset - look.since);
         look.since = offset;
@@ -186,7 +187,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns whether so many pages are isolated that the lists look empty to others.
+    /// Returns whether so many pages are isolated that the lists look empty to other tasks.
     fn are_too_many_isolated_to_move(&self, zone: &Zone<M>) -> bool {
         let isolated: u64 =
             Family::ALL.into_iter().map(|family| self.isolated_pages(self.lruvec_of(zone), family)).sum();
@@ -195,7 +196,7 @@ impl<M: Machine> Compact<M> {
     }
 }
 
-/// A look at a pageblock.
+/// The scan of one pageblock.
 struct Look<'a, M: Machine> {
     lists: Option<LockedLists<'a, M>>,
     /// The first frame that was not charged yet.

@@ -56,7 +56,7 @@ pub(super) struct Run {
     pub(super) pages: BlockVictims,
     /// Free pages off theirs.
     pub(super) free: Vec<FrameNumber>,
-    /// Others waited, and it gives up.
+    /// `true` if other tasks waited for a lock, so that the run gives up.
     pub(super) is_contended: bool,
     /// `true` once the scanner has found something in this run. From then on it moves no cached position.
     pub(super) found_pages: bool,

@@ -20,8 +20,8 @@ pub enum Suitability {
 }
 
 impl<M: Machine> Compact<M> {
-    /// Returns the fragmentation of free memory for a request: -1000 if a block is there; otherwise near 0 if memory is
-    /// lacking, near 1000 if it is in small pieces.
+    /// Returns the fragmentation index of free memory for a request: -1000 if a block of the order is free. Otherwise,
+    /// it is near 0 if memory is lacking, and near 1000 if free memory is in small pieces.
     #[must_use]
     pub fn fragmentation_index(&self, zone: &Zone<M>, order: Order) -> i64 {
         let blocks = |o: usize| zone.nr_free[o].load(Relaxed);

@@ -8,11 +8,11 @@
 //! missed once. The cost is a second read of each page that is used again, but later. Where this costs more than it
 //! saves, all pages go on lists.
 //!
-//! The test compares two kinds of pages, those read for the first time in a while and those that returned soon, with
-//! reclaimed pages: are dropped ones missed more often
-//! ([`Workingset::is_missed_more`](super::Workingset::is_missed_more))? So pages that return by chance do
-//! not evict others that are as good. Probes keep the test alive: a few pages of a kind that is listed are dropped,
-//! and a few of those that return by chance are listed.
+//! The test compares two kinds of pages with reclaimed pages: pages read for the first time in a while, and pages that
+//! returned soon. It asks whether dropped pages of the kind are missed more often
+//! ([`Workingset::is_missed_more`](super::Workingset::is_missed_more)). So pages that return by chance do not evict
+//! others that are as good. Probes keep the test alive: a few pages of a kind that is listed are dropped, and a few of
+//! those that return by chance are listed.
 //!
 //! Description: mechanisms/multigen, 13: quick demotion and ghosts (Yang et al., "FIFO queues are all you need for
 //! cache eviction", SOSP 2023); mechanisms/multigen, 9.4: what dropping pages at once saves. Measurements:
@@ -28,21 +28,21 @@ use crate::stat::ZoneEvent;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
-/// Pages that wait, on all CPUs, are this part of memory at most, as far as that is one for each CPU. Chosen, no other was
-/// tried.
+/// Pages that wait, on all CPUs together, are at most one part in this many of memory; but each CPU may have one.
+/// Chosen; no other value was tried.
 const WAITING_PART: u64 = 64;
 
-/// While all pages of a kind go on lists, one in this many does not. Such probes show whether pages of the kind are
-/// missed. Of one in 16 and one in 32, tried on a model (docs/studies/admission.md).
+/// While all pages of a kind go on lists, one page in this many is dropped as a probe. Probes show whether pages of the
+/// kind are missed. One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
 const PROBE_EVERY: u32 = 32;
 
-/// While pages that return soon wait to be dropped nevertheless, one in this many goes on a list. So lists stay open,
-/// and it shows whether pages that leave them are missed. Of 4, 8, 16 and 32, tried with docs/studies/admission.md's
-/// example.
+/// While even pages that return soon are dropped, one page in this many goes on a list. So lists stay in use, and it
+/// shows whether pages that leave them are missed. 4, 8, 16 and 32 were tried with the example of
+/// docs/studies/admission.md.
 const LISTED_EVERY: u32 = 8;
 
-/// Smallest part of memory that pages of files count as, when the age of a shadow is judged. Chosen, no other was
-/// tried; docs/studies/admission.md says what happens without it.
+/// Smallest part of memory that pages of files are taken to have, when the age of a shadow is judged. Chosen; no other
+/// value was tried. docs/studies/admission.md says what happens without it.
 const LEAST_HELD_PART: u64 = 8;
 
 /// Pages that are judged at once, at most, when a reader's page finds no room to wait.
@@ -82,8 +82,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the kind as which a page will leave if it is used once. `shadow` is what it left before, if it ever
-    /// left.
+    /// Returns the kind that a page counts as when it leaves after one use. `shadow` is the shadow that it left before,
+    /// if it left before.
     fn note_refault(&self, frame: FrameNumber, shadow: Option<Shadow>) -> Left {
         let Some(shadow) = shadow else { return Left::UsedOnce };
         let is_missed = self.workingset.note_refault(shadow);
@@ -103,7 +103,7 @@ impl<M: Machine> Lru<M> {
         if self.waiting.is_some() { self.waiting_max() * self.machine.cpus() as u64 } else { 0 }
     }
 
-    /// Counts another page that has come back soon. Returns whether it goes on a list at once.
+    /// Counts another page that has returned soon. Returns whether it goes on a list at once.
     fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {
@@ -120,8 +120,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts the pages of a file that wait on this CPU on lists, because a caller is about to drop them and counts what
-    /// it drops.
+    /// Puts the waiting pages of a file on this CPU on lists, because the caller is about to drop pages of the file and
+    /// counts the dropped ones.
     pub(super) fn list_waiting(&self, file: u32) {
         if let Some(waiting) = &self.waiting {
             let mut of_file = Batch::new();
@@ -150,7 +150,7 @@ impl<M: Machine> Lru<M> {
         taken.into_iter().for_each(|pages| self.list(pages));
     }
 
-    /// Ends the wait of pages: those that stay go on their lists.
+    /// Ends the wait of pages, and puts the pages that stay on their lists.
     fn judge(&self, mut pages: Waiting) {
         if !pages.is_empty() && !self.has_room() {
             let waited = pages.len() as u32;
@@ -179,7 +179,7 @@ impl<M: Machine> Lru<M> {
         self.list(pages);
     }
 
-    /// Puts on lists what waited.
+    /// Puts the pages that waited on lists.
     fn list(&self, pages: Waiting) {
         let pages: Batch = pages.into_iter().map(|(frame, _)| frame).collect();
         self.flush(&pages, Apply::Add(None));

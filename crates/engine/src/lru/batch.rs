@@ -49,8 +49,8 @@ impl<M: Machine> Lru<M> {
         self.choices.batch as usize
     }
 
-    /// Puts a page that is on no list on one: the active list of its family, or the inactive one. `how` it came is for policies
-    /// that ask.
+    /// Puts a page that is on no list on the active or the inactive list of its family. `how` says where the page comes
+    /// from; some policies use it.
     #[doc(alias = "lru_cache_add")]
     pub fn add(&self, frame: FrameNumber, how: Insert, active: bool) {
         let Some(active) = self.note_coming(frame, how, active) else { return };
@@ -114,8 +114,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves a page whose writeback just ended to the tail of its family's inactive list, so that it is the
-    /// next to be looked at. Called in interrupt context.
+    /// Moves a page whose writeback just ended to the tail of its family's inactive list, so that it is the next page
+    /// to be scanned. Called in interrupt context.
     #[doc(alias = "rotate_reclaimable_page")]
     pub fn rotate(&self, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
@@ -172,7 +172,8 @@ impl<M: Machine> Lru<M> {
         self.judge_waiting();
     }
 
-    /// Pages are about to be unmapped, dropped or looked for: a reference of a batch would be in the way.
+    /// Drains the batches before pages are unmapped, dropped or searched for, because a reference of a batch would
+    /// prevent it.
     pub fn drain_before_use(&self) {
         self.drain_local();
     }
@@ -209,8 +210,8 @@ impl<M: Machine> Lru<M> {
         self.flush_parked(pages, &[], apply);
     }
 
-    /// Flushes pages; those without a reference of the batch have their `places`, by which a frame with another page is
-    /// recognised.
+    /// Flushes pages. For pages without a reference of the batch, `places` tells whether the frame has another page by
+    /// now.
     fn flush_parked(&self, pages: &[FrameNumber], places: &[Place], apply: Apply) {
         if pages.is_empty() {
             return;

@@ -12,7 +12,7 @@ impl<M: Machine> Lru<M> {
     /// Shows each page of each list of a zone.
     ///
     /// # Errors
-    /// When a list has other pages than its gauge says, or pages are isolated: what was found.
+    /// Fails, with a description, if a list has another number of pages than its gauge, or if pages are isolated.
     pub(crate) fn check_lists_of(
         &self,
         zone: &Zone<M>,

@@ -1,4 +1,5 @@
-//! Given pages leave their lists, and others take their places: what moving pages needs of lists (mechanisms/reclaim, 23.5).
+//! The list operations that page migration needs: given pages leave their lists, and other pages take their places
+//! (mechanisms/reclaim, 23.5).
 
 use super::policy::ruling::LockedLists;
 use super::{BlockVictims, Family, Insert, Lru};
@@ -23,8 +24,8 @@ impl<M: Machine> Lru<M> {
         is_taken
     }
 
-    /// Ends the isolation of pages that [`Lru::isolate_given`] took: those that stay in their frames go back to their lists, and
-    /// the references of isolation are dropped.
+    /// Ends the isolation of pages that [`Lru::isolate_given`] isolated. Pages that stay in their frames go back to
+    /// their lists, and the references of isolation are dropped.
     #[doc(alias = "putback_lru_pages")]
     pub(crate) fn put_back_given(&self, zone: &Zone<M>, taken: &BlockVictims, stay: &[FrameNumber]) {
         let lruvec = self.lruvec_of(zone);
@@ -39,7 +40,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// The page that was in another frame comes to a list; the caller's reference is dropped.
+    /// Puts a page that was moved to this frame on a list, and drops the caller's reference.
     pub(crate) fn add_moved(&self, frame: FrameNumber, is_active: bool) {
         self.add(frame, Insert::Fault, is_active);
         self.put(frame);

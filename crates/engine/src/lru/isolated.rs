@@ -39,7 +39,7 @@ impl BlockVictims {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Deactivates isolated pages, and counts those that were active.
+    /// Deactivates isolated pages, and counts the active ones among them.
     pub(crate) fn deactivate_isolated(&self, pages: &[FrameNumber]) {
         let active = pages.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE)).count();
         self.stat.count(Event::Pgdeactivate, active as u64);
@@ -54,7 +54,7 @@ impl<M: Machine> Lru<M> {
         pages.iter().copied().filter(move |frame| self.kind_of(self.frames[*frame].flags()).family() == family)
     }
 
-    /// Returns whether reclaimers hold so many pages that a list looks empty to others.
+    /// Returns whether reclaimers hold so many pages that a list looks empty to other tasks.
     #[doc(alias = "too_many_isolated")]
     fn are_too_many_isolated(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let inactive = || self.list_pages(reach, family.inactive());

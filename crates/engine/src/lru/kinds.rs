@@ -13,7 +13,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Both; `ALL[f as usize] == f`.
+    /// Both families; `ALL[f as usize] == f`.
     pub const ALL: [Self; 2] = [Self::Anon, Self::File];
 
     /// The family's inactive list.

@@ -1,9 +1,10 @@
 //! Lruvecs: the units of reclaim.
 //!
-//! An [`Lruvec`] has what reclaim and the policy keep of pages that are reclaimed together: their lists with the lock, targets that are
-//! saved up, the priority that reclaim came down to. It is a zone's or a node's ([`crate::memory::choices::LruvecOf`]). What belongs
-//! to frames stays the zone's: marks, free pages, gauges. A node's lruvec has pages of several zones, of which a request can use those
-//! up to one: a [`Reach`] is an lruvec with these zones, and what reclaim works on.
+//! An [`Lruvec`] has the state that reclaim and the policy keep of pages that are reclaimed together: their lists with
+//! the lock, targets that are saved up, the last priority of reclaim. It belongs to a zone or to a node
+//! ([`crate::memory::choices::LruvecOf`]). Marks, free pages and gauges belong to the zone in both cases. A node's
+//! lruvec has pages of several zones, and a request can use the zones up to a certain one: a [`Reach`] is an lruvec
+//! with these zones. Reclaim works on a reach.
 
 use super::policy::ruling::State;
 use super::{DEF_PRIORITY, Family, ListKind, Lru};
@@ -22,7 +23,7 @@ pub struct Lruvec<M: Machine> {
     zones: Range<usize>,
     /// The state that the policy keeps of it.
     pub(super) state: State<M>,
-    /// By list: pages of targets that were smaller than a cluster (`SmallTargets::Saved`).
+    /// Pages of targets that were smaller than a cluster, for each list (`SmallTargets::Saved`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
     /// The lowest priority of the reclaim under way, or the last one of that before.
     priority: AtomicU32,

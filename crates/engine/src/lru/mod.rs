@@ -60,7 +60,7 @@ pub struct Lru<M: Machine> {
     pub choices: Choices,
     /// The rules of the policy.
     ruling: Ruling,
-    /// The lruvecs, with what the policy keeps of each.
+    /// The lruvecs, with the policy's state for each.
     lruvecs: Vec<Lruvec<M>>,
     batches: M::PerCpu<Batches>,
     /// Pages that were read and wait for a list, or to be free again ([`admission`]); none with `Admission::Always`.
@@ -136,7 +136,7 @@ impl<M: Machine> Lru<M> {
         self.frames[frame].set(Flags::ACTIVE);
     }
 
-    /// Drops one reference of a page; with the last one, the page leaves its list and is free.
+    /// Drops one reference of a page. With the last reference, the page leaves its list and becomes free.
     pub fn put(&self, frame: FrameNumber) {
         if self.frames[frame].put() {
             self.free_unreferenced(frame);

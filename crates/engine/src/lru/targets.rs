@@ -48,7 +48,8 @@ impl<M: Machine> Lru<M> {
         ListKind::ALL.into_iter().map(|kind| self.list_pages(reach, kind)).sum()
     }
 
-    /// Pages in reach that scans hand out: inactive ones, anonymous pages only while swap has room.
+    /// Returns the number of pages in reach that scans can hand out: inactive pages, and anonymous ones only while swap
+    /// has room.
     pub(crate) fn victim_pages(&self, reach: Reach<'_, M>) -> u64 {
         let file = self.list_pages(reach, ListKind::InactiveFile);
         let may_swap_out = self.swap.free_slots() > 0;

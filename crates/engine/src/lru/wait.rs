@@ -1,4 +1,4 @@
-//! Waits of those who scan lists (mechanisms/reclaim, 17.3 and 22).
+//! Waits of tasks that scan lists (mechanisms/reclaim, 17.3 and 22).
 
 use super::choices::IsolatedWait;
 use super::{Family, Lru, Lruvec};
@@ -28,7 +28,7 @@ impl<M: Machine> Lru<M> {
         self.machine.sleep(queue, ticket, Some(deadline));
     }
 
-    /// Ends the isolation of pages that were put back or freed, and wakes the tasks that wait for that.
+    /// Ends the isolation of pages that were put back or freed. Wakes the tasks that wait for this.
     pub fn end_isolation(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         self.highest_zone(lruvec).gauges.add(family.isolated(), -(pages as i64));
         match self.choices.isolated_wait {

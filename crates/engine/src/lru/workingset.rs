@@ -37,7 +37,8 @@ const AGE_BITS: u32 = Shadow::BITS - 2;
 /// Pages of a step of ages: as few as make room for the ages of the largest memory.
 const STEP_PAGES: u32 = 4;
 
-/// Ages come again after so many pages, 4 TiB: a page that left that long ago is taken for one that left just now.
+/// Number of pages, 4 TiB of them, after which ages repeat. A page that left that long ago is taken for a page that
+/// left just now.
 const AGES: u32 = STEP_PAGES << AGE_BITS;
 
 /// Returns the shadow of a page: which it was, and the age of memory when it left, in steps.
@@ -56,21 +57,22 @@ const fn distance(shadow: Shadow, age: u32) -> u32 {
     age.wrapping_sub(left_at) % AGES
 }
 
-/// Pages that leave until one that comes back is no longer missed, of a memory that holds `held`: half of these. About
-/// so long would it have stayed on an inactive list, unused.
+/// Number of pages that leave until a returning page no longer counts as missed: half of the pages that memory holds,
+/// `held`. An unused page would have stayed on an inactive list for about so long.
 const fn missed_within(held: u32) -> u32 {
     held / 2
 }
 
-/// Missed pages of a kind that do not tell yet that it is missed more often. Chosen, no other was tried; the comparison
-/// of classes in mechanisms/multigen, 4, has 64.
+/// Number of missed pages of a kind below which the comparison has no result. Chosen; no other value was tried. The
+/// comparison of classes in mechanisms/multigen, 4, uses 64.
 const FEW_MISSED: u64 = 8;
 
 /// Pages of another kind stay when they are missed more than this many times as often as evicted ones, in halves: where
 /// both are missed alike, it costs less to let them go. Of 1, 1.25 and 1.5, tried on a model (docs/studies/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
-/// Counts halve when this part of what memory holds has left. Of a quarter and an eighth, tried with docs/studies/admission.md's example.
+/// The counts are halved when this part of what memory holds has left. A quarter and an eighth were tried with the
+/// example of docs/studies/admission.md.
 const HALVED_PART: u32 = 4;
 
 /// Returns whether more than `pages` pages left between two ages. Not so if the second is the earlier: CPUs that count
@@ -83,9 +85,10 @@ const fn is_longer(from: u32, to: u32, pages: u32) -> bool {
 /// Parts in which it is known how many pages left of late: the oldest is forgotten as a whole. Chosen, no other was tried.
 const PARTS: usize = 8;
 
-/// Of a kind of pages, decaying: those that were missed; and, summed over all pages that left meanwhile, how many of the kind had
-/// left so lately that they would have been missed, whether they had come back or not. So that it does not count as few missed
-/// when many have just left.
+/// The decaying rate of missed pages of one kind. It has the missed pages and the chances to miss one. The chances are
+/// summed over all pages that left meanwhile: the number of pages of the kind that had left so recently that a return
+/// would have counted as a miss. So a kind does not seem to be missed rarely only because many of its pages have just
+/// left.
 #[derive(Debug, Default)]
 struct Rate {
     /// Missed pages, in parts, so that halving loses nothing of a few.
@@ -97,7 +100,7 @@ struct Rate {
 const MISSED: u64 = 256;
 
 impl Rate {
-    /// Two who do so at once halve twice: it is an estimate.
+    /// Halves the counts. Two tasks that do so at once halve them twice; the counts are estimates.
     fn halve(&self) {
         let _ = self.missed.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
         let _ = self.chances.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
@@ -111,10 +114,10 @@ impl Rate {
         self.chances.load(Relaxed).into()
     }
 
-    /// Is this kind missed more often for its chances than the other, by [`HALVES_AS_OFTEN`]? If hardly any of the
-    /// other left, and none of those was missed, it is: what is listed then will tell. (To count half a page more as
-    /// missed there left reclaim 2 % of uniform reads of 8 times memory for 5, and had 27.1 % of a set that shifts read
-    /// from the disk for 26.4; docs/studies/admission.md.)
+    /// Returns whether this kind is missed more often for its chances than the other, by [`HALVES_AS_OFTEN`]. It is, if
+    /// hardly any page of the other kind left and none of these was missed: the pages that are listed then will show
+    /// it. (To count half a page more as missed there left reclaim 2 % of uniform reads of 8 times memory for 5, and
+    /// had 27.1 % of a set that shifts read from the disk for 26.4; docs/studies/admission.md.)
     fn is_missed_more(&self, other: &Self) -> bool {
         // Without dividing.
         2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
@@ -132,8 +135,8 @@ struct Lately {
 }
 
 impl Lately {
-    /// Counts pages that have left, by kind; no more than the last `window` are to be known. Two who do so at once may
-    /// forget a few.
+    /// Counts pages that have left, by kind. Only the last `window` pages are remembered. Two tasks that do so at once
+    /// may lose a few.
     fn count(&self, left: [u32; Left::ALL.len()], age: u32, window: u32) {
         let begun = self.begun.load(Relaxed);
         if is_longer(begun, age, window / PARTS as u32)
@@ -154,22 +157,25 @@ impl Lately {
     }
 }
 
-/// The pages that left memory. In lines of its own: each that leaves changes it, and hits look at what would lie beside it.
+/// The pages that left memory. It is in cache lines of its own, because each page that leaves changes it, and hits read
+/// the data that would lie beside it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Workingset {
     /// Pages that have left (`nonresident_age`).
     age: AtomicU32,
-    /// Pages that memory held when the last ones left: kept, so that a refault does not sum counters that other CPUs write.
+    /// Number of pages that memory held when the last ones left. It is stored so that a refault does not sum counters
+    /// that other CPUs write.
     held: AtomicU32,
     lately: Lately,
     /// Rates by [`Left`].
     rates: [Rate; Left::ALL.len()],
     /// The age at which rates were last halved.
     halved: AtomicU32,
-    /// Whether such pages are missed more often than evicted ones, by [`Left`].
+    /// `true` for each kind of [`Left`] whose pages are missed more often than evicted ones.
     is_missed_more: [AtomicBool; Left::ALL.len()],
-    /// Pages that were judged, by [`Left`]; those that are used once only while they are missed more often.
+    /// Number of judged pages of each kind of [`Left`]. Pages that are used once are judged only while they are missed
+    /// more often.
     judged: [AtomicU32; Left::ALL.len()],
 }
 
@@ -223,7 +229,7 @@ impl Workingset {
         self.judged[kind as usize].fetch_add(pages, Relaxed)
     }
 
-    /// Returns whether pages of this kind are missed more often than those that reclaim takes.
+    /// Returns whether pages of this kind are missed more often than pages that reclaim takes.
     pub fn is_missed_more(&self, kind: Left) -> bool {
         self.is_missed_more[kind as usize].load(Relaxed)
     }
@@ -261,7 +267,8 @@ mod tests {
         }
     }
 
-    /// Pages leave in turns, ten of a kind and ten evicted ones, of a memory that holds 1000; of each so many are missed.
+    /// Lets pages leave in turns, ten of a kind and then ten evicted ones, from a memory that holds 1000. A given
+    /// number of each ten is missed.
     fn leave_in_turns(workingset: &Workingset, kind: Left, turns: u32, missed: u32, evicted_missed: u32) {
         for _ in 0..turns {
             for (left, missed) in [(kind, missed), (Left::Evicted, evicted_missed)] {

@@ -16,7 +16,7 @@ pub(super) struct FreeLists<'a, M: Machine> {
     zone: &'a Zone<M>,
     frames: &'a FrameTable,
     area: &'a mut FreeArea,
-    /// Pages that were given back, less those that were taken: counted once, at the end.
+    /// Number of returned pages minus the number of taken pages; counted once, at the end.
     freed: i64,
 }
 
@@ -92,7 +92,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(order)
     }
 
-    /// Takes the first block of one type, of the order or a larger one, if `is_allowed` accepts it with its order. The
+    /// Takes the first block of one type that has the order or a larger one, if `is_allowed` accepts its order. The
     /// rest of a larger block stays on the same lists. A block of a pageblock or more becomes movable.
     pub fn capture(
         &mut self,

@@ -7,7 +7,7 @@ use super::{MigrateType, NodeId, ZoneKind};
 pub struct Gfp {
     /// Highest zone that will do.
     pub highest_zone: ZoneKind,
-    /// The node to look at first (`__alloc_pages_node`); `None`: that of the caller's CPU when it asks.
+    /// The node to try first (`__alloc_pages_node`); `None` for the node of the caller's CPU.
     pub node: Option<NodeId>,
     /// The mobility of the pages.
     pub migrate: MigrateType,
@@ -29,8 +29,9 @@ pub struct Gfp {
     pub repeat: bool,
     /// The request must not use the reserve, even in a task that may (`__GFP_NOMEMALLOC`).
     pub no_reserve: bool,
-    /// A page that is wanted back from swap: may use a quarter of the reserve when nothing can be freed, and swap is so
-    /// full that its slot is freed when it is there. So reclaim can put another page into the slot.
+    /// `true` for a page that is read back from swap. If nothing can be freed, it may use a quarter of the reserve,
+    /// provided that swap is so full that the page's slot is freed after the read. Reclaim can then put another page
+    /// into the slot.
     pub swap_in: bool,
 }
 

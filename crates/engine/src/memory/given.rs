@@ -1,4 +1,4 @@
-//! Taking given free pages: what compaction moves pages to, and the block that it makes.
+//! Allocation of chosen free pages: the target pages of compaction, and the block that it makes.
 //!
 //! Locks: the zone's `free` lock, which the caller has. Description: mechanisms/reclaim, 23.6 and 23.8.
 
@@ -54,8 +54,8 @@ impl<M: Machine> Memory<M> {
         descriptor.set_references(references);
     }
 
-    /// Takes a block of the order from the free lists of the first of `kinds` that has one, if the zone is above its low mark
-    /// without it; with one reference on the first page.
+    /// Takes a block of the order from the free lists of the first of `kinds` that has one, if the zone stays above its
+    /// low mark. The first page gets one reference.
     #[doc(alias = "compact_capture_page")]
     pub(crate) fn capture(&self, zone: &Zone<M>, order: Order, kinds: &[MigrateType]) -> Option<FrameNumber> {
         if !zone.has_free_block(order) {

@@ -1,8 +1,8 @@
 //! Memory that comes and goes while the engine runs, and the sizes that depend on its amount.
 //!
-//! Frames come online in order ([`Memory::online_pages`]), so that those that never came cost nothing. Single pages go
-//! offline again, at any place, after a caller has allocated them ([`Memory::take_offline`], as a balloon does:
-//! [`crate::allocate::balloon`]). Watermarks, reserves and the sizes of per-CPU lists follow at once
+//! Frames come online in order ([`Memory::online_pages`]), so frames that never came online cost nothing. Single pages
+//! go offline again, at any place, after a caller has allocated them ([`Memory::take_offline`]); a balloon does this
+//! ([`crate::allocate::balloon`]). Watermarks, reserves and the sizes of per-CPU lists follow at once
 //! ([`Memory::set_marks`]). Description: mechanisms/reclaim, 2, 3, 7.
 
 use super::buddy::FreeLists;
@@ -113,7 +113,7 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Sets some pageblocks of an empty zone aside for whatever cannot be had elsewhere.
+    /// Reserves some pageblocks of an empty zone for requests that no other pageblock can satisfy.
     pub(super) fn set_reserve_blocks(&self, zone: &Zone<M>) {
         let reserve = zone.min().div_ceil(BLOCK_PAGES).min(self.choices.reserve_pageblocks);
         for block in 0..reserve.min(zone.managed() / BLOCK_PAGES / 4) {

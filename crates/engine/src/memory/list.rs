@@ -1,7 +1,7 @@
 //! Lists of pages, through links that lie in a table.
 //!
-//! A page is on one list at a time: its one pair of links belongs to that list. The table is the engine's frame table, or one
-//! without an engine ([`crate::lru::policy::replay`]).
+//! A page is on one list at a time: its one pair of links belongs to that list. The table is the engine's frame table,
+//! or a smaller one of [`crate::lru::policy::replay`], which has no engine.
 
 use super::frame::FRAMES_MAX;
 use machine::FrameNumber;
@@ -96,7 +96,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes a page off, wherever it is on this list.
+    /// Removes a page from any place of this list.
     pub fn remove(&mut self, pages: &impl Links, frame: FrameNumber) {
         let next = pages.next(frame);
         let previous = pages.previous(frame);

@@ -59,7 +59,7 @@ pub struct BlockMap {
 }
 
 impl BlockMap {
-    /// Returns the use of more than half of its pages, if that is one.
+    /// Returns the use that more than half of its pages have, if there is one.
     #[must_use]
     pub fn most(&self) -> Option<Use> {
         let all: u16 = self.pages.iter().sum();
@@ -74,8 +74,8 @@ pub struct ZoneMap {
     pub node: NodeId,
     /// Name of the zone, as the kernel prints it.
     pub name: &'static str,
-    /// Free blocks by order and migrate type of their list; those of CPUs' lists are not counted, nor frames that wait to be
-    /// listed.
+    /// Free blocks by order and migrate type of their list. Blocks on per-CPU lists, and frames that are not listed
+    /// yet, are not counted.
     pub free: [[u64; MigrateType::ALL.len()]; MAX_ORDERS],
     /// Pageblocks of the zone from low to high frames, as far as memory is present.
     pub blocks: Vec<BlockMap>,

@@ -217,13 +217,13 @@ impl<M: Machine> Memory<M> {
         Ok(memory)
     }
 
-    /// Takes a block out of `zone`, if it has one: 2^`order` pages with one reference on the first.
-    /// No watermark is looked at.
+    /// Takes a block out of `zone`, if it has one: 2^`order` pages with one reference on the first. Checks no
+    /// watermark.
     pub fn take(&self, zone: &Zone<M>, order: Order, kind: MigrateType, warmth: Warmth) -> Option<FrameNumber> {
         self.take_mixing(zone, order, kind, warmth, Mixing::Allowed)
     }
 
-    /// Takes a block as [`Memory::take`]; `mixing` says whether migrate types may be mixed for it.
+    /// Takes a block like [`Memory::take`]; `mixing` says whether migrate types may be mixed for it.
     pub fn take_mixing(
         &self,
         zone: &Zone<M>,
@@ -248,7 +248,7 @@ impl<M: Machine> Memory<M> {
         Some(head)
     }
 
-    /// Frees a block whose last reference is gone; a compound page is freed as one block.
+    /// Frees a block after its last reference was dropped. A compound page is freed as one block.
     ///
     /// # Panics
     /// When the first page still has a reference, an owner's state, or a list.
@@ -387,8 +387,8 @@ impl<M: Machine> Memory<M> {
         &self.zones[first..first + zones.len()]
     }
 
-    /// Returns the number of pages that are charged to the memory cgroup that all tasks are in: those on LRU lists or
-    /// taken off them for reclaim, and slab pages. Those that have just been allocated are not among them yet.
+    /// Returns the number of pages that are charged to the memory cgroup of all tasks: pages on LRU lists, pages
+    /// isolated for reclaim, and slab pages. Pages that were just allocated are not charged yet.
     #[doc(alias = "memory.current")]
     #[doc(alias = "memory.usage_in_bytes")]
     pub fn charged_pages(&self) -> u64 {

@@ -21,11 +21,11 @@ pub struct Marks {
 pub struct MarkRights {
     /// `__GFP_HIGH`: may use half of the mark.
     pub high: bool,
-    /// Atomic or realtime: may use a quarter of what is left.
+    /// Atomic or realtime: may use a quarter of the rest.
     pub harder: bool,
 }
 
-/// Pages of a pageblock with huge pages, which is what `MinFree::ForHugePages` counts in.
+/// Pages of a pageblock on a machine with huge pages, the unit of `MinFree::ForHugePages`.
 const PAGEBLOCK: u64 = super::free_area::BLOCK_PAGES;
 
 /// Types of pages that may each spill into another's pageblock (`MIGRATE_PCPTYPES`).

@@ -89,8 +89,8 @@ pub struct ZoneLayout {
     /// absent pages are not touched.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spanned_pages: u64,
-    /// Pages that are put on the free lists at once, at least; those after them as they are needed, so that a large zone costs
-    /// neither time nor memory for descriptors before it is used. `None`: all at once.
+    /// Smallest number of pages that are put on the free lists at the start. Later pages follow as they are needed, so
+    /// a large zone costs neither time nor memory for descriptors before it is used. `None` for all pages at the start.
     #[doc(alias = "CONFIG_DEFERRED_STRUCT_PAGE_INIT")]
     #[serde(skip)]
     pub listed_first: Option<u64>,
@@ -130,8 +130,8 @@ impl Layout {
         Self::of_nodes(vec![NodeLayout { zones: vec![ZoneLayout::new(ZoneKind::Normal, pages)] }])
     }
 
-    /// Returns a layout with one Normal zone that can grow to `pages_max`. All but the first GiB is put on the free
-    /// lists as it is needed.
+    /// Returns a layout with one Normal zone that can grow to `pages_max`. The first GiB is put on the free lists at
+    /// the start, the rest as it is needed.
     #[must_use]
     pub fn growing(pages: u64, pages_max: u64) -> Self {
         let listed_first = Some(LISTED_FIRST);
@@ -240,7 +240,7 @@ pub struct Zone<M: Machine> {
     pub(super) deferred: AtomicU64,
     /// Value of [`ZoneLayout::listed_first`].
     pub(super) listed_first: Option<u64>,
-    /// Pages that the allocator manages now: those present without those that were taken offline again.
+    /// Pages that the allocator manages now: the present pages without those that are offline.
     pub(super) managed: AtomicU64,
     /// Watermarks, pages; low and high as they are at rest.
     pub(super) marks: [AtomicU64; 3],
@@ -262,8 +262,8 @@ pub struct Zone<M: Machine> {
     pub gauges: Gauges,
     /// Counters of the zone.
     pub stat: ZoneStat,
-    /// Free blocks of each order; written under `free` only, read racily by watermark checks. The gauge of free pages follows
-    /// when the lock is given back.
+    /// Free blocks of each order. Written under `free` only; watermark checks read them without the lock. The gauge of
+    /// free pages follows when the lock is released.
     pub nr_free: [AtomicU64; MAX_ORDERS],
     /// The free lists.
     pub free: M::Lock<FreeArea>,
@@ -389,7 +389,7 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// Ends a boost, after kswapd has done the work for it.
+    /// Ends a boost, after kswapd has reclaimed for it.
     pub(crate) fn end_boost(&self) {
         self.boost.store(0, Relaxed);
     }
@@ -477,7 +477,7 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// Returns the number of pages looked at on its lruvec since a page of that was last given back to the free lists.
+    /// Returns the number of pages scanned on its lruvec since a page of the lruvec was last freed.
     pub fn pages_scanned(&self) -> u64 {
         self.reclaim.pages_scanned.load(Relaxed)
     }
@@ -508,6 +508,6 @@ pub struct Node {
     pub id: NodeId,
     /// Zones of the node, lowest first.
     pub zones: Vec<ZoneId>,
-    /// For each class zone (highest usable [`ZoneKind`]), the zones to allocate from, in order.
+    /// For each class zone (highest usable [`ZoneKind`]), the zones to allocate from, in order of preference.
     pub zonelists: [Vec<ZoneId>; 3],
 }

@@ -19,8 +19,8 @@ const STRETCH_PAGES: u32 = BLOCK_PAGES as u32;
 /// Largest trust in a guess: half of the stretch. A guess is given up when as many pages contradict it.
 const TRUST_MAX: u32 = STRETCH_PAGES / 2;
 
-/// The guess for a stretch: the frame of its first page, if that lay in order with the others, and the trust in it.
-/// Trust is the number of recent pages that followed the order, less those that did not.
+/// The guess for a stretch: the frame of its first page, assuming that frames are in order, and the trust in this
+/// guess. Trust is the number of recent pages that followed the order, minus the number of those that did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Guess {
     first: u32,

@@ -16,7 +16,7 @@ enum Placement {
     /// Page `n` lies at block `n` of a device of the file's own. The layer under the engine leaves placement to a file
     /// system.
     Placed {
-        /// Pages that have contents there; those after them read as zeroes.
+        /// Number of pages that have contents on the device. Pages after these read as zeroes.
         stored_pages: AtomicU32,
     },
 }
@@ -27,7 +27,7 @@ pub struct File<M: Machine> {
     pub id: u32,
     /// The device that its blocks are on.
     pub device: DeviceId,
-    /// The device whose limits and flusher the file counts for: its own, unless the file is a device by itself.
+    /// The device whose limits and flusher apply to the file: its own device, unless the file is itself a device.
     pub backing: DeviceId,
     /// The pages of the file that are in memory.
     pub index: FileIndex,
@@ -67,7 +67,7 @@ pub struct File<M: Machine> {
 /// The record of a file's pages that could not be written and stay dirty: see `writeback::write_failure`.
 #[derive(Debug, Default)]
 pub(crate) struct FailedPages {
-    /// Number of these pages, without those that are being written again.
+    /// Number of these pages, without pages that are being written again.
     pub(crate) pages: AtomicI64,
     /// Number of these pages that are being written again.
     pub(crate) retried: AtomicI64,
@@ -257,9 +257,9 @@ impl<M: Machine> File<M> {
         self.failed_writes.load(Ordering::Acquire)
     }
 
-    /// Returns the last failure, if there is one after the first `seen`, which were reported, or after the first
-    /// `before`. A caller that waits for writes learns of those that failed meanwhile, even if they were reported to
-    /// others already. All failures then count as reported.
+    /// Returns the last failure of a write, if it came after the first `seen` failures, which were reported already, or
+    /// after the first `before`. So a task that waits for writes learns of failures in the meantime, even if they were
+    /// reported to other tasks. All failures then count as reported.
     pub fn write_error_since(&self, seen: &AtomicU32, before: u32) -> Option<WriteFailure> {
         let failed = self.failed_writes();
         (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| self.last_failure())

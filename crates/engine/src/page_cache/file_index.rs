@@ -25,7 +25,7 @@ pub enum Miss {
     Held,
     /// The page has as many readers as its descriptor can count.
     Full,
-    /// The frame was another page's already: reference and latch are to be given back.
+    /// The frame already belongs to another page: reference and latch are to be released.
     Undo,
 }
 
@@ -81,7 +81,7 @@ impl Found<'_> {
         self.stored >= OPEN
     }
 
-    /// Returns whether the slot still holds what was found.
+    /// Returns whether the slot still has the value that was found.
     #[inline(always)]
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
@@ -90,7 +90,7 @@ impl Found<'_> {
 
     /// Takes a reference and the shared latch of the frame in one step.
     ///
-    /// The slot is looked at again after that: the frame may have been freed, and be another page's by now.
+    /// The slot is then read again, because the frame may have been freed and belong to another page.
     ///
     /// # Errors
     /// What was in the way; [`Miss::Undo`] leaves the caller something to give back.
@@ -119,7 +119,7 @@ pub struct FileIndex {
     slots: Segments<AtomicU32>,
     tags: Tags,
     used: UsedParts,
-    /// For each node, where nodes take memory: the number of its pages, and its place.
+    /// The number of pages of each node, and the node's place, on machines where nodes take memory.
     node_pages: Segments<AtomicU32>,
     node_places: Segments<AtomicU32>,
     pages: Pages,
@@ -153,7 +153,7 @@ impl FileIndex {
         frame_of(stored).map(|frame| Found { slot, stored, frame })
     }
 
-    /// Returns the frame that a page is probably in, without a look at its slot. It may be no frame at all.
+    /// Returns the frame that probably has a page, without reading the page's slot. It may be no valid frame.
     #[inline(always)]
     pub fn guess(&self, index: usize) -> Option<FrameNumber> {
         self.contiguity.as_ref()?.guess(index)
@@ -302,7 +302,7 @@ impl FileIndex {
         }
     }
 
-    /// Forgets the pages that were in these slots: what comes there is another page, or counts as one.
+    /// Forgets the shadows in these slots. Pages that come there later count as new pages.
     pub fn forget_shadows(&self, slots: Range<u32>) {
         let slots = slots.start as usize..slots.end.min(self.end()) as usize;
         for slot in self.used.within(slots).flatten().filter_map(|at| self.slots.get(at)) {
@@ -313,7 +313,8 @@ impl FileIndex {
         }
     }
 
-    /// Makes room for what [`FileIndex::add_to_node`] keeps of a page's node; false when the system does not grant it.
+    /// Makes room for the data of a page's node that [`FileIndex::add_to_node`] stores. Returns false if the system
+    /// does not grant it.
     pub(crate) fn prepare_node(&self, index: u32) -> bool {
         let node = (index / NODE_PAGES) as usize;
         self.node_pages.try_get_or_make(node).is_some() && self.node_places.try_get_or_make(node).is_some()
@@ -390,7 +391,7 @@ impl FileIndex {
         self.first_present(index..u32::MAX)
     }
 
-    /// Returns the first page in the index of a range. Nothing after the range is looked at.
+    /// Returns the first page of a range that is in the index. Reads nothing after the range.
     #[must_use]
     pub fn first_present(&self, pages: Range<u32>) -> Option<(u32, FrameNumber)> {
         let present = |i: usize| self.get(i as u32).map(|frame| (i as u32, frame));

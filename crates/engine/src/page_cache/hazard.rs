@@ -65,7 +65,8 @@ const fn is_before(begun: u32, number: u32) -> bool {
 
 /// State for readers with hazard pointers: tasks and pages that wait for their release.
 pub(crate) struct Readers<M: Machine> {
-    /// Barriers that have begun, which is the number of the last; and the last number of those that are done.
+    /// Number of barriers that have begun, which is the number of the last one. The second number is the last one that
+    /// is complete.
     barriers_begun: AtomicU32,
     barriers_done: AtomicU32,
     /// Number of tasks that wait for the release of a page, and of pages in `cut_off`.
@@ -174,8 +175,8 @@ impl<M: Machine> PageCache<M> {
         self.readers.waits.load(Ordering::Relaxed) != 0
     }
 
-    /// Keeps those of `pages` that readers still hold; their references are dropped later. The pages left their files,
-    /// and the caller has a reference to each.
+    /// Keeps the pages of `pages` that readers still hold; their references are dropped later. The pages have left
+    /// their files, and the caller has a reference to each.
     pub(crate) fn keep_held(&self, pages: &mut Vec<FrameNumber>) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::HAZARD)) {
             return;
@@ -248,9 +249,9 @@ impl<M: Machine> PageCache<M> {
         is_free
     }
 
-    /// Removes pages as [`PageCache::remove_file_page`], of which hazard pointers may hold some. The caller has a
-    /// reference of each, but not its lock. The holders are determined once for all pages. Each page leaves what
-    /// `shadow` returns. Calls `then` with each page, and whether it was removed.
+    /// Removes pages as [`PageCache::remove_file_page`] does. Hazard pointers may hold some of them. The caller has a
+    /// reference to each page, but not its lock. The holders of all pages are determined once. Each page leaves the
+    /// shadow that `shadow` returns. Calls `then` with each page, and with whether it was removed.
     pub(crate) fn remove_mappings(
         &self,
         pages: &[FrameNumber],

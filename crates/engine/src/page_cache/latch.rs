@@ -22,7 +22,7 @@ const PATIENCE: Nanos = Nanos::from_millis(1);
 pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<M: Machine> PageCache<M> {
-    /// Takes the latch of a page, exclusive or shared, waiting for it. The caller holds a reference and no page
+    /// Takes the latch of a page, exclusive or shared. Waits until it is free. The caller holds a reference and no page
     /// lock. *May sleep.*
     pub fn latch(&self, frame: FrameNumber, exclusive: bool) {
         loop {

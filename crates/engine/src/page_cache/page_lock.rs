@@ -27,7 +27,7 @@ impl<M: Machine> PageCache<M> {
         &self.next_at_queues[queue_of(frame)]
     }
 
-    /// Locks a page, waiting for it. *May sleep.*
+    /// Locks a page. Waits until the lock is free. *May sleep.*
     pub fn lock_page(&self, frame: FrameNumber) {
         while !self.frames[frame].try_lock() {
             self.wait_for_clear(frame, WaitReason::PageLock);

@@ -24,7 +24,7 @@ pub struct ReadState {
     pub(crate) async_pages: u32,
     /// The page read last, and the offset in a page at which that read ended (`prev_pos`).
     pub(crate) previous: Option<(u32, usize)>,
-    /// Faults of a mapping that found no page, less those that found one (`mmap_miss`).
+    /// Number of faults of a mapping that found no page, minus the number of those that found one (`mmap_miss`).
     pub(crate) map_misses: u32,
 }
 

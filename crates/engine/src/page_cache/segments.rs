@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicPtr;
 const HEAD_MIN: usize = 8;
 /// Elements of the longest head, as for 4 GiB of a file. The whole head takes address space with the first element.
 const HEAD_MAX: usize = 1 << 20;
-/// The head and what lies behind the shortest, for 2^32 elements.
+/// Number of segments: the head, and those behind it for 2^32 elements with the shortest head.
 const SEGMENTS: usize = 30;
 
 /// The array; see the module's head.

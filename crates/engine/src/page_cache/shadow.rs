@@ -1,6 +1,7 @@
 //! Shadows: the entries that pages leave in their slots.
 
-/// A few bits that a policy chooses ([`crate::lru`]) and gets back when the page is read again: how it tells an early return.
+/// A few bits that a policy chooses ([`crate::lru`]) and gets back when the page is read again. They tell the policy
+/// whether the page has returned soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow(pub(super) u32);
 

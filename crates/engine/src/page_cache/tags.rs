@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(tags.counted(), 0, "a count stayed behind");
     }
 
-    /// Threads tag pages of one word, and of one count, repeatedly; each finds its own at once.
+    /// Threads tag pages of one word, and of one count, repeatedly. Each thread finds its own page at once.
     #[test]
     fn whoever_tagged_a_page_finds_it() {
         let tags = Tags::default();

@@ -28,7 +28,7 @@ struct NodePass {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Brings a node's zones to their high marks; returns what was achieved.
+    /// Brings a node's zones to their high marks. Returns what was achieved.
     #[doc(alias = "balance_pgdat")]
     pub(super) fn balance_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let _span = self.machine.span(Func::BalancePgdat);
@@ -82,7 +82,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether so many pages make up more than a quarter of a node.
+    /// Returns whether the given number of pages is more than a quarter of a node.
     fn is_quarter_of_node(&self, node: NodeId, pages: u64) -> bool {
         pages > self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.managed()).sum::<u64>() / 4
     }

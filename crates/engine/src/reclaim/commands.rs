@@ -7,8 +7,9 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// Carries out the commands of a text as debugfs takes them in `lru_gen`, one after the other; returns how many pages those
-    /// freed that evict. Where zones have lruvecs of their own, a command means the highest zone of its node. *May sleep.*
+    /// Carries out the commands of a text, one after the other, in the format of debugfs' `lru_gen`. Returns how many
+    /// pages the evicting commands freed. If zones have lruvecs of their own, a command applies to the highest zone of
+    /// its node. *May sleep.*
     ///
     /// # Errors
     /// When something in the text is no command: then nothing was done. When a command is refused: those before it were carried out.

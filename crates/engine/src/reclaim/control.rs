@@ -1,4 +1,4 @@
-//! The rights of one reclaim, and what it has done (`struct scan_control`).
+//! The permissions of one reclaim and its results (`struct scan_control`).
 
 use super::DEF_PRIORITY;
 use crate::lru::{Blocks, Demand};
@@ -12,7 +12,7 @@ pub const COSTLY_ORDER: Order = Order(3);
 /// The state of one reclaim.
 #[derive(Clone, Debug)]
 pub struct ScanControl {
-    /// On whose behalf.
+    /// The request that it reclaims for.
     pub gfp: Gfp,
     /// Order of the request.
     pub order: Order,
@@ -26,7 +26,7 @@ pub struct ScanControl {
     pub may_write: bool,
     /// Pages wanted.
     pub to_reclaim_pages: u64,
-    /// Pages looked at; mapped and swap-cache pages count twice.
+    /// Pages that were scanned; mapped and swap-cache pages count twice.
     pub scanned: u64,
     /// Pages freed.
     pub reclaimed: u64,
@@ -42,15 +42,15 @@ pub struct ScanControl {
     /// `true` if whole blocks are wanted, used or not; with `LumpyReclaim::AlignedBlocks` until a page of the list must
     /// be kept.
     pub takes_blocks: bool,
-    /// No page of the list that was looked at last was kept, but for those that are being written (`LumpyReclaim::SameList`).
+    /// `true` if the last scanned list kept no page, except pages under writeback (`LumpyReclaim::SameList`).
     pub blocks_last: bool,
     /// Waits for pages under writeback.
     pub waits_for_writeback: bool,
     /// Pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
     pub met_again: u64,
-    /// Nothing was found so far. Looks at zones that are marked hopeless, too: the mark is what others saw, and pages that
-    /// were held then may be let go of without one being freed. With swap full, looks for pages in its cache; with all
-    /// inactive pages held, at active ones.
+    /// `true` if nothing was found so far. Reclaim then also scans zones that are marked hopeless: the mark is old, and
+    /// pages that were held then may have been released without any page being freed. If swap is full, it looks for
+    /// pages in the swap cache. If all inactive pages are held, it looks at active pages.
     pub doubts_marks: bool,
     /// Active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,
@@ -92,13 +92,13 @@ impl ScanControl {
         Self { gfp, to_reclaim_pages: crate::lru::CLUSTER, is_kswapd: false, ..Self::kswapd(order) }
     }
 
-    /// That of a task whose cgroup is at its limit.
+    /// The reclaim of a task whose cgroup is at its limit.
     #[must_use]
     pub fn cgroup(gfp: Gfp) -> Self {
         Self { is_cgroup: true, ..Self::direct(gfp, Order::ZERO) }
     }
 
-    /// Adds it, as one direct reclaim, to what a request has done.
+    /// Adds this reclaim, as one direct reclaim, to the work of a request.
     pub(super) const fn add_to(&self, work: &mut Work) {
         work.reclaims += 1;
         work.scanned += self.scanned_in_all;

@@ -16,14 +16,14 @@ use machine::{Func, Machine, Order, WaitReason};
 pub(crate) enum Progress {
     /// This number of pages was freed.
     Freed(u64),
-    /// None, but trying again is worth it.
+    /// No page was freed, but another try is worth it.
     Hope,
-    /// None, and at no priority was there a page to be looked at in a zone that is not hopeless: all are in other hands, or the
-    /// kernel's choices keep reclaim from those that are left.
+    /// No page was freed, and at no priority was there a page to scan in a zone that is not hopeless. Either other
+    /// tasks hold all pages, or the kernel's choices keep reclaim from the rest.
     Blind,
-    /// None, but pages are being written that can be freed then: the caller has waited for one of them.
+    /// No page was freed, but pages under writeback can be freed afterwards. The caller has waited for one of them.
     Waited,
-    /// None, and trying again is not worth it.
+    /// No page was freed, and another try is not worth it.
     Nothing,
 }
 
@@ -32,13 +32,14 @@ pub(crate) enum Progress {
 struct ZonesPass {
     /// Some zone was left out because compaction can go ahead.
     aborted: bool,
-    /// Pages scanned in zones that are not hopeless. Those of others, which a request looks at because it doubts marks, promise
-    /// nothing.
+    /// Pages scanned in zones that are not hopeless. A request that doubts marks also scans hopeless zones, but their
+    /// pages promise nothing.
     scanned_in_hope: u64,
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from the zones of a zonelist until a cluster was freed; with `doubts_marks`, whatever marks say.
+    /// Reclaims from the zones of a zonelist until a cluster was freed. With `doubts_marks`, ignores the marks of
+    /// hopeless zones.
     pub(crate) fn try_to_free_pages(
         &self,
         task: &mut Task,
@@ -52,7 +53,8 @@ impl<M: Machine> Reclaim<M> {
         self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) }, work)
     }
 
-    /// Reclaims until a cluster was freed, whatever is free: the memory cgroup that all tasks are in is at its limit.
+    /// Reclaims until a cluster was freed, however much memory is free, because the memory cgroup of all tasks is at
+    /// its limit.
     #[doc(alias = "try_to_free_mem_cgroup_pages")]
     pub(crate) fn try_to_free_charged_pages(
         &self,
@@ -159,8 +161,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Nothing could be freed: waits where more than half of what could be is being written, as Linux 4.7 to 5.15 do before they
-    /// count the reclaim as one in vain.
+    /// Waits, after nothing could be freed, if more than half of the reclaimable pages are under writeback. Linux 4.7
+    /// to 5.15 do so before they count the reclaim as fruitless.
     fn wait_if_mostly_written(&self, zonelist: &[ZoneId]) {
         let mut zones = zonelist.iter().map(|id| self.zone(*id));
         if zones.any(|zone| 2 * zone.gauges.get(Gauge::NrWriteback) > self.reclaimable_pages(zone)) {
@@ -168,8 +170,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// With `ListStall::ForWriteback`, it is not hopeless yet while pages are written: a program can look at all of memory six times
-    /// before a disk has written one page.
+    /// Returns whether reclaim is not hopeless yet because pages are being written (`ListStall::ForWriteback`). A
+    /// program can scan all of memory six times before a disk has written one page.
     fn waits_for_written(&self) -> bool {
         let waits = match self.choices.list_stall {
             ListStall::ForWriteback => self.is_any_to_be_written(),

@@ -1,4 +1,4 @@
-//! The fate of a page: the next step, from what was seen of the page. Pure functions.
+//! The fate of a page: the next step of reclaim, chosen by the state of the page. Pure functions.
 //!
 //! [`decide_fate`] is called again after each step that it names, with the new state, until it names an end.
 //! [`super::shrink_pages`] carries out both. Description: mechanisms/reclaim, 13 (≥36).
@@ -8,7 +8,7 @@ use super::choices::WritebackMet;
 use crate::lru::Verdict;
 use machine::note::Met;
 
-/// The facts about a page that reclaim looks at, and what reclaim has made of it so far.
+/// The state of a page that reclaim examines, and the steps that reclaim has done with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SeenPage {
     /// The page belongs to a file, not to swap.
@@ -86,7 +86,7 @@ impl ScanRights {
 /// The fate of a page: a step, after which it is decided again, or an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Step: it counts as looked at.
+    /// Step: the page counts as scanned.
     Count,
     /// Step: wait until it is written.
     WaitForWrite,
@@ -203,7 +203,7 @@ pub enum Writeback {
     Keep,
     /// Keep the page. It was marked before, so reclaim is faster than the disk.
     MetAgain,
-    /// Wait until it is written, and look at it again.
+    /// Wait until the page is written, and examine it again.
     Wait,
 }
 

@@ -15,18 +15,19 @@ const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
 /// Time whose allocations lie between min and low (`MarkDistance::ByRate`).
 ///
-/// Kswapd is on a CPU a few milliseconds after it was woken, even when others compete for it. Of 2, 5, 10 and 20 ms,
-/// with two threads on two CPUs that take 470 thousand pages a second which reclaim has to supply, 5 lets one task in
-/// ten thousand reclaim for itself and leaves 5 % of memory unused, where 20 leaves 11 %. With 16 threads there one in
-/// a thousand does, if the system gives kswapd short slices (Linux 6.12), otherwise one in a hundred.
+/// The lead of kswapd. It runs on a CPU a few milliseconds after it was woken, even when other threads compete for the
+/// CPU. 2, 5, 10 and 20 ms were tried with two threads on two CPUs that take 470 thousand reclaimed pages a second.
+/// With 5 ms, one task in ten thousand reclaims for itself and 5 % of memory is unused; with 20 ms, 11 % is unused.
+/// With 16 threads on the two CPUs, one task in a thousand does if the system gives kswapd short slices (Linux 6.12),
+/// otherwise one in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 
-/// Marks are moved at most so often: a rate over less is chance.
+/// Shortest time between two changes of the marks. Over a shorter time a rate is chance.
 const MARKS_REST: Nanos = Nanos::from_millis(5);
 
-/// Consecutive passes that freed nothing, after which no task waits for kswapd any more. Tasks then look for pages
-/// themselves, and learn that memory is exhausted. Chosen: 16 calls in vain, as in "mm: fix 100% CPU kswapd busyloop on
-/// unreclaimable nodes" (Linux 4.12), each of 12 passes. Earlier kernels let tasks wait endlessly.
+/// Number of consecutive passes that freed nothing, after which no task waits for kswapd any more. Tasks then reclaim
+/// for themselves, and notice that memory is exhausted. Chosen: 16 fruitless calls, as in "mm: fix 100% CPU kswapd
+/// busyloop on unreclaimable nodes" (Linux 4.12), each of 12 passes. Earlier kernels let tasks wait endlessly.
 const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
 
 /// The class zone that every request can use: kswapd's by default.
@@ -38,7 +39,7 @@ const ANY_CLASSZONE: u32 = 2;
 /// request, and then asks whether kswapd sleeps. One of them must see the other, hence the fences.
 #[derive(Debug)]
 pub struct Requests {
-    /// `true` while kswapd sleeps. Only then is it worthwhile to look at the marks and wake it.
+    /// `true` while kswapd sleeps. Only then do tasks check the marks and wake it.
     is_sleeping: AtomicBool,
     /// The highest order asked for since kswapd last looked.
     max_order: AtomicU32,
@@ -92,7 +93,7 @@ impl Requests {
         Request { order: Order(self.max_order.load(Relaxed) as u8), classzone }
     }
 
-    /// The same; the next is asked for anew.
+    /// Returns the same as [`Self::highest`], and forgets it.
     fn take_highest(&self, last: usize) -> Request {
         let classzone = (self.highest.swap(0, Relaxed) as usize).checked_sub(1).unwrap_or(last);
         Request { order: Order(self.max_order.swap(0, Relaxed) as u8), classzone }
@@ -256,8 +257,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// A request that asks for more than `wanted`, at once; otherwise whatever there is after a sleep, for which
-    /// `achieved` counts. Without `looks`, only the latter.
+    /// Returns a new request at once if it asks for more than `wanted`. Otherwise tries to sleep, by `achieved`, and
+    /// returns the request that is there afterwards. Without `looks`, always tries to sleep.
     fn next_request(&self, node: NodeId, wanted: Request, achieved: Request, looks: bool) -> Request {
         let requests = &self.node_state(node).requests;
         let mut new = Request { order: Order::ZERO, classzone: ANY_CLASSZONE as usize };
@@ -284,8 +285,8 @@ impl<M: Machine> Reclaim<M> {
         Request { order: Order(requests.max_order.load(Relaxed) as u8), classzone: any }
     }
 
-    /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked. Those in place of
-    /// pages that were dropped at once count no further than what may wait for that.
+    /// Sets the distance of a node's marks by the rate at which pages were taken since kswapd last checked. Pages that
+    /// replaced dropped pages count only as far as they may wait.
     fn move_marks(&self, node: NodeId) {
         match self.memory().choices.mark_distance {
             MarkDistance::QuarterOfMin => return,

@@ -14,9 +14,10 @@ use machine::{Machine, Order, WaitReason};
 impl<M: Machine> Reclaim<M> {
     /// The blocks that a reclaim wants as a whole, if it does.
     ///
-    /// With `LumpyReclaim::ByOrder` a costly order takes all pages of a block at every priority; otherwise, above priority 9, a block's
-    /// pages must be on the same list; below, all are taken, active or not. With `LumpyReclaim::SameList` pages are taken from the same
-    /// list alone.
+    /// Returns the pages of a block that are taken with a page of the tail. With `LumpyReclaim::ByOrder`, a costly
+    /// order takes all pages of a block at every priority. Other orders take the block's pages on the same list above
+    /// priority 9, and all its pages below that, active or not. With `LumpyReclaim::SameList`, only pages on the same
+    /// list are taken.
     pub(super) fn wanted_blocks(&self, control: &ScanControl) -> Option<Blocks> {
         let order = control.order;
         if order == Order::ZERO {
@@ -33,9 +34,10 @@ impl<M: Machine> Reclaim<M> {
 
     /// Decides the fate of a batch that was taken with its blocks; returns the pages freed.
     ///
-    /// Pages in use are taken, too, at priorities below 10 and for a costly order; with `LumpyReclaim::ByOrder`, only for that. A task
-    /// waits for those that are being written once little else is left (priority 4); with `LumpyReclaim::ByOrder`, for a costly order
-    /// alone and at every priority, after a nap.
+    /// Shrinks blocks. Pages in use are taken, too, at priorities below 10 and for a costly order; with
+    /// `LumpyReclaim::ByOrder`, only for a costly order. A task waits for pages under writeback once little else is
+    /// left (priority 4). With `LumpyReclaim::ByOrder`, it waits only for a costly order, at every priority, after a
+    /// nap.
     pub(super) fn shrink_blocks(
         &self,
         task: &mut Task,

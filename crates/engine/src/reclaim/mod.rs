@@ -57,7 +57,7 @@ pub struct Reclaim<M: Machine> {
     pub(crate) written: M::WaitQueue,
     /// `true` if the engine's tasks have ended. Then no task waits for their work.
     pub(crate) is_abandoned: AtomicBool,
-    /// Tasks that reclaim directly, of those that `direct_reclaimers` bounds.
+    /// Number of tasks in direct reclaim that `direct_reclaimers` limits.
     direct_reclaimers: AtomicU64,
     /// Tasks that wait to become one of them.
     direct_wait: M::WaitQueue,

@@ -1,4 +1,5 @@
-//! Pages of one file that leave its index under one hold of its lock (`page_cache.index_lock = "by-file"`).
+//! Batches of pages that are removed from a file's index under one hold of its lock (`page_cache.index_lock =
+//! "by-file"`).
 //!
 //! Pages that were found fit to be freed wait here, locked, as long as the pages that follow belong to the same file. A
 //! task that is about to sleep, or to write, has them removed first, so that no other task waits for their locks
@@ -12,7 +13,7 @@ use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine};
 use std::sync::Arc;
 
-/// Pages that wait to be removed, and those that were.
+/// Pages that wait to be removed, and pages that were removed.
 pub(super) struct Removals<M: Machine> {
     file: Option<Arc<File<M>>>,
     waiting: ArrayVec<(FrameNumber, Option<Shadow>), REMOVALS_MAX>,

@@ -1,4 +1,4 @@
-//! Shrinking one lruvec: batches of pages that its policy hands out, until that ends the scan (mechanisms/reclaim, 12, 14, 24;
+//! Shrinking one lruvec: its policy hands out batches of pages until the scan ends (mechanisms/reclaim, 12, 14, 24;
 //! mechanisms/multigen, 6.1 and 6.2).
 
 use super::choices::{ForCompaction, ListStall, LumpyReclaim, ZoneWriteback};
@@ -16,11 +16,11 @@ use machine::{FrameNumber, Func, Machine, Order, WaitReason};
 /// The result of a scan of an lruvec's lists, and of those before it in the same reclaim.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
-    /// Pages looked at.
+    /// Pages that were scanned.
     scanned: u64,
     /// Pages freed.
     reclaimed: u64,
-    /// Pages looked at since one was freed, in earlier rounds too.
+    /// Pages that were scanned since one was freed, including earlier rounds.
     scanned_in_vain: u64,
 }
 
@@ -127,7 +127,7 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    /// Decides the fate of pages, a cluster at a time; returns those that stay.
+    /// Decides the fate of pages, a cluster at a time. Returns the pages that stay.
     pub(super) fn shrink_clusters(
         &self,
         task: &mut Task,
@@ -143,7 +143,7 @@ impl<M: Machine> Reclaim<M> {
         stay
     }
 
-    /// Marks the lruvec by what the list was like, and waits accordingly (mechanisms/reclaim, 12.3).
+    /// Marks the lruvec by the state of its scanned list, and waits accordingly (mechanisms/reclaim, 12.3).
     pub(super) fn stall_after_list(
         &self,
         reach: Reach<'_, M>,
@@ -204,9 +204,10 @@ impl<M: Machine> Reclaim<M> {
 
     /// Returns whether compaction needs more free pages from this lruvec (mechanisms/reclaim, 24).
     ///
-    /// mechanisms/reclaim, 24 has a request that repeats go on while a round looks at any page. But the lists may hold pages that
-    /// cannot go: dirty ones that nobody writes, and anonymous ones without a swap slot where both families share a list.
-    /// Each round looks at those again. So it goes on until as many pages as the zone has listed were looked at in vain.
+    /// By mechanisms/reclaim, 24, a request that repeats goes on while a round scans any page. But the lists may hold
+    /// pages that cannot leave: dirty pages that no task writes, and anonymous pages without a swap slot if both
+    /// families share a list. Each round scans those again. So the request ends once as many pages as the zone has on
+    /// lists were scanned without success.
     #[doc(alias = "should_continue_reclaim")]
     fn should_continue(&self, reach: Reach<'_, M>, control: &ScanControl, round: Round) -> bool {
         let order = control.order;

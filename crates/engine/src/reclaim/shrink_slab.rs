@@ -9,7 +9,7 @@ use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine};
 
-/// Pages that a request to drop all objects counts as looked at, of as many.
+/// Number of pages that a request to drop all objects counts as scanned, out of the same number.
 const DROPPED_PART: u64 = 1000;
 
 /// A round of such a request that drops no more objects than this is the last: others make new ones all the time.
@@ -25,7 +25,7 @@ pub(super) struct Dropped {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// `scanned` of `lru_pages` pages were looked at: look at as large a part of each cache.
+    /// Scans as large a part of each object cache as `scanned` is of `lru_pages`.
     pub(super) fn shrink_slab(&self, task: &mut Task, scanned: u64, lru_pages: u64) -> Dropped {
         let _span = self.machine.span(Func::ShrinkSlab);
         let scanned = if scanned == 0 { CLUSTER } else { scanned };

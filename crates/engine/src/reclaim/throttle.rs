@@ -21,7 +21,7 @@ const LOOK_FOR_PAGES: Nanos = Nanos::from_millis(100);
 
 /// A task's right to reclaim directly; dropping it passes the right on.
 pub(crate) struct DirectTurn<'a, M: Machine> {
-    /// None where the number of reclaimers is not bounded.
+    /// The reclaim whose counter it lowers at its end; `None` if the number of reclaimers is not limited.
     counted_by: Option<&'a Reclaim<M>>,
 }
 
@@ -44,8 +44,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Lets a task reclaim directly, if fewer than [`Reclaim::direct_reclaimers_max`] do. More would look at the same few pages and
-    /// keep each other from them.
+    /// Lets a task reclaim directly, if fewer than [`Reclaim::direct_reclaimers_max`] tasks do. More tasks would scan
+    /// the same few pages and take them from each other.
     pub(crate) fn try_begin_direct(&self, task: &Task, gfp: Gfp, order: Order) -> Option<DirectTurn<'_, M>> {
         let max = self.direct_reclaimers_max();
         // Kernel tasks and who holds what the others may wait for; and who needs a block, which single pages that others free are not.
@@ -98,8 +98,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until the write of a page ends that reclaim wants to free, at most 10 ms: a page may be marked just
-    /// after its write ended. Not at all if there is no need for it any more.
+    /// Sleeps until the write of a page that reclaim waits for has ended, at most 10 ms. The limit is needed because a
+    /// page may be marked just after its write has ended. Does not sleep if there is no need for it any more.
     pub(super) fn wait_for_written(&self, reason: WaitReason, is_needed: impl Fn() -> bool) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + LOOK_AGAIN;
@@ -143,7 +143,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns whether more than half of the node's min marks is still free. Zones in which nothing can be reclaimed
-    /// are left out: kswapd would never fill their reserve, and a task that waits for it would never learn that memory
+    /// are left out: kswapd would never fill their reserve, and a task that waits for it would never notice that memory
     /// is exhausted.
     pub(super) fn is_reserve_ok(&self, node: NodeId) -> bool {
         let (mut free, mut min) = (0, 0);

@@ -16,8 +16,8 @@ pub const RECLAIM_SWAP: u8 = 4;
 /// First priority: a sixteenth of the lists (`ZONE_RECLAIM_PRIORITY`).
 const FIRST_PRIORITY: u32 = 4;
 
-/// It is tried where more than this part of a zone, in per cent, is pages of files that the mode allows to be taken
-/// (`vm.min_unmapped_ratio`), or that of slab that shrinkers may free (`vm.min_slab_ratio`).
+/// Threshold of zone reclaim, in per cent of a zone. It is tried if more than this part is pages of files that the mode
+/// allows to be taken (`vm.min_unmapped_ratio`), or slab pages that shrinkers may free (`vm.min_slab_ratio`).
 const MIN_UNMAPPED_PERCENT: u64 = 1;
 const MIN_SLAB_PERCENT: u64 = 5;
 
@@ -26,7 +26,7 @@ const MIN_SLAB_PERCENT: u64 = 5;
 pub(crate) enum Room {
     /// This request does not reclaim here.
     NotWanted,
-    /// Nothing could be taken, or another task reclaims there.
+    /// No page could be taken, or another task already reclaims in the zone.
     NotTried,
     /// The requested number of pages was freed.
     Made,
@@ -38,7 +38,7 @@ impl<M: Machine> Reclaim<M> {
     /// Makes room in a zone of the task's own node that is at its mark, as far as [`super::Choices::zone_reclaim_mode`] goes.
     /// *May sleep.*
     ///
-    /// Only one task at a time does so in a zone; the others take memory of another node.
+    /// Reclaims in the zone for one task at a time. Other tasks take memory of another node meanwhile.
     pub(crate) fn zone_reclaim(&self, task: &mut Task, zone: &Zone<M>, gfp: Gfp, order: Order) -> Room {
         let mode = self.choices.zone_reclaim_mode;
         if mode == 0 || self.nodes.len() == 1 || zone.node != self.local_node() || !gfp.wait || task.may_use_reserve {
@@ -83,7 +83,7 @@ impl<M: Machine> Reclaim<M> {
         Room::NotMade
     }
 
-    /// Has the zone more pages of files that may be taken than programs on a node need there at least?
+    /// Returns whether the zone has more reclaimable pages of files than programs on a node need there.
     fn is_worth_zone_reclaim(&self, zone: &Zone<M>, mode: u8) -> bool {
         let gauge = |gauge| zone.gauges.get(gauge);
         let pages = if mode & RECLAIM_SWAP != 0 {

@@ -104,7 +104,7 @@ struct Slab {
     order: Order,
     /// Objects that it holds.
     room: u32,
-    /// Free objects but for those that its CPU has taken over.
+    /// Free objects, except those that its CPU has taken over.
     free: u32,
     place: Place,
 }

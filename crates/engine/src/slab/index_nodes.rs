@@ -14,7 +14,7 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 /// Pages that a node maps (`RADIX_TREE_MAP_SIZE`).
 pub const NODE_PAGES: u32 = 64;
 
-/// Bytes of a node: 64 pointers, three sets of tags, and what links it (x86-64, 2.6.37).
+/// Bytes of a node: 64 pointers, three sets of tags, and the links to other nodes (x86-64, 2.6.37).
 const NODE_BYTES: u64 = 560;
 
 /// The place of a node: the number of its slab, or nowhere if no slab had room when it was needed.
@@ -37,7 +37,7 @@ impl NodePlace {
 
 /// The slabs of nodes.
 pub struct IndexNodes<M: Machine> {
-    /// None where nodes take no memory.
+    /// `None` if nodes take no memory.
     slabs: Option<SlabCache<M>>,
     nodes: AtomicU64,
 }

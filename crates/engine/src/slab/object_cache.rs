@@ -11,7 +11,7 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Step};
 use std::collections::BTreeMap;
 
-/// Objects looked at in one step (`SHRINK_BATCH`).
+/// Objects that are scanned in one step (`SHRINK_BATCH`).
 pub const SHRINK_BATCH: u64 = 128;
 
 /// Disk seeks that making an object again costs (`DEFAULT_SEEKS`).
@@ -61,7 +61,7 @@ struct Objects {
 enum FileObject {
     /// The object is in use, in this slab.
     Held(SlabNumber),
-    /// Among those that may be dropped, with this number.
+    /// The object is on the list of those that may be dropped, at this number.
     Listed(u64),
 }
 
@@ -89,7 +89,7 @@ pub struct ObjectCache<M: Machine> {
     slabs: SlabCache<M>,
     objects: M::Lock<Objects>,
     count: AtomicU64,
-    /// Objects that were due but not looked at yet.
+    /// Objects that were due to be scanned but were not scanned yet.
     pub deferred: AtomicU64,
 }
 
@@ -137,8 +137,8 @@ impl<M: Machine> ObjectCache<M> {
         self.count.load(Relaxed)
     }
 
-    /// Adds an object; a file's inode names the file. A file has at most one: of two tasks that add it, the later one
-    /// adds none, and may be left with the block of a slab, which it has to free.
+    /// Adds an object. The object of an inode names its file. A file has at most one inode: if two tasks add it, the
+    /// later one adds none. That task may be left with a block for a slab, which it has to free.
     ///
     /// # Errors
     /// When no slab has a place for it.

@@ -9,7 +9,7 @@ const TASKS_BITS: u32 = 16;
 /// Time in which at least one task could not continue because it had to free memory itself.
 #[derive(Debug, Default)]
 pub struct Pressure {
-    /// Low bits: tasks that are held up. The rest: since when there is one, microseconds.
+    /// Low bits: number of tasks that are stalled. Other bits: the time since which at least one is, in microseconds.
     state: AtomicU64,
     /// Microseconds, up to the last time that there was none.
     total_us: AtomicU64,

@@ -1,8 +1,8 @@
 //! Counters for many threads that count at the same time.
 //!
-//! One word would be a line of memory that each thread takes from the last, which costs more than the rest of a miss. So
-//! there are rows of them; threads count in different ones, as far as there are enough, and the value is the sum. Where
-//! only one thread ever runs, one row will do ([`machine::Machine::counter_rows`]).
+//! A counter of one word would be a cache line that threads take from each other, which costs more than the rest of a
+//! miss. So each counter has several rows. Threads count in different rows, as far as there are enough, and the value
+//! is the sum. One row is enough if only one thread ever runs ([`machine::Machine::counter_rows`]).
 
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use std::cell::Cell;

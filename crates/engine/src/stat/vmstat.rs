@@ -339,7 +339,7 @@ impl ZoneEvent {
         }
     }
 
-    /// Has each kind of zone a name of its own, or have all one together?
+    /// Returns whether each kind of zone has its own counter, with its name; otherwise all zones share one.
     #[must_use]
     pub const fn is_named_by_kind(self) -> bool {
         !self.is_of_workingset() && !self.is_of_nodes()
@@ -365,7 +365,7 @@ impl ZoneEvent {
         )
     }
 
-    /// Does it tell nodes apart, so that it says nothing where there is one?
+    /// Returns whether it distinguishes nodes, so that it has no meaning on a machine with one node.
     #[must_use]
     pub const fn is_of_nodes(self) -> bool {
         matches!(
@@ -495,8 +495,8 @@ impl Gauge {
     }
 }
 
-/// A snapshot: value by name. Gauges are in pages, but for huge pages; see the variants of [`Event`], [`ZoneEvent`] and
-/// [`Gauge`] for the rest.
+/// A snapshot: value by name. Gauges are in pages, except gauges of huge pages. See the variants of [`Event`],
+/// [`ZoneEvent`] and [`Gauge`] for the unit of each.
 pub type Vmstat = BTreeMap<String, u64>;
 
 /// Returns all names of an engine with one node that has counted nothing: events, events of each kind of zone, gauges.

@@ -29,7 +29,7 @@ impl<M: Machine> Compressed<M> {
 }
 
 impl<M: Machine> Swap<M> {
-    /// Changes slots under their lock, and gives back the memory of those that became free.
+    /// Changes slots under their lock, and frees the memory of the slots that became free.
     pub(crate) fn with_slots<R>(&self, change: impl FnOnce(&mut Slots) -> R) -> R {
         let result = self.swap.with_slots(&self.machine, change);
         if self.compressed.percent > 0 {

@@ -70,8 +70,8 @@ impl SwapWindow {
         self.recent[nth % self.recent.len()].store(ends, Relaxed);
     }
 
-    /// Notes that a page was asked for that had been read without. Of those that come in no order many are, too, sooner or
-    /// later, as any page would be that was left in memory instead: only those of the last windows count.
+    /// Notes that a page that was read ahead has been used. Even of pages read in random order many are used sooner or
+    /// later, like any page that stays in memory. So only pages of the last windows count.
     pub(crate) fn note_used(&self, slot: u32) {
         let has_slot = |ends: u64| (ends >> 32) as u32 <= slot && slot < ends as u32;
         let is_recent = self.recent.iter().any(|window| has_slot(window.load(Relaxed)));
@@ -83,8 +83,8 @@ impl SwapWindow {
 mod tests {
     use super::*;
 
-    /// Windows of so many faults, each `step` pages from the last, of each of which `used` of a hundred pages read ahead are
-    /// asked for.
+    /// Runs a number of faults, each `step` pages from the last. Of a hundred pages that each window reads ahead,
+    /// `used` are used.
     fn windows(window: &SwapWindow, faults: u32, used: u32, step: u32) -> Vec<u32> {
         let fault = |nth: u32| {
             let log = window.next(3, nth * step);

@@ -101,7 +101,7 @@ impl<M: Machine> Backing<M> {
         self.write_rate.store(bandwidth.average_write, Relaxed);
     }
 
-    /// Returns the number of pages of its files that are dirty, but for those that could not be written.
+    /// Returns the number of dirty pages of its files, except pages whose write failed.
     pub(crate) fn writable_pages(&self) -> u64 {
         (self.dirty.load(Relaxed) - self.failed_files.pages()).max(0) as u64
     }
@@ -111,7 +111,7 @@ impl<M: Machine> Backing<M> {
         self.writable_pages() + self.writeback.load(Relaxed).max(0) as u64
     }
 }
-/// Devices that writeback can tell apart.
+/// Largest number of devices that writeback can tell apart.
 const BACKINGS_MAX: usize = 64;
 
 /// Devices by number. One that was added stays.
@@ -141,8 +141,8 @@ impl<M: Machine> Backings<M> {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Adds a device, with a flusher that the ground has to start ([`crate::KernelTask::Flusher`]); none when there are as many
-    /// as can be told apart.
+    /// Adds a device, with a flusher that the ground has to start ([`crate::KernelTask::Flusher`]). Returns none if
+    /// there are too many devices.
     pub fn add_device(&self, layout: &DeviceLayout) -> Option<DeviceId> {
         self.backings.add(&self.machine, layout)
     }
@@ -181,8 +181,8 @@ impl<M: Machine> Writeback<M> {
         backing.free_blocks.fetch_add(blocks, Relaxed);
     }
 
-    /// Makes sure that a page without a block, which is about to become dirty, can get one later; false
-    /// when the device has no room for it.
+    /// Reserves a block for a page without one that is about to become dirty. Returns false if the device has no room
+    /// for it.
     pub(crate) fn reserve_block(&self, device: DeviceId) -> bool {
         let backing = self.backing(device);
         let reserve = |delayed| (delayed < backing.free_blocks.load(Relaxed)).then_some(delayed + 1);

@@ -50,7 +50,7 @@ impl Default for Bandwidth {
     }
 }
 
-/// The levels that an update looks at.
+/// The levels that an update of the estimates reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// Time.

@@ -16,8 +16,8 @@ use crate::stat::Gauge;
 use machine::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use machine::{Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 
-/// Time after which a task that waits at the limit looks for room without a wake-up: pages may also be dropped, and
-/// other devices may have fewer dirty pages. Many tasks may wait, and all of them look.
+/// Time after which a task that waits at the limit checks for room without a wake-up. It has to, because pages may also
+/// be dropped, and other devices may have fewer dirty pages. Many tasks may wait, and all of them check.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(100);
 
 /// Tasks that wait at the limit of a device (`access.dirty_throttle = "for-writeback"`).
@@ -65,12 +65,12 @@ pub struct DirtyState {
     pub dirty: u64,
 }
 
-/// The part of its share of the limits that a device has whatever others hold. Chosen: the others' pages may exceed the limit by
-/// as much at most.
+/// The part of its share of the limits that a device keeps, however many dirty pages others have. Chosen: by as much,
+/// others' pages may exceed the limit.
 const SHARE_KEPT: u64 = 4;
 
-/// Returns a device's part of the limits: `own_rate` of `all_rates`, less what others hold beyond the rest, down to a
-/// quarter.
+/// Returns a device's part of the limits. It is `own_rate` of `all_rates`, less the pages by which others exceed their
+/// part, but at least a quarter.
 fn part_of(limits: DirtyLimits, own_rate: u64, all_rates: u64, others_dirty: u64) -> DirtyLimits {
     let scaled =
         |pages: u64, part: u64, whole: u64| (u128::from(pages) * u128::from(part) / u128::from(whole.max(1))) as u64;
@@ -155,7 +155,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Sleeps until a page of the device was written, at most 100 ms. Not at all if no more than `limit` count for it.
+    /// Sleeps until a page of the device was written, at most 100 ms. Does not sleep if at most `limit` pages count for
+    /// it.
     pub(crate) fn wait_for_dirty_room(&self, backing: &Backing<M>, limit: u64) {
         let deadline = self.machine.now() + LOOK_AGAIN;
         let waits = &backing.dirty_waits;
@@ -204,8 +205,8 @@ impl<M: Machine> Writeback<M> {
         (dirty, if background >= dirty { dirty / 2 } else { background })
     }
 
-    /// Returns the number of pages that are dirty or under writeback, but for those that could not be written: no
-    /// writer's pause makes these fewer.
+    /// Returns the number of pages that are dirty or under writeback, except pages whose write failed: a writer's pause
+    /// does not make these fewer.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
         self.writable_pages() + self.gauge(Gauge::NrWriteback)

@@ -1,8 +1,8 @@
 //! The flusher of a device: writes dirty files back in the background.
 //!
-//! Work that was asked for comes first, then files that have been dirty for too long, then, while too
-//! much is dirty, all of them in turn, a chunk each. Description: mechanisms/reclaim, 21.5 (≥33). Pages that
-//! could not be written, where they stay dirty, are apart from these, and tried now and then.
+//! The flusher first does requested work. Then it writes files that have been dirty for too long. Then, while too many
+//! pages are dirty, it writes all files in turn, a chunk each. Description: mechanisms/reclaim, 21.5 (≥33). Pages whose
+//! write failed, if they stay dirty, are kept apart and tried at intervals.
 
 use super::bandwidth::Sample;
 use super::choices::WritebackChunk;
@@ -61,7 +61,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Wakes a device's flusher to look at the background limit.
+    /// Wakes a device's flusher, so that it checks the background limit.
     pub(crate) fn wake_flusher(&self, device: DeviceId) {
         self.machine.wake(&self.backing(device).flusher);
     }
@@ -80,8 +80,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Does a round of a device's flusher. Returns whether more work is left to do at once. `periodic_at` is the time
-    /// at which old files are looked for next.
+    /// Does a round of a device's flusher. Returns whether there is more work at once. `periodic_at` is the time of the
+    /// next search for old files.
     pub(crate) fn flusher_round(&self, device: DeviceId, periodic_at: &mut Nanos) -> bool {
         let _span = self.machine.span(Func::Flusher);
         let backing = self.backing(device);

@@ -54,9 +54,9 @@ impl<M: Machine> Writeback<M> {
         !self.choices.stable_pages.holds_still() || self.frames[frame].try_latch(false)
     }
 
-    /// Holds a page still for its write, after the task that changes it and before those that wait to change it.
-    /// Otherwise a task that changes the page repeatedly would hold up a sync. The caller holds no page lock, and waits
-    /// for no other latch meanwhile. *May sleep.*
+    /// Keeps a page unchanged for its write. It comes after the task that changes the page now, and before tasks that
+    /// wait to change it. Otherwise a task that changes the page repeatedly would delay a sync. The caller holds no
+    /// page lock, and waits for no other latch meanwhile. *May sleep.*
     pub(super) fn hold_still(&self, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {
             self.latch_next(frame);

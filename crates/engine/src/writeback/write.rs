@@ -17,9 +17,9 @@ use std::sync::Arc;
 pub(crate) enum Purpose {
     /// A task waits for all of it: pages already under writeback are waited for and written again.
     Sync,
-    /// To have fewer dirty pages: continues where the last writeback ended, and wraps around.
+    /// To reduce the dirty pages: continues where the last writeback ended, and wraps around.
     Flush,
-    /// To try pages that could not be written, in the same order.
+    /// To retry pages whose write failed, in the same order.
     Retry,
 }
 
@@ -74,8 +74,8 @@ pub enum WritePage {
 impl<M: Machine> Writeback<M> {
     /// Returns the block of a page, and allocates one if it has none. `None` if the device is full.
     ///
-    /// All dirty pages that follow get their blocks together: that is what delaying is for. But each
-    /// page has its block only once it is being written, so that reclaim does not write it in between.
+    /// Dirty pages that follow each other get their blocks together: this is the purpose of delayed allocation. But
+    /// each page gets its block only when its write begins, so that reclaim does not write it in between.
     fn block_for_write(&self, file: &File<M>, writer: &mut Writer, page: u32) -> Option<u64> {
         if let Some(block) = file.block(page) {
             return Some(block);
@@ -325,8 +325,8 @@ impl<M: Machine> Writeback<M> {
         self.start_writeback(file, frame);
     }
 
-    /// Writes the dirty pages of a range that no other task writes, beside other writers of the file. It is meant for a
-    /// few pages, which their writer is about to sync. *May sleep.*
+    /// Writes the dirty pages of a range, except those that another task writes. Other tasks may write the same file at
+    /// the same time. It is meant for a few pages that their writer is about to sync. *May sleep.*
     pub(crate) fn write_few_pages(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         let mut writer = Writer {
             bio: Bio::new(file.device, Operation::Write, true),

@@ -1,12 +1,12 @@
 //! Pages of files that could not be written and stay dirty (`writeback.write_failure = "keep-dirty"`).
 //!
-//! Nobody knows when these pages can be written. So no dirty limit counts them, reclaim ignores them, and the flusher
-//! keeps them apart. It tries a few pages of each file at intervals. A success shows that other pages may be writable,
-//! too, and these are then written at full speed. A sync writes all.
+//! It is unknown when these pages can be written. So no dirty limit counts them, reclaim ignores them, and the flusher
+//! keeps them apart. The flusher tries a few pages of each file at intervals. A success shows that other pages may be
+//! writable, too, and these are then written at full speed. A sync writes all of them.
 //!
-//! *Flow*: a page is [`Flags::WRITE_FAILED`] from the end of a failed write to the end of a successful one. It counts
-//! and is tagged ([`Tag::WriteFailed`]) except while it is being written again. A writer that dirties it meanwhile
-//! tags it like others: a page may have both tags, and a dirty page has at least one of them.
+//! *Flow*: a page is [`Flags::WRITE_FAILED`] from the end of a failed write to the end of a successful one. It is
+//! counted and tagged ([`Tag::WriteFailed`]), except during another write. A writer that dirties it meanwhile tags it
+//! like other pages. So a page may have both tags, and a dirty page has at least one of them.
 
 use super::flusher::CHUNK_PAGES;
 use super::write::{Purpose, WriteControl};

@@ -81,11 +81,11 @@ pub(crate) struct Batch {
     pub(crate) entries: Entries,
     /// Pages of each family, a huge page with all of its own.
     pub(in crate::lru) by_family: [u64; Family::ALL.len()],
-    /// Pages that were looked at.
+    /// Pages that were scanned.
     pub(in crate::lru) scanned: u64,
     /// Pages that `pgscan` counts.
     pub(crate) counted: u64,
-    /// Pages that were looked at and must be written first.
+    /// Pages that were scanned and must be written first.
     pub(crate) to_write: u64,
     /// `true` if the pages were taken with the blocks in which they lie.
     pub(crate) has_blocks: bool,
@@ -112,7 +112,7 @@ impl Batch {
         }
     }
 
-    /// None, for a task that was killed.
+    /// Returns an empty batch, for a task that was killed.
     pub(in crate::lru) fn of_dying(family: Family) -> Self {
         Self { is_dying: true, ..Self::new(family, Entries::default(), 0, 0) }
     }

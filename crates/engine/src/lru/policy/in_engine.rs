@@ -79,7 +79,7 @@ const COUNTED: ListKind = ListKind::InactiveFile;
 #[derive(Clone, Debug)]
 pub(crate) struct OwnScan {
     demand: Demand,
-    /// Pages to be looked at still.
+    /// Pages that are still to be scanned.
     left: u64,
     has_begun: bool,
     /// Enough was freed.
@@ -87,7 +87,7 @@ pub(crate) struct OwnScan {
 }
 
 impl OwnScan {
-    /// A cluster was looked at, and `freed` pages were freed since the scan began.
+    /// Notes that a cluster was scanned, and that `freed` pages were freed since the scan began.
     const fn end_cluster(&mut self, freed: u64, early_exit: EarlyExit) {
         if freed >= self.demand.to_reclaim_pages {
             self.is_over = match early_exit {
@@ -260,7 +260,7 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes those of some pages off the list that are on it.
+    /// Takes the pages that are on a list off it.
     pub(in crate::lru) fn unlink_own(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut policy = reach.lruvec.own().lock();
         let mut moved = 0;
@@ -273,7 +273,7 @@ impl<M: Machine> Lru<M> {
         self.machine.spend(Step::LruMove, moved);
     }
 
-    /// Asks the policy what follows from the use of a page since it was last asked.
+    /// Asks the policy for its verdict on a page, by the uses of the page since the last verdict.
     pub(in crate::lru) fn judge_own(&self, frame: FrameNumber, owners: &mut Owners<M>) -> Verdict {
         let descriptor = &self.frames[frame];
         let mapped = self.page_referenced(frame, owners);
@@ -284,7 +284,7 @@ impl<M: Machine> Lru<M> {
         self.lruvec_of_page(frame).own().lock().judge(&self.frames, frame, seen)
     }
 
-    /// Returns what a page leaves that is about to go.
+    /// Returns the shadow of a page that is about to leave.
     pub(in crate::lru) fn shadow_of_own(&self, frame: FrameNumber) -> Option<Shadow> {
         self.lruvec_of_page(frame).own().lock().evicted(&self.frames, frame)
     }

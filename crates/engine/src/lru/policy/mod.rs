@@ -1,10 +1,10 @@
 //! Policies: which page next.
 //!
-//! *Holds* the trait [`Policy`] and what a policy and its caller say to each other: [`Demand`], what a scan of an lruvec is for;
-//! [`Insert`], how a page came; [`Seen`] and [`Verdict`], how a page was used and what follows from it. *Flow*: reclaim
-//! begins a `Scan` with a demand and asks for one `Batch` after the other; it decides the fate of each page, for which it asks for a
-//! verdict, and puts back those that stay. *Called by* `reclaim`, which knows no list: priorities and writes are its own, lists are
-//! the policy's.
+//! *Holds* the trait [`Policy`] and the types by which a policy and its caller talk: [`Demand`], the purpose of a scan
+//! of an lruvec; [`Insert`], the way in which a page came; [`Seen`] and [`Verdict`], the use of a page and what follows
+//! from it. *Flow*: reclaim begins a `Scan` with a demand and asks for one `Batch` after the other. It decides the fate
+//! of each page with the help of a verdict, and puts back the pages that stay. *Called by* `reclaim`, which knows no
+//! list: reclaim has the priorities and writes, the policy has the lists.
 //!
 //! [`classic`] and [`multigen`] are Linux's, with batches and the rules of each kernel: they are part of the engine. [`simple`] has
 //! others, each in some lines, behind the trait [`Policy`]. A program can bring its own ([`set_own`]). `lru.policy` says which rules;
@@ -48,7 +48,7 @@ pub struct Taken {
     pub entries: Victims,
     /// Number of pages, a huge page with all of its own.
     pub pages: u64,
-    /// Entries that were looked at.
+    /// Entries that were scanned.
     pub scanned: u64,
 }
 
@@ -90,10 +90,10 @@ impl Insert {
 /// The uses of a page since this was last asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Page tables that touched it since it was last asked, and one more for uses through its file, but for the first
-    /// since it came.
+    /// Number of page tables through which the page was accessed since the last verdict, plus one if it was used
+    /// through its file. The first use through its file after it came does not count.
     pub touched: u32,
-    /// `true` if the page was ever used through its file; `false` if it was read ahead in vain.
+    /// `true` if the page was ever used through its file; `false` if it was read ahead and never used.
     pub is_referenced: bool,
     /// `true` for anonymous memory.
     pub is_anon: bool,
@@ -126,16 +126,17 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// Decides the fate of a page that was handed out, by how it was used.
     fn judge(&mut self, pages: &P, page: FrameNumber, seen: Seen) -> Verdict;
 
-    /// A page that was handed out stays: as one in use with [`Verdict::Activate`], as one that could not go with any other.
+    /// A page that was handed out stays: with [`Verdict::Activate`] because it is in use, with any other verdict
+    /// because it could not leave.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
-    /// Notes that a page that was handed out is about to go. The shadow that this returns comes back with
-    /// [`Insert::shadow`], if the page is read again. If the page is used in this moment, [`Policy::put_back`] follows.
+    /// Notes that a page that was handed out is about to leave. The returned shadow comes back with [`Insert::shadow`]
+    /// if the page is read again. If the page is used at this moment, [`Policy::put_back`] follows.
     fn evicted(&mut self, _pages: &P, _page: FrameNumber) -> Option<Shadow> {
         None
     }
 
-    /// A listed page is gone for another reason: its file was cut, its owner freed it.
+    /// A listed page leaves for another reason: its file was truncated, or its owner freed it.
     fn remove(&mut self, pages: &P, page: FrameNumber);
 
     /// Shows all listed pages, in any order, for checks.
@@ -170,7 +171,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// A task's that asks for all it can get, whatever that takes.
+    /// The demand of a task that asks for all pages it can get, at any cost.
     pub(crate) const ANY: Self = Self {
         priority: 0,
         to_reclaim_pages: u64::MAX,

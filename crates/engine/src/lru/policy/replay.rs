@@ -153,8 +153,8 @@ impl<T: Policy<Slab>> Replay<T> {
         true
     }
 
-    /// Asks for many keys in their order; returns how many were in the cache. Faster than one call for each, because the slots
-    /// and pages of later keys are asked for while earlier ones are served.
+    /// Requests many keys in order. Returns how many were in the cache. This is faster than one call for each key,
+    /// because the slots and pages of later keys are prefetched while earlier keys are handled.
     ///
     /// # Panics
     /// When a key is not below the number of keys.

@@ -1,7 +1,8 @@
-//! The policy that rules an engine: the one place where the lists and reclaim ask for it.
+//! The policy of an engine: the one place where lists and reclaim call it.
 //!
-//! [`Ruling`] has an arm for each kind of policy. The functions here say what `lru`, `reclaim` and the floors above ask of it; each is
-//! one `match`, whose arms are in the folder of the policy. So that folder knows no other policy, and nobody else knows which rules.
+//! [`Ruling`] has an arm for each kind of policy. The functions here are all questions that `lru`, `reclaim` and the
+//! floors above ask of a policy. Each is one `match`, whose arms are in the folder of the policy. So a policy's folder
+//! knows no other policy, and no other module knows which policy is in use.
 
 use super::classic::{self, Classic, Packing};
 use super::in_engine::{InEngine, OwnPolicy, OwnScan};
@@ -225,7 +226,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns when the list of a page is decided: generations are told by its state when it is flushed.
+    /// Returns when the list of a page is decided. With generations, this is by the page's state at the flush.
     pub(in crate::lru) const fn list_choice(&self) -> ListChoice {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.choices.list_choice,
@@ -248,7 +249,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes those of some pages of a zone off their lists that are on one.
+    /// Takes the given pages of a zone off their lists; skips pages that are on none.
     pub(in crate::lru) fn unlink(&self, zone: &Zone<M>, pages: &[FrameNumber]) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::LRU)) {
             return;
@@ -375,8 +376,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes those pages out that are worth another look, among pages of a batch that stay: they may have become free
-    /// to go meanwhile. The others are made ready to go back.
+    /// Takes the pages out of a batch that are worth a second try: pages that stay, but may have become reclaimable
+    /// meanwhile. Prepares the others to go back.
     pub(crate) fn take_out_retried(&self, pages: &mut Entries, may_retry: bool) -> Entries {
         match &self.ruling {
             Ruling::Multigen(multigen) => self.take_out_of_rejected(multigen, pages, may_retry),
@@ -384,7 +385,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts back those pages of a batch that stay; `written` of it are being written for reclaim.
+    /// Puts back the pages of a batch that stay. Reclaim is writing `written` of its pages.
     pub(crate) fn put_back_batch(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber], written: u64) {
         for (family, taken) in batch.families() {
             self.put_back_victims(reach.lruvec, family, stay, taken);
@@ -395,7 +396,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts back those pages of a batch that stay, of blocks: there may be some of both families.
+    /// Puts back the pages that stay, of a batch of blocks. The batch may have pages of both families.
     pub(crate) fn put_back_blocks(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber]) {
         // Told apart before any is put back: then they are others' again, to be freed and changed.
         let stay = Family::ALL.map(|family| self.of_family(stay, family).collect::<Vec<_>>());

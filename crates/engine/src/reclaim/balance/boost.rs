@@ -17,7 +17,9 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, usize::MAX).any(|(_, zone)| zone.boost() > 0)
     }
 
-    /// A node is balanced, or cannot be: reclaims from its zones as many pages as marks are raised by, as long as such a mark is not reached; nothing is written or swapped, and object caches are left alone. Then all marks of the node fall, also by what was raised meanwhile, and the node is compacted.
+    /// Reclaims from a node's zones as many pages as their marks are boosted by, after the node is balanced or could
+    /// not be balanced. Continues until no boosted mark is missed. Writes and swaps nothing, and leaves object caches
+    /// alone. Then all marks of the node fall, including boosts of the meantime, and the node is compacted.
     pub(super) fn reclaim_boost(&self, task: &mut Task, node: NodeId, classzone: usize) {
         let mut left: u64 = self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.boost()).sum();
         if left == 0 {

@@ -11,7 +11,8 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// One descent, a step when a pass looked at fewer pages than it wanted or freed none; it ends as soon as the node is balanced.
+    /// Does one descent of priorities. The priority falls by one step after a pass that scanned fewer pages than it
+    /// wanted or freed none. The descent ends as soon as the node is balanced.
     pub(super) fn balance_whole_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         self.stat.count(Event::Pageoutrun, 1);
         let mut control = ScanControl::kswapd(request.order);
@@ -74,7 +75,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// A node is balanced: what reclaim noted of its lists holds no longer.
+    /// Clears the congestion marks of the lists of a node that is balanced.
     #[doc(alias = "clear_pgdat_congested")]
     fn end_congestion(&self, node: NodeId) {
         for (_, zone) in self.zones_up_to(node, usize::MAX) {

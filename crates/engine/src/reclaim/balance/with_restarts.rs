@@ -12,10 +12,11 @@ use crate::task::Task;
 use machine::{Machine, Order, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
-    /// Up to 3.10: from priority 12 down, one step a pass; from 12 again as soon as a pass freed a cluster.
+    /// Balances a node like kernels up to 3.10: from priority 12 down, one step a pass, and again from 12 as soon as a
+    /// pass has freed a cluster.
     ///
-    /// With `ZoneBalance::AllZones`, an order that cannot be had ends only in one way: a pass that frees less than a
-    /// cluster gives it up. While there is something to free, the call goes on.
+    /// With `ZoneBalance::AllZones`, a high order that cannot be reached ends only when a pass frees less than a
+    /// cluster. As long as there is something to free, the call goes on.
     pub(super) fn balance_with_restarts(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let mut request = request;
         // Kept when the call starts again: it is zero only if the first look found nothing to do.

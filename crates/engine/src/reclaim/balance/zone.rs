@@ -15,7 +15,7 @@ pub(super) struct ZonePass {
     pub scanned_enough: bool,
     /// Pages wanted.
     pub attempted: u64,
-    /// Pages looked at.
+    /// Pages that were scanned.
     pub scanned: u64,
     /// `true` if the zone is at its high mark; with `KswapdGap::NeverLeft`, if it was before.
     pub is_balanced: bool,
@@ -67,7 +67,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Shrinks a zone, whatever it has. What it had before counts.
+    /// Shrinks a zone, even if it is balanced. It counts as balanced afterwards if it was balanced before.
     fn shrink_in_any_case(&self, task: &mut Task, control: &mut ScanControl, wanted: &Wanted<'_, M>) -> ZonePass {
         let zone = wanted.zone;
         let was_balanced = self.is_zone_balanced(zone, wanted.order, 0, wanted.classzone);

@@ -1,8 +1,8 @@
 //! Waits by their reason, from Linux 5.16 on (`reclaim_throttle`; mechanisms/modern, 4).
 //!
-//! Up to then a reclaimer waited until some device's queue was no longer congested, whatever it lacked; mostly nothing woke it. Here
-//! each reason has a wait of its own: pages under writeback that are met again, pages that others hold
-//! ([`crate::lru::Lru::wait_for_putback`]), a congested zone, and no progress.
+//! In earlier kernels a reclaimer waited until some device's queue was no longer congested, whatever the reason of its
+//! wait; often no event woke it. Here each reason has its own wait: pages that are still under writeback when reclaim
+//! meets them again, pages that others hold ([`crate::lru::Lru::wait_for_putback`]), a congested zone, and no progress.
 
 use crate::lru::wait::{STALL, TICK};
 use crate::lru::{CLUSTER, Reach};

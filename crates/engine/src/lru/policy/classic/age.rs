@@ -143,9 +143,10 @@ impl<M: Machine> Lru<M> {
 
     /// Returns whether the inactive list of a family is too short for pages to be used again there.
     ///
-    /// By `lru.inactive_ratio`; anonymous ones are never too few without swap. A reclaim that has found nothing so far does not believe
-    /// sums that may be old (`lru.cgroup_counters`), and counts anew, before memory counts as exhausted. At a cgroup's limit it
-    /// believes them: the task waits there until they are added up, and Linux was seen to fail by them.
+    /// Decides by `lru.inactive_ratio`. Without swap, anonymous pages are never too few. The sums of a cgroup's
+    /// counters may be old (`lru.cgroup_counters`). A reclaim that has found nothing so far counts anew, before memory
+    /// counts as exhausted. At a cgroup's limit it uses the sums: the task waits there until they are added up, and
+    /// Linux was seen to fail by them.
     pub fn is_inactive_low(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let counts_anew = demand.doubts_marks && !demand.is_cgroup;
         let sum = |kind| if counts_anew { None } else { self.summed_list_pages(reach.lruvec, kind) };
@@ -167,8 +168,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns whether more than isqrt(10 × GiB) times as many pages are active as inactive, by whole GiB of `pages`; as
-/// many, under 1 GiB.
+/// Returns whether the active pages are more than isqrt(10 × GiB) times the inactive ones, by whole GiB of `pages`.
+/// Under 1 GiB the factor is 1.
 const fn is_below_ratio(inactive: u64, active: u64, pages: u64) -> bool {
     let ratio = (10 * (pages >> 18)).isqrt();
     inactive * if ratio == 0 { 1 } else { ratio } < active

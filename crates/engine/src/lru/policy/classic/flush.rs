@@ -72,7 +72,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Unlinks those of some pages of a zone that are on lists.
+    /// Unlinks the given pages of a zone that are on lists.
     pub(in crate::lru) fn unlink_classic(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut lists = reach.lruvec.classic().lists.lock();
         let mut moved = 0;

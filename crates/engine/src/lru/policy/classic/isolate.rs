@@ -1,5 +1,5 @@
-//! Taking pages off lists, and putting back those that stay (`isolate_lru_pages`, `putback_inactive_pages`).
-//! Description: mechanisms/reclaim, 11.2 and 12.1.
+//! Isolation of pages, and return of the pages that stay (`isolate_lru_pages`, `putback_inactive_pages`). Description:
+//! mechanisms/reclaim, 11.2 and 12.1.
 
 use super::Lists;
 use crate::lru::choices::Putback;
@@ -21,14 +21,14 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Of so many pages that were isolated to be reclaimed.
+    /// For pages that were isolated to be reclaimed, after `scanned` pages were scanned.
     const fn of_victims(scanned: u64) -> Self {
         Self { scanned, rotated: 0, counts_active: true }
     }
 }
 
 impl<M: Machine> Lru<M> {
-    /// Puts back those of `taken` isolated pages of a family that stay.
+    /// Puts back the pages of a family that stay, of `taken` isolated pages.
     pub(in crate::lru) fn put_back_classic(
         &self,
         lruvec: &Lruvec<M>,
@@ -40,8 +40,8 @@ impl<M: Machine> Lru<M> {
         self.putback(lruvec, family, survivors, Recent::of_victims(taken));
     }
 
-    /// Takes up to `pages` entries off the tail of a list: pages, each with one more reference and no longer on any list. A huge
-    /// page is one entry, and counts once as looked at.
+    /// Takes up to `pages` entries off the tail of a list. Each page gets one more reference and is then on no list. A
+    /// huge page is one entry, and counts once as scanned.
     #[doc(alias = "isolate_lru_pages")]
     pub fn isolate(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
@@ -105,7 +105,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Isolates pages with those that lie in the same aligned block, as far as `blocks` says. All count as looked at.
+    /// Isolates pages with the other pages of their aligned blocks, as far as `blocks` allows it. All count as scanned.
     pub fn isolate_blocks(
         &self,
         reach: Reach<'_, M>,
@@ -205,7 +205,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts a cluster back under one hold of the lock; `gone` gets those that everybody else let go.
+    /// Puts a cluster back under one hold of the lock. Pages that all other users have released are added to `gone`.
     fn putback_cluster(
         &self,
         lruvec: &Lruvec<M>,

@@ -16,7 +16,8 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Adds what taking pages of a family has cost. All is halved once it is more than a quarter of the pages `listed`.
+    /// Adds the cost of taking pages of a family. All costs are halved once they are more than a quarter of the pages
+    /// `listed`.
     pub(in crate::lru) const fn note_cost(&mut self, family: Family, cost: u64, listed: u64) {
         self.costs[family as usize] += cost;
         if self.costs[0] + self.costs[1] > listed / 4 {

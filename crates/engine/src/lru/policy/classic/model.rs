@@ -1,7 +1,7 @@
 //! A model of classic for use without an engine: one family of lists, no batches, one rule for ageing.
 //!
-//! The lists, the test whether few pages are inactive, and the judgement are the engine's. Scans are not: the engine's have
-//! priorities and targets, the model hands out pages as they are asked for.
+//! The lists, the test for few inactive pages, and the judgement are the engine's. The scans are not: the engine's
+//! scans have priorities and targets, while the model hands out pages one by one on demand.
 
 use super::Lists;
 use super::age::is_file_inactive_low;
@@ -11,7 +11,8 @@ use crate::lru::policy::{CLUSTER, Insert, Pages, Policy, Seen, Verdict, Victims}
 use crate::memory::Flags;
 use machine::FrameNumber;
 
-/// A model of classic: an active and an inactive list of file pages. A page that is used twice becomes active when it is looked at.
+/// A model of classic: an active and an inactive list of file pages. A page that was used twice becomes active when the
+/// scan reaches it.
 #[derive(Debug, Default)]
 pub struct ClassicModel {
     lists: Lists,

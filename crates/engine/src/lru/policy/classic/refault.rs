@@ -16,8 +16,8 @@ use crate::stat::ZoneEvent;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Lock, Machine, Nanos};
 
-/// Interval at which the counters of cgroups are added up: mechanisms/modern, 6. It was not measured by itself; with it
-/// the counters fit Linux 6.18 (docs/studies/running-kernel.md).
+/// Interval at which the counters of cgroups are added up (mechanisms/modern, 6). It was not measured directly; with
+/// this value the counters fit Linux 6.18 (docs/studies/running-kernel.md).
 const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 
 /// The token that a page leaves.
@@ -68,7 +68,7 @@ impl Packing {
         }
     }
 
-    /// Returns how far the clock has moved from a token's time to `now`, as far as the bits tell.
+    /// Returns how far the clock has moved from a token's time to `now`, within the range of the token's bits.
     const fn distance(self, token: Token, now: u64) -> u64 {
         now.wrapping_sub(token.age) & (self.age_mask() << self.bucket_order | ((1 << self.bucket_order) - 1))
     }
@@ -187,8 +187,8 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Pages that one of a family competes with that comes back: those that are active, and those of the other family, as far as
-    /// swap lets anonymous ones go.
+    /// Returns the number of pages that a returning page of a family competes with: the active ones, and those of the
+    /// other family, as far as swap has room for anonymous pages.
     fn workingset_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| self.sum_list_pages(lruvec, kind));
         let may_swap_out = self.swap.free_slots() > 0;
@@ -246,7 +246,8 @@ impl<M: Machine> Lru<M> {
         self.zones_of(lruvec).iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
     }
 
-    /// Returns the sums of an lruvec for reclaim, added up anew if it is time; nothing where reclaim knows all at once.
+    /// Returns the sums of an lruvec for reclaim. Adds them up anew if it is time. Returns nothing if the kernel's
+    /// reclaim uses exact counters.
     fn sums<'l>(&self, lruvec: &'l Lruvec<M>) -> Option<&'l Sums> {
         match self.choices.cgroup_counters {
             CgroupCounters::AtOnce => return None,
@@ -274,7 +275,7 @@ impl<M: Machine> Lru<M> {
         self.zones_of(lruvec).iter().map(|zone| zone.stat.get(event)).sum()
     }
 
-    /// Counts the reads or writes that taking pages of a family has cost, and the pages that were scanned in vain
+    /// Counts the reads or writes caused by taking pages of a family, and the pages that were scanned without success
     /// (`lru.family_balance`).
     #[doc(alias = "lru_note_cost")]
     pub(in crate::lru) fn note_io_cost(&self, lruvec: &Lruvec<M>, family: Family, io: u64, in_vain: u64) {

@@ -15,10 +15,10 @@ pub struct Scan {
     turn: usize,
     /// The lists in the order of their turns.
     turns: [ListKind; ListKind::ALL.len()],
-    /// Pages of each list to be looked at: at first, and still.
+    /// Pages to be scanned of each list, when the scan began.
     original: Targets,
     left: Targets,
-    /// Whether active pages may become inactive, by family; decided when the scan began.
+    /// `true` for each family whose active pages may become inactive; decided when the scan began.
     may_age: [bool; Family::ALL.len()],
     /// `true` if active pages that may not become inactive have a target.
     left_active: bool,
@@ -151,8 +151,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes turn `turn` of a round: ages a cluster of an active list, or returns a family and how many of its inactive pages are to be
-    /// looked at; nothing where the list's target is reached.
+    /// Takes turn `turn` of a round. On an active list, ages a cluster. On an inactive one, returns the family and the
+    /// number of pages to be scanned. Returns nothing when the list's target is reached.
     fn take_turn(&self, reach: Reach<'_, M>, scan: &mut Scan, turn: usize) -> Option<(Family, u64)> {
         let kind = scan.turns[turn];
         let pages = scan.left[kind as usize].min(CLUSTER);

@@ -8,17 +8,17 @@ use machine::{Lock, Machine};
 /// Pages to scan, by [`ListKind`].
 pub type Targets = [u64; ListKind::ALL.len()];
 
-/// Whether active pages may become inactive, by family.
+/// `true` for each family whose active pages may become inactive.
 pub(super) type MayAge = [bool; Family::ALL.len()];
 
 /// The division of scanning between the families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Balance {
-    /// Both in full.
+    /// Both families are scanned in full.
     Equal,
-    /// Only one.
+    /// Only one family is scanned.
     Only(Family),
-    /// By the recent success of scanning each: anonymous and file parts, and their sum.
+    /// The families are scanned in proportion to their recent success: anonymous and file parts, and their sum.
     Fraction { anon: u64, file: u64, denominator: u64 },
 }
 
@@ -114,8 +114,8 @@ impl<M: Machine> Lru<M> {
         Balance::Fraction { anon, file, denominator: anon + file + 1 }
     }
 
-    /// By `swappiness`, and inversely by what taking pages of each family has cost lately. Each family's cost counts for less than
-    /// all of both: however dear one is, it is scanned half as hard as the other at least.
+    /// Balances by `swappiness`, and inversely by the recent cost of taking pages of each family. The difference of
+    /// costs is damped: even an expensive family is scanned at least half as hard as the other.
     fn balance_by_cost(&self, lruvec: &Lruvec<M>) -> Balance {
         let costs = lruvec.classic().lists.lock().costs();
         let (anon, file) = parts_by_cost(self.choices.swappiness, costs);

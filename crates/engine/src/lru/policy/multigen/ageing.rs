@@ -21,11 +21,11 @@ const SPREAD: u64 = 2;
 /// Pages that a reclaim has to free, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
 const GOT_ON: u64 = 64;
 
-/// At lower priorities a direct reclaimer waits for the generation that others are about to begin: without it there is nothing to
-/// reclaim (mechanisms/multigen, 5.1, of v2; taken for all versions).
+/// Priority below which a direct reclaimer waits for a generation that another task is about to begin: there is nothing
+/// to reclaim before (mechanisms/multigen, 5.1, of v2; taken for all versions).
 const WAITS_BELOW: u32 = 10;
 
-/// Sizes that tell whether a generation is to begin.
+/// The sizes by which it is decided whether a generation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ages {
     /// Generations of the type that has most, and of the one with pages that has fewest.
@@ -279,7 +279,7 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Oldest generations whose lists are empty are gone.
+    /// Advances the oldest generation past those whose lists are empty.
     #[doc(alias = "try_to_inc_min_seq")]
     pub(super) fn advance_oldest(&self, multigen: &Multigen, lists: &Lists, lruvec: &Lruvec<M>, evictable: Evictable) {
         let of = lruvec.generational();
@@ -342,11 +342,11 @@ fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
 /// The outcome of the wish for a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aged {
-    /// There was none.
+    /// No new generation was needed.
     NotWanted,
     /// The generation has begun.
     Begun,
-    /// Another task begins it.
+    /// Another task begins the generation.
     ByOthers,
 }
 

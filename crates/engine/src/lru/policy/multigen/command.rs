@@ -15,7 +15,7 @@ const AGE_FORM: &str = "+ MEMCG NODE MAX_GEN [CAN_SWAP [FORCE_SCAN]]";
 /// Form of a command to evict.
 const EVICT_FORM: &str = "- MEMCG NODE MIN_GEN [SWAPPINESS [NR_TO_RECLAIM]]";
 
-/// The swappiness with which only anonymous pages go, and the word for it.
+/// The swappiness at which only anonymous pages are evicted, and the word for it.
 pub const ONLY_ANON: u64 = 201;
 const ONLY_ANON_WORD: &str = "max";
 
@@ -40,8 +40,9 @@ pub struct Age {
     /// The types that are aged: with 0 only pages of files, with [`ONLY_ANON`] only anonymous pages, with other values
     /// both, with or without room in swap. By default anonymous pages are aged if they can go to swap.
     pub swappiness: Option<u64>,
-    /// Are all tables walked that were touched since the last walk, whether or not they are known to be worth it? They are if a text
-    /// does not say; both that and what `swappiness` does are general knowledge of Linux, not of mechanisms/multigen.
+    /// `true` if all tables that were touched since the last walk are walked, even those that the filter considers not
+    /// worth it. This is the default of a text without the word. This and the meaning of `swappiness` are general
+    /// knowledge of Linux; mechanisms/multigen does not have them.
     pub force_scan: bool,
 }
 
@@ -88,12 +89,12 @@ impl std::error::Error for BadCommand {}
 pub enum Refused {
     /// The kernel has no generations.
     NoGenerations,
-    /// There is no such cgroup.
+    /// No cgroup has this number.
     NoCgroup {
         /// The one named.
         cgroup: u64,
     },
-    /// There is no such node.
+    /// No node has this number.
     NoNode {
         /// The one named.
         node: NodeId,
@@ -223,7 +224,7 @@ pub(crate) struct Commands {
 struct Eviction {
     evict: Evict,
     zone: ZoneId,
-    /// Pages that may be looked at still.
+    /// Pages that may still be scanned.
     left: u64,
     freed: u64,
 }
@@ -375,7 +376,8 @@ impl<M: Machine> Lru<M> {
         Ok(Eviction { evict, zone: reach.zone.id, left: 2 * self.listed_pages(reach), freed: 0 })
     }
 
-    /// A batch of pages of a command's generations; none when there are no such pages left, or enough were freed or looked at.
+    /// Returns a batch of pages of a command's generations. Returns none when no such pages are left, or when enough
+    /// were freed or scanned.
     fn next_of_eviction(&self, eviction: &mut Eviction) -> Option<Batch> {
         let Eviction { evict, zone, left, freed } = eviction;
         if *freed >= evict.pages || *left == 0 || self.machine.is_killed() {

@@ -1,7 +1,8 @@
 //! The feedback controller: which type goes next, and up to which tier (mechanisms/multigen, 4).
 //!
-//! What is compared are rates of refaults: pages that came back, of those that left or were protected from that, in the oldest
-//! generation, and in those before it with half the weight each.
+//! The controller compares rates of refaults. A rate is the number of pages that came back, divided by the number of
+//! pages that were evicted or protected. The oldest generation counts in full, each earlier one with half the weight of
+//! the next.
 
 use super::choices::{Choices, RateSmoothing, TypeRule};
 use super::generations::Seqs;
@@ -9,7 +10,8 @@ use super::uses::TIERS;
 use crate::lru::Family;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Pages added to those that left, for the class with which others are compared (`RateSmoothing::ByBatch`).
+/// Number of pages that is added to the evicted ones, for the class that the others are compared with
+/// (`RateSmoothing::ByBatch`).
 const SMOOTHING_PAGES: u64 = 64;
 
 /// The rate at which pages came back.
@@ -24,7 +26,7 @@ pub struct Rate {
 /// The rule by which rates are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Fewer refaults than this tell nothing.
+    /// Number of refaults below which a rate has no meaning.
     pub floor: u64,
     /// The number that is added before.
     pub smoothing: RateSmoothing,
@@ -50,8 +52,8 @@ impl Rule {
                 <= product(refaulted, candidate_total, candidate_gain)
     }
 
-    /// The last tier that may go, of a type whose tiers have these rates: the others' rate may not be so much above `reference`.
-    /// The first always goes.
+    /// Returns the last tier that may be evicted, for a type whose tiers have these rates. A tier is protected if its
+    /// rate is too far above `reference`. The first tier is never protected.
     pub fn tier_limit(&self, reference: (Rate, u64), tiers: &[Rate], gain: u64) -> usize {
         let goes = |rate: &&Rate| self.is_ok_to_evict(reference, (**rate, gain));
         tiers[1..].iter().take_while(goes).count()
@@ -100,7 +102,7 @@ pub struct Choice {
     pub tier_limit: usize,
 }
 
-/// The counts of one lruvec. They are written without its lock, but for [`Controller::fold`].
+/// The counts of one lruvec. They are written without its lock, except by [`Controller::fold`].
 #[derive(Debug, Default)]
 pub struct Controller {
     counts: [[Counts; TIERS]; 2],
@@ -129,7 +131,7 @@ impl Controller {
         count.fetch_add(pages, Relaxed);
     }
 
-    /// A type's oldest generation is gone.
+    /// Folds the counts of a type's oldest generation into the averages, when that generation ends.
     pub fn fold(&self, family: Family) {
         self.counts[family as usize].iter().for_each(Counts::fold);
     }
@@ -151,7 +153,7 @@ impl Controller {
         Rate { refaulted: counts.average_refaulted.load(Relaxed), total: counts.average_total.load(Relaxed) }
     }
 
-    /// Up to which tier pages of a type go, compared with its own first tier.
+    /// Returns the last tier of a type that may be evicted, compared with the type's first tier.
     pub fn tier_limit(&self, choices: &Choices, family: Family) -> usize {
         let rates = self.rates(family);
         let margin = u64::from(choices.tier_margin_percent);

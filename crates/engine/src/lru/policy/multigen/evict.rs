@@ -13,7 +13,7 @@ use crate::memory::{Flags, Zone};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
 
-/// Pages that are looked at under one hold of the lock, at most (`MAX_LRU_BATCH`).
+/// Largest number of pages that are scanned under one hold of the lock (`MAX_LRU_BATCH`).
 pub(super) const LOOKED_AT_MAX: u64 = 4096;
 
 /// Types that pages may be taken of, by [`Family`].
@@ -28,12 +28,12 @@ struct Gathered {
     family: Family,
     /// Number of pages, a huge page with all of its own.
     taken: u64,
-    /// Pages that were looked at.
+    /// Pages that were scanned.
     scanned: u64,
     /// Pages among them that must be written first.
     to_write: u64,
-    /// Pages whose marks of use were taken away, and that readers with hazard pointers may use without new ones; each with one
-    /// more reference.
+    /// Pages whose marks of use were cleared while readers with hazard pointers may use them without setting new marks.
+    /// Each has one more reference.
     opened: Vec<FrameNumber>,
     /// Pages that went to another generation.
     moved: u64,
@@ -175,7 +175,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the caller can do what a page needs.
+    /// Returns whether the caller may do what the page needs before it can leave.
     fn may_isolate(&self, frame: FrameNumber, demand: &Demand) -> bool {
         let flags = self.frames[frame].flags();
         let needs_io = flags.has(Flags::DIRTY) || flags.has(Flags::SWAPBACKED) && !flags.has(Flags::SWAPCACHE);
@@ -228,8 +228,9 @@ impl<M: Machine> Lru<M> {
         Some(moved)
     }
 
-    /// Moves a page to the list of another generation, where it counts its uses anew; unless a walk has just found it used: then it
-    /// goes where that put it. Returns how many pages changed their generation here.
+    /// Moves a page to the list of another generation, where its uses are counted from 0. If a walk has just found the
+    /// page used, it goes to the generation that the walk has chosen. Returns how many pages changed their generation
+    /// here.
     fn move_to_slot(
         &self,
         multigen: &Multigen,
@@ -253,8 +254,8 @@ impl<M: Machine> Lru<M> {
         moved
     }
 
-    /// Takes those pages out that are worth another look, among isolated pages that stay: they may have become free to
-    /// go meanwhile. The others are made ready to go back.
+    /// Takes the pages out of a batch that are worth a second try: pages that stay, but may have become reclaimable
+    /// meanwhile. Prepares the others to go back.
     pub(in crate::lru) fn take_out_of_rejected(
         &self,
         multigen: &Multigen,

@@ -1,4 +1,4 @@
-//! The page tables that are worth a walk: two Bloom filters, one that walks read and one that they write
+//! The page tables that are worth a walk, in two Bloom filters: a walk reads one and writes the other
 //! (mechanisms/multigen, 5.2).
 
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -51,7 +51,7 @@ const fn bits_of(table: u64) -> [usize; 2] {
     [(hash as u32 % BITS) as usize, ((hash >> 32) as u32 % BITS) as usize]
 }
 
-/// Both filters of an lruvec, by the number of the generation whose walk reads them.
+/// Both filters of an lruvec. The number of a generation selects the filter that its walk reads.
 #[derive(Debug, Default)]
 pub struct Filters([Filter; 2]);
 

@@ -1,7 +1,8 @@
 //! Generations of one lruvec: their numbers, when they began, and how many pages each has (mechanisms/multigen, 2).
 //!
-//! Numbers and sizes are changed under the lock of the lists and read without. A size counts pages whose *word* names the
-//! generation, wherever they are linked: it may be below 0 for a moment, while changes of a walk are pending.
+//! Numbers and sizes are changed under the lock of the lists and read without it. A size counts pages whose *word*
+//! names the generation, on whatever list they are. It may be below 0 for a moment, while changes of a walk are
+//! pending.
 
 use crate::lru::Family;
 use crate::memory::{Flags, ZoneKind};
@@ -57,7 +58,7 @@ impl Seqs {
         self.generations(family) > GENERATIONS_MIN
     }
 
-    /// Returns whether the generation in a slot is one of the two youngest.
+    /// Returns whether a slot has one of the two youngest generations.
     pub const fn is_active(&self, slot: usize) -> bool {
         slot == slot_of(self.max) || slot == slot_of(self.max - 1)
     }

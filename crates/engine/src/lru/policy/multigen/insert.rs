@@ -26,8 +26,8 @@ impl<M: Machine> Lru<M> {
         zone.gauges.add(gauge(family, of.generations.seqs().is_active(slot)), pages);
     }
 
-    /// Counts pages of a zone that went from the generation in slot `from` to that in `to`, once for all that were moved under one
-    /// hold of the lock of the lists.
+    /// Counts pages of a zone that moved from the generation in slot `from` to the generation in slot `to`. Called once
+    /// for all pages that were moved under one hold of the lists' lock.
     pub(super) fn count_moved(
         &self,
         of: &Generational<M>,
@@ -66,7 +66,7 @@ impl<M: Machine> Lru<M> {
         self.link_at(of, lists, frame, place);
     }
 
-    /// The same, at a place that the caller knows.
+    /// Links a page at a place that the caller knows.
     pub(super) fn link_at(&self, of: &Generational<M>, lists: &mut Lists, frame: FrameNumber, place: Place) {
         let (zone, slot) = (self.zone_of(frame), slot_of(place.seq));
         let listed = |flags: Flags| Some(with_slot(flags.without(Flags::ACTIVE), slot).with(Flags::LRU));
@@ -92,7 +92,7 @@ impl<M: Machine> Lru<M> {
         before
     }
 
-    /// Unlinks those of some pages of a zone that are on lists.
+    /// Unlinks the given pages of a zone that are on lists.
     pub(in crate::lru) fn unlink_generations(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let of = reach.lruvec.generational();
         let mut lists = of.lists.lock();

@@ -10,7 +10,7 @@ use crate::memory::Owner;
 use machine::{FrameNumber, Lock, Machine};
 use std::ops::Range;
 
-/// Entries that are looked at (`LookAround::Window`).
+/// Number of entries that are examined (`LookAround::Window`).
 const WINDOW: u32 = 64;
 
 /// The entries around one, of its table and its region of `pages`.

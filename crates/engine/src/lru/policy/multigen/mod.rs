@@ -1,13 +1,13 @@
 //! The multi-generational LRU: pages have a generation, by when they were last seen used, and a tier, by how often they were used
 //! through their file.
 //!
-//! *Flow*: a new page joins a generation by its state ([`placement`]); a use through its file is counted in its word ([`uses`]);
-//! reclaim takes pages of the oldest generation ([`scan`], [`evict`]), where pages are sorted that belong elsewhere by now. What
-//! leaves keeps a shadow ([`refault`]), and how often such pages come back decides which type goes next and which tiers stay
-//! ([`controller`]). [`ageing`] begins new generations, before which a [`walk`] of page tables finds what was used; so does
-//! [`look_around`] beside a page that reclaim finds used. [`view`] shows it, and [`command`] begins and evicts generations from
-//! outside. *Locks*: `lru`, of each lruvec. *Description*:
-//! mechanisms/multigen.
+//! *Flow*: a new page joins a generation by its state ([`placement`]). A use through its file is counted in its word
+//! ([`uses`]). Reclaim takes pages of the oldest generation ([`scan`], [`evict`]), and moves pages that belong
+//! elsewhere by now. A page that leaves keeps a shadow ([`refault`]). The refaults decide which type is evicted next
+//! and which tiers are protected ([`controller`]). [`ageing`] begins new generations. Before that, a [`walk`] of page
+//! tables finds the used pages; [`look_around`] finds more beside a page that reclaim finds used. [`view`] shows the
+//! generations, and [`command`] begins and evicts generations from outside. *Locks*: `lru`, of each lruvec.
+//! *Description*: mechanisms/multigen.
 //!
 //! Its versions, from the first posting to Linux 7.2, are choices ([`choices`]).
 
@@ -53,7 +53,7 @@ pub(in crate::lru) struct Multigen {
 }
 
 impl Multigen {
-    /// Creates the policy that the choices describe, for so many lruvecs.
+    /// Creates the policy with these choices, for this number of lruvecs.
     pub(in crate::lru) const fn new(choices: Choices, lruvecs: usize) -> Self {
         Self { choices, packing: Packing::new(lruvecs) }
     }

@@ -8,7 +8,7 @@ use crate::memory::Flags;
 /// The way in which a page comes to a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coming {
-    /// From a batch of new pages, or from a caller that moved it.
+    /// The page comes from a batch of new pages, or from a caller that moved it.
     New,
     /// Its writeback ended: it is the next to go.
     Rotated,

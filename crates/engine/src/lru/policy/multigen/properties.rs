@@ -1,4 +1,4 @@
-//! Properties of generations that always hold, whatever happens to pages (mechanisms/multigen, 15).
+//! Tests of properties of generations that hold after any sequence of operations (mechanisms/multigen, 15).
 
 use super::choices::{
     self, Ageing, Choices, DirtyAtTail, FileUse, Placement, Promotion, Rejected, Saturated, TypeRule, UseMarks,

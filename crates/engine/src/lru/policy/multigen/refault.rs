@@ -1,4 +1,4 @@
-//! Shadows: the token that a page leaves, and its use when the page comes back (mechanisms/multigen, 8.6).
+//! Shadows: the token that a page leaves behind, and its use when the page comes back (mechanisms/multigen, 8.6).
 
 use super::choices::{Choices, RecentRefault};
 use super::controller::Count;
@@ -18,7 +18,7 @@ const LRUVEC_SHIFT: u32 = COUNT_BITS + 1;
 /// The contents of a shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
-    /// The oldest generation of the page's type when it left, as far as there is room for it.
+    /// The oldest generation of the page's type at the time of its eviction; only the low bits that have room.
     seq: u64,
     lruvec: u32,
     is_workingset: bool,
@@ -33,12 +33,12 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// Returns the packing for so many lruvecs.
+    /// Returns the packing for this number of lruvecs.
     pub(super) const fn new(lruvecs: usize) -> Self {
         Self { lruvec_bits: u32::BITS - (lruvecs as u32).saturating_sub(1).leading_zeros() }
     }
 
-    /// Returns how many generations a shadow tells apart.
+    /// Returns the number of generations that a shadow can tell apart.
     const fn seqs(self) -> u64 {
         1 << (Shadow::BITS - LRUVEC_SHIFT - self.lruvec_bits)
     }
@@ -106,7 +106,7 @@ impl<M: Machine> Lru<M> {
         multigen.packing.encode(left)
     }
 
-    /// Pages are gone for good.
+    /// Counts pages that were evicted.
     pub(in crate::lru) fn note_generations_evicted(&self, multigen: &Multigen, pages: &[FrameNumber]) {
         let Choices { use_marks, tiers, .. } = multigen.choices;
         for &frame in pages {
@@ -116,15 +116,16 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A fresh page of a file is about to be read. For a fault in a mapping that the task does not go through from one end to the
-    /// other it will be as one in use (`lru_gen_in_fault`).
+    /// Marks a fresh page of a file before it is read for a page fault. It will count as in use, unless the task goes
+    /// through the mapping sequentially (`lru_gen_in_fault`).
     pub(in crate::lru) fn note_reader_in_fault(&self, frame: FrameNumber, reader: &Task) {
         if reader.file_fault.is_some_and(|fault| fault.pattern == ReadPattern::Normal) {
             self.frames[frame].set(Flags::ACTIVE);
         }
     }
 
-    /// A page comes to memory that is on no list yet: does it come in a fault, has it been here before, and with what?
+    /// Notes a page that is about to join the lists: whether it comes in a fault, and with which shadow if it was in
+    /// memory before.
     pub(in crate::lru) fn note_coming_to_generations(
         &self,
         multigen: &Multigen,

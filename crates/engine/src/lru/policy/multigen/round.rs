@@ -30,9 +30,9 @@ impl<M: Machine> Rounds<M> {
         Self { current: machine.lock(LockClass::Other, None), ended: machine.wait_queue() }
     }
 
-    /// Begins the round after generation `seq`, with these regions, or takes part in it, if both that and the round `may_share`; false when
-    /// the caller does neither. `begin` is called where it begins, before anybody has a region; `is_over` says whether that round has ended
-    /// before.
+    /// Begins the round after generation `seq` with these regions, or joins it if it is under way and may be shared.
+    /// Returns false if the caller does neither. `begin` is called when the round begins, before any task has a region.
+    /// `is_over` returns whether that round has ended already.
     pub(super) fn join(
         &self,
         seq: u64,
@@ -65,7 +65,7 @@ impl<M: Machine> Rounds<M> {
         }
     }
 
-    /// Returns a region for a task that takes part; `None` when all are walked or taken.
+    /// Returns the next region for a task in the round; `None` when all regions are walked or taken.
     pub(super) fn next(&self) -> Option<Arc<Region<M>>> {
         self.current.lock().as_mut()?.regions.next()
     }
@@ -85,7 +85,7 @@ impl<M: Machine> Rounds<M> {
         machine.wake(&self.ended);
     }
 
-    /// Waits for the end of the round that is under way, if one is, at most so long. *May sleep.*
+    /// Waits for the end of the current round, if there is one, but not longer than the given time. *May sleep.*
     pub(super) fn wait(&self, machine: &M, is_over: impl Fn() -> bool, at_most: Nanos) {
         let deadline = machine.now() + at_most;
         let ticket = machine.ticket(&self.ended);

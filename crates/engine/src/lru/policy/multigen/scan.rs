@@ -16,7 +16,7 @@ const ENOUGH: u64 = 64;
 pub struct GenerationScan {
     demand: Demand,
     order: Order,
-    /// Pages to be looked at, if that is told once for all.
+    /// Number of pages to be scanned, if it is fixed at the start.
     budget: Option<u64>,
     scanned: u64,
     has_begun: bool,
@@ -93,7 +93,7 @@ impl<M: Machine> Lru<M> {
         Some(batch)
     }
 
-    /// Returns whether a scan freed what was wanted, or kswapd has what it wants.
+    /// Returns whether a scan has freed enough, or kswapd has reached its target.
     fn is_enough(&self, reach: Reach<'_, M>, scan: &GenerationScan, freed: u64) -> bool {
         if freed >= scan.demand.to_reclaim_pages.max(2 << scan.order.0) {
             return true;

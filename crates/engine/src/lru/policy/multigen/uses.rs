@@ -1,7 +1,8 @@
 //! Uses of a page through its file, and its tier: bits of the page's own word (mechanisms/multigen, 3).
 //!
-//! Five uses are told apart. The first is `REFERENCED`. `WORKINGSET` stands for the second or the fifth ([`UseMarks`]), and the
-//! two bits of `USES` for those between. A page whose count is full has `USED_AGAIN`, too: no further use writes.
+//! Up to five uses are counted. The first is `REFERENCED`. `WORKINGSET` stands for the second or the fifth
+//! ([`UseMarks`]). The two bits of `USES` count the uses in between. A page whose count is full also has `USED_AGAIN`,
+//! so further uses write nothing.
 
 use super::choices::UseMarks;
 use crate::memory::Flags;
@@ -12,7 +13,7 @@ pub const TIERS: usize = 4;
 /// The largest number in `USES`.
 const FULL: u32 = 3;
 
-/// That part of the word that counts uses.
+/// The bits of the word that count uses.
 const COUNT: Flags = Flags::REFERENCED.with(Flags::USED_AGAIN).with(Flags::USES);
 
 /// The number in `USES`.
@@ -60,7 +61,7 @@ pub const fn tier_of_count(marks: UseMarks, is_workingset: bool, counted: u32) -
     }
 }
 
-/// The word of a page that begins to count anew.
+/// Returns the word of a page whose uses are counted from 0 again.
 pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     match marks {
         UseMarks::WorkingsetSecond => flags.without(COUNT.with(Flags::WORKINGSET)),
@@ -69,7 +70,7 @@ pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     }
 }
 
-/// The word of a page that comes back with a count of uses.
+/// Returns the word of a page that comes back with `n` uses.
 pub const fn restored(flags: Flags, n: u32) -> Flags {
     if n == 0 { flags } else { with_counted(flags, n).with(Flags::REFERENCED) }
 }

@@ -46,18 +46,20 @@ fn tier_row(tier: usize, counts: [TierCounts; 2]) -> String {
 }
 
 impl<M: Machine> Lru<M> {
-    /// The generations of all lruvecs as `lru_gen` of debugfs shows them: a line for the one cgroup there is, one for each node,
-    /// and one for each generation with its number, its age in ms, and its anonymous pages and pages of files. Nothing where the
-    /// kernel has none. Where zones have lruvecs of their own, each has the line of its node.
+    /// Returns the generations of all lruvecs in the format of debugfs' `lru_gen`: a line for the only cgroup, one for
+    /// each node, and one for each generation with its number, its age in ms, and its numbers of anonymous pages and of
+    /// pages of files. Returns an empty text if the kernel has no generations. If zones have lruvecs, each lruvec has
+    /// the line of its node.
     #[must_use]
     pub fn lru_gen(&self) -> String {
         self.show_generations(false)
     }
 
-    /// The same, and how pages of each tier fared, as `lru_gen_full` shows it. Under the oldest generation of a type a line for each
-    /// tier says how many pages refaulted (`r`), were evicted (`e`) and protected (`p`) while it is the oldest; under the youngest
-    /// generation it has the averages over earlier ones, of pages that refaulted (`R`) and of all that were evicted or protected
-    /// (`T`). The first three numbers are of anonymous pages, the others of files; `x` counts nothing.
+    /// Returns the generations as `lru_gen_full` shows them: as [`Self::lru_gen`], with counts of each tier. Under the
+    /// oldest generation of a type, a line for each tier has the pages that refaulted (`r`), were evicted (`e`) and
+    /// were protected (`p`) since this generation became the oldest. Under the youngest generation it has the averages
+    /// over earlier ones: pages that refaulted (`R`), and all that were evicted or protected (`T`). The first three
+    /// numbers are of anonymous pages, the others of files; `x` marks a number that does not exist.
     #[must_use]
     pub fn lru_gen_full(&self) -> String {
         self.show_generations(true)

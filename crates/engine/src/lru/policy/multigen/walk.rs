@@ -1,7 +1,8 @@
 //! Walks of page tables: used pages become young before the next generation begins (mechanisms/multigen, 5.2).
 //!
-//! A table that was not touched since the last walk is passed over by one bit, and so is a region by another. Pages are promoted by a
-//! change of their own words, and stay on their lists: sizes are changed for many under one hold of the lock.
+//! One bit marks a table as untouched since the last walk, so the walk skips it; regions have such a bit, too. A walk
+//! promotes pages by changing their words, and they stay on their lists. Sizes are changed for many pages under one
+//! hold of the lock.
 
 use super::choices::{Promotion, Walk};
 use super::evict::{Evictable, LOOKED_AT_MAX};
@@ -47,8 +48,8 @@ pub(super) enum Marks {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Walks the regions of a round that nobody else takes, where they were touched since the last walk; with `is_forced` also those
-    /// of their tables that the filter does not know.
+    /// Walks the regions of a round that no other task walks, in tables that were touched since the last walk. With
+    /// `is_forced`, also walks touched tables that are not in the filter.
     pub(super) fn walk_regions(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable, is_forced: bool) {
         let of = lruvec.generational();
         let is_filtered = match multigen.choices.walk {

@@ -1,4 +1,4 @@
-//! Clock, or second chance: pages leave in the order in which they came, but for those that were used meanwhile.
+//! Clock, or second chance: pages leave in the order in which they came, except pages that were used meanwhile.
 //!
 //! A use is a store to the page's own word. Corbató, "A paging experiment with the Multics system", 1968.
 

@@ -1,4 +1,4 @@
-//! Policies of one list, as textbooks have them: what more costs is judged beside these.
+//! Textbook policies with one list, as a baseline for more expensive policies.
 
 mod clock;
 mod lru;
