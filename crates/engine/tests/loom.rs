@@ -24,7 +24,7 @@ const FRAME: FrameNumber = FrameNumber(0);
 const FILE: Owner = Owner::File(1);
 const OTHER: Owner = Owner::File(2);
 
-/// A frame in slot 0 of one file, to which the index has the only reference; and one more.
+/// A frame in slot 0 of one file, with the index's reference only; and one more frame.
 struct World {
     frames: FrameTable,
     index: FileIndex,
@@ -47,7 +47,7 @@ fn world() -> Arc<World> {
     Arc::new(world)
 }
 
-/// Takes the page out of memory as reclaim does, if it is clean and nobody holds it.
+/// Evicts the page as reclaim does, if it is clean and no task holds it.
 fn evict(world: &World) -> bool {
     let frame = &world.frames[FRAME];
     if !frame.get_unless_zero() {
@@ -66,7 +66,7 @@ fn evict(world: &World) -> bool {
     false
 }
 
-/// Looks page 0 up, and takes a reference and the shared latch of what is there.
+/// Looks page 0 up, and takes a reference and the shared latch of the page that is found.
 fn get_shared(world: &World) -> Option<Result<(), Miss>> {
     world.index.find(0).map(|found| found.get_shared(&world.frames).map(|_| ()))
 }
@@ -160,8 +160,8 @@ fn tagged(pages: &[u32]) -> Arc<FileIndex> {
     Arc::new(index)
 }
 
-/// A page becomes dirty while the only other dirty page of its word, of its count, or of a higher one becomes clean: whoever
-/// tagged it finds it at once.
+/// A page becomes dirty while the only other dirty page of its word, of its count, or of a higher count becomes clean.
+/// The task that tagged it finds it at once.
 #[test]
 fn a_tagged_page_is_never_hidden() {
     for next in [1, 64, 64 * 64, 64 * 64 * 64] {
@@ -181,7 +181,8 @@ fn a_tagged_page_is_never_hidden() {
     }
 }
 
-/// Two pages become dirty side by side, where nothing was: neither relies on what the other has not done yet.
+/// Two pages become dirty at once, in a file without dirty pages. Neither tagging relies on a step that the other has
+/// not done yet.
 #[test]
 fn each_of_two_who_tag_pages_finds_its_own() {
     for next in [1, 64, 64 * 64] {
@@ -203,7 +204,7 @@ fn each_of_two_who_tag_pages_finds_its_own() {
     }
 }
 
-/// A sync looks for a page that it was told of, while another page of its word becomes dirty and clean again.
+/// A sync searches for a page that was tagged before, while another page of its word becomes dirty and clean again.
 #[test]
 fn a_sync_finds_what_was_tagged_before_it() {
     for next in [1, 64] {
@@ -224,7 +225,7 @@ fn a_sync_finds_what_was_tagged_before_it() {
     }
 }
 
-/// A file is closed while reclaim takes its last page: who finds no page left finds none counted.
+/// A file is closed while reclaim takes its last page. A task that finds no page left finds a count of 0.
 #[test]
 fn a_file_without_pages_counts_none() {
     loom::model(|| {
@@ -271,8 +272,8 @@ fn a_writer_of_bytes_is_alone_with_them() {
     });
 }
 
-/// A hazard pointer of the reader, as the machine's: here both sides have the barrier, which on a real machine only who asks
-/// has for both.
+/// A model of the machine's hazard pointer. Here both sides execute the barrier; on a real machine, the side that asks
+/// executes it for both.
 #[derive(Default)]
 struct Hazard(AtomicU32);
 
@@ -316,7 +317,7 @@ fn open(world: &World) {
     world.index.open(0, FRAME);
 }
 
-/// As [`evict`], of a page that readers may hold by hazard pointers; its frame is used again at once.
+/// Evicts, like [`evict`], a page that readers may hold by hazard pointers. Its frame is used again at once.
 fn evict_open(world: &World, hazard: &Hazard) -> bool {
     let frame = &world.frames[FRAME];
     if !frame.get_unless_zero() {
@@ -369,7 +370,7 @@ fn a_page_that_was_opened_meanwhile_is_not_evicted() {
     });
 }
 
-/// What a writer does that waits for readers with hazard pointers, and a file that is cut while they hold its page.
+/// A writer waits for readers with hazard pointers; and a file is truncated while they hold its page.
 #[test]
 fn who_waits_for_a_hazard_pointer_is_told() {
     loom::model(|| {
@@ -396,7 +397,7 @@ fn who_waits_for_a_hazard_pointer_is_told() {
     });
 }
 
-/// A queue as the machine's: a count of wakes, and who sleeps until it changes.
+/// A model of the machine's queue: a count of wakes; a task sleeps until the count changes.
 #[derive(Default)]
 struct Queue {
     wakes: Mutex<u32>,
@@ -437,11 +438,11 @@ fn who_waits_for_a_latch_is_woken() {
     });
 }
 
-/// Where a page moves to.
+/// The frame that a page moves to.
 const TO: FrameNumber = FrameNumber(1);
 
-/// A page in slot 0, in [`FRAME`], to which the index has the only reference, and the free frame [`TO`]. The page's bytes are 1,
-/// or 2 once they were written; those of a frame that became another page's are 7.
+/// A page in slot 0, in [`FRAME`], with the index's reference only, and the free frame [`TO`]. The page's bytes are 1,
+/// and 2 after they were written. The bytes of a frame that belongs to another page are 7.
 struct Moving {
     frames: FrameTable,
     index: FileIndex,
@@ -472,8 +473,8 @@ impl Moving {
         self.bytes[frame.index()].with_mut(|bytes| unsafe { *bytes = value });
     }
 
-    /// Moves the page as migration does, if nobody holds it; `hazard` is who may hold it by a hazard pointer. Its old frame is used
-    /// again at once.
+    /// Moves the page as migration does, if no task holds it. `hazard` is the reader that may hold it by a hazard
+    /// pointer. Its old frame is used again at once.
     fn migrate(&self, hazard: Option<&Hazard>) -> bool {
         let (old, new) = (&self.frames[FRAME], &self.frames[TO]);
         if !old.get_unless_zero() {

@@ -1,12 +1,12 @@
 //! The engine on real threads: tasks that use twice the memory there is, every byte verified.
 //!
-//! The stories: tasks share 8 MiB, with kswapd and the flusher beside them. In two, three write and read anonymous
-//! pages at random and one a file, by calls and through a mapping; in the third, three read files and drop pages of one
-//! that a fourth cuts; in the fourth the device fails now and then; in one, khugepaged makes huge pages of what others use.
-//! Nothing may be lost, and at the end every frame is in one place.
+//! In the tests, tasks share 8 MiB, with kswapd and the flusher beside them. In two, three tasks write and read
+//! anonymous pages at random and one a file, by calls and through a mapping. In the third, three read files and drop
+//! pages of a file that a fourth truncates. In the fourth, the device fails now and then. In one, khugepaged makes huge
+//! pages of pages in use. Nothing may be lost, and at the end every frame is in one place.
 //!
-//! Who has a CPU when is not ours to say: what a test asks of the counters holds in every order, also one task after
-//! the other.
+//! The tests do not control which thread has a CPU. So their checks of counters hold in every order, even if one task
+//! runs after the other.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -40,7 +40,7 @@ struct World {
 }
 
 impl World {
-    /// Does what a disk that fails now and then may refuse for a while.
+    /// Repeats an operation that a failing disk may refuse for a while.
     fn insist(&self, mut attempt: impl FnMut() -> Result<(), Error>) {
         loop {
             match attempt() {
@@ -64,7 +64,7 @@ impl Drop for AtWork<'_> {
     }
 }
 
-/// What a task does.
+/// The work of a task.
 type Job = fn(&Shared, usize);
 
 /// One uses a file of its own, the others regions.
@@ -95,7 +95,7 @@ fn use_region(world: &Shared, worker: usize) {
     use_region_of(world, worker, REGION_PAGES, false);
 }
 
-/// One that is a huge page now and then: whoever reads or writes it splits that.
+/// Uses a page that is a huge page now and then. A read or write of it splits the huge page.
 fn use_huge_page(world: &Shared, worker: usize) {
     use_region_of(world, worker, 512, true);
 }
@@ -144,7 +144,7 @@ fn use_region_of(world: &Shared, worker: usize, pages: u32, is_huge_allowed: boo
     engine.access().drop_region(&region);
 }
 
-/// Of a file that fills memory.
+/// Pages of a file that fills memory.
 const FILE_PAGES: u32 = 4096;
 
 fn bytes(pages: u32) -> u64 {
@@ -267,7 +267,8 @@ fn nothing_is_lost_where_pages_wait_for_their_list() {
     assert!(vmstat["lru_used_once_normal"] > 0 && vmstat["workingset_refault_file"] > 0, "{vmstat:?}");
 }
 
-/// Three read a file here and there and drop its pages now and then, also those that wait, while the fourth cuts it.
+/// Three tasks read a file here and there and drop its pages now and then, even waiting ones, while the fourth
+/// truncates it.
 #[test]
 fn pages_that_wait_are_dropped_and_cut_off_at_the_same_time() {
     let vmstat = run(by_refault(), &[cut, read_and_drop, read_and_drop, read_and_drop]);
@@ -295,7 +296,7 @@ fn nothing_is_lost_while_small_pages_become_huge_ones() {
     assert!(vmstat["thp_collapse_alloc"] >= 2 && vmstat["thp_split"] >= 2, "{vmstat:?}");
 }
 
-/// One in three writes of files fails, and what failed is written again while others dirty it.
+/// One in three writes of files fails. Pages whose write failed are written again while other tasks dirty them.
 #[test]
 fn what_could_not_be_written_is_written_again() {
     let mut choices = choices();
@@ -317,12 +318,12 @@ fn no_page_of_a_file_changes_while_it_is_written() {
     }
 }
 
-/// The kernel that the stories run on, but for what they change.
+/// The kernel of these tests; some tests change it.
 fn choices() -> kernel::Choices {
     kernel::Kernel::built_in("mm1-mmotm-20130606").expect("it comes with the engine").choices
 }
 
-/// By whom its pages were taken depends on who had a CPU.
+/// Checks that memory was short. Which task took the pages depends on who had a CPU.
 fn assert_was_short(vmstat: &Vmstat) {
     let taken = vmstat["pgsteal_kswapd_normal"] + vmstat["pgsteal_direct_normal"];
     assert!(vmstat["pswpin"] > 0 && taken > 0, "memory was never short: {vmstat:?}");
@@ -341,7 +342,7 @@ fn run(choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
     run_beside(choices, jobs, |_| None)
 }
 
-/// The same beside one more task of the engine.
+/// Runs the same with one more task of the engine.
 fn run_beside(
     mut choices: kernel::Choices,
     jobs: &[Job],

@@ -121,8 +121,9 @@ proptest! {
     }
 }
 
-/// A zone begins with a block for what cannot be had elsewhere: whoever takes all others does not make it his, and gets it
-/// last. Freed again, it may merge into another type's block; its pages by themselves are the reserve's as before.
+/// A zone begins with one block in reserve, for requests that no other block can satisfy. A task that takes all other
+/// blocks does not change the reserve's type, and gets it last. After it is freed it may merge into a block of another
+/// type; its pages alone belong to the reserve as before.
 #[test]
 fn the_reserve_is_taken_last() {
     let memory = memory(&Layout::flat(4096));
@@ -148,9 +149,9 @@ fn the_reserve_is_taken_last() {
     assert_eq!((zone.free_pages(), zone.block_type(zone.start)), (4096, MigrateType::Reserve));
 }
 
-/// Nothing is free but single pages of pageblocks of another type, and the reserve. Who must not mix types gets none; another gets one.
-/// That raises low where each fallback counts, and where claims do, if the request may claim the pageblock; then the others that
-/// are free in it are of the request's type, too.
+/// Only single pages of pageblocks of another type are free, and the reserve. A request that must not mix types gets
+/// none; another gets one. This raises the low mark if each fallback counts. If only claims count, it does so if the
+/// request may claim the pageblock; then the other free pages of the pageblock also become the request's type.
 #[test]
 fn a_part_of_another_types_pageblock_is_taken_as_the_choices_say() {
     use MigrateType::{Movable, Reclaimable, Unmovable};
@@ -188,7 +189,8 @@ fn a_part_of_another_types_pageblock_is_taken_as_the_choices_say() {
     }
 }
 
-/// A whole pageblock of another type is taken even where types must not be mixed; it is of the request's type then, and no mark rises.
+/// A whole pageblock of another type is taken even if types must not be mixed. It then has the request's type, and no
+/// mark rises.
 #[test]
 fn a_whole_pageblock_of_another_type_mixes_nothing() {
     let memory = boosted_memory(PageblockClaim::ForUnmovable, WatermarkBoostBy::EachFallback);

@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Each list from head to tail, and who is referenced.
+/// Each list from head to tail, and the referenced pages.
 #[derive(Default)]
 struct Naive {
     lists: [Vec<FrameNumber>; 4],

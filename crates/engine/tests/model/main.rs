@@ -14,7 +14,7 @@ fn choices() -> Choices {
     Kernel::built_in("mm1-mmotm-20130606").expect("it comes with the engine").choices
 }
 
-/// Memory on a machine that does nothing by itself.
+/// Memory on a machine without any activity of its own.
 fn memory(layout: &Layout) -> Memory<Sim> {
     Memory::new(Sim::new(Config::uniform(1, 0)), choices().memory, layout).expect("the layout is sound")
 }

@@ -35,7 +35,7 @@ impl Uses {
     }
 }
 
-/// The slot that `which` means among those that a step can be taken with.
+/// Returns the slot number `which` of those for which a step is possible.
 fn choose(naive: &[Uses], which: usize, fits: impl Fn(&Uses) -> bool) -> Option<u32> {
     let slots: Vec<u32> = (1..naive.len() as u32).filter(|slot| fits(&naive[*slot as usize])).collect();
     (!slots.is_empty()).then(|| slots[which % slots.len()])

@@ -104,7 +104,7 @@ fn a_page_goes_on_a_list_when_it_is_read_again_soon() {
     });
 }
 
-/// However often, and whatever a second use does elsewhere.
+/// It does so after any number of uses, and even if a second use does something else with other choices.
 #[test]
 fn a_page_goes_on_a_list_when_it_is_used_again_while_it_waits() {
     let of = |activation, accessed_in_batch, uses| {
@@ -125,7 +125,7 @@ fn a_page_goes_on_a_list_when_it_is_used_again_while_it_waits() {
     }
 }
 
-/// A page that was long gone is as good as new.
+/// A page that left long ago counts as new.
 #[test]
 fn a_page_that_left_long_ago_is_not_missed() {
     plan(Admission::ByRefault).run(|ground| {
@@ -138,7 +138,7 @@ fn a_page_that_left_long_ago_is_not_missed() {
     });
 }
 
-/// Written while it waits, or held: it stays, and so does what was written.
+/// A page that is written or held while it waits stays in memory, with its new contents.
 #[test]
 fn a_page_that_is_written_while_it_waits_stays() {
     plan(Admission::ByRefault).run(|ground| {
@@ -155,7 +155,7 @@ fn a_page_that_is_written_while_it_waits_stays() {
     });
 }
 
-/// What a fault reads is mapped, and goes on a list in any case.
+/// A page that a fault reads is mapped, and goes on a list in any case.
 #[test]
 fn pages_that_faults_read_do_not_wait() {
     plan(Admission::ByRefault).run(|ground| {
@@ -171,7 +171,7 @@ fn pages_that_faults_read_do_not_wait() {
     });
 }
 
-/// What is read ahead has not been used yet when it leaves its batch.
+/// A page that is read ahead has not been used yet when it leaves its batch.
 #[test]
 fn pages_that_are_read_ahead_go_on_lists() {
     plan(Admission::ByRefault).run(|ground| {
@@ -207,7 +207,7 @@ fn drawn(end: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Where all pages are alike some come back soon all the same, and nothing is gained by having them in place of others.
+/// If all pages are alike, some come back soon nevertheless, and keeping them instead of others gains nothing.
 #[test]
 fn pages_that_come_back_soon_by_chance_are_let_go() {
     const READS: u64 = 12 * PAGES;
@@ -225,7 +225,8 @@ fn pages_that_come_back_soon_by_chance_are_let_go() {
     assert!(few < all * 51 / 50, "{few} KiB read for {all}");
 }
 
-/// Memory is full of what nobody uses again when a set is read beside more of that: it comes in, page by page, as it is missed.
+/// Memory is full of pages that no task uses again. A set is read beside more such pages. The set comes into memory,
+/// page by page, as its pages are missed.
 #[test]
 fn pages_that_come_back_soon_because_they_are_used_more_go_on_lists() {
     const HOT: u32 = PAGES as u32 * 6 / 10;
@@ -257,7 +258,7 @@ fn a_small_set_stays_where_files_have_little_room() {
     }
 }
 
-/// The slots behind a file's end tell nothing of what comes there later.
+/// The slots behind a file's end have no information about pages that come there later.
 #[test]
 fn pages_that_were_cut_off_are_not_missed() {
     plan(Admission::ByRefault).run(|ground| {
@@ -291,7 +292,7 @@ fn dropping_a_file_leaves_those_that_wait_of_others() {
     });
 }
 
-/// What is dropped on request is counted by who dropped it, also when it waited.
+/// Pages that are dropped on request are counted as dropped, even if they waited.
 #[test]
 fn pages_that_wait_are_dropped_on_request() {
     plan(Admission::ByRefault).run(|ground| {

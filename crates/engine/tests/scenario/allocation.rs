@@ -8,8 +8,8 @@ use engine::stat::Gauge;
 use engine::{Error, Layout, Task};
 use machine::{Machine, Nanos, Order};
 
-/// The reserve is used up to less than half of the min mark. A task that would reclaim waits until somebody
-/// fills it again; with the throttle off it does not.
+/// The reserve is used up to less than half of the min mark. A task that needs to reclaim waits until the reserve is
+/// filled again; with the throttle off it does not wait.
 #[test]
 fn a_task_waits_while_the_reserve_is_used_up() {
     let waits = |throttle| {
@@ -38,8 +38,8 @@ fn a_task_waits_while_the_reserve_is_used_up() {
     assert_eq!(waits(ReserveThrottle::Off), 0);
 }
 
-/// A task that got nothing from what it reclaimed waits; meanwhile somebody frees what it wants. Up to 3.2 it reclaims
-/// once more before it tries.
+/// A task whose reclaim got it no page waits. Meanwhile another task frees a page. Up to 3.2, the first task reclaims
+/// once more before it tries to allocate.
 #[test]
 fn a_task_that_has_waited_tries_before_it_reclaims() {
     let stalls = |after_wait| {
@@ -73,8 +73,8 @@ fn a_task_that_has_waited_tries_before_it_reclaims() {
     assert_eq!(stalls(AfterWait::Reclaims), stalls(AfterWait::TriesFirst) + 1);
 }
 
-/// The reserve is used up, and all else is anonymous memory that cannot go: nobody will fill the reserve again,
-/// and who waited for that would wait for ever while kswapd turns in circles.
+/// The reserve is used up, and all other memory is anonymous and cannot be reclaimed. No task will fill the reserve
+/// again. A task that waited for it would wait forever, while kswapd keeps scanning.
 #[test]
 fn nobody_waits_for_a_reserve_that_cannot_be_filled() {
     let vmstat = Plan { swap_slots: 0, ..Plan::default() }.run(|ground| {
@@ -93,8 +93,8 @@ fn nobody_waits_for_a_reserve_that_cannot_be_filled() {
     assert!(vmstat["oom"] >= 2);
 }
 
-/// Nobody marks a zone hopeless when kswapd sleeps, or is not there: a task must see for itself that there is
-/// nothing to reclaim.
+/// No task marks a zone hopeless while kswapd sleeps or does not exist. A reclaiming task must notice itself that there
+/// is nothing to reclaim.
 #[test]
 fn memory_is_exhausted_even_if_kswapd_never_looks() {
     let plan = Plan { with_kswapd: false, swap_slots: 0, ..Plan::default() };
@@ -106,8 +106,8 @@ fn memory_is_exhausted_even_if_kswapd_never_looks() {
     assert_eq!(vmstat["oom"], 1);
 }
 
-/// One file page is left among anonymous ones that cannot go. Half of one page is none: where priority 1 is
-/// the lowest, it was never looked at, and its zone never hopeless.
+/// One file page is left among anonymous pages that cannot be reclaimed. Half of one page is rounded to none: if
+/// priority 1 is the lowest, the page was never scanned, and its zone was never hopeless.
 #[test]
 fn a_last_page_does_not_keep_a_request_waiting() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
@@ -125,9 +125,9 @@ fn a_last_page_does_not_keep_a_request_waiting() {
     });
 }
 
-/// The Normal zone is full of kernel memory; what is free in DMA32 is kept from requests that could have used
-/// Normal, and with swappiness 0 its anonymous pages are not looked at while so much is free. Nothing is ever
-/// scanned, so nothing is hopeless: the request must end all the same.
+/// The Normal zone is full of kernel memory. The free pages of DMA32 are reserved against requests that could have used
+/// Normal. With swappiness 0 its anonymous pages are not scanned while so many are free. So nothing is ever scanned,
+/// and nothing becomes hopeless. The request must end nevertheless.
 #[test]
 fn a_request_ends_when_reclaim_may_look_at_nothing() {
     let mut plan = Plan { layout: Layout::single_node(0, 2048, 512), ..Plan::default() };

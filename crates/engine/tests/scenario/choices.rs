@@ -1,4 +1,5 @@
-//! Each choice of `[reclaim]`, and of `[lru]` that a scan obeys, switched alone, changes what reclaim does.
+//! Each choice of `[reclaim]`, and each choice of `[lru]` that a scan depends on, is changed alone. It must change the
+//! behaviour of reclaim.
 
 use crate::ground::{Ground, PAGES, Plan};
 use engine::allocate::choices::{ReserveThrottle, ZoneDirtyShare};
@@ -44,7 +45,7 @@ pub fn everything(ground: &Ground) {
     ground.sim.join(writer);
 }
 
-/// Memory is full of dirty pages, the disk's queue of writes, and nobody but tasks reclaims.
+/// Memory is full of dirty pages, the disk's queue is full of writes, and only tasks reclaim.
 fn congestion(ground: &Ground) {
     let file = ground.create();
     ground.inject(Fault::StallUntil(Nanos::from_millis(2500)));
@@ -79,7 +80,7 @@ fn vanilla(choices: &mut Choices) {
     choices.reclaim.kswapd_compact = KswapdCompact::AfterBalance;
 }
 
-/// From both ends of the history: a choice may matter only among those of its time.
+/// Starts from both ends of the history, because a choice may matter only together with others of its time.
 #[test]
 fn each_choice_alone_changes_something() {
     type Change = fn(&mut Choices);

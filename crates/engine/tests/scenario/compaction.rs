@@ -1,4 +1,4 @@
-//! Compaction moves pages: what they hold stays, and blocks are free where they were.
+//! Compaction moves pages: their contents stay, and their old places become free blocks.
 
 use crate::ground::{Ground, PAGES, Plan, choices_of, stamp};
 use engine::anonymous::{MapMode, Sharing};
@@ -19,13 +19,13 @@ fn plan(kernel: &str) -> Plan {
     Plan { choices, layout: Layout::flat(4 * PAGES), ..Plan::default() }
 }
 
-/// Free blocks of order 9; a larger one as those that it could be split into.
+/// Number of free blocks of order 9. A larger block counts as the blocks that it can be split into.
 fn large_blocks(ground: &Ground) -> u64 {
     let orders = &ground.engine.memory().zones[0].nr_free[usize::from(PAGEBLOCK_ORDER.0)..];
     orders.iter().enumerate().map(|(n, blocks)| blocks.load(Relaxed) << n).sum()
 }
 
-/// Kernel memory: what compaction must leave where it is.
+/// Frames of kernel memory, which compaction must not move.
 fn kernel_frames(ground: &Ground) -> Vec<FrameNumber> {
     let memory = ground.engine.memory();
     (0..memory.frames.len()).map(FrameNumber).filter(|frame| memory.frames[*frame].is(Flags::KERNEL)).collect()

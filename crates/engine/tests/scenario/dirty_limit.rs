@@ -1,4 +1,4 @@
-//! How much of files may be dirty.
+//! The limits of dirty pages of files.
 
 use crate::ground::{DISK, Found, Plan, choices_of};
 use engine::memory::Layout;
@@ -69,7 +69,7 @@ fn written_beside_a_slow_disk(limits: DeviceLimits, is_beside: bool) -> u64 {
     written.get()
 }
 
-/// A slow disk does not hold up writers of a fast one where each has its own limits; where both have one, it does.
+/// A slow disk does not delay writers of a fast one if each disk has its own limits. With common limits, it does.
 #[test]
 fn a_slow_disk_does_not_hold_up_writers_of_a_fast_one() {
     let [apart, together] = [DeviceLimits::Apart, DeviceLimits::Together].map(|limits| {

@@ -15,7 +15,7 @@ use sim::disk::Fault;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Does something that must end before so many seconds are over.
+/// Does an operation that must end within a number of seconds.
 fn within<R>(ground: &Ground, seconds: u64, work: impl FnOnce() -> R) -> R {
     let has_ended = Rc::new(Cell::new(false));
     let seen = has_ended.clone();
@@ -39,10 +39,10 @@ fn touch_until_refused(ground: &Ground) -> u32 {
     refused.expect("the region is larger than memory and swap")
 }
 
-/// Pages of a file cannot be written and stay dirty, and the flusher tries them again and again; every swap slot is taken. A
-/// reclaim that finds nothing while such a page is being tried waits for that write, which brings nothing. It must
-/// not make the task forget how often it has looked in vain: found by seed 0x7e57000acb of the swarm, where two tasks
-/// went round in direct reclaim for 19,000 s.
+/// Pages of a file cannot be written and stay dirty. The flusher retries them, and every swap slot is taken. A reclaim
+/// that finds nothing during such a retry waits for that write, which frees nothing. The wait must not reset the task's
+/// count of fruitless reclaims. Found by seed 0x7e57000acb of the swarm, where two tasks went round in direct reclaim
+/// for 19,000 s.
 #[test]
 fn a_write_that_fails_again_and_again_does_not_keep_memory_from_being_exhausted() {
     let mut plan = Plan { swap_slots: 64, write_ns: 50_000_000, ..Plan::default() };
@@ -64,7 +64,8 @@ fn a_write_that_fails_again_and_again_does_not_keep_memory_from_being_exhausted(
     assert_eq!(vmstat["oom"], 1);
 }
 
-/// All that could be freed waits in the batches of other CPUs, where reclaim does not find it: who reclaimed in vain puts it on lists.
+/// All reclaimable pages wait in the batches of other CPUs, where reclaim does not find them. A task whose reclaim was
+/// fruitless puts them on lists.
 #[test]
 fn what_waits_in_batches_is_found_before_memory_counts_as_exhausted() {
     let touched = |fruitless_reclaim| {
@@ -92,8 +93,8 @@ fn what_waits_in_batches_is_found_before_memory_counts_as_exhausted() {
     assert!(found >= left_there + 5 * 60, "{found} pages, {left_there}");
 }
 
-/// Memory and swap are both full, and three tasks read what is there: each page that comes lets another one go, and who finds that one
-/// being written waits for the write, and not 100 ms.
+/// Memory and swap are both full, and three tasks read swapped pages. Each page that comes in pushes another one out. A
+/// task that finds its page under writeback waits for that write, and not for 100 ms.
 #[test]
 fn memory_and_swap_that_are_full_are_read_at_the_speed_of_the_disk() {
     let mut choices = choices_of("highwater");
@@ -122,9 +123,10 @@ fn memory_and_swap_that_are_full_are_read_at_the_speed_of_the_disk() {
     });
 }
 
-/// Somebody takes a page below the marks and gives it back, again and again: each time its zone counts as worth looking at again,
-/// though a scan finds nothing there. Who finds nothing for seconds is told so in spite of it: found by seed 0x25a00fc56 of the
-/// swarm, where pages that are written from copies, and whose writes fail, kept two tasks in direct reclaim for 16,000 s.
+/// A task takes a page below the marks and returns it, again and again. Each time its zone counts as worth another
+/// scan, though the scan finds nothing there. After some seconds without success, memory counts as exhausted
+/// nevertheless. Found by seed 0x25a00fc56 of the swarm, where pages that are written from copies, and whose writes
+/// fail, kept two tasks in direct reclaim for 16,000 s.
 #[test]
 fn a_page_that_others_take_and_give_back_does_not_keep_memory_from_being_exhausted() {
     let mut plan = Plan { swap_slots: 64, ..Plan::default() };
@@ -150,10 +152,9 @@ fn a_page_that_others_take_and_give_back_does_not_keep_memory_from_being_exhaust
     assert_eq!(vmstat["oom"], 1);
 }
 
-/// No swap slot is free and anonymous pages leave no room: the dirty limit, of what could be freed, is no page. So a
-/// write through a mapping waits until the flusher has written its page and made it read-only again. It is held back
-/// once and not each time: found by seed 0x89585e of the swarm, where a sharer, the flusher and the throttle went round
-/// for 55,000 s.
+/// No swap slot is free and anonymous pages leave no room, so the dirty limit is 0 pages. A write through a mapping
+/// therefore waits until the flusher has written its page and made it read-only again. It is paused once and not each
+/// time. Found by seed 0x89585e of the swarm, where a sharer, the flusher and the throttle went round for 55,000 s.
 #[test]
 fn a_write_through_a_mapping_ends_though_the_dirty_limit_has_sunk_to_nothing() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
@@ -183,8 +184,9 @@ fn ask_again_and_again(ground: &Ground) {
     assert!(got.is_err(), "a block was free");
 }
 
-/// Memory is full of anonymous pages, and so is swap. Where both families share two lists, a scan looks at those pages though
-/// none can go. A request that repeats looks at as many as there are, and ends: found by seed 0x4c4d44 of the swarm.
+/// Memory is full of anonymous pages, and so is swap. If both families share two lists, a scan looks at those pages
+/// though none can be reclaimed. A request that repeats scans as many pages as there are, and ends. Found by seed
+/// 0x4c4d44 of the swarm.
 #[test]
 fn a_request_that_repeats_ends_when_swap_is_full() {
     for lists in [Lists::Two, Lists::Four] {
@@ -198,7 +200,8 @@ fn a_request_that_repeats_ends_when_swap_is_full() {
     }
 }
 
-/// The same where the pages of the lists are dirty, and the disk writes none: what cannot go is not only what has no slot.
+/// The request also ends if the pages of the lists are dirty and the disk writes none: not only pages without a slot
+/// cannot be reclaimed.
 #[test]
 fn a_request_that_repeats_ends_when_no_dirty_page_is_written() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };

@@ -1,4 +1,4 @@
-//! Pages of files: which go first, how they are written, what happens when that fails.
+//! Pages of files: the order in which they leave, their writeback, and failed writes.
 
 use crate::ground::{DISK, FILE_BLOCKS, PAGES, Plan, choices_of, stamp};
 use engine::access::choices::DirtyThrottle;
@@ -17,8 +17,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-/// A file is written to all the time, and the flusher never has all of it written. A sync of it has the next turn:
-/// it takes as long as the disk needs for what is dirty, 0.4 s, and not for the flusher's chunk as well.
+/// A file is written to all the time, so the flusher never finishes it. A sync of the file has the next turn. It takes
+/// as long as the disk needs for the dirty pages, 0.4 s; it does not also wait for the flusher's chunk.
 #[test]
 fn a_sync_has_its_turn_though_the_flusher_always_has_more_of_the_file() {
     let mut plan = Plan { cpus: 4, write_ns: 2_000_000, ..Plan::default() };
@@ -54,7 +54,7 @@ fn a_sync_has_its_turn_though_the_flusher_always_has_more_of_the_file() {
     });
 }
 
-/// A file is appended to while it is synced: the sync does not wait for what was not there when it began.
+/// A file is appended to during a sync. The sync does not wait for pages that were added after it began.
 #[test]
 fn a_sync_ends_though_the_file_grows() {
     const PAGES_MAX: u32 = 100_000;
@@ -77,8 +77,8 @@ fn a_sync_ends_though_the_file_grows() {
     });
 }
 
-/// No write of a file succeeds any more. Its writers are told when as much is dirty as they may have, so that others have the
-/// rest; and the flusher tries again now and then, not all the time.
+/// All writes of a file fail from now on. Its writers get an error when the file has as many dirty pages as it may
+/// have, so that other files have the rest. The flusher retries at intervals, and not all the time.
 #[test]
 fn a_file_that_cannot_be_written_is_refused_more_and_left_alone() {
     // It fails as fast as the flusher submits.
@@ -125,7 +125,8 @@ fn unwritable(blocks: std::ops::Range<u64>) -> Fault {
     Fault::Blocks { blocks, operation: Some(Operation::Write), error: IoError::NoSpace }
 }
 
-/// How long a file of four times the memory is written, alone or beside one that cannot be and has as much of memory as it may.
+/// Returns how long it takes to write a file of four times the memory. The file is alone, or beside a file that cannot
+/// be written and has as much memory as it may have.
 fn time_beside_a_failing_file(is_failing: bool, write_ns: u64) -> Nanos {
     const FAILING: u32 = 2000;
     let taken = Rc::new(Cell::new(Nanos(0)));
@@ -155,8 +156,8 @@ fn time_beside_a_failing_file(is_failing: bool, write_ns: u64) -> Nanos {
     time.get()
 }
 
-/// Who needs all of memory and the disk is not held up by a file that cannot be written. Attempts have a small part of the disk,
-/// also of a slow one, and the rest of memory is less.
+/// A task that needs all of memory and the disk is not delayed by a file that cannot be written. Retries take a small
+/// part of the disk, also of a slow one. Only the memory of that file is missing.
 #[test]
 fn a_file_that_cannot_be_written_is_not_in_the_way_of_others() {
     for write_ns in [20_000, 2_000_000] {
@@ -165,8 +166,8 @@ fn a_file_that_cannot_be_written_is_not_in_the_way_of_others() {
     }
 }
 
-/// Half of memory could not be written, and the last write of the file was good all the same. The disk is well again: whoever
-/// needs the memory gets it, and nobody looks periodically.
+/// Half of memory could not be written, though the last write of the file succeeded. Then the disk works again. A task
+/// that needs the memory gets it, without a periodic flusher.
 #[test]
 fn memory_that_can_be_written_again_is_there_for_who_needs_it() {
     let mut plan = Plan { choices: choices_of("highwater"), swap_slots: 0, ..Plan::default() };
@@ -249,8 +250,8 @@ fn file_pages_read_once_go_before_pages_read_twice() {
     assert!(vmstat["pgsteal_kswapd_normal"] > 2 * PAGES);
 }
 
-/// Three hundred small files are read once, ten of them stay open, and a stream passes. Directory entries and
-/// inodes of closed files are dropped with their pages; those of open files are not.
+/// Three hundred small files are read once, ten of them stay open, and a stream of reads passes. Directory entries and
+/// inodes of closed files are dropped with their pages, those of open files are not.
 #[test]
 fn shrinkers_leave_open_files_alone() {
     let vmstat = Plan::default().run(|ground| {
@@ -269,8 +270,8 @@ fn shrinkers_leave_open_files_alone() {
     assert!(vmstat["slabs_scanned"] > 0);
 }
 
-/// What calls leave to be looked at adds up to twice a cache: one of fewer objects than a batch is looked at in the
-/// end, but not where half of it is the most.
+/// The objects that calls leave for later add up to at most twice a cache. So a cache with fewer objects than a batch
+/// is scanned in the end; with a maximum of half a cache, it is not.
 #[test]
 fn a_cache_smaller_than_a_batch_is_shrunk_unless_damped() {
     let slabs_scanned = |deferred_objects| {
@@ -288,7 +289,7 @@ fn a_cache_smaller_than_a_batch_is_shrunk_unless_damped() {
     assert_eq!(slabs_scanned(DeferredObjects::Damped), 0);
 }
 
-/// Two tasks find that a file's directory entry was dropped, and both add one: the file has one.
+/// Two tasks notice that a file's directory entry was dropped, and both add one. The file has one afterwards.
 #[test]
 fn a_file_has_one_directory_entry_however_many_add_it() {
     Plan::default().run(|ground| {
@@ -304,8 +305,8 @@ fn a_file_has_one_directory_entry_however_many_add_it() {
     });
 }
 
-/// What the inodes of removed files leave is for those of new ones; only where nothing is left of a slab is it freed,
-/// and a few are kept.
+/// The places of removed inodes are used for new ones. A slab is freed only if no place of it is in use, and a few
+/// empty slabs are kept.
 #[test]
 fn places_of_removed_inodes_are_used_again() {
     let mut plan = Plan::default();
@@ -375,7 +376,7 @@ fn a_file_can_be_removed_during_its_writeback() {
     assert!(vmstat["nr_written"] < 4000, "not all were written: {}", vmstat["nr_written"]);
 }
 
-/// The disk refuses to write some blocks. Whoever syncs is told, once.
+/// The disk refuses to write some blocks. The first sync reports it, a second does not.
 #[test]
 fn fsync_reports_a_write_error_once() {
     Plan::default().run(|ground| {
@@ -394,7 +395,7 @@ fn fsync_reports_a_write_error_once() {
     });
 }
 
-/// A block cannot be read, once: its reader is told which, and the next reader gets the page.
+/// A block cannot be read, once. The reader's error names the block, and the next reader gets the page.
 #[test]
 fn a_read_error_reaches_the_reader() {
     let mut plan = Plan::default();
@@ -409,8 +410,8 @@ fn a_read_error_reaches_the_reader() {
     });
 }
 
-/// A writer is faster than its disk. Near the dirty limit it is made to sleep, so that no more than the limit
-/// is ever dirty, and it comes to write as fast as the disk.
+/// A writer is faster than its disk. Near the dirty limit it is paused, so that dirty pages never exceed the limit. In
+/// the end it writes as fast as the disk.
 #[test]
 fn a_writer_is_held_back_near_the_dirty_limit() {
     // 4 channels of 1 ms a page: 4000 pages a second.
@@ -462,8 +463,8 @@ fn the_flusher_writes_after_dirty_expire() {
     assert_eq!(vmstat["pgpgout"], 400);
 }
 
-/// Dropping clean pages must find each page anew under its number: what was seen there may have become
-/// another file's, whose lock would be taken and let go by a stranger.
+/// Dropping clean pages must look up each page again by its number. The page that was found there may belong to another
+/// file by now, and the task would take and release the lock of a foreign page.
 #[test]
 fn caches_are_dropped_while_others_read() {
     let vmstat = Plan { cpus: 4, ..Plan::default() }.run(|ground| {
@@ -486,8 +487,8 @@ fn caches_are_dropped_while_others_read() {
     assert!(vmstat["pgpgin"] > 3 * 1500 * 4);
 }
 
-/// A file is cut in the middle of a page, while some of its pages are in memory, and grows again. What was cut
-/// off is gone, on the device too; what was not is there.
+/// A file is truncated in the middle of a page while some of its pages are in memory, and grows again. The truncated
+/// part reads as zeroes, on the device too; the rest is unchanged.
 #[test]
 fn a_file_that_was_cut_and_grows_again_reads_as_zeroes() {
     let vmstat = Plan::default().run(|ground| {
@@ -509,9 +510,9 @@ fn a_file_that_was_cut_and_grows_again_reads_as_zeroes() {
     assert_eq!(vmstat["nr_dirty"], 0);
 }
 
-/// A file lies where its ground says, and ends before its last block was ever written: that reads as zeroes
-/// without a request. A program writes a page in place, holding it; meanwhile the flusher writes it, and what was
-/// written after that goes to the device, too.
+/// A file lies at blocks that its ground names, and ends before its last block was ever written. That block reads as
+/// zeroes without a request. A program changes a pinned page in place while the flusher writes it. The later changes go
+/// to the device, too.
 #[test]
 fn a_page_is_written_in_place() {
     let vmstat = Plan::default().run(|ground| {
@@ -542,8 +543,8 @@ fn a_page_is_written_in_place() {
     assert_eq!(vmstat["nr_written"], 2);
 }
 
-/// `dirty_writeback_centisecs = 0`, as laptops have it: nobody looks for old files, and nothing is written until
-/// somebody asks.
+/// With `dirty_writeback_centisecs = 0`, as on laptops, no task searches for old files. Nothing is written until a task
+/// requests it.
 #[test]
 fn without_periodic_writeback_nothing_is_written_until_asked() {
     let mut plan = Plan::default();
@@ -559,7 +560,7 @@ fn without_periodic_writeback_nothing_is_written_until_asked() {
     assert_eq!(vmstat["nr_written"], 10);
 }
 
-/// Where slabs are SLUB's, the nodes of a file's index take memory, and give it back with the file's pages.
+/// In kernels with SLUB, the nodes of a file's index take memory, which becomes free with the file's pages.
 #[test]
 fn nodes_of_an_index_lie_in_slabs_of_several_pages() {
     let mut plan = Plan::default();
@@ -606,8 +607,8 @@ fn time_to_rewrite(throttle: DirtyThrottle, percent: u64) -> Nanos {
     *time.get().expect("it ran")
 }
 
-/// A write to a page that is dirty already gives the device nothing to do: who writes the same pages again and again, so few that
-/// the flusher hardly begins, waits for nobody. With more pages than may be dirty he goes as fast as the device, and no slower.
+/// A write to a dirty page makes no work for the device. A task that writes the same few pages again and again, so that
+/// the flusher hardly begins, never waits. With more pages than may be dirty, the task writes as fast as the device.
 #[test]
 fn a_writer_waits_for_pages_that_become_dirty_alone() {
     let [sleeps, waits] = [DirtyThrottle::Sleeps, DirtyThrottle::ForWriteback].map(|it| time_to_rewrite(it, 50));
@@ -616,8 +617,8 @@ fn a_writer_waits_for_pages_that_become_dirty_alone() {
     assert!(waits.0 < sleeps.0 / 10 * 11, "{waits}, {sleeps}");
 }
 
-/// A writer that is faster than the device is held near the limit, whoever writes: it sleeps, or writes for itself, and
-/// then what the device's queue takes comes on top.
+/// A writer that is faster than the device is paused near the limit, in every kernel. It sleeps, or it writes pages
+/// itself; then the pages in the device's queue are added to the limit.
 #[test]
 fn a_fast_writer_is_held_near_the_dirty_limit() {
     for (throttle, most_percent) in

@@ -1,4 +1,4 @@
-//! Huge pages among small ones, on the same lists: whatever is done to them, they add up.
+//! Huge pages among small ones, on the same lists. All counts must add up after any sequence of operations.
 
 use crate::ground::{Ground, Plan, stamp};
 use engine::Error;
@@ -27,7 +27,8 @@ enum Step {
     Write { region: usize, page: u32 },
     /// Brings small pages.
     Read(Range<u32>),
-    /// While others have all memory but so many pages, touches a region: reclaim splits what it swaps out.
+    /// Other tasks take all memory except `free` pages. Then a region is touched; reclaim splits the huge pages that it
+    /// swaps out.
     Squeeze { free: u64, region: usize },
     /// Gives khugepaged time: ranges that are fit become huge pages.
     Wait,
@@ -55,11 +56,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What lives on the machine, and what became of its huge pages.
+/// The regions and files on the machine, and the state of their huge pages.
 struct World<'a> {
     ground: &'a Ground,
     regions: Vec<Arc<Region<Sim>>>,
-    /// By region, pages that hold their stamp.
+    /// For each region, the pages that have their stamp.
     written: Vec<BTreeSet<u32>>,
     file: Arc<File<Sim>>,
     /// Huge pages that went with their region.
@@ -120,7 +121,7 @@ impl World<'_> {
     }
 }
 
-/// Does all that to a machine, and returns its counters.
+/// Does all steps on a machine, and returns its counters.
 fn live(steps: Vec<Step>, with_khugepaged: bool) -> Vmstat {
     let mut plan = Plan { cpus: 1, with_kswapd: false, with_flusher: false, ..Plan::default() };
     plan.choices.access.khugepaged_scan_sleep_ms = 10;

@@ -1,4 +1,4 @@
-//! The machine that the stories are told on.
+//! The machine on which the scenarios run.
 
 use engine::anonymous::Region;
 use engine::kernel::{Choices, Kernel};
@@ -30,7 +30,7 @@ pub fn choices_of(kernel: &str) -> Choices {
     Kernel::built_in(kernel).unwrap_or_else(|| panic!("no kernel `{kernel}`")).choices
 }
 
-/// What a machine consists of.
+/// The parts of a machine.
 #[derive(Clone)]
 pub struct Plan {
     pub choices: Choices,
@@ -38,12 +38,12 @@ pub struct Plan {
     pub swap_slots: u32,
     pub cpus: usize,
     pub write_ns: u64,
-    /// Further disks, by what a write takes; as large as the first, without swap.
+    /// Time that a write takes on each further disk, ns. These disks are as large as the first, and have no swap.
     pub more_disks_write_ns: Vec<u64>,
     pub swap_is_synchronous: bool,
     /// Memory that a page in swap takes, percent of a page.
     pub swap_memory_percent: u32,
-    /// Steps that do not cost what the others do, and what they cost, ns.
+    /// Steps with a cost of their own, and that cost, ns.
     pub costs: Vec<(Step, u64)>,
     /// Requests that the disk's queue takes.
     pub nr_requests: u64,
@@ -210,7 +210,7 @@ impl Ground {
 
     // ---- files ----
 
-    /// The same on CPUs of one memory node.
+    /// Spawns a task on the CPUs of one memory node.
     pub fn spawn_on(&self, node: usize, name: &str, body: impl FnOnce(&Self) + 'static) -> TaskId {
         let ground = Self { task: Rc::new(RefCell::new(Task::user())), ..self.clone() };
         self.sim.spawn_on(node, name, move || body(&ground))
@@ -303,7 +303,7 @@ impl Ground {
     }
 }
 
-/// What page `page` must hold.
+/// Returns the bytes that page `page` must have.
 pub fn stamp(page: u32) -> [u8; 8] {
     (0x5a00_0000_0000_0000 | u64::from(page)).to_le_bytes()
 }

@@ -1,4 +1,4 @@
-//! Requests of an order above 0 while memory is full: how long kswapd works for them, and what it takes.
+//! Requests of an order above 0 while memory is full: how long kswapd works for them, and which pages it takes.
 
 use crate::ground::{Found, Ground, Plan, choices_of};
 use engine::Layout;
@@ -89,8 +89,8 @@ fn kswapd_empties_a_zone_that_cannot_have_the_order() {
     assert!(before > 600 && all_zones > 600 && after < 400, "{found}");
 }
 
-/// How often kswapd found the high mark lost while pages were read bit by bit, with a Normal zone for which DMA32 keeps
-/// pages back.
+/// Returns how often kswapd found the high mark lost while pages were read one after the other. The Normal zone is
+/// backed by DMA32, which has a reserve against its requests.
 fn high_wmark_hits(kernel: &str) -> u64 {
     let layout = Layout::single_node(512, 7168, 7168);
     let vmstat = Plan { layout, ..plan(choices_of(kernel)) }.run(|ground| {

@@ -1,4 +1,4 @@
-//! Requests of order 9: compaction is asked, fails, is deferred; reclaim leaves off for it.
+//! Requests of order 9: compaction runs, fails and is deferred, and reclaim stops in its favour.
 
 use crate::ground::{PAGES, Plan};
 use engine::Task;
@@ -90,7 +90,7 @@ fn a_block_is_freed_while_a_late_lookup_holds_its_first_page() {
     });
 }
 
-/// A huge page is one entry of a list and of a page table, counts 512 pages, and is freed as the one block that it was.
+/// A huge page is one entry of a list and of a page table, and counts as 512 pages. It is freed as one block.
 #[test]
 fn a_huge_page_is_one_entry_until_its_region_goes() {
     let vmstat = Plan { cpus: 1, swap_slots: 0, ..Plan::default() }.run(|ground| {

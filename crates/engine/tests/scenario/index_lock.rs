@@ -1,4 +1,4 @@
-//! Who may change an index, and for how many pages at a time (`page_cache.index_lock`).
+//! The lock of an index, and the number of pages for which it is held at a time (`page_cache.index_lock`).
 
 use crate::ground::{Found, PAGES, Plan, stamp};
 use engine::page_cache::choices::IndexLock;

@@ -1,4 +1,4 @@
-//! What reclaim of 2.6.23 does otherwise than that of later kernels (the rows `23` of mechanisms/reclaim, 8 to 20).
+//! Differences of reclaim in 2.6.23 from later kernels (the rows `23` of mechanisms/reclaim, 8 to 20).
 
 use crate::ground::{Found, PAGES, Plan, choices_of, stamp};
 use crate::map::SHARED;
@@ -15,8 +15,8 @@ fn plan() -> Plan {
     Plan { choices, ..Plan::default() }
 }
 
-/// mechanisms/reclaim, 9: a use through a page table and a mark are asked for at once, and both are gone then. All pages of a
-/// region have both; those that the sweep of the active list has seen have neither.
+/// mechanisms/reclaim, 9: the check of a page reads and clears both the accessed bits and the mark. All pages of a
+/// region have both; pages that the sweep of the active list has scanned have neither.
 #[test]
 fn a_look_at_an_active_page_clears_all_that_says_it_was_used() {
     plan().run(|ground| {
@@ -69,8 +69,8 @@ fn a_costly_order_takes_used_pages_past_one_that_stays() {
     });
 }
 
-/// mechanisms/reclaim, 20.4: slots are read from the start of the aligned block up to the first free one, and the wanted one
-/// by itself where it lies behind that.
+/// mechanisms/reclaim, 20.4: slots are read from the start of the aligned block up to the first free one. If the wanted
+/// slot lies behind that, it is read alone.
 #[test]
 fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
     plan().run(|ground| {
@@ -133,8 +133,8 @@ fn kswapd_waits_after_the_pass_that_suffices() {
     assert!(calls == 1 && longest_ms < 100 && priority < 10, "{calls} calls, {longest_ms} ms, {priority}");
 }
 
-/// mechanisms/reclaim, 11.1: mapped pages stay active until all that the zone has on lists was looked at three times, be it on
-/// two lists or on four, or files' or not.
+/// mechanisms/reclaim, 11.1: mapped pages stay active until all pages on the zone's lists were scanned three times.
+/// This applies to two lists and to four, and to pages of files and others.
 #[test]
 fn a_zone_is_near_its_end_when_all_of_its_pages_were_looked_at_thrice() {
     let mut plan = Plan::default();
@@ -157,8 +157,8 @@ fn a_zone_is_near_its_end_when_all_of_its_pages_were_looked_at_thrice() {
     });
 }
 
-/// mechanisms/reclaim, 11.1: for an order above 0 the active pages that lie in the same blocks are looked at with those of the
-/// tail: 256 for an order of 8, however few are to be looked at. All of a file was used twice.
+/// mechanisms/reclaim, 11.1: for an order above 0 the active pages in the same blocks are scanned together with those
+/// of the tail: 256 for order 8, even if few are to be scanned. All pages of a file were used twice.
 #[test]
 fn active_pages_are_looked_at_in_blocks() {
     let looked_at = |lumpy_reclaim| {

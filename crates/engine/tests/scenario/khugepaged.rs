@@ -9,7 +9,7 @@ use machine::Machine;
 use sim::{Sim, TaskId};
 use std::sync::Arc;
 
-/// A machine whose khugepaged looks at everything every 10 ms, and again 500 ms after it got nothing.
+/// A machine whose khugepaged scans everything every 10 ms, and waits for 500 ms after a failed allocation.
 fn plan() -> Plan {
     let mut choices = choices_of("3.10-rc4-vanilla");
     choices.memory.min_free_kbytes = 1024;
@@ -49,8 +49,8 @@ fn collapsed(ground: &Ground) -> u64 {
     ground.engine.access().pages_collapsed()
 }
 
-/// All that was small is one huge page: as many frames are free as before, less those that nobody had touched; every byte is
-/// there, and what was not there is zeroes.
+/// All small pages become one huge page. As many frames are free as before, minus the pages that were never touched.
+/// Every byte is kept, and pages that were never touched read as zeroes.
 #[test]
 fn small_pages_become_one_huge_page_with_all_their_bytes() {
     let vmstat = plan().run(|ground| {
@@ -89,7 +89,7 @@ fn small_pages_become_one_huge_page_with_all_their_bytes() {
     assert_eq!((vmstat["nr_anon_pages"], vmstat["nr_anon_transparent_hugepages"]), (0, 0));
 }
 
-/// A page that a task has pinned keeps its frame, and its range stays as it is until it is let go.
+/// A page that a task has pinned keeps its frame. Its range is not changed until the pin is released.
 #[test]
 fn a_pinned_page_is_in_the_way() {
     plan().run(|ground| {
@@ -108,7 +108,8 @@ fn a_pinned_page_is_in_the_way() {
     });
 }
 
-/// So is one that came from swap to be read, and still has its place there; and the shared page of zeroes.
+/// A range is also left alone if one of its pages was read from swap and still has its slot, or is the shared page of
+/// zeroes.
 #[test]
 fn a_page_with_a_place_in_swap_and_the_page_of_zeroes_are_in_the_way() {
     plan().run(|ground| {
@@ -146,7 +147,7 @@ fn a_page_with_a_place_in_swap_and_the_page_of_zeroes_are_in_the_way() {
     });
 }
 
-/// As many pages may be missing as the choice says, and one must have been touched lately.
+/// At most as many pages may be missing as the choice allows, and at least one must have been accessed lately.
 #[test]
 fn a_range_that_is_empty_or_idle_is_left_alone() {
     let mut plan = plan();
@@ -202,7 +203,8 @@ fn it_rests_after_it_got_no_huge_page() {
     assert!(stalls[0] > stalls[1], "with and without compaction: {stalls:?}");
 }
 
-/// Somebody touches pages all the time, others drop and make regions: khugepaged takes part and nothing is lost.
+/// A task touches pages all the time, and others drop and make regions. Khugepaged works beside them, and nothing is
+/// lost.
 #[test]
 fn it_works_beside_others() {
     let vmstat = Plan { cpus: 4, ..plan() }.run(|ground| {

@@ -28,8 +28,8 @@ fn kswapd_sleeps_once_every_zone_is_above_high() {
     });
 }
 
-/// As long as more than the low mark is free, kswapd sleeps; the first request that finds less wakes it,
-/// and it reclaims up to the high mark while nobody else has to.
+/// As long as more than the low mark is free, kswapd sleeps. The first request that finds less wakes it. It reclaims up
+/// to the high mark, and no other task has to.
 #[test]
 fn an_allocation_below_low_wakes_kswapd() {
     let vmstat = Plan::default().run(|ground| {
@@ -49,7 +49,8 @@ fn an_allocation_below_low_wakes_kswapd() {
     assert_eq!((vmstat["allocstall"], vmstat["pgscan_direct_normal"]), (0, 0));
 }
 
-/// A zone counts as congested and lacks nothing, and kswapd works for a lower one: up to 3.2 it did not see the upper one.
+/// A zone counts as congested and lacks no pages, and kswapd works for a lower zone. Up to 3.2 kswapd did not check the
+/// upper zone.
 #[test]
 fn a_zone_above_those_that_lack_pages_stays_congested_before_3_3() {
     let stays_congested = |ends| {
@@ -98,7 +99,7 @@ fn tasks_reclaim_themselves_when_kswapd_cannot_follow() {
     assert!(vmstat["pswpout"] >= PAGES, "{}", vmstat["pswpout"]);
 }
 
-/// Is everything scanned by kswapd when a write fills memory and the disk stands still?
+/// Returns whether kswapd scans all pages when a write fills memory and the disk stands still.
 fn comes_to_priority_zero(kernel: &str) -> bool {
     let found = Found::default();
     let result = found.clone();
@@ -123,8 +124,8 @@ fn comes_to_priority_zero(kernel: &str) -> bool {
     found.get()
 }
 
-/// A disk that stands still under dirty pages lets no pass free a cluster. 3.10 then scans everything; the
-/// later rule goes down too, for nothing is freed at all, but stops at half of each list.
+/// While a disk with dirty pages stands still, no pass frees a cluster. 3.10 then scans everything. The later rule also
+/// lowers the priority, because nothing is freed at all, but stops at half of each list.
 #[test]
 fn kswapd_of_3_10_scans_everything_where_mmotm_scans_half() {
     assert!(comes_to_priority_zero("3.10-rc4-vanilla"));
@@ -132,7 +133,7 @@ fn kswapd_of_3_10_scans_everything_where_mmotm_scans_half() {
     assert!(!comes_to_priority_zero("mm1-lessdisrupt-v1"));
 }
 
-/// The same stream of clean pages: 3.10 counts a run for each restart at priority 12, the later rule one for
+/// Under the same stream of clean pages, 3.10 counts a run for each restart at priority 12, and the later rule one for
 /// each call.
 #[test]
 fn restarts_are_counted_as_runs() {
@@ -150,8 +151,8 @@ fn restarts_are_counted_as_runs() {
     assert!(restarting > descending, "{restarting} runs freed {by_restarts}, {descending} freed {by_descents}");
 }
 
-/// The reserve against the upper zone is larger than the lower zone. A kswapd that knows orders alone sleeps
-/// nevertheless: nothing that it does could bring the zone over that reserve.
+/// The reserve against the upper zone is larger than the lower zone. A kswapd that knows only orders sleeps
+/// nevertheless, because it could never bring the zone above that reserve.
 #[test]
 fn a_reserve_larger_than_its_zone_does_not_keep_a_kswapd_awake_that_knows_no_class_zones() {
     let layout = Layout::single_node(0, 1024, 3072);

@@ -1,4 +1,5 @@
-//! Blocks that somebody outside has, marks that are set while the engine runs, and objects that are dropped on request.
+//! Blocks that a user outside of the engine has, marks that are set at run time, and objects that are dropped on
+//! request.
 
 use crate::ground::{PAGES, Plan};
 use engine::Task;

@@ -13,7 +13,7 @@ fn plan(lruvec_of: LruvecOf) -> Plan {
     plan
 }
 
-/// Pages of each zone in the order in which reclaim comes to them.
+/// Returns the zones of pages in the order in which reclaim scans these.
 fn oldest_first(ground: &Ground) -> Vec<ZoneKind> {
     let normal = &ground.engine.memory().zones[1];
     let lists = machine::Lock::lock(ground.engine.lru().lruvec_of(normal).classic_lists());
@@ -70,7 +70,7 @@ fn reclaim_for_a_low_zone_skips_pages_of_higher_ones() {
     assert_eq!(vmstat["pgskip_dma32"], 0);
 }
 
-/// With a lruvec for each zone nothing is ever skipped, and the counter is not there.
+/// With an lruvec for each zone no page is ever skipped, and the counter does not exist.
 #[test]
 fn a_zone_of_its_own_skips_nothing() {
     let vmstat = plan(LruvecOf::Zone).run(|ground| {

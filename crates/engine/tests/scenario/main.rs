@@ -1,8 +1,8 @@
 //! Stories of reclaim on a small simulated machine, with the counters that they must end on.
 //!
-//! Each story runs as the main task of a machine with the engine's own tasks beside it; when it ends,
-//! those are told to end too, the devices come to rest, and the whole machine is checked. Most run on
-//! 16 MiB with 1 MiB as `min_free_kbytes`: the marks are 256, 320 and 384 pages.
+//! Each scenario runs as the main task of a machine with the engine's own tasks beside it. When it ends, those tasks
+//! are stopped, the devices finish their requests, and the whole machine is checked. Most scenarios run on 16 MiB with
+//! 1 MiB as `min_free_kbytes`: the marks are 256, 320 and 384 pages.
 
 mod admission;
 mod allocation;

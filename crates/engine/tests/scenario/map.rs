@@ -116,8 +116,8 @@ fn a_shared_page_is_dirty_from_its_write_fault_to_its_writeback() {
     assert_eq!(vmstat["nr_dirtied"], 40);
 }
 
-/// Nothing may be dirty: each write waits until the flusher has written the page, which makes it read-only. It is made
-/// nevertheless, and held back once.
+/// With a dirty limit of 0, each write waits until the flusher has written the page and made it read-only. The write
+/// succeeds nevertheless, after one pause.
 #[test]
 fn a_write_through_a_mapping_comes_to_its_end_though_its_page_is_written_back_first() {
     let mut plan = Plan::default();
@@ -134,8 +134,8 @@ fn a_write_through_a_mapping_comes_to_its_end_though_its_page_is_written_back_fi
     assert!((100..=202).contains(&vmstat["nr_dirtied"]), "{} pages", vmstat["nr_dirtied"]);
 }
 
-/// Who pins a page for writing is held back before it has the page: its readers do not wait as well, and what is written is not
-/// the page as it was before.
+/// A task that pins a page for writing is paused before it has the page. So the page's readers do not wait as well, and
+/// the write does not go to an old version of the page.
 #[test]
 fn who_pins_a_page_for_writing_is_held_back_before() {
     let mut plan = Plan { write_ns: 1_000_000, ..Plan::default() };
@@ -155,7 +155,7 @@ fn who_pins_a_page_for_writing_is_held_back_before() {
     assert_eq!((vmstat["nr_dirtied"], vmstat["nr_written"]), (50, 50));
 }
 
-/// A sparse file of four times memory is written through a shared mapping, page by page. What it holds comes back.
+/// A sparse file of four times memory is written through a shared mapping, page by page. All contents come back.
 #[test]
 fn a_file_of_four_times_memory_is_written_through_its_mapping() {
     let pages = 4 * PAGES as u32;
@@ -199,8 +199,8 @@ fn a_private_mapping_copies_what_it_writes() {
     assert!(vmstat["pswpout"] > 0 && vmstat["pswpin"] > 0 && vmstat["nr_anon_pages"] == 0);
 }
 
-/// A file is made shorter under its mappings. What was behind the new end is gone, private copies too, and a touch there
-/// fails; when the file grows again it reads as zeroes.
+/// A file is truncated while it is mapped. Pages behind the new end are unmapped, private copies too, and an access
+/// there fails. When the file grows again, this part reads as zeroes.
 #[test]
 fn truncation_unmaps_what_is_behind_the_end() {
     Plan::default().run(|ground| {
@@ -225,7 +225,8 @@ fn truncation_unmaps_what_is_behind_the_end() {
     });
 }
 
-/// A read fault maps what is in memory of the block of sixteen around it; a write fault, and what is missing, are for themselves.
+/// A read fault maps the pages in memory of the block of sixteen around it. A write fault, or a fault on a missing
+/// page, maps one page.
 #[test]
 fn a_read_fault_maps_what_is_in_memory_around_it() {
     let faults = |fault_around_pages| {
@@ -282,7 +283,8 @@ fn a_read_fault_maps_what_is_in_memory_around_it() {
     assert_eq!((both(1), both(16)), (20, 13), "ten, and one for each of three blocks");
 }
 
-/// Text that reclaim took from a program that uses it is wanted back: the program waits for want of memory, and that is counted.
+/// Reclaim has taken pages of the text of a running program. The program waits for them to be read again; this counts
+/// as memory pressure.
 #[test]
 fn waits_for_text_that_comes_back_are_pressure() {
     for kernel in ["6.1-classic", "3.10-rc4-vanilla"] {
@@ -374,8 +376,8 @@ fn a_write_fault_fails_when_the_device_is_full() {
     });
 }
 
-/// By seed: tasks read and write a file and its mappings, shared and private, while it is made shorter and longer and
-/// memory is short. Each task writes pages of its own; whatever was cut off reads as zeroes, and nothing else is lost.
+/// By seed, tasks read and write a file and its mappings, shared and private, while it shrinks and grows and memory is
+/// short. Each task writes pages of its own. Truncated parts read as zeroes, and nothing else is lost.
 #[test]
 fn nothing_is_lost_of_mapped_files_whatever_happens() {
     const TASKS: u32 = 3;

@@ -36,7 +36,8 @@ fn flags(ground: &Ground, file: &File<Sim>, page: u32) -> Option<Flags> {
     file.index.get(page).map(|frame| ground.engine.memory().frames[frame].flags())
 }
 
-/// As many pages are active as were read twice; `stream` has filled the rest of memory, and its first pages are gone.
+/// Makes `active` pages active by reading them twice. `stream` has filled the rest of memory, and its first pages have
+/// been evicted.
 fn with_active_pages(ground: &Ground, active: u32) -> Arc<File<Sim>> {
     let hot = ground.import(active);
     for _ in 0..2 {
@@ -78,7 +79,7 @@ fn a_page_that_left_lately_comes_back_as_active_and_one_that_left_long_ago_does_
     });
 }
 
-/// What is read after `drop_caches` counts as new, also if it had left before that.
+/// A page that is read after `drop_caches` counts as new, even if it had been evicted before that.
 #[test]
 fn dropped_caches_leave_no_shadows() {
     let vmstat = plan().run(|ground| {
@@ -91,7 +92,7 @@ fn dropped_caches_leave_no_shadows() {
     assert_eq!((vmstat["workingset_refault_file"], vmstat["workingset_activate_file"]), (0, 0));
 }
 
-/// While reclaim does not know that pages came back, it leaves active pages alone.
+/// As long as reclaim does not know that pages came back, it does not deactivate active pages.
 #[test]
 fn refaults_that_are_counted_later_let_fewer_active_pages_go() {
     let deactivated = |count: CgroupCounters| {
@@ -114,7 +115,7 @@ fn refaults_that_are_counted_later_let_fewer_active_pages_go() {
     assert!(later < at_once, "{later} {at_once}");
 }
 
-/// Without shadows nothing comes back, and nothing is counted.
+/// Without shadows no page counts as returning, and nothing is counted.
 #[test]
 fn pages_that_leave_nothing_are_as_new() {
     let mut plan = plan();
@@ -130,7 +131,8 @@ fn pages_that_leave_nothing_are_as_new() {
     assert!(vmstat.keys().all(|name| !name.starts_with("workingset_")), "{vmstat:?}");
 }
 
-/// A page that was active before it left is of the workingset when it comes back, and its read counts as a cost of files.
+/// A page that was active before its eviction belongs to the working set when it comes back, and its read counts as a
+/// cost of files.
 #[test]
 fn a_page_that_was_active_before_it_left_is_restored() {
     let vmstat = plan().run(|ground| {
@@ -150,7 +152,7 @@ fn a_page_that_was_active_before_it_left_is_restored() {
     assert!(vmstat["workingset_activate_file"] <= vmstat["workingset_refault_file"]);
 }
 
-/// As many pages become inactive as become active, by a second use or because they were missed.
+/// As many pages become inactive as become active, by a second use or after a refault.
 #[test]
 fn under_uniform_reads_activations_and_deactivations_are_in_balance() {
     plan().run(|ground| {
@@ -184,7 +186,7 @@ fn under_uniform_reads_activations_and_deactivations_are_in_balance() {
     });
 }
 
-/// All that comes back from swap has left a shadow there.
+/// Every page that comes back from swap has left a shadow there.
 #[test]
 fn pages_that_come_back_from_swap_are_refaults() {
     let vmstat = plan().run(|ground| {
@@ -202,8 +204,8 @@ fn pages_that_come_back_from_swap_are_refaults() {
     );
 }
 
-/// The pages of a file take the rest of a pageblock that the kernel's own pages have: low rises by a pageblock, kswapd frees pages up to
-/// that and touches nothing that would have to be written, and low falls.
+/// The pages of a file take the rest of a pageblock that has kernel pages. The low mark rises by a pageblock. Kswapd
+/// frees pages up to the mark, without those that would have to be written, and the mark falls.
 #[test]
 fn mixed_migrate_types_raise_marks_until_kswapd_has_made_room() {
     let run = |watermark_boost_factor, with_kswapd| {
@@ -275,7 +277,7 @@ fn lower_zones_are_asked_before_migrate_types_are_mixed() {
     assert!(spared < 100 && boost > 0, "{spared} {boost}");
 }
 
-/// Of anonymous pages that leave, those come back as active that left lately.
+/// Among evicted anonymous pages, those that left lately come back as active.
 #[test]
 fn a_page_that_went_to_swap_lately_comes_back_as_active() {
     let vmstat = plan().run(|ground| {
@@ -320,7 +322,8 @@ fn new_anonymous_pages_are_inactive_until_they_are_used_again() {
     assert_eq!(counts("3.10-rc4-vanilla"), (0, 1000));
 }
 
-/// Anonymous memory that nobody uses makes room for files that are missed; 3.10 has enough inactive pages of files, and leaves it.
+/// Idle anonymous memory is evicted when pages of files are missed. 3.10 has enough inactive pages of files, and keeps
+/// the anonymous memory.
 #[test]
 fn idle_anonymous_memory_goes_when_files_are_missed() {
     let run = |kernel: &'static str| {
@@ -416,7 +419,7 @@ fn kswapd_balances_a_node_for_what_was_asked() {
     });
 }
 
-/// Kswapd gives up a node in which nothing can be freed, and works for it again once a task has freed pages.
+/// Kswapd gives up a node in which nothing can be freed. It works for the node again once a task has freed pages.
 #[test]
 fn kswapd_gives_up_after_sixteen_failures_and_comes_back() {
     let plan = Plan { swap_slots: 0, ..plan() };
@@ -436,7 +439,7 @@ fn kswapd_gives_up_after_sixteen_failures_and_comes_back() {
     });
 }
 
-/// Exhausted memory is told as such by either rule, with and without swap.
+/// Exhausted memory is reported as such by either rule, with and without swap.
 #[test]
 fn exhausted_memory_is_told_whoever_hopes() {
     for hopeless in [Hopeless::ByScan, Hopeless::ByFailures] {
@@ -453,7 +456,7 @@ fn exhausted_memory_is_told_whoever_hopes() {
     }
 }
 
-/// At the limit of a memory cgroup who reads reclaims, whatever is free.
+/// At the limit of a memory cgroup, reading tasks reclaim for themselves, however much memory is free.
 #[test]
 fn at_the_limit_of_a_cgroup_tasks_reclaim_themselves() {
     let mut plan = plan();
@@ -472,7 +475,7 @@ fn at_the_limit_of_a_cgroup_tasks_reclaim_themselves() {
     assert!(vmstat["pgsteal_direct_normal"] > 3 * PAGES);
 }
 
-/// More than the limit and swap hold is told as exhausted memory; nothing else is.
+/// Using more than the limit and swap hold is reported as exhausted memory; nothing else is.
 #[test]
 fn a_cgroup_is_exhausted_when_swap_is_full() {
     for swap_slots in [0, 500] {
@@ -489,8 +492,8 @@ fn a_cgroup_is_exhausted_when_swap_is_full() {
     }
 }
 
-/// A small cgroup whose swap is slow is full of pages that are being written. Who is at the limit waits for those that it meets
-/// again; up to Linux 3.5 it looked at all of them, again and again, until memory counted as exhausted.
+/// A small cgroup with slow swap is full of pages under writeback. A task at the limit waits for pages that it meets
+/// again. Up to Linux 3.5 it scanned all of them, again and again, until memory counted as exhausted.
 #[test]
 fn who_is_at_the_limit_of_a_cgroup_waits_for_a_page_that_it_meets_again_under_writeback() {
     let scanned = |writeback_met| {
@@ -512,8 +515,8 @@ fn who_is_at_the_limit_of_a_cgroup_waits_for_a_page_that_it_meets_again_under_wr
     assert!(scanned > 8 * PAGES, "{scanned}: it is not marked");
 }
 
-/// All pages in a cgroup are active. Reclaim ages them where few are inactive, but the counters that tell so are added up every two
-/// seconds. Until then Linux 6.18 gives up; with killing turned off the task waits.
+/// All pages in a cgroup are active. Reclaim ages them if few are inactive, but the counters for this check are added
+/// up every two seconds. Until then Linux 6.18 gives up. With killing turned off the task waits.
 #[test]
 fn who_finds_no_page_under_a_limit_waits_until_reclaim_knows_its_lists() {
     let wait = |cgroup_counters| {
@@ -542,9 +545,9 @@ fn who_finds_no_page_under_a_limit_waits_until_reclaim_knows_its_lists() {
     assert!(at_once < Nanos::from_millis(100), "{at_once:?}");
 }
 
-/// With swappiness 0 anonymous pages are scanned only where pages of files are few, and only the inactive ones. All of those may be in
-/// use, and become active, within a hundredth of the two seconds after which reclaim knows of it: the smaller memory is, the sooner.
-/// There is room in swap, so memory of no size is exhausted.
+/// With swappiness 0 anonymous pages are scanned only if pages of files are few, and only the inactive ones. All
+/// inactive pages may be in use and become active within a hundredth of the two seconds after which reclaim knows of
+/// it; in smaller memory, this happens sooner. There is room in swap, so memory of no size is exhausted.
 #[test]
 fn with_swappiness_0_memory_is_not_exhausted_while_swap_has_room_whatever_its_size() {
     let kernels = ["5.12-mainline", "6.1-classic", "6.18-classic"];
@@ -567,7 +570,7 @@ fn with_swappiness_0_memory_is_not_exhausted_while_swap_has_room_whatever_its_si
     }
 }
 
-/// Multi-gen swaps nothing with swappiness 0, whatever is free; the error says so.
+/// With swappiness 0, multi-gen swaps nothing, however little is free. The error says so.
 #[test]
 fn generations_with_swappiness_0_leave_swap_alone_and_the_error_says_so() {
     for kernel in ["mglru-v2", "6.1-mglru", "7.2-mglru"] {
@@ -583,7 +586,7 @@ fn generations_with_swappiness_0_leave_swap_alone_and_the_error_says_so() {
     }
 }
 
-/// In a cgroup no mark says that pages of files are few: where there are none, anonymous ones go.
+/// In a cgroup no watermark tells that pages of files are few. If there are none, anonymous pages are reclaimed.
 #[test]
 fn a_cgroup_without_pages_of_files_swaps() {
     for kernel in ["3.10-rc4-vanilla", "mm1-lessdisrupt-v1", "highwater", "5.12-mainline"] {
@@ -624,7 +627,7 @@ fn synchronous_swap_is_read_a_page_at_a_time() {
     assert!(read > 2 * faults, "{read} pages for {faults} faults");
 }
 
-/// Swap that is compressed in memory takes memory for what lies in it, and gives it back; so less fits than it has slots for.
+/// Compressed swap takes memory for its contents, and frees it with them. So it holds fewer pages than it has slots.
 #[test]
 fn compressed_swap_takes_memory_and_gives_it_back() {
     let pages = PAGES as u32;

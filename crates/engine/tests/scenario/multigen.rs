@@ -10,7 +10,7 @@ use machine::{Machine, Nanos, Step};
 /// All that there are.
 const VERSIONS: [&str; 5] = ["mglru-v1", "mglru-v2", "6.1-mglru", "6.14-mglru", "7.2-mglru"];
 
-/// Those whose controller has tiers.
+/// The kernels whose controller has tiers.
 const TIERED: [&str; 4] = ["mglru-v2", "6.1-mglru", "6.14-mglru", "7.2-mglru"];
 
 fn plan(kernel: &str) -> Plan {
@@ -58,8 +58,9 @@ fn read_at_random(ground: &Ground, pages: u32, reads: u32, mut each: impl FnMut(
     }
 }
 
-/// mechanisms/multigen, 10.5: a fifth of memory is anonymous and idle, and there is swap. Later versions begin generations by what
-/// is left of those that can be evicted, and so take it in the end: `idle_anonymous_memory_goes_once_in_7_2`.
+/// mechanisms/multigen, 10.5: a fifth of memory is anonymous and idle, and there is swap. Later versions begin
+/// generations by the number of evictable pages, and so evict the idle memory in the end:
+/// `idle_anonymous_memory_goes_once_in_7_2`.
 #[test]
 fn idle_anonymous_memory_stays_under_reads_of_a_file() {
     for kernel in ["mglru-v2", "6.1-mglru", "6.14-mglru"] {
@@ -74,7 +75,7 @@ fn idle_anonymous_memory_stays_under_reads_of_a_file() {
     }
 }
 
-/// What is not used goes, since pages of files come back and it does not. It is written once.
+/// Idle memory is evicted, because pages of files come back and idle pages do not. It is written once.
 #[test]
 fn idle_anonymous_memory_goes_once_in_7_2() {
     let vmstat = plan("7.2-mglru").run(|ground| {
@@ -108,7 +109,8 @@ fn uniform_reads_protect_no_tier() {
     }
 }
 
-/// A hot set is read again and again beside a scan that never repeats: what was read often is protected from that.
+/// A hot set is read repeatedly beside a scan that never repeats. Pages that were read often are protected from the
+/// scan.
 #[test]
 fn a_hot_set_beside_a_scan_that_never_repeats_is_protected() {
     for kernel in TIERED {
@@ -136,7 +138,7 @@ fn a_hot_set_beside_a_scan_that_never_repeats_is_protected() {
     }
 }
 
-/// With nothing but anonymous memory, and no kswapd, tasks begin generations themselves.
+/// With only anonymous memory, and no kswapd, tasks begin generations themselves.
 #[test]
 fn anonymous_memory_alone_is_reclaimed_by_tasks() {
     for kernel in VERSIONS {
@@ -166,7 +168,7 @@ fn command(ground: &Ground, text: &str) -> Result<u64, CommandError> {
     ground.engine.reclaim().lru_gen_command(&mut ground.task.borrow_mut(), text)
 }
 
-/// What debugfs shows, and its two commands: generations begin, pages grow old with them, and old ones are evicted.
+/// The view of debugfs and its two commands: generations begin, pages grow old with them, and old ones are evicted.
 #[test]
 fn generations_are_shown_and_commanded() {
     for kernel in VERSIONS {
@@ -216,7 +218,8 @@ fn generations_are_shown_and_commanded() {
     });
 }
 
-/// A command's swappiness says which type goes, whatever that of the kernel is; ageing finds what was used.
+/// A command's swappiness selects the type that is evicted, whatever the kernel's swappiness is. Ageing finds the used
+/// pages.
 #[test]
 fn a_command_evicts_the_type_that_it_names() {
     for kernel in TIERED {
@@ -259,7 +262,7 @@ fn a_command_evicts_the_type_that_it_names() {
     }
 }
 
-/// The full view has a line for each tier under the oldest and the youngest generation, with what the controller counts.
+/// The full view has a line for each tier under the oldest and the youngest generation, with the controller's counts.
 #[test]
 fn the_full_view_counts_tiers() {
     plan("7.2-mglru").run(|ground| {
@@ -289,8 +292,8 @@ fn the_full_view_counts_tiers() {
     });
 }
 
-/// Some memory is used all the time, more and more is used once, and all of it goes to swap. A walk finds what is used before
-/// reclaim comes to it.
+/// Some memory is used all the time, more and more is used once, and all of it can go to swap. A walk finds the used
+/// pages before reclaim scans them.
 #[test]
 fn a_walk_keeps_used_anonymous_memory() {
     use engine::lru::policy::multigen::choices::{LookAround, Walk};
@@ -320,8 +323,9 @@ fn a_walk_keeps_used_anonymous_memory() {
     }
 }
 
-/// Sixteen programs write one and a half times memory between them. While one of them walks page tables so that a generation can
-/// begin, there is nothing that the others could take: they walk too, and wait, and none of them is told that memory is exhausted.
+/// Sixteen programs together write one and a half times memory. While one of them walks page tables so that a
+/// generation can begin, the others can reclaim nothing. They walk too, and wait, and none of them gets an error about
+/// exhausted memory.
 #[test]
 fn tasks_that_reclaim_at_once_share_the_walk() {
     for kernel in VERSIONS {

@@ -6,7 +6,7 @@ use engine::memory::{Layout, NodeId, NodeLayout, ZoneKind, ZoneLayout, check_lay
 use engine::{ReadPattern, ReadState};
 use machine::{Machine, PAGE_BYTES};
 
-/// As many pages as one node has.
+/// Number of pages of one node.
 const NODE_PAGES: u64 = PAGES / 2;
 
 /// Two nodes with a CPU each.
@@ -60,7 +60,7 @@ fn each_node_has_a_kswapd() {
     });
 }
 
-/// What was read again is counted on the node where it comes to lie.
+/// A page that is read again is counted on the node of its new frame.
 #[test]
 fn nodes_count_allocations_and_refaults_apart() {
     let mut plan = Plan { choices: choices_of("highwater"), ..plan() };
@@ -120,7 +120,7 @@ fn zone_reclaim_mode_keeps_a_task_on_its_node() {
     assert!(on[0] < NODE_PAGES / 100 && on[1] > NODE_PAGES / 3, "{on:?}");
 }
 
-/// With bit 1 alone only clean pages that nobody maps go; with all bits mapped pages are swapped.
+/// With bit 1 alone only clean, unmapped pages are taken. With all bits mapped pages are swapped.
 #[test]
 fn zone_reclaim_takes_mapped_pages_only_where_its_mode_says_so() {
     let swapped = |mode| {

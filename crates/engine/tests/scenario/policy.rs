@@ -10,10 +10,10 @@ use engine::page_cache::Shadow;
 use machine::FrameNumber;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Pages of the policy below that came back with what they had left.
+/// Number of pages of the policy below that came back with their shadow.
 static CAME_BACK: AtomicU64 = AtomicU64::new(0);
 
-/// What a page leaves.
+/// The shadow that a page leaves.
 const LEFT: u32 = 0x2a5a_5a5a;
 
 /// First in, first out, with shadows.

@@ -1,4 +1,4 @@
-//! Written pages that go to the tail of their list: one by one, or through batches with and without a reference.
+//! Rotation of written pages to the tail of their list: one by one, or through batches with and without a reference.
 
 use crate::ground::{PAGES, Plan, choices_of, stamp};
 use engine::stat::Vmstat;

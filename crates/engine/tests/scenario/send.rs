@@ -1,4 +1,4 @@
-//! What is sent takes memory until the other side has it.
+//! Sent data takes memory until the other side has it.
 
 use crate::ground::{PAGES, Plan};
 use engine::slab::choices::SlabOrder;
@@ -36,7 +36,7 @@ fn what_was_sent_lies_in_slabs_until_it_is_acknowledged() {
     assert_eq!(vmstat["alloc_high_order_slow"], 0);
 }
 
-/// Who would send more than memory holds is told so, and nothing of it stays.
+/// Sending more data than memory holds fails with an error, and keeps no memory.
 #[test]
 fn what_does_not_fit_is_not_sent() {
     plan().run(|ground| {

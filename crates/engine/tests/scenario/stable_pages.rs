@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How long the device writes a page.
+/// Time that the device takes to write a page.
 const WRITE: Nanos = Nanos::from_millis(20);
 
 fn plan(stable_pages: StablePages) -> Plan {
@@ -32,7 +32,7 @@ fn begin_sync(ground: &Ground, file: &Arc<File<Sim>>) -> (sim::TaskId, Rc<Cell<b
     (sync, is_synced)
 }
 
-/// How long a page's second write takes that begins while the device writes the first.
+/// Returns the time that a page's second change takes if it begins while the device writes the first.
 fn time_to_change_a_page_under_writeback(stable_pages: StablePages) -> Nanos {
     let taken = Rc::new(Cell::new(Nanos(0)));
     let time = taken.clone();
@@ -57,7 +57,8 @@ fn who_changes_a_page_under_writeback_waits_until_it_is_written() {
     assert!(time_to_change_a_page_under_writeback(StablePages::Copy) < Nanos::from_millis(1));
 }
 
-/// The device writes what the page held when its write began; and what is dirty again is written, too.
+/// The device writes the page's contents at the beginning of its write. A page that becomes dirty again meanwhile is
+/// written again.
 #[test]
 fn a_page_is_written_from_a_copy_and_changed_meanwhile() {
     plan(StablePages::Copy).run(|ground| {
@@ -74,7 +75,7 @@ fn a_page_is_written_from_a_copy_and_changed_meanwhile() {
     });
 }
 
-/// Where no page can be had for a copy, who changes the page waits.
+/// If no page is free for a copy, a task that changes the page waits.
 #[test]
 fn without_memory_for_a_copy_who_changes_a_page_waits() {
     plan(StablePages::Copy).run(|ground| {
@@ -91,8 +92,8 @@ fn without_memory_for_a_copy_who_changes_a_page_waits() {
     });
 }
 
-/// The first who changes a page under writeback waits. Then the file's pages are written from copies, until none of thousands
-/// was changed while it was written; those of another file are not.
+/// The first task that changes a page under writeback waits. Then the file's pages are written from copies, until none
+/// of thousands was changed during its write. Pages of another file are not copied.
 #[test]
 fn pages_are_written_from_copies_once_somebody_waited() {
     plan(StablePages::CopyWhenChanged).run(|ground| {
@@ -162,8 +163,8 @@ fn a_page_that_is_being_changed_is_written_when_it_is_let_go() {
     });
 }
 
-/// A program changes one page in place, again and again, and lets it go for no longer than it takes to ask for it again. A sync has
-/// its turn after the change that is under way.
+/// A program changes one page in place, again and again, and releases it only for the time that it needs to ask for it
+/// again. A sync has its turn after the current change.
 #[test]
 fn a_sync_does_not_wait_for_who_changes_a_page_again_and_again() {
     const CHANGES: u32 = 2000;
@@ -191,9 +192,10 @@ fn a_sync_does_not_wait_for_who_changes_a_page_again_and_again() {
     });
 }
 
-/// Tasks want a page that a program changes in place, again and again: to read it, to write it by a copy, to change it in place, too; of a
-/// file and of a region. None waits for long. A simulated task that is woken has its CPU at once, so that nobody overtakes it here: this
-/// shows that no wake is lost, and not what a waiter gains by being next.
+/// Tasks want a page that a program changes in place, again and again. They want to read it, to write it by a copy, and
+/// to change it in place; in a file and in a region. None waits for long. A simulated task that is woken has its CPU at
+/// once, so no other task overtakes it here. The test shows that no wake is lost; it does not show the advantage of
+/// being next.
 #[test]
 fn nobody_waits_long_for_who_changes_a_page_again_and_again() {
     const CHANGES: u32 = 200;
@@ -251,7 +253,8 @@ fn nobody_waits_long_for_who_changes_a_page_again_and_again() {
     }
 }
 
-/// All that may be dirty is held for writing by one task, which takes one more page: nobody could write what it waits for.
+/// One task holds as many pages for writing as may be dirty, and takes one more. No task could write the pages that it
+/// would wait for.
 #[test]
 fn who_holds_all_that_is_dirty_is_not_held_back_for_ever() {
     let mut plan = plan(StablePages::Wait);

@@ -19,7 +19,7 @@ fn swapped_out(ground: &Ground, region: &Region<Sim>) -> u32 {
     (0..region.pages).find(is_out).expect("some page is in swap only")
 }
 
-/// Twice as much as memory is written. What was swapped out comes back by major faults, as it was.
+/// A region of twice the memory is written. Its swapped pages come back by major faults, with their contents.
 #[test]
 fn a_swapped_page_comes_back_with_its_contents_by_a_major_fault() {
     let vmstat = Plan::default().run(|ground| {
@@ -60,7 +60,8 @@ fn swapped_in_per_fault(swap_window: SwapWindows, order: impl Fn(u32) -> u32 + S
     vmstat["pswpin"] as f64 / vmstat["pgmajfault"] as f64
 }
 
-/// What is read ahead in vain takes other pages' room: a region whose faults come in no order stops.
+/// Pages that are read ahead and not used take the room of others. A region whose faults come in no order stops reading
+/// ahead.
 #[test]
 fn a_swap_window_by_use_is_large_for_faults_in_order_and_small_for_others() {
     // A step that has no divisor in common with the number of pages: each once, far from the last.
@@ -96,8 +97,8 @@ fn a_fault_on_a_page_under_writeback_to_swap_is_minor() {
     });
 }
 
-/// A page comes back by a read: it keeps its slot and is mapped read-only, so that it need not be written
-/// again. The first write is one more minor fault; the ones after it are none.
+/// A page comes back by a read. It keeps its slot and is mapped read-only, so that it need not be written again. The
+/// first write is one more minor fault; later writes cause none.
 #[test]
 fn a_read_fault_maps_read_only_and_the_first_write_is_a_minor_fault() {
     Plan::default().run(|ground| {
@@ -117,8 +118,8 @@ fn a_read_fault_maps_read_only_and_the_first_write_is_a_minor_fault() {
     });
 }
 
-/// One task fills memory and swap, is told so, and lets go. Another whose memory was swapped out meanwhile
-/// notices nothing.
+/// One task fills memory and swap, gets an error, and frees its memory. Another task, whose memory was swapped out
+/// meanwhile, notices nothing.
 #[test]
 fn swap_full_reaches_the_faulting_task_only() {
     let vmstat = Plan { swap_slots: 1001, ..Plan::default() }.run(|ground| {
@@ -157,7 +158,7 @@ fn without_swap_memory_is_exhausted_with_a_clear_text() {
     assert_eq!(vmstat["pswpout"], 0);
 }
 
-/// Pages that cannot be written to swap stay in memory, and what they hold with them.
+/// Pages that cannot be written to swap stay in memory, with their contents.
 #[test]
 fn a_failed_write_to_swap_loses_nothing() {
     let vmstat = Plan::default().run(|ground| {
@@ -173,8 +174,8 @@ fn a_failed_write_to_swap_loses_nothing() {
     assert!(vmstat["pswpin"] > 0);
 }
 
-/// A swapped page is wanted when three frames are left for eight slots: there is none for the page itself.
-/// Its reader is told; the pages that did get frames must be read all the same, for they are locked.
+/// A swapped page is read when three frames are left for eight slots, and none is left for the page itself. Its reader
+/// gets an error. The pages that did get frames must be read nevertheless, because they are locked.
 #[test]
 fn a_swap_in_without_memory_leaves_no_page_locked() {
     let plan = Plan { with_kswapd: false, cpus: 1, ..Plan::default() };
@@ -202,7 +203,7 @@ fn a_swap_in_without_memory_leaves_no_page_locked() {
     });
 }
 
-/// Pushes all pages of a region out of memory, then takes what is free down to `free` pages.
+/// Pushes all pages of a region out of memory, then takes free pages until `free` are left.
 fn take_all(ground: &Ground, region: &Region<Sim>, free: u64) -> Vec<machine::FrameNumber> {
     let mut kernel = Vec::new();
     loop {

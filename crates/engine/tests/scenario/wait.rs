@@ -1,4 +1,4 @@
-//! How long reclaimers wait for writes, and for each other.
+//! The time that reclaimers wait for writes, and for each other.
 
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::Error;
@@ -14,12 +14,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-/// Virtual time in which `tasks` write regions of half of memory more than there is, with nobody else to reclaim.
+/// Returns the virtual time in which `tasks` tasks write regions of one and a half times memory together, without
+/// kswapd.
 fn time_to_swap(tasks: u32, change: impl Fn(&mut Choices)) -> Nanos {
     swapped_by(tasks, change).0
 }
 
-/// The same, and what was counted.
+/// Returns this time, and the counters.
 fn swapped_by(tasks: u32, change: impl Fn(&mut Choices)) -> (Nanos, BTreeMap<String, u64>) {
     let mut plan = Plan { with_kswapd: false, cpus: tasks as usize, write_ns: 200_000, ..Plan::default() };
     plan.choices.writeback.dirty_ratio = 2;
@@ -46,8 +47,8 @@ fn swapped_by(tasks: u32, change: impl Fn(&mut Choices)) -> (Nanos, BTreeMap<Str
     found.get().expect("it ran").clone()
 }
 
-/// Much is on its way to swap, and the disk takes 0.2 ms for a page: who waits for that is not kept for 100 ms, nor for the
-/// 10 ms after which he would look without having been woken.
+/// Many pages are on their way to swap, and the disk takes 0.2 ms for a page. A task that waits for one of them does
+/// not wait for 100 ms, nor for the 10 ms after which it would check without a wake-up.
 #[test]
 fn writeout_is_waited_for_as_long_as_it_takes() {
     let time = |throttle| time_to_swap(1, |choices| choices.reclaim.writeout_throttle = throttle);
@@ -70,7 +71,7 @@ fn a_putback_is_not_waited_for_like_a_disk() {
     }
 }
 
-/// How long a wait took.
+/// Returns the time that a wait took.
 fn time_of(ground: &Ground, wait: impl FnOnce()) -> Nanos {
     let began = ground.sim.now();
     wait();
@@ -95,7 +96,8 @@ fn who_finds_too_many_isolated_looks_again_after_20_ms() {
     assert_eq!(time(IsolatedWait::ReclaimThrottle, false), 0, "they came back while it looked");
 }
 
-/// How long each of `tasks` reclaimers is throttled while so many pages are written, ms, and how many of the pages counted.
+/// Returns how long each of `tasks` reclaimers is throttled while `pages` pages are written, in ms, and how many of the
+/// pages counted.
 fn throttled_while(tasks: u32, pages: u32) -> (Vec<u64>, u64) {
     let times = Rc::new(std::cell::RefCell::new(Vec::new()));
     let all = times.clone();
@@ -119,7 +121,7 @@ fn throttled_while(tasks: u32, pages: u32) -> (Vec<u64>, u64) {
     (all.take(), vmstat["nr_throttled_written"])
 }
 
-/// From 5.16 on: 32 pages must be written for each task that is throttled, or 100 ms go by.
+/// From 5.16 on, a throttle ends after 32 pages were written for each throttled task, or after 100 ms.
 #[test]
 fn who_is_throttled_for_writeback_goes_on_when_a_cluster_was_written_for_each() {
     assert_eq!(throttled_while(1, 0), (vec![100], 0));
@@ -131,7 +133,7 @@ fn who_is_throttled_for_writeback_goes_on_when_a_cluster_was_written_for_each() 
     assert!(two.iter().all(|time| *time < 20) && counted >= 64, "{two:?}, {counted}");
 }
 
-/// The wait for progress, or in a congested zone, is one of a tick, and none where next to nothing is to be written.
+/// The wait for progress, or in a congested zone, takes a tick. There is no wait if hardly any page is to be written.
 #[test]
 fn a_tick_is_waited_only_while_much_is_to_be_written() {
     let mut plan = Plan { with_flusher: false, ..Plan::default() };
@@ -148,7 +150,7 @@ fn a_tick_is_waited_only_while_much_is_to_be_written() {
     });
 }
 
-/// The disk stands still under what is to be written, and reads of another go on: kswapd comes round, meets the same pages again, and waits.
+/// A disk with dirty pages stands still, and reads from another go on. Kswapd meets the same pages again, and waits.
 #[test]
 fn kswapd_is_throttled_when_it_meets_pages_under_writeback_again() {
     let run = |stall| {
@@ -173,7 +175,7 @@ fn kswapd_is_throttled_when_it_meets_pages_under_writeback_again() {
     assert!(throttled["pgscan_kswapd_normal"] < never["pgscan_kswapd_normal"], "waiting saves no scan");
 }
 
-/// With the waits of 5.16 memory is exhausted soon, though pages wait to be written that nobody writes.
+/// With the waits of 5.16 memory is exhausted soon, even if there are dirty pages that no task writes.
 #[test]
 fn memory_is_exhausted_soon_where_waits_do_not_help() {
     let mut plan = Plan { choices: choices_of("6.1-classic"), swap_slots: 0, ..Plan::default() };
@@ -190,8 +192,8 @@ fn memory_is_exhausted_soon_where_waits_do_not_help() {
     });
 }
 
-/// Of forty tasks that all need pages, three may reclaim. The others wait until these have freed some, and the lists are not
-/// scanned by all of them.
+/// Of forty tasks that all need pages, three may reclaim. The others wait until these have freed some, so that not all
+/// tasks scan the lists.
 #[test]
 fn few_reclaim_directly_for_many() {
     let swapped = |direct_reclaimers, cpus_per_direct_reclaimer| {
@@ -213,9 +215,9 @@ fn few_reclaim_directly_for_many() {
     assert_eq!(swapped(3, 1).2, 0, "one for each of 40 CPUs, and forty tasks");
 }
 
-/// The reserve is used up, and all that lists have is held, so that kswapd frees nothing. Somebody else gives a page
-/// back now and then, so that the zone never counts as hopeless. Who waits for kswapd to fill the reserve is let go
-/// after some passes in vain, and looks for pages himself.
+/// The reserve is used up, and all pages on lists are held, so kswapd frees nothing. Another task returns a page now
+/// and then, so the zone never counts as hopeless. A task that waits for kswapd to fill the reserve stops waiting after
+/// some fruitless passes, and reclaims for itself.
 #[test]
 fn nobody_waits_for_ever_for_a_kswapd_that_frees_nothing() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
