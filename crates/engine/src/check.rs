@@ -44,7 +44,6 @@ impl<M: Machine> Access<M> {
     /// Checks all invariants; see [`crate::Engine::check`].
     pub(crate) fn check(&self) -> Result<(), Broken> {
         self.drain_all();
-        self.release_orphans();
         // Frames that never came online are in no place, and may be many.
         let end = self.zones.iter().map(|zone| zone.start.index() + zone.online() as usize).max();
         let mut places = vec![Place::Nowhere; end.unwrap_or(0)];

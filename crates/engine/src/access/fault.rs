@@ -163,7 +163,6 @@ impl<M: Machine> Access<M> {
         } else {
             self.stat.count(Event::Pgmajfault, 1);
         }
-        self.release_orphans();
         result.map(|dirtied| dirtied.is_some())
     }
 

@@ -57,7 +57,6 @@ impl<M: Machine> Access<M> {
             let queue = &self.backing(device).flusher;
             let ticket = self.machine.ticket(queue);
             let has_more = self.flusher_round(device, &mut periodic_at);
-            self.release_orphans();
             if !has_more {
                 let is_periodic = choices.dirty_writeback_ms > 0;
                 self.machine.sleep(queue, ticket, is_periodic.then_some(periodic_at));

@@ -76,7 +76,6 @@ impl<M: Machine> Access<M> {
                 Looked::GoesOn => self.choices.khugepaged_scan_sleep_ms,
                 Looked::NoMemory => self.choices.khugepaged_alloc_sleep_ms,
             };
-            self.release_orphans();
             self.machine.pause(Nanos::from_millis(sleeps_ms));
         }
     }

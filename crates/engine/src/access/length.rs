@@ -79,9 +79,8 @@ impl<M: Machine> Access<M> {
 
     /// Releases an end that [`Access::hold_end`] holds. *May sleep.*
     pub fn release_end(&self, file: &Arc<File<M>>, end: HeldEnd) {
-        match end.pinned {
-            Some(pinned) => self.unpin_write(file, pinned),
-            None => self.release_orphans(),
+        if let Some(pinned) = end.pinned {
+            self.unpin_write(file, pinned);
         }
     }
 }

@@ -204,7 +204,6 @@ impl<M: Machine> Access<M> {
     /// *May sleep.*
     pub fn unlink(&self, file: &File<M>) {
         self.truncate_pages(file, 0);
-        self.release_orphans();
         for cache in self.object_caches.iter() {
             if let Some(slab) = cache.remove_file(file.id) {
                 self.free_slab(slab);

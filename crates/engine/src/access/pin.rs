@@ -142,7 +142,6 @@ impl<M: Machine> Access<M> {
     #[inline(always)]
     pub fn unpin_read(&self, frame: FrameNumber) {
         self.put_shared(frame);
-        self.release_orphans();
     }
 
     /// Pins a page of a file for writing; it is valid. *May sleep.*
@@ -205,7 +204,6 @@ impl<M: Machine> Access<M> {
             self.unlock_page(frame);
         }
         self.put(frame);
-        self.release_orphans();
     }
 
     /// Pins a page of a region. Returns `None` if the page is to be read and was never written: it is all zeroes. *May

@@ -49,7 +49,6 @@ impl<M: Machine> Access<M> {
             self.put_shared(folio);
             at += n as u64;
         }
-        self.release_orphans();
         Ok((at - offset) as usize)
     }
 

@@ -31,7 +31,6 @@ impl<M: Machine> Access<M> {
         if let Some(mapped) = &region.file {
             self.close(&mapped.file);
         }
-        self.release_orphans();
     }
 
     /// Unmaps the pages of a file from `from` on, in every region that maps them. Private copies are unmapped, too

@@ -5,7 +5,6 @@ use crate::lru::Insert;
 use crate::memory::{Flags, Gfp, Owner};
 use crate::page_cache::File;
 use crate::task::Task;
-use crate::writeback::Writeback;
 use machine::atomic::AtomicU32;
 use machine::{FrameNumber, Func, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;
@@ -65,7 +64,6 @@ impl<M: Machine> Access<M> {
                 self.unlock_page(frame);
                 self.unlatch(frame, true);
                 self.put(frame);
-                self.release_orphans();
                 return prepared.map(|()| (at - offset) as usize);
             }
             let from = (at - offset) as usize;
@@ -88,7 +86,6 @@ impl<M: Machine> Access<M> {
             at += n as u64;
             self.balance_dirty_pages_ratelimited(task, file.backing);
         }
-        self.release_orphans();
         Ok(bytes.len())
     }
 
@@ -165,13 +162,6 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Starts writes of the dirty pages of a range that no other task writes, beside other writers of the file. It is
-    /// meant for a few pages, which their writer is about to sync. *May sleep.*
-    pub fn write_few_pages(&self, file: &Arc<File<M>>, pages: std::ops::Range<u32>) {
-        Writeback::write_few_pages(self, file, pages);
-        self.release_orphans();
-    }
-
     /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*
     ///
     /// # Errors
@@ -201,6 +191,5 @@ impl<M: Machine> Access<M> {
         let _span = self.machine.span(Func::Fsync);
         self.machine.spend(Step::SyscallEntry, 1);
         self.sync_file(file);
-        self.release_orphans();
     }
 }

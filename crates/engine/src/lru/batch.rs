@@ -204,6 +204,7 @@ impl<M: Machine> Lru<M> {
         }
         self.flush_parked(&batches.rotate, &batches.rotate_places, Apply::Rotate);
         self.flush(&batches.activate, Apply::Activate);
+        self.release_orphans();
     }
 
     pub(super) fn flush(&self, pages: &[FrameNumber], apply: Apply) {

@@ -162,9 +162,15 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Frees pages whose last reference a lookup dropped, if there are any.
+    /// Frees pages whose last reference fell on a floor that knows no lists (`PageCache::put_page_in_use`), if there are any.
+    ///
+    /// No operation on a file has to remember it, since only two places can miss such a page: one that wants memory, and one that
+    /// wants every page on its list. Each has a single door: `Allocate::allocate`, and the flush of a CPU's batches, with which
+    /// every scan, every check and every search for pages begins. Until then the page is as one that waits in a batch: it has a
+    /// reference, so that nothing takes it. Where nobody wants memory, such pages wait; their number is at most that of the
+    /// lookups that met a truncation since the last allocation.
     #[inline]
-    pub fn release_orphans(&self) {
+    pub(crate) fn release_orphans(&self) {
         if self.has_orphans.load(machine::atomic::Ordering::Relaxed) {
             self.put_orphans();
         }

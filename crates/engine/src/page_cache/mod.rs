@@ -385,7 +385,7 @@ impl<M: Machine> PageCache<M> {
     }
 
     /// Drops a reference that a lookup took. A page that left its file meanwhile is not freed here but
-    /// put aside: it may be on an LRU list, which is the floor above ([`crate::lru::Lru::release_orphans`]).
+    /// put aside: it may be on an LRU list, which is the floor above (`Lru::release_orphans`).
     pub(crate) fn put_page_in_use(&self, frame: FrameNumber) {
         if self.frames[frame].put() {
             self.orphan(frame);

@@ -76,7 +76,6 @@ impl<M: Machine> Reclaim<M> {
             self.note_refaults_seen(reach.lruvec);
         }
         task.may_use_reserve = had_reserve;
-        self.release_orphans();
         control.add_to(work);
         freed
     }

@@ -253,7 +253,6 @@ impl<M: Machine> Reclaim<M> {
                 KswapdRequest::OrderAndClasszone => wanted = balanced,
                 KswapdRequest::Order | KswapdRequest::LastBalanced | KswapdRequest::HighestZone => {}
             }
-            self.release_orphans();
         }
     }
 

@@ -75,7 +75,6 @@ impl<M: Machine> Reclaim<M> {
         }
         task.may_use_reserve = false;
         zone.clear(ZoneFlag::ZONE_RECLAIM);
-        self.release_orphans();
         if is_done(&control) {
             return Room::Made;
         }

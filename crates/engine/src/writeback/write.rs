@@ -327,7 +327,7 @@ impl<M: Machine> Writeback<M> {
 
     /// Writes the dirty pages of a range, except those that another task writes. Other tasks may write the same file at
     /// the same time. It is meant for a few pages that their writer is about to sync. *May sleep.*
-    pub(crate) fn write_few_pages(&self, file: &File<M>, pages: std::ops::Range<u32>) {
+    pub fn write_few_pages(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         let mut writer = Writer {
             bio: Bio::new(file.device, Operation::Write, true),
             left: u64::MAX,

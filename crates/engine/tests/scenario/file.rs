@@ -2,6 +2,7 @@
 
 use crate::ground::{DISK, FILE_BLOCKS, PAGES, Plan, choices_of, stamp};
 use engine::access::choices::DirtyThrottle;
+use engine::memory::Gfp;
 use engine::page_cache::File;
 use engine::reclaim::choices::DeferredObjects;
 use engine::slab::choices::SlabOrder;
@@ -541,6 +542,36 @@ fn a_page_is_written_in_place() {
         assert_eq!(ground.engine.access().drop_caches(), 1);
     });
     assert_eq!(vmstat["nr_written"], 2);
+}
+
+/// A file is dropped while two of its pages are pinned. Their last reference falls where nobody knows of lists: each page is free again
+/// when somebody wants memory, or every page on its list.
+#[test]
+fn a_page_that_its_last_reader_outlived_is_free_when_memory_is_wanted_or_batches_are_drained() {
+    Plan::default().run(|ground| {
+        let free = || {
+            ground.engine.memory().drain_all_per_cpu();
+            ground.free()
+        };
+        let file = ground.import(2);
+        ground.read(&file, 0..2).unwrap();
+        let pin = |page| ground.engine.access().pin_cached(&file, page, || true).unwrap();
+        let pinned = [pin(0), pin(1)];
+        ground.engine.access().unlink(&file);
+        ground.engine.lru().drain_all();
+        let before = free();
+        let [(first, _), (second, _)] = pinned;
+        ground.engine.access().unpin_read(first);
+        assert_eq!(free(), before, "it is put aside");
+        ground.engine.lru().drain_all();
+        assert_eq!(free(), before + 1);
+        ground.engine.access().unpin_read(second);
+        assert_eq!(free(), before + 1);
+        let taken =
+            ground.engine.allocate().allocate_kernel(&mut Task::user(), Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
+        assert_eq!(free(), before + 1, "one was freed, and one is taken");
+        ground.engine.memory().free_kernel(taken.unwrap(), Gauge::NrSlabUnreclaimable);
+    });
 }
 
 /// With `dirty_writeback_centisecs = 0`, as on laptops, no task searches for old files. Nothing is written until a task
