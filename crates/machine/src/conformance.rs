@@ -7,8 +7,10 @@
 //! happen gets tens of seconds.
 
 use crate::atomic::{AtomicU64, Ordering};
+use crate::note::HeldBack;
 use crate::{
-    DeviceId, FrameNumber, Hazards, IoError, Lock, LockClass, Machine, Nanos, Operation, PerCpu, Request, Step,
+    DeviceId, FrameNumber, Func, Hazards, IoError, Lock, LockClass, Machine, Nanos, Note, Observe, Operation, PerCpu,
+    Request, Stalled, Step, WaitReason, Waiting,
 };
 
 /// Frames that a ground's machine has, at least.
@@ -68,6 +70,7 @@ impl<M: Machine> Stage<M> {
 
     /// A device has finished a request; called in [`crate::Completions::complete`].
     pub fn receive(&self, machine: &M, request: Request, result: Result<(), IoError>) {
+        call_what_never_sleeps(machine);
         self.finished.lock().push((request, result));
         machine.wake(&self.done);
     }
@@ -92,6 +95,29 @@ impl<M: Machine> Stage<M> {
             assert!(left > Nanos(0) || is_done(), "a wake-up was lost");
         }
     }
+}
+
+/// Calls the methods that may be called in every context, but for those of the bytes of frames.
+fn call_what_never_sleeps<M: Machine>(machine: &M) {
+    let _span = machine.span(Func::ReleasePages);
+    let before = machine.now();
+    let _ = (machine.node(), machine.is_killed(), machine.is_resched_due());
+    assert!(machine.cpus() > 0 && machine.counter_rows() > 0);
+    let mut numbers = Vec::new();
+    machine.per_cpu(|number| numbers.push(number));
+    assert_eq!(numbers, (0..machine.cpus()).collect::<Vec<_>>(), "a slot for each CPU, in order");
+    assert_eq!(*machine.lock(LockClass::Other, 7).lock(), 7);
+    let queue = machine.wait_queue();
+    machine.ticket(&queue);
+    machine.wake(&queue);
+    machine.wake_first(&queue);
+    machine.wake(machine.uncongested());
+    machine.spend(Step::EndPage, 1);
+    machine.spend_on(Step::EndPage, FrameNumber(0), 1);
+    machine.prefetch_frame(FrameNumber(FRAMES), 0, 8);
+    let _ = (machine.is_congested(DeviceId(0), Operation::Read), machine.is_any_congested(Operation::Write));
+    let _ = machine.hazards().are_on();
+    assert!(machine.now() >= before, "time ran backwards");
 }
 
 /// Runs tasks that all do the same.
@@ -362,6 +388,80 @@ pub fn a_slot_drains_under_an_inner_lock<G: Ground>() {
     });
 }
 
+/// What is marked *Anywhere* may be called with a lock and a slot held, and a wake from there is not lost. Completions call it, too
+/// ([`Stage::receive`]).
+pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
+    G::run(
+        &[
+            |machine, stage| {
+                stage.wait_until(machine, &stage.queue, || stage.get(0) == 1);
+                let mut bytes = [0; 8];
+                machine.read_frame(FrameNumber(4), 0, &mut bytes);
+                assert_eq!(bytes, [7; 8]);
+            },
+            |machine, stage| {
+                let _outer = stage.count.lock();
+                call_what_never_sleeps(machine);
+                let _slot = stage.slots.local();
+                let _inner = stage.other.lock();
+                call_what_never_sleeps(machine);
+                machine.zero_frame(FrameNumber(3));
+                machine.write_frame(FrameNumber(3), 0, &[7; 8]);
+                machine.copy_frame(FrameNumber(3), FrameNumber(4));
+                stage.add(0, 1);
+                machine.wake(&stage.queue);
+            },
+        ],
+        nothing,
+    );
+}
+
+/// Tasks that look and relax in turn until another has done something see it done, with fewer CPUs than such tasks.
+pub fn tasks_that_relax_let_others_run<G: Ground>() {
+    fn relaxes<M: Machine>(machine: &M, stage: &Stage<M>) {
+        while stage.get(0) == 0 {
+            machine.spend(Step::ScanPage, 1);
+            machine.relax();
+        }
+        machine.cond_resched();
+    }
+    fn acts<M: Machine>(machine: &M, stage: &Stage<M>) {
+        machine.spend(Step::ScanPage, 100);
+        stage.add(0, 1);
+    }
+    G::run(&[relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, acts], nothing);
+}
+
+/// Spans and notes, around a wait and under a lock, leave a task to do what it does without them.
+pub fn what_is_observed_goes_on_as_without<G: Ground>() {
+    G::run(
+        &[
+            |machine, stage| {
+                let _outer = machine.span(Func::DirectReclaim);
+                let _stalled = Stalled::begin(machine);
+                let began = machine.now();
+                {
+                    let _inner = machine.span(Func::CongestionWait);
+                    let _nested = Stalled::begin(machine);
+                    let _waiting = Waiting::begin(machine, WaitReason::NoProgress);
+                    stage.wait_until(machine, &stage.queue, || stage.get(0) == 1);
+                }
+                let _guard = stage.count.lock();
+                let _span = machine.span(Func::FreePages);
+                machine.note(|| {
+                    let held = HeldBack { began, device: DeviceId(0), dirty_pages: 1, limit_pages: 1 };
+                    Note::HeldBack(held)
+                });
+            },
+            |machine, stage| {
+                stage.add(0, 1);
+                machine.wake(&stage.queue);
+            },
+        ],
+        nothing,
+    );
+}
+
 /// Frames are zeroed, copied, and keep the first bytes that are written to them.
 pub fn frames_hold_their_stamps<G: Ground>() {
     G::run(
@@ -544,6 +644,9 @@ macro_rules! conformance_tests {
             time_goes_forward
             slots_are_exclusive_and_a_visit_sees_all
             a_slot_drains_under_an_inner_lock
+            what_never_sleeps_may_be_called_under_locks
+            tasks_that_relax_let_others_run
+            what_is_observed_goes_on_as_without
             frames_hold_their_stamps
             requests_complete_once_and_carry_contents
             a_full_queue_makes_submitters_wait

@@ -1,14 +1,15 @@
 //! The boundary between the page-reclaim engine and the machine under it.
 //!
 //! The engine never calls the operating system: the trait [`Machine`] is all that it needs. `sim` implements it in
-//! virtual time, the library over threads, memory and disks. This crate contains no behaviour, only the words that
-//! both sides share:
+//! virtual time, the library over threads, memory and disks. What the engine says of its work, and needs no answer to, is a trait
+//! of its own below it, [`Observe`]. This crate contains no behaviour, only the words that both sides share:
 //!
 //! * [`units`]: frame numbers, orders, nanoseconds, devices;
 //! * [`lock`]: [`LockClass`] (how a lock nests, whether interrupts are off under it), [`Lock`], [`PerCpu`];
 //! * [`step`]: [`Step`], one word for each kind of work that costs CPU time;
 //! * [`func`]: [`Func`], the kernel function names under which a profile shows that time;
 //! * [`disk`]: [`Request`], sent to a block device and returned by it;
+//! * [`observe`]: [`Observe`], which spans and notes go to;
 //! * [`note`]: [`Note`], reports of tasks on their waits for memory;
 //! * [`hazard`]: [`Hazards`], the hazard pointers of the machines that have some;
 //! * [`conformance`]: the suite that every `Machine` passes.
@@ -20,6 +21,7 @@ pub mod func;
 pub mod hazard;
 pub mod lock;
 pub mod note;
+pub mod observe;
 mod prefetch;
 pub mod step;
 pub mod units;
@@ -29,6 +31,7 @@ pub use func::Func;
 pub use hazard::{HazardPointer, Hazards, NoHazards, READS_PER_COUNT};
 pub use lock::{Lock, LockClass, PerCpu};
 pub use note::{Note, Stalled, WaitReason, Waiting};
+pub use observe::Observe;
 pub use prefetch::prefetch;
 pub use step::Step;
 pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Order, PAGE_BYTES};
@@ -40,156 +43,155 @@ pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Ord
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
-/// The ground that the engine needs under it.
+/// The ground that the engine needs under it: time, CPUs, locks, wait queues, devices and the bytes of frames.
 ///
-/// Any task may call any method. Methods marked *may sleep* must not be called while a [`Lock`] or a [`PerCpu`] slot is
-/// held, nor from a completion.
-pub trait Machine: Sized + 'static {
-    /// A mutual exclusion lock around a `T`. On real threads it is `Sync` when `T` is `Send`, which makes the engine
-    /// `Sync`. A simulated machine's lock need not be.
+/// # Contract
+///
+/// A *task* is a thread of control that calls the engine. A *completion* is a call of [`Completions::complete`] by the ground. The
+/// mark of a method says in which contexts the engine may call it:
+///
+/// | mark | by a task | with locks and slots held | in a completion | before tasks run |
+/// | --- | --- | --- | --- | --- |
+/// | *Anywhere* | yes | yes | yes | yes |
+/// | *May sleep* | yes | no | no | no |
+///
+/// *The ground promises* that any number of tasks may call methods at the same time, and that what is marked *Anywhere* waits for no
+/// other task. It panics where a method says so, and may report by a panic what is a bug of the engine: a call in another context, a
+/// device or a frame that it does not have.
+///
+/// *The engine promises* that each of its loops that wait ends once [`Machine::is_killed`], that it takes locks in the order of their
+/// ranks, and that nobody reads or changes the bytes of a frame while a read fills it.
+pub trait Machine: Observe + Sized + 'static {
+    /// A mutual exclusion lock around a `T`. On real threads it is `Sync` when `T` is `Send`, so that an
+    /// engine is `Sync` by itself when its machine is; a simulated machine's need not be.
     type Lock<T: 'static>: Lock<T>;
     /// A `T` for each CPU (on real threads: for each shard).
     type PerCpu<T: 'static>: PerCpu<T>;
     /// A place to wait at.
     type WaitQueue: 'static;
-    /// Ends the span begun by [`Machine::span`] when it is dropped.
-    type Span<'a>
-    where
-        Self: 'a;
     /// The hazard pointers of its tasks; [`NoHazards`] where they have none.
     type Hazards: Hazards;
 
-    /// Returns the time since the machine started.
+    // ---- time ----
+
+    /// Returns the time since the machine started. *Anywhere.* It does not go backwards for any task.
     fn now(&self) -> Nanos;
 
-    /// Returns the number of CPUs (slots of every [`Machine::PerCpu`]); at least 1, constant.
+    /// Sleeps for `time`; only a kill of the calling task ends it earlier. *May sleep.*
+    fn pause(&self, time: Nanos);
+
+    // ---- CPUs ----
+
+    /// Returns the number of CPUs (slots of every [`Machine::PerCpu`]). *Anywhere.* At least 1, constant.
     fn cpus(&self) -> usize;
 
-    /// Returns the memory node of the calling task's CPU, from 0. The task allocates there first.
+    /// Returns the memory node of the CPU that the calling task is on, from 0: where it looks for memory first. *Anywhere.* The
+    /// answer may be out of date at once. 0 by default.
     #[inline]
     fn node(&self) -> usize {
         0
     }
 
-    /// Number of rows in which counters are kept, so that parallel threads count in different rows; 1 if only one
-    /// thread ever runs.
+    /// Returns the number of rows that counters are kept in, so that threads that run side by side count in different ones.
+    /// *Anywhere.* At least 1, constant; 1, by default, where only one thread ever runs.
     fn counter_rows(&self) -> usize {
         1
     }
 
-    /// Makes a lock of a class around a value.
-    fn lock<T: 'static>(&self, class: LockClass, value: T) -> Self::Lock<T>;
-
-    /// Makes one value for each CPU; `make` gets the slot's number, from 0.
+    /// Makes one value for each CPU; `make` gets each slot's number, from 0, in ascending order. *Anywhere.*
     fn per_cpu<T: 'static>(&self, make: impl FnMut(usize) -> T) -> Self::PerCpu<T>;
 
-    /// Makes an empty wait queue.
+    // ---- locks ----
+
+    /// Makes a lock of a class around a value. *Anywhere.* The engine takes locks by the rules of [`LockClass`].
+    fn lock<T: 'static>(&self, class: LockClass, value: T) -> Self::Lock<T>;
+
+    // ---- waiting ----
+
+    /// Makes an empty wait queue. *Anywhere.*
     fn wait_queue(&self) -> Self::WaitQueue;
 
-    /// Takes a ticket; see [`Ticket`].
+    /// Takes a ticket; see [`Ticket`]. *Anywhere.*
     fn ticket(&self, queue: &Self::WaitQueue) -> Ticket;
 
-    /// *May sleep.* Sleeps until a wake of `queue` later than `ticket`, the absolute time `deadline`,
-    /// or a kill of the calling task. Returns the time left until the deadline: 0 when it passed,
-    /// and `Nanos(u64::MAX)` when none was given.
+    /// Sleeps until a wake of `queue` later than `ticket`, the absolute time `deadline`, or a kill of the calling task. *May sleep.*
+    /// Returns the time left until the deadline: 0 when it passed, and `Nanos(u64::MAX)` when none was given.
     ///
-    /// Returns at once when `queue` was woken since the ticket was taken, or when the task is killed.
+    /// Returns at once when `queue` was woken since the ticket was taken, or when the task is killed. The engine tests its condition
+    /// again in any case.
     fn sleep(&self, queue: &Self::WaitQueue, ticket: Ticket, deadline: Option<Nanos>) -> Nanos;
 
-    /// Wakes every task that sleeps at `queue`. May be called under a lock and from a completion.
+    /// Wakes every task that sleeps at `queue`, and ends sleeps that begin later with an older ticket. *Anywhere.*
     fn wake(&self, queue: &Self::WaitQueue);
 
-    /// Wakes the task that has slept longest at `queue` and was not yet woken by such a call, and perhaps others. It is
-    /// for a resource that only one task can use. Like [`Machine::wake`], it ends sleeps that begin later with an older
-    /// ticket. By default it wakes all.
+    /// Wakes the task that has slept longest at `queue`, of those that no such call has woken yet, and maybe others: for what
+    /// only one can use. *Anywhere.* As [`Machine::wake`], it ends sleeps that begin later with an older ticket. It wakes all by
+    /// default.
     fn wake_first(&self, queue: &Self::WaitQueue) {
         self.wake(queue);
     }
 
-    /// *May sleep.* Sleeps for `time`; only a kill of the calling task ends it earlier.
-    fn pause(&self, time: Nanos);
-
-    /// Returns whether the calling task has been told to end. Loops that wait ask it after every wait, so that a
-    /// machine can be stopped: a killed task returns from every wait at once.
+    /// Returns whether the calling task has been told to end; it is not told otherwise later. *Anywhere*; `false` outside of tasks.
+    /// A killed task returns from every wait at once, and loops that wait ask it after every wait, so that a machine can be stopped.
     fn is_killed(&self) -> bool;
 
-    /// Spends the CPU time of `n` times the work `step` on the calling task. Free on real machines.
+    // ---- work ----
+
+    /// Spends the CPU time of `n` times the work `step` on the calling task, or on the completion. *Anywhere.* Other tasks and
+    /// completions may run meanwhile. Free on real machines.
     fn spend(&self, step: Step, n: u32);
 
     /// Spends CPU time on a step, for work on the bytes or descriptors of `frame` and its node: dearer where that is not the node of
-    /// the caller's CPU.
+    /// the caller's CPU. *Anywhere.* [`Machine::spend`] by default.
     #[inline]
     fn spend_on(&self, step: Step, _frame: FrameNumber, n: u32) {
         self.spend(step, n);
     }
 
-    /// *May sleep.* Lets another task run, without which the caller cannot continue; the caller looks again soon.
+    /// Lets another task run, without which the caller cannot continue; the caller looks again soon. *May sleep.* It takes no
+    /// simulated time: unless the other task spends none before it is done, the caller spends some before each look.
     fn relax(&self);
 
-    /// *May sleep.* Offers the CPU to other tasks, within long work. Does nothing where tasks are preempted anyway.
+    /// Offers the CPU to other tasks, within long work. *May sleep.* Does nothing where tasks are preempted anyway.
     fn cond_resched(&self);
 
-    /// Returns whether another task is to get the caller's CPU; [`Machine::cond_resched`] then yields it. Returns
-    /// `false` where tasks are preempted anyway.
+    /// Returns whether another task is to get the caller's CPU; [`Machine::cond_resched`] then yields it. *Anywhere.* `false`, by
+    /// default, where tasks are preempted anyway.
     #[doc(alias = "need_resched")]
     fn is_resched_due(&self) -> bool {
         false
     }
 
-    /// Says that the calling task is in `func` until the span is dropped.
-    fn span(&self, func: Func) -> Self::Span<'_>;
+    // ---- devices ----
 
-    /// Notes that the calling task cannot continue for lack of memory (`begins`), or can again. The task reclaims or
-    /// compacts itself, waits for others to do so, or waits for a page that reclaim took. Stalls may be nested;
-    /// [`Stalled`] ends them. For machines that keep pressure statistics (`/proc/pressure/memory`); by default it does
-    /// nothing.
-    #[inline]
-    fn note_stall(&self, begins: bool) {
-        let _ = begins;
-    }
-
-    /// Notes the reason for which the calling task sleeps, if it sleeps from now on; `None` ends that. Use [`Waiting`],
-    /// which does both. For machines that keep records; by default it does nothing.
-    #[inline]
-    fn note_wait(&self, reason: Option<WaitReason>) {
-        let _ = reason;
-    }
-
-    /// Records the cause of the calling task's wait. `note` is called only if the machine records notes; by default it
-    /// does not.
-    #[inline]
-    fn note(&self, note: impl FnOnce() -> Note) {
-        let _ = note;
-    }
-
-    /// *May sleep.* Passes a request to its device, and waits for a place in the device's queue.
-    /// [`Completions::complete`] returns it.
+    /// Hands a request to its device, waiting for a place in the device's queue. *May sleep*, and no kill ends that. The request
+    /// comes back once, through [`Completions::complete`], maybe before this returns. A write carries the bytes that its frames have
+    /// at some time before it comes back. A ground may hold requests back until the task sleeps.
     fn submit(&self, request: Request);
 
-    /// Returns whether the device's queue for `operation` is fuller than its congestion threshold.
+    /// Returns whether the device's queue for `operation` is fuller than its congestion threshold. *Anywhere.*
     fn is_congested(&self, device: DeviceId, operation: Operation) -> bool;
 
-    /// Returns whether the queue of any device for `operation` is.
+    /// Returns whether the queue of any device for `operation` is. *Anywhere.*
     fn is_any_congested(&self, operation: Operation) -> bool;
 
-    /// Returns the queue that is woken whenever some device's queue stops being congested.
+    /// Returns the queue that is woken whenever some device's queue stops being congested. *Anywhere.*
     fn uncongested(&self) -> &Self::WaitQueue;
 
-    /// Announces a read of `bytes` of a frame from byte `offset` on. A real machine may prefetch them. The frame need
+    // ---- the bytes of frames ----
+
+    /// Announces a read of `bytes` of a frame from byte `offset` on. *Anywhere.* A real machine may prefetch them. The frame need
     /// not exist. Does nothing by default.
     #[inline]
     fn prefetch_frame(&self, _frame: FrameNumber, _offset: usize, _bytes: usize) {}
 
-    /// Returns the hazard pointers of its tasks.
-    fn hazards(&self) -> &Self::Hazards;
-
-    /// Fills a frame with zeroes.
+    /// Fills a frame with zeroes. *Anywhere.*
     fn zero_frame(&self, frame: FrameNumber);
 
-    /// Copies the whole of one frame to another.
+    /// Copies the whole of one frame to another. *Anywhere.*
     fn copy_frame(&self, from: FrameNumber, to: FrameNumber);
 
-    /// Copies bytes into a frame, from byte `offset` on.
+    /// Copies bytes into a frame, from byte `offset` on. *Anywhere.*
     ///
     /// A simulated machine holds at most the first eight bytes of each page (its *stamp*).
     ///
@@ -197,10 +199,14 @@ pub trait Machine: Sized + 'static {
     /// When `offset + bytes.len()` is over [`PAGE_BYTES`].
     fn write_frame(&self, frame: FrameNumber, offset: usize, bytes: &[u8]);
 
-    /// Copies bytes out of a frame, from byte `offset` on; bytes that a simulated machine does not
-    /// hold read as zero.
+    /// Copies bytes out of a frame, from byte `offset` on; bytes that a simulated machine does not hold read as zero. *Anywhere.*
     ///
     /// # Panics
     /// When `offset + bytes.len()` is over [`PAGE_BYTES`].
     fn read_frame(&self, frame: FrameNumber, offset: usize, bytes: &mut [u8]);
+
+    // ---- readers ----
+
+    /// Returns the hazard pointers of its tasks. *Anywhere.*
+    fn hazards(&self) -> &Self::Hazards;
 }

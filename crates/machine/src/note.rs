@@ -1,6 +1,6 @@
 //! Notes of tasks on their waits for memory: for machines that keep records, and free on all others.
 
-use crate::{DeviceId, Machine, Nanos, Order};
+use crate::{DeviceId, Nanos, Observe, Order};
 
 /// The fates of the pages that a reclaim scanned: for each kept page the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,38 +140,38 @@ pub enum WaitReason {
     Generation,
 }
 
-/// Notes that the calling task sleeps for a reason, if it sleeps before this is dropped ([`Machine::note_wait`]). Two
+/// Notes that the calling task sleeps for a reason, if it sleeps before this is dropped ([`Observe::note_wait`]). Two
 /// of them are not nested: the code that sleeps gives the reason.
 #[must_use = "the wait ends at once"]
-pub struct Waiting<'a, M: Machine>(&'a M);
+pub struct Waiting<'a, O: Observe>(&'a O);
 
-impl<'a, M: Machine> Waiting<'a, M> {
+impl<'a, O: Observe> Waiting<'a, O> {
     /// Begins the wait.
-    pub fn begin(machine: &'a M, reason: WaitReason) -> Self {
+    pub fn begin(machine: &'a O, reason: WaitReason) -> Self {
         machine.note_wait(Some(reason));
         Self(machine)
     }
 }
 
-impl<M: Machine> Drop for Waiting<'_, M> {
+impl<O: Observe> Drop for Waiting<'_, O> {
     fn drop(&mut self) {
         self.0.note_wait(None);
     }
 }
 
-/// Notes that the calling task cannot continue for lack of memory, until this is dropped ([`Machine::note_stall`]).
+/// Notes that the calling task cannot continue for lack of memory, until this is dropped ([`Observe::note_stall`]).
 #[must_use = "the stall ends at once"]
-pub struct Stalled<'a, M: Machine>(&'a M);
+pub struct Stalled<'a, O: Observe>(&'a O);
 
-impl<'a, M: Machine> Stalled<'a, M> {
+impl<'a, O: Observe> Stalled<'a, O> {
     /// Begins the stall.
-    pub fn begin(machine: &'a M) -> Self {
+    pub fn begin(machine: &'a O) -> Self {
         machine.note_stall(true);
         Self(machine)
     }
 }
 
-impl<M: Machine> Drop for Stalled<'_, M> {
+impl<O: Observe> Drop for Stalled<'_, O> {
     fn drop(&mut self) {
         self.0.note_stall(false);
     }

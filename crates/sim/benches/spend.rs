@@ -4,7 +4,7 @@
 //! CPU. `locked`: all tasks compete for one lock. Run: `cargo bench -p highwater-sim`. The floor is 15 M items/s.
 
 use divan::counter::ItemsCount;
-use machine::{Lock, LockClass, Machine, Nanos, Step};
+use machine::{Lock, LockClass, Machine, Nanos, Observe, Step};
 use sim::{Config, Sim};
 use std::rc::Rc;
 

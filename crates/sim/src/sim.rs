@@ -21,8 +21,8 @@ use crate::task_id::TaskId;
 use crate::wait_queue::WaitQueue;
 use crate::world::World;
 use machine::{
-    Completions, DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, NoHazards, Note, Operation, Request, Step,
-    Ticket, WaitReason,
+    Completions, DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, NoHazards, Note, Observe, Operation, Request,
+    Step, Ticket, WaitReason,
 };
 use std::rc::Rc;
 
@@ -374,11 +374,33 @@ impl Sim {
     }
 }
 
+impl Observe for Sim {
+    type Span<'a> = Span<'a>;
+
+    #[inline]
+    fn span(&self, func: Func) -> Span<'_> {
+        Span::enter(&self.0, func)
+    }
+
+    fn note_stall(&self, begins: bool) {
+        self.0.note_stall(begins);
+    }
+
+    #[inline]
+    fn note_wait(&self, reason: Option<WaitReason>) {
+        self.0.note_wait(reason);
+    }
+
+    #[inline]
+    fn note(&self, note: impl FnOnce() -> Note) {
+        self.0.note_words(note);
+    }
+}
+
 impl Machine for Sim {
     type Lock<T: 'static> = SpinLock<T>;
     type PerCpu<T: 'static> = CpuSlots<T>;
     type WaitQueue = WaitQueue;
-    type Span<'a> = Span<'a>;
     type Hazards = NoHazards;
 
     fn now(&self) -> Nanos {
@@ -450,25 +472,6 @@ impl Machine for Sim {
 
     fn is_resched_due(&self) -> bool {
         self.0.is_resched_due()
-    }
-
-    #[inline]
-    fn span(&self, func: Func) -> Span<'_> {
-        Span::enter(&self.0, func)
-    }
-
-    fn note_stall(&self, begins: bool) {
-        self.0.note_stall(begins);
-    }
-
-    #[inline]
-    fn note_wait(&self, reason: Option<WaitReason>) {
-        self.0.note_wait(reason);
-    }
-
-    #[inline]
-    fn note(&self, note: impl FnOnce() -> Note) {
-        self.0.note_words(note);
     }
 
     fn submit(&self, request: Request) {

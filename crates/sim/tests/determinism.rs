@@ -4,7 +4,7 @@ mod common;
 
 use common::hard_disk;
 use machine::{Completions, DeviceId, FrameNumber, Func, IoError, Lock, LockClass, Machine, Nanos, Operation, PerCpu};
-use machine::{Request, Step};
+use machine::{Observe, Request, Step};
 use sim::{Config, Decisions, Interleaving, LockFairness, Pct, Perturb, Sim};
 use std::rc::Rc;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ mod common;
 
 use common::hard_disk;
 use machine::{Completions, DeviceId, FrameNumber, Func, IoError, Lock, LockClass, Machine, Nanos, Operation};
-use machine::{PerCpu, Request, Step};
+use machine::{Observe, PerCpu, Request, Step};
 use sim::{Config, Failure, Sim};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -4,8 +4,8 @@ mod common;
 
 use common::{free_kernel, hard_disk, now, run_tasks};
 use machine::{
-    Completions, DeviceId, FrameNumber, Func, IoError, Lock, LockClass, Machine, Nanos, Operation, PerCpu, Request,
-    Stalled, Step,
+    Completions, DeviceId, FrameNumber, Func, IoError, Lock, LockClass, Machine, Nanos, Observe, Operation, PerCpu,
+    Request, Stalled, Step,
 };
 use sim::{Config, LockFairness, PressureStatistics, Scheduler, Sim, TaskId};
 use std::cell::{Cell, RefCell};

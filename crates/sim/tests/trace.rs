@@ -4,7 +4,8 @@ mod common;
 
 use common::{free_kernel, hard_disk};
 use machine::{
-    Completions, DeviceId, FrameNumber, Func, IoError, Lock, LockClass, Machine, Nanos, Operation, Request, Step,
+    Completions, DeviceId, FrameNumber, Func, IoError, Lock, LockClass, Machine, Nanos, Observe, Operation, Request,
+    Step,
 };
 use sim::trace::{Activity, Slice, Trace, TraceConfig};
 use sim::{Config, NetworkConfig, Sim, Turn};

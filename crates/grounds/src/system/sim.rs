@@ -12,7 +12,7 @@ use figures::engine_view::EngineView;
 use figures::usage::{CpuTimes, DiskSample, Faults};
 use foldhash::fast::FixedState;
 use machine::atomic::AtomicU32;
-use machine::{DeviceId, Func, Machine, Nanos, Operation, Order, PAGE_BYTES, Step};
+use machine::{DeviceId, Func, Machine, Nanos, Observe, Operation, Order, PAGE_BYTES, Step};
 use sim::Sim;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};

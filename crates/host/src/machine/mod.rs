@@ -44,7 +44,9 @@ pub use wait::WaitQueue;
 use disk::Disks;
 use disk::backend::Backend;
 pub use hazard::{HazardPointer, Hazards};
-use machine::{DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, Operation, PAGE_BYTES, Request, Step, Ticket};
+use machine::{
+    DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, Observe, Operation, PAGE_BYTES, Request, Step, Ticket,
+};
 use notice::Notices;
 use std::fs::File;
 use std::io;
@@ -248,11 +250,18 @@ impl Host {
     }
 }
 
+/// Nothing is recorded.
+impl Observe for Host {
+    type Span<'a> = ();
+
+    #[inline]
+    fn span(&self, _: Func) {}
+}
+
 impl Machine for Host {
     type Lock<T: 'static> = AdaptiveLock<T>;
     type PerCpu<T: 'static> = Shards<T>;
     type WaitQueue = WaitQueue;
-    type Span<'a> = ();
     type Hazards = Hazards;
 
     #[inline]
@@ -325,9 +334,6 @@ impl Machine for Host {
     fn cond_resched(&self) {
         lock::assert_none_held("cond_resched");
     }
-
-    #[inline]
-    fn span(&self, _: Func) {}
 
     #[inline]
     fn submit(&self, request: Request) {

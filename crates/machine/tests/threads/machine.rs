@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::disallowed_types, clippy::disallowed_methods)]
 
 use machine::{DeviceId, FrameNumber, Func, IoError, LockClass, Machine, Nanos, NoHazards, Operation, PAGE_BYTES};
-use machine::{Request, Step, Ticket};
+use machine::{Observe, Request, Step, Ticket};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,11 +109,16 @@ impl<T: 'static> machine::PerCpu<T> for Shards<T> {
     }
 }
 
+impl Observe for ThreadMachine {
+    type Span<'a> = ();
+
+    fn span(&self, _: Func) {}
+}
+
 impl Machine for ThreadMachine {
     type Lock<T: 'static> = StdLock<T>;
     type PerCpu<T: 'static> = Shards<T>;
     type WaitQueue = Queue;
-    type Span<'a> = ();
     type Hazards = NoHazards;
 
     fn now(&self) -> Nanos {
@@ -173,8 +178,6 @@ impl Machine for ThreadMachine {
     }
 
     fn cond_resched(&self) {}
-
-    fn span(&self, _: Func) {}
 
     fn submit(&self, request: Request) {
         let contents = request.frames.iter().map(|frame| *self.0.frames[frame.index()].lock().unwrap()).collect();
