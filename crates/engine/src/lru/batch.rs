@@ -8,6 +8,7 @@
 use super::choices::{ActivationBatch, AddFlush, ListChoice, Rotation};
 use super::{Insert, ListKind, Lru};
 use crate::memory::{Flags, Frame, Owner};
+use crate::stat::Event;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Func, Machine, PerCpu, Step};
 
@@ -209,6 +210,18 @@ impl<M: Machine> Lru<M> {
 
     pub(super) fn flush(&self, pages: &[FrameNumber], apply: Apply) {
         self.flush_parked(pages, &[], apply);
+    }
+
+    /// Charges the moves of a flush, to a policy that has locked its lists for it.
+    pub(super) fn charge_flush(&self, apply: Apply, pages: &[FrameNumber]) {
+        let step = match apply {
+            Apply::Rotate => {
+                self.stat.count(Event::PgrotateLocked, 1);
+                Step::RotatePage
+            }
+            Apply::Add(_) | Apply::Activate => Step::LruMove,
+        };
+        self.machine.spend(step, pages.len() as u32);
     }
 
     /// Flushes pages. For pages without a reference of the batch, `places` tells whether the frame has another page by

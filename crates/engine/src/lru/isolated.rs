@@ -1,7 +1,7 @@
 //! Pages that are off their lists in the hands of reclaimers: how many, and whether they are too many.
 
 use super::choices::IsolatedLimit;
-use super::{Demand, Family, ListKind, Lru, Lruvec, Reach};
+use super::{Batch, Demand, Family, ListKind, Lru, Lruvec, Reach};
 use crate::memory::{Flags, Zone, ZoneKind};
 use crate::stat::Event;
 use machine::{FrameNumber, Machine};
@@ -78,6 +78,16 @@ impl<M: Machine> Lru<M> {
             }
         }
         false
+    }
+
+    /// Gets ready to take a cluster of a family off a list: waits as [`Lru::waits_for_isolated`] says, and flushes batches. Returns the
+    /// batch of a task that was killed meanwhile, in place of a cluster. *May sleep.*
+    pub(super) fn prepare_cluster(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> Option<Batch> {
+        if self.waits_for_isolated(reach, &[family], demand) {
+            return Some(Batch::of_dying(family));
+        }
+        self.drain_before_scan();
+        None
     }
 
     /// Pages of a family that are off their lists in the hands of reclaimers.

@@ -3,11 +3,10 @@
 //! Files lie in one folder and bypass the kernel's page cache; swap is a file beside them. Faults are those of all
 //! tasks together, since the library does not count them by thread.
 
-use super::threads::{Stop, Thread};
-use computer::sys;
+use super::threads::{Common, Stop, tasks_are_threads};
 use engine::Kernel;
 use engine::stat::Vmstat;
-use figures::usage::{CpuTimes, Faults};
+use figures::usage::Faults;
 use highwater::{Advice, File, Memory, OpenOptions, Region};
 use machine::Nanos;
 use std::collections::BTreeMap;
@@ -15,16 +14,11 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
-use workloads::system::contents::Kept;
 use workloads::system::{Given, System, SystemError, page_bytes};
 
 /// The state that all tasks share.
 struct Shared {
-    started: Instant,
-    given: Given,
-    folder: PathBuf,
-    memory_pages: u64,
+    common: Common,
     /// A handle of each file from its creation to its removal, since the library keeps pages of open files only.
     files: Mutex<BTreeMap<String, File>>,
     memory: Memory,
@@ -53,14 +47,8 @@ impl HostSystem {
             builder = builder.swap(page_bytes(swap_pages)).swap_folder(folder);
         }
         let memory = builder.start().map_err(words)?;
-        let shared = Shared {
-            started: Instant::now(),
-            given,
-            folder: folder.to_owned(),
-            memory_pages,
-            files: Mutex::default(),
-            memory,
-        };
+        let common = Common::new(given, folder.to_owned(), memory_pages);
+        let shared = Shared { common, files: Mutex::default(), memory };
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }
 
@@ -86,10 +74,7 @@ impl HostSystem {
     }
 
     fn path(&self, name: &str) -> Result<PathBuf, SystemError> {
-        if name.contains('/') || name.starts_with('.') || name == "swap" {
-            return Err(SystemError(format!("`{name}` is no name of a file")));
-        }
-        Ok(self.shared.folder.join(name))
+        self.shared.common.path(name, &["swap"])
     }
 }
 
@@ -100,46 +85,7 @@ fn words(error: impl Display) -> SystemError {
 impl System for HostSystem {
     type File = File;
     type Region = Region;
-    type Task = Thread;
-
-    fn given(&self) -> &Given {
-        &self.shared.given
-    }
-
-    #[inline]
-    fn now(&self) -> Nanos {
-        Nanos(self.shared.started.elapsed().as_nanos() as u64)
-    }
-
-    fn sleep(&self, time: Nanos) {
-        self.stop.sleep(time);
-    }
-
-    fn compute(&self, time: Nanos) {
-        sys::compute(time);
-    }
-
-    fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> Thread {
-        let shared = self.shared.clone();
-        Thread::start(name, move |stop| body(&Self { shared, stop }))
-    }
-
-    fn join(&self, task: &Thread) {
-        task.join();
-    }
-
-    fn kill(&self, task: &Thread) {
-        task.stop.set();
-    }
-
-    #[inline]
-    fn is_killed(&self) -> bool {
-        self.stop.is_set()
-    }
-
-    fn memory_pages(&self) -> u64 {
-        self.shared.memory_pages
-    }
+    tasks_are_threads!();
 
     fn free_pages(&self) -> u64 {
         self.shared.memory.vmstat().get("nr_free_pages")
@@ -225,18 +171,10 @@ impl System for HostSystem {
         drop(region);
     }
 
-    fn kept(&self) -> Kept {
-        Kept::Bytes
-    }
-
     fn faults(&self) -> Faults {
         let vmstat = self.shared.memory.vmstat();
         let major = vmstat.get("pgmajfault");
         Faults { minor: vmstat.get("pgfault").saturating_sub(major), major, major_wait: Nanos(0) }
-    }
-
-    fn cpu_times(&self) -> CpuTimes {
-        sys::cpu_times()
     }
 
     fn vmstat(&self) -> Vmstat {

@@ -3,10 +3,12 @@
 use kit::{interrupt, panics};
 use machine::Nanos;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use workloads::system::{Given, SystemError};
 
 /// Interval at which sleeping tasks check for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -83,3 +85,97 @@ impl Thread {
         }
     }
 }
+
+/// The state that a ground of real time has, whatever provides its memory.
+#[derive(Debug)]
+pub struct Common {
+    started: Instant,
+    /// The parts of the run beside its system.
+    pub given: Given,
+    /// The folder of its files.
+    pub folder: PathBuf,
+    /// Memory that workloads may use, pages.
+    pub memory_pages: u64,
+}
+
+impl Common {
+    /// Starts the clock of a ground with files in `folder`.
+    #[must_use]
+    pub fn new(given: Given, folder: PathBuf, memory_pages: u64) -> Self {
+        Self { started: Instant::now(), given, folder, memory_pages }
+    }
+
+    /// Returns the time since the start.
+    #[must_use]
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        Nanos(self.started.elapsed().as_nanos() as u64)
+    }
+
+    /// Returns the path of a file of the ground, none of whose own files have the names `reserved`.
+    ///
+    /// # Errors
+    /// When `name` is hidden, is reserved, or leaves the folder.
+    pub fn path(&self, name: &str, reserved: &[&str]) -> Result<PathBuf, SystemError> {
+        if name.contains('/') || name.starts_with('.') || reserved.contains(&name) {
+            return Err(SystemError(format!("`{name}` is no name of a file")));
+        }
+        Ok(self.folder.join(name))
+    }
+}
+
+/// Writes the methods of [`System`](workloads::system::System) about time and tasks, for a type with the fields `shared`, an [`Arc`] of
+/// something whose field `common` is a [`Common`], and `stop`, its own [`Stop`].
+macro_rules! tasks_are_threads {
+    () => {
+        type Task = $crate::system::threads::Thread;
+
+        fn given(&self) -> &workloads::system::Given {
+            &self.shared.common.given
+        }
+
+        #[inline]
+        fn now(&self) -> machine::Nanos {
+            self.shared.common.now()
+        }
+
+        fn sleep(&self, time: machine::Nanos) {
+            self.stop.sleep(time);
+        }
+
+        fn compute(&self, time: machine::Nanos) {
+            computer::sys::compute(time);
+        }
+
+        fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> Self::Task {
+            let shared = self.shared.clone();
+            Self::Task::start(name, move |stop| body(&Self { shared, stop }))
+        }
+
+        fn join(&self, task: &Self::Task) {
+            task.join();
+        }
+
+        fn kill(&self, task: &Self::Task) {
+            task.stop.set();
+        }
+
+        #[inline]
+        fn is_killed(&self) -> bool {
+            self.stop.is_set()
+        }
+
+        fn memory_pages(&self) -> u64 {
+            self.shared.common.memory_pages
+        }
+
+        fn kept(&self) -> workloads::system::contents::Kept {
+            workloads::system::contents::Kept::Bytes
+        }
+
+        fn cpu_times(&self) -> figures::usage::CpuTimes {
+            computer::sys::cpu_times()
+        }
+    };
+}
+pub(super) use tasks_are_threads;

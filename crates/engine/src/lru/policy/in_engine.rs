@@ -156,10 +156,9 @@ impl<M: Machine> Lru<M> {
         let pages = scan.left.min(CLUSTER);
         scan.left -= pages;
         let _span = self.machine.span(Func::ShrinkInactiveList);
-        if self.waits_for_isolated(reach, &[COUNTED.family()], &scan.demand) {
-            return Some(Batch::of_dying(COUNTED.family()));
+        if let Some(batch) = self.prepare_cluster(reach, COUNTED.family(), &scan.demand) {
+            return Some(batch);
         }
-        self.drain_before_scan();
         let taken = self.isolate_own(reach, pages);
         let mut entries = Entries::default();
         entries.add(&taken.entries);

@@ -8,12 +8,11 @@
 pub mod limit;
 pub mod swap;
 
-use super::threads::{Stop, Thread};
+use super::threads::{Common, Stop, tasks_are_threads};
 use computer::counters::{self, Counters};
 use computer::sys;
 use engine::stat::Vmstat;
-use figures::usage::{CpuTimes, Faults};
-use machine::Nanos;
+use figures::usage::Faults;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -21,17 +20,12 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Instant;
-use workloads::system::contents::Kept;
 use workloads::system::{Given, System, SystemError, page_bytes};
 
 /// The state that all tasks share.
 #[derive(Debug)]
 struct Shared {
-    started: Instant,
-    given: Given,
-    folder: PathBuf,
-    memory_pages: u64,
+    common: Common,
     counters: Counters,
     /// Mappings of files, one for all tasks as in any program. A mapping exists as long as a handle uses it.
     mapped: Mutex<BTreeMap<String, Weak<sys::FileMapping>>>,
@@ -66,16 +60,13 @@ impl LinuxSystem {
             let folder = folder.display();
             return Err(SystemError(format!("{folder} lies in memory (tmpfs): `--dir` must name a folder on a disk")));
         }
-        let shared =
-            Shared { started: Instant::now(), given, folder, memory_pages, counters, mapped: Mutex::default() };
+        let common = Common::new(given, folder, memory_pages);
+        let shared = Shared { common, counters, mapped: Mutex::default() };
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }
 
     fn path(&self, name: &str) -> Result<PathBuf, SystemError> {
-        if name.contains('/') || name.starts_with('.') {
-            return Err(SystemError(format!("`{name}` is no name of a file")));
-        }
-        Ok(self.shared.folder.join(name))
+        self.shared.common.path(name, &[])
     }
 
     fn open_with(&self, name: &str, options: &OpenOptions) -> Result<OpenFile, SystemError> {
@@ -110,49 +101,10 @@ fn words(name: &str, error: &io::Error) -> SystemError {
 impl System for LinuxSystem {
     type File = OpenFile;
     type Region = sys::Mapping;
-    type Task = Thread;
-
-    fn given(&self) -> &Given {
-        &self.shared.given
-    }
-
-    #[inline]
-    fn now(&self) -> Nanos {
-        Nanos(self.shared.started.elapsed().as_nanos() as u64)
-    }
-
-    fn sleep(&self, time: Nanos) {
-        self.stop.sleep(time);
-    }
-
-    fn compute(&self, time: Nanos) {
-        sys::compute(time);
-    }
-
-    fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> Thread {
-        let shared = self.shared.clone();
-        Thread::start(name, move |stop| body(&Self { shared, stop }))
-    }
-
-    fn join(&self, task: &Thread) {
-        task.join();
-    }
-
-    fn kill(&self, task: &Thread) {
-        task.stop.set();
-    }
-
-    #[inline]
-    fn is_killed(&self) -> bool {
-        self.stop.is_set()
-    }
-
-    fn memory_pages(&self) -> u64 {
-        self.shared.memory_pages
-    }
+    tasks_are_threads!();
 
     fn free_pages(&self) -> u64 {
-        self.shared.counters.free_pages(self.shared.memory_pages)
+        self.shared.counters.free_pages(self.shared.common.memory_pages)
     }
 
     fn create(&self, name: &str) -> Result<OpenFile, SystemError> {
@@ -223,7 +175,7 @@ impl System for LinuxSystem {
 
     fn drop_caches(&self) -> Result<(), SystemError> {
         let told = |error: io::Error| SystemError(format!("cannot drop cached pages: {error}"));
-        for entry in fs::read_dir(&self.shared.folder).map_err(told)? {
+        for entry in fs::read_dir(&self.shared.common.folder).map_err(told)? {
             let entry = entry.map_err(told)?;
             if entry.file_name().as_encoded_bytes().starts_with(b".") {
                 continue;
@@ -257,16 +209,8 @@ impl System for LinuxSystem {
         drop(region);
     }
 
-    fn kept(&self) -> Kept {
-        Kept::Bytes
-    }
-
     fn faults(&self) -> Faults {
         sys::faults()
-    }
-
-    fn cpu_times(&self) -> CpuTimes {
-        sys::cpu_times()
     }
 
     fn vmstat(&self) -> Vmstat {

@@ -16,13 +16,7 @@ impl<M: Machine> Lru<M> {
         is_same: impl Fn(usize) -> bool,
     ) {
         let mut lists = reach.lruvec.classic().lists.lock();
-        let step = if let Apply::Rotate = apply {
-            self.stat.count(Event::PgrotateLocked, 1);
-            Step::RotatePage
-        } else {
-            Step::LruMove
-        };
-        self.machine.spend(step, pages.len() as u32);
+        self.charge_flush(apply, pages);
         for (n, &frame) in pages.iter().enumerate() {
             let descriptor = &self.frames[frame];
             let flags = descriptor.flags();

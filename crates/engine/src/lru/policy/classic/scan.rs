@@ -116,10 +116,9 @@ impl<M: Machine> Lru<M> {
     /// Takes a cluster of the inactive pages of a family, or such pages with the blocks that they lie in.
     fn take_cluster(&self, reach: Reach<'_, M>, family: Family, pages: u64, demand: &Demand) -> Batch {
         let _span = self.machine.span(Func::ShrinkInactiveList);
-        if self.waits_for_isolated(reach, &[family], demand) {
-            return Batch::of_dying(family);
+        if let Some(batch) = self.prepare_cluster(reach, family, demand) {
+            return batch;
         }
-        self.drain_before_scan();
         match demand.blocks {
             Some(blocks) => {
                 let (taken, scanned) = self.isolate_blocks(reach, family.inactive(), pages, blocks);

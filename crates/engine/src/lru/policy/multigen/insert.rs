@@ -115,13 +115,7 @@ impl<M: Machine> Lru<M> {
     ) {
         let of = reach.lruvec.generational();
         let mut lists = of.lists.lock();
-        let step = if let Apply::Rotate = apply {
-            self.stat.count(Event::PgrotateLocked, 1);
-            Step::RotatePage
-        } else {
-            Step::LruMove
-        };
-        self.machine.spend(step, pages.len() as u32);
+        self.charge_flush(apply, pages);
         for (n, &frame) in pages.iter().enumerate() {
             let flags = self.frames[frame].flags();
             match apply {
