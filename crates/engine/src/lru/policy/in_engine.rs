@@ -137,7 +137,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a scan.
+    /// Begins a scan of the one list. It has one target, and saves up one, where `small_targets` says so: the accumulators of
+    /// mechanisms/reclaim, 10.1, are one for each list that there is. A second one for an active list without pages would grow all the
+    /// same, by the page that is added each time, and make a scan of nothing every 32 scans.
     pub(in crate::lru) fn begin_own_scan(&self, reach: Reach<'_, M>, demand: Demand) -> OwnScan {
         let share = self.share(reach, self.list_pages(reach, COUNTED), &demand);
         OwnScan { demand, left: self.target(reach.lruvec, COUNTED, share), has_begun: false, is_over: false }
@@ -291,5 +293,32 @@ impl<M: Machine> Lru<M> {
     /// Shows all pages of an lruvec, which are on one list.
     pub(in crate::lru) fn for_each_own(&self, lruvec: &Lruvec<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         lruvec.own().lock().for_each(&self.frames, &mut |frame| visit(COUNTED, frame));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lru::choices::{Choices, PolicyKind, SmallTargets};
+    use crate::memory::{Layout, Memory};
+    use machine::atomic::Ordering::Relaxed;
+    use sim::{Config, Sim};
+
+    #[test]
+    fn scans_save_up_a_target_for_the_one_list_that_there_is() {
+        let machine = Sim::new(Config::uniform(1, 0));
+        let memory = Memory::new(machine, Default::default(), &Layout::flat(2048)).unwrap();
+        let choices =
+            Choices { policy: PolicyKind::Lru, small_targets: SmallTargets::SavedAndOne, ..Choices::default() };
+        let lru = Lru::over(memory, choices);
+        let reach = lru.reach(&lru.zones[0]);
+        let demand = Demand { priority: DEF_PRIORITY, ..Demand::ANY };
+        let targets: Vec<u64> = (0..2 * CLUSTER).map(|_| lru.begin_own_scan(reach, demand).left).collect();
+        // Of no pages at all, one is added each time.
+        let clusters: Vec<usize> = (0..targets.len()).filter(|n| targets[*n] > 0).collect();
+        assert_eq!(clusters, [31, 63]);
+        lru.begin_own_scan(reach, demand);
+        let saved = ListKind::ALL.map(|kind| reach.lruvec.saved_targets[kind as usize].load(Relaxed));
+        assert_eq!(saved, ListKind::ALL.map(|kind| u64::from(kind == COUNTED)));
     }
 }
