@@ -189,8 +189,7 @@ impl<M: Machine> Compact<M> {
 
     /// Returns whether so many pages are isolated that the lists look empty to other tasks.
     fn are_too_many_isolated_to_move(&self, zone: &Zone<M>) -> bool {
-        let isolated: u64 =
-            Family::ALL.into_iter().map(|family| self.isolated_pages(self.lruvec_of(zone), family)).sum();
+        let isolated: u64 = Family::ALL.into_iter().map(|family| self.lruvec_of(zone).isolated_pages(family)).sum();
         let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages(self.reach(zone), kind)).sum();
         isolated > listed / 2
     }

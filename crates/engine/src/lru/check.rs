@@ -35,7 +35,7 @@ impl<M: Machine> Lru<M> {
             }
         }
         for family in Family::ALL {
-            let isolated = zone.gauges.get(family.isolated());
+            let isolated = zone.gauges.get(family.isolated()).max(lruvec.isolated_pages(family));
             if isolated > 0 {
                 return Err(format!("{zone}: {isolated} {family:?} pages isolated"));
             }

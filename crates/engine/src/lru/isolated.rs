@@ -64,7 +64,7 @@ impl<M: Machine> Lru<M> {
             IsolatedLimit::Eighth if demand.may_do_all => inactive() / 8,
             IsolatedLimit::Eighth | IsolatedLimit::Whole => inactive(),
         };
-        self.isolated_pages(reach.lruvec, family) > limit
+        reach.lruvec.isolated_pages(family) > limit
     }
 
     /// Waits while too many pages of some of these families are isolated; returns whether the task was killed meanwhile. Kswapd does
@@ -88,12 +88,6 @@ impl<M: Machine> Lru<M> {
         }
         self.drain_before_scan();
         None
-    }
-
-    /// Pages of a family that are off their lists in the hands of reclaimers.
-    #[must_use]
-    pub fn isolated_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
-        self.zones_of(lruvec).iter().map(|zone| zone.gauges.get(family.isolated())).sum()
     }
 
     /// Counts pages of each kind of zone that have left a list; returns their sum.

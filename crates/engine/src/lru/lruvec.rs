@@ -25,6 +25,9 @@ pub struct Lruvec<M: Machine> {
     pub(super) state: State<M>,
     /// Pages of targets that were smaller than a cluster, for each list (`SmallTargets::Saved`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
+    /// Pages of each family that are off the lists in the hands of reclaimers. The gauges of zones count them, too: of all lruvecs that
+    /// a zone's pages are on.
+    isolated: [AtomicU64; Family::ALL.len()],
     /// The lowest priority of the reclaim under way, or the last one of that before.
     priority: AtomicU32,
 }
@@ -40,6 +43,7 @@ impl<M: Machine> Lruvec<M> {
                 zones: first..first + run.len(),
                 state: state(),
                 saved_targets: Default::default(),
+                isolated: Default::default(),
                 priority: AtomicU32::new(DEF_PRIORITY),
             }
         };
@@ -50,6 +54,12 @@ impl<M: Machine> Lruvec<M> {
     /// `/proc/zoneinfo`).
     pub fn previous_priority(&self) -> u32 {
         self.priority.load(Relaxed)
+    }
+
+    /// Returns the pages of a family that are off the lists in the hands of reclaimers.
+    #[must_use]
+    pub fn isolated_pages(&self, family: Family) -> u64 {
+        self.isolated[family as usize].load(Relaxed)
     }
 
     /// A scan begins.
@@ -112,8 +122,15 @@ impl<M: Machine> Lru<M> {
         &self.zones[lruvec.zones.end - 1]
     }
 
-    /// Counts pages of a family that were taken off an lruvec's lists. Only the sum over its zones has a meaning.
+    /// Counts pages of a family that were taken off an lruvec's lists. Of the gauges, only the sum over its zones has a meaning.
     pub(super) fn count_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
+        lruvec.isolated[family as usize].fetch_add(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), pages.cast_signed());
+    }
+
+    /// Counts pages of a family that are in nobody's hands any more.
+    pub(super) fn uncount_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
+        lruvec.isolated[family as usize].fetch_sub(pages, Relaxed);
+        self.highest_zone(lruvec).gauges.add(family.isolated(), -pages.cast_signed());
     }
 }

@@ -30,7 +30,7 @@ impl<M: Machine> Lru<M> {
 
     /// Ends the isolation of pages that were put back or freed. Wakes the tasks that wait for this.
     pub fn end_isolation(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
-        self.highest_zone(lruvec).gauges.add(family.isolated(), -(pages as i64));
+        self.uncount_isolated(lruvec, family, pages);
         match self.choices.isolated_wait {
             IsolatedWait::ForPutback | IsolatedWait::ReclaimThrottle => self.machine.wake(&self.put_back),
             IsolatedWait::CongestionWait => {}

@@ -182,8 +182,8 @@ impl<M: Machine> Memory<M> {
             for zone in &node.zones {
                 let id = ZoneId(zones.len() as u8);
                 let lruvec = match choices.lruvec_of {
-                    LruvecOf::Zone => (LruvecId(id.0), Arc::default()),
-                    LruvecOf::Node => (LruvecId(node_id.0), of_node.clone()),
+                    LruvecOf::Zone => (LruvecId(id.0.into()), Arc::default()),
+                    LruvecOf::Node => (LruvecId(node_id.0.into()), of_node.clone()),
                 };
                 zones.push(Zone::new(&machine, id, node_id, zone, FrameNumber(start), lruvec));
                 start += zone.span().next_multiple_of(zone::LARGEST_BLOCK_PAGES) as u32;

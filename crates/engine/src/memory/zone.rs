@@ -47,9 +47,9 @@ pub struct ZoneId(pub u8);
 pub struct NodeId(pub u8);
 
 /// An lruvec: lists of pages with their lock. It is a zone's or a node's ([`super::choices::LruvecOf`]), and numbered
-/// as those are.
+/// as those are. There may be more of them than zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LruvecId(pub u8);
+pub struct LruvecId(pub u16);
 
 /// The layout of memory; the section `[memory]` of a machine file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
