@@ -106,8 +106,8 @@ fn call_what_never_sleeps<M: Machine>(machine: &M) {
     let mut numbers = Vec::new();
     machine.per_cpu(|number| numbers.push(number));
     assert_eq!(numbers, (0..machine.cpus()).collect::<Vec<_>>(), "a slot for each CPU, in order");
-    // A class whose holders have interrupts off: completions take no other.
-    assert_eq!(*machine.lock(LockClass::Zone, 7).lock(), 7);
+    // Made, and not taken: which classes may be taken depends on the context.
+    drop(machine.lock(LockClass::Other, 7));
     let queue = machine.wait_queue();
     machine.ticket(&queue);
     machine.wake(&queue);

@@ -192,13 +192,11 @@ impl<M: Machine> Writeback<M> {
     /// Reserves a block for each page of a locked folio that has none; `false`, with nothing reserved, when the device has
     /// no room for all.
     pub(crate) fn reserve_blocks(&self, file: &File<M>, head: FrameNumber) -> bool {
-        let mut reserved = 0;
-        for _ in self.pages_without_block(file, head) {
+        for (reserved, _) in self.pages_without_block(file, head).enumerate() {
             if !self.reserve_block(file.backing) {
                 (0..reserved).for_each(|_| self.end_reservation(file.backing));
                 return false;
             }
-            reserved += 1;
         }
         true
     }

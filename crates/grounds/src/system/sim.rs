@@ -630,6 +630,8 @@ mod tests {
             system.remove("a")?;
             system.release_page(held);
             assert_eq!(system.vmstat()["nr_file_pages"], 0);
+            // Until then the page that left its file before its reader let go is put aside.
+            system.engine().lru().drain_all();
             let free = system.free_pages();
             let block = system.take_block(Gfp::USER_MOVABLE, Order(6))?.expect("half of memory is free");
             assert_eq!(free - system.free_pages(), 64);
