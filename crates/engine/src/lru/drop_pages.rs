@@ -29,9 +29,9 @@ impl<M: Machine> Lru<M> {
             next = page + 1;
             // Not the frame that was just seen: it may be another's by now, who trusts in its lock.
             let Some(frame) = self.find_page(&file.index, page) else { continue };
-            next = next.max(self.end_of_folio(frame, page));
+            next = self.end_of_folio(frame, page);
             let descriptor = &self.frames[frame];
-            if descriptor.is(Flags::COMPOUND) && !self.lies_within(frame, page, &range) {
+            if !self.lies_within(frame, page, &range) {
                 self.put(frame);
                 continue;
             }
@@ -97,7 +97,7 @@ impl<M: Machine> Lru<M> {
         while let Some((page, _)) = file.index.next_present(next) {
             next = page + 1;
             let Some(frame) = self.find_page(&file.index, page) else { continue };
-            next = next.max(self.end_of_folio(frame, page));
+            next = self.end_of_folio(frame, page);
             self.lock_page(frame);
             self.wait_for_clear(frame, WaitReason::PageWriteback);
             let is_ours = self.frames[frame].owner() == Owner::File(file.id);

@@ -12,7 +12,7 @@
 
 use super::Lru;
 use crate::anonymous::Region;
-use crate::memory::{FOLIO_ORDER_MAX, Flags, Owner};
+use crate::memory::{Flags, Owner};
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Lock, Machine, Step};
 
@@ -25,6 +25,9 @@ pub(super) const INHERITED: Flags = Flags::SWAPBACKED
     .with(Flags::WORKINGSET)
     .with(Flags::USES);
 
+/// References of a folio that is mapped page by page, and isolated: that of all its mappings, and the isolating task's.
+const MAPPED_AND_ISOLATED: u32 = 2;
+
 impl<M: Machine> Lru<M> {
     /// Makes small pages of the huge page that is mapped where `page` lies, if there is one; each is mapped by its own entry
     /// then. Those that were on no list with the first page, since that is isolated or waits in a batch, go to the tail of
@@ -34,7 +37,8 @@ impl<M: Machine> Lru<M> {
         let Some(head) = region.huge_page(page) else { return };
         let pages = self.frames.pages(head) as u32;
         self.machine.spend(Step::PteSet, pages);
-        self.split_listed(region, head);
+        let is_split = self.split_listed(region, head);
+        debug_assert!(is_split, "a huge page can always be split");
         self.machine.spend(Step::LruMove, pages);
         self.stat.count(Event::ThpSplit, 1);
         region.split_huge(page);
@@ -47,31 +51,33 @@ impl<M: Machine> Lru<M> {
     pub fn split_mapped_folio(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let descriptor = &self.frames[head];
         let _guard = region.page_table(descriptor.index()).lock();
-        // The references of all its mappings, and of the caller. Until it has them again, who looks for it looks again.
         let folio = self.frames.folio(head);
-        if !folio.is_large() || descriptor.mappings() != folio.pages() || !descriptor.freeze(2) {
-            return false;
+        let is_whole = folio.is_large() && descriptor.mappings() == folio.pages();
+        let is_split = is_whole && self.split_listed(region, head);
+        if is_split {
+            self.machine.spend(Step::LruMove, folio.pages());
         }
-        self.split_listed(region, head);
-        descriptor.set_references(2);
-        self.machine.spend(Step::LruMove, folio.pages());
-        self.stat.count(Event::ThpSplit, u64::from(folio.order == FOLIO_ORDER_MAX));
-        true
+        is_split
     }
 
     /// Splits the descriptors of a folio, under the lock of the lists. `list` puts a tail on its list, and says whether it was
-    /// counted there with its head.
+    /// counted there with its head. Returns `false`, and changes nothing, if the folio is no huge page and has references
+    /// beside those of its mappings and of the caller.
     pub(super) fn split_frames(
         &self,
         region: &Region<M>,
         head: FrameNumber,
         inherited: Flags,
         mut list: impl FnMut(FrameNumber) -> bool,
-    ) {
+    ) -> bool {
         let (zone, descriptor) = (self.zone_of(head), &self.frames[head]);
         let (pages, start) = (self.frames.pages(head) as u32, descriptor.index());
         let inherited = Flags(descriptor.flags().0 & inherited.0);
         let is_huge = region.huge_page(start).is_some();
+        // Whoever finds it frozen looks again and again, and no time passes meanwhile: so only here, with the lock at hand.
+        if !is_huge && !descriptor.freeze(MAPPED_AND_ISOLATED) {
+            return false;
+        }
         self.frames.unmake_folio(head);
         match is_huge {
             true => zone.gauges.add(Gauge::NrAnonTransparentHugepages, -1),
@@ -94,5 +100,9 @@ impl<M: Machine> Lru<M> {
             let counted = self.kind_of(inherited).gauge();
             zone.gauges.add(counted, added);
         }
+        if !is_huge {
+            descriptor.set_references(MAPPED_AND_ISOLATED);
+        }
+        true
     }
 }

@@ -219,7 +219,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Makes small pages of a huge one, and puts them on the list.
-    pub(in crate::lru) fn split_in_own(&self, region: &Region<M>, head: FrameNumber) {
+    pub(in crate::lru) fn split_in_own(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let mut policy = self.lruvec_of_page(head).own().lock();
         let is_listed = self.frames[head].is(Flags::LRU);
         // A mark of reclaim on a page that it isolated: in a policy of its own, all pages are counted as inactive.
@@ -228,7 +228,7 @@ impl<M: Machine> Lru<M> {
             self.frames[tail].set(Flags::LRU);
             policy.insert(&self.frames, tail, Insert::Fault);
             is_listed
-        });
+        })
     }
 
     /// Puts isolated pages back, and drops the references of isolation.

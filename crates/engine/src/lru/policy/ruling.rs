@@ -262,8 +262,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Makes small pages of a huge one, under the lock of the lists, and puts them on lists.
-    pub(in crate::lru) fn split_listed(&self, region: &Region<M>, head: FrameNumber) {
+    /// Makes single pages of a folio, under the lock of the lists, and puts them on lists; see [`Lru::split_frames`].
+    pub(in crate::lru) fn split_listed(&self, region: &Region<M>, head: FrameNumber) -> bool {
         match &self.ruling {
             Ruling::Classic(_) => self.split_in_classic(region, head),
             Ruling::Multigen(multigen) => self.split_in_generations(multigen, region, head),

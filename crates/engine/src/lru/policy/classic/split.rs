@@ -8,7 +8,7 @@ use machine::{FrameNumber, Lock, Machine};
 
 impl<M: Machine> Lru<M> {
     /// Makes small pages of a huge one; they come behind it on its list, or to the tail of theirs if it is on none.
-    pub(in crate::lru) fn split_in_classic(&self, region: &Region<M>, head: FrameNumber) {
+    pub(in crate::lru) fn split_in_classic(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let mut lists = self.lruvec_of_page(head).classic().lists.lock();
         let is_listed = self.frames[head].is(Flags::LRU);
         self.split_frames(region, head, INHERITED, |tail| {
@@ -19,6 +19,6 @@ impl<M: Machine> Lru<M> {
                 false => list.push_back(&self.frames, tail),
             }
             is_listed
-        });
+        })
     }
 }

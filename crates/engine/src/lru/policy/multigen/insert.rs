@@ -210,14 +210,19 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Makes small pages of a huge one, and puts them on lists.
-    pub(in crate::lru) fn split_in_generations(&self, multigen: &Multigen, region: &Region<M>, head: FrameNumber) {
+    pub(in crate::lru) fn split_in_generations(
+        &self,
+        multigen: &Multigen,
+        region: &Region<M>,
+        head: FrameNumber,
+    ) -> bool {
         let mut lists = self.lruvec_of_page(head).generational().lists.lock();
         let head_flags = self.frames[head].flags();
         self.split_frames(region, head, INHERITED.without(Flags::ACTIVE), |tail| {
             self.link_split(multigen, &mut lists, head, head_flags, tail);
             // It is counted, or was with its head.
             true
-        });
+        })
     }
 
     /// Puts the part `tail` of a huge page, which is about to be split, where its head is, whose word was `flags`; if that is
