@@ -14,17 +14,6 @@ use crate::task::{FileFault, Task};
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;
 
-/// The outcome for the mapping of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mapping {
-    /// None was made: the entry is taken.
-    None,
-    /// Made; it has the caller's reference of the folio.
-    HasReference,
-    /// Made; other mappings of the folio have a reference for it, too.
-    WithOthers,
-}
-
 impl<M: Machine> Access<M> {
     /// Maps `pages` of a file, from its page `first_page` on. The file is open until the region is dropped. *May sleep.*
     ///
@@ -87,24 +76,25 @@ impl<M: Machine> Access<M> {
         let frame = self.lock_mapped_page(task, mapped, page, true)?;
         let prepared = if write { self.dirty_mapped_page(file, frame) } else { Ok(()) };
         let part = self.frame_of(frame, mapped.first_page + page);
-        let has_given = prepared.is_ok() && self.map_if_empty(region, page, part, write) == Mapping::HasReference;
+        let is_mapped = prepared.is_ok() && self.map_if_empty(region, page, part, write);
         self.unlock_page(frame);
-        if !has_given {
+        if !is_mapped {
             self.put(frame);
         }
         prepared.map(|()| write.then_some(file.backing))
     }
 
-    /// Maps a page of a locked folio of the region's file, unless the entry is taken.
-    fn map_if_empty(&self, region: &Region<M>, page: u32, frame: FrameNumber, write: bool) -> Mapping {
+    /// Maps a page of a locked folio of the region's file, unless the entry is taken. The mapping has the caller's reference
+    /// of the folio then.
+    fn map_if_empty(&self, region: &Region<M>, page: u32, frame: FrameNumber, write: bool) -> bool {
         let _guard = region.page_table(page).lock();
         self.machine.spend(Step::PteSet, 1);
-        if region.entry(page) != Entry::NONE {
-            return Mapping::None;
+        let is_empty = region.entry(page) == Entry::NONE;
+        if is_empty {
+            self.give_to_mapping(frame);
+            region.replace(page, Entry::mapped_file(frame, write));
         }
-        let has_reference = self.mapped(frame);
-        region.replace(page, Entry::mapped_file(frame, write));
-        if has_reference { Mapping::HasReference } else { Mapping::WithOthers }
+        is_empty
     }
 
     /// Maps pages around the page of a read fault, if they are valid, in memory and not in use by another task
@@ -135,20 +125,17 @@ impl<M: Machine> Access<M> {
         }
         let Some(frame) = self.find_page(&file.index, index) else { return false };
         let descriptor = &self.frames[frame];
-        let mut mapping = Mapping::None;
         // A page at a mark is left to a fault of its own, which reads on.
         let is_mapped =
             !descriptor.is(Flags::READAHEAD) && descriptor.is(Flags::UPTODATE) && descriptor.try_lock() && {
                 let is_ours = self.is_page_of(frame, Owner::File(file.id), index)
                     && descriptor.is(Flags::UPTODATE)
                     && index < file.length_pages();
-                if is_ours {
-                    mapping = self.map_if_empty(region, page, self.frame_of(frame, index), false);
-                }
+                let is_mapped = is_ours && self.map_if_empty(region, page, self.frame_of(frame, index), false);
                 self.unlock_page(frame);
-                mapping != Mapping::None
+                is_mapped
             };
-        if mapping != Mapping::HasReference {
+        if !is_mapped {
             self.put(frame);
         }
         is_mapped
