@@ -72,10 +72,10 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Notes whether a write made a page dirty that was clean: only then has the device more to write.
-    pub(super) fn note_dirtied(&self, task: &mut Task, was_clean: bool) {
+    /// Notes the pages that a write made dirty and that were clean before: the device has so many more to write.
+    pub(super) fn note_dirtied(&self, task: &mut Task, pages: u64) {
         match self.choices.dirty_throttle {
-            DirtyThrottle::ForWriteback => task.pages_dirtied += u64::from(was_clean),
+            DirtyThrottle::ForWriteback => task.pages_dirtied += pages,
             // They count writes, dirty pages or not.
             DirtyThrottle::Sleeps | DirtyThrottle::Writes => {}
         }

@@ -152,7 +152,7 @@ impl<M: Machine> Access<M> {
         self.stat.count(Event::Pgfault, 1);
         let major_before = task.major_faults;
         let result = self.handle_fault(task, region, page, write);
-        self.note_dirtied(task, matches!(result, Ok(Some(_))));
+        self.note_dirtied(task, matches!(result, Ok(Some(_))).into());
         if let Ok(Some(device)) = result
             && throttle == Throttle::Yes
         {

@@ -167,8 +167,8 @@ impl<M: Machine> Access<M> {
             false => Err(Error::BeyondEnd { file: file.id, offset }),
         };
         if result.is_ok() {
-            let was_clean = self.set_page_dirty(file, frame);
-            self.note_dirtied(task, was_clean);
+            let pages = self.set_page_dirty(file, frame);
+            self.note_dirtied(task, pages);
         }
         self.unlock_page(frame);
         if let Err(error) = result {

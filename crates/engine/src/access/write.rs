@@ -75,8 +75,8 @@ impl<M: Machine> Access<M> {
             if self.choices.written.is_used() {
                 self.mark_accessed(frame);
             }
-            let was_clean = self.set_page_dirty(file, frame);
-            self.note_dirtied(task, was_clean);
+            let pages = self.set_page_dirty(file, frame);
+            self.note_dirtied(task, pages);
             if may_extend {
                 file.extend(at + n as u64);
             }

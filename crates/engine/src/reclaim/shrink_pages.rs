@@ -231,26 +231,22 @@ impl<M: Machine> Reclaim<M> {
                 Fate::Judge => {
                     seen.verdict = Some(self.judge_page(frame, self.is_taken_with_block(control), &mut list.owners));
                     self.see_again(&mut seen, reach, frame, control);
-                    seen.goes_whole = seen.is_compound && self.goes_whole(frame);
                 }
                 Fate::Split => {
-                    if !self.split_for_swap(frame, &mut list.owners) {
-                        // Its owner went away.
+                    seen.is_compound = !self.split_for_swap(frame, &mut list.owners);
+                    if seen.is_compound {
+                        // Its owner went away, or others hold it.
                         return stay(Why::Held, Outcome::Keep, control);
                     }
-                    seen.is_compound = false;
                 }
                 Fate::AddToSwap => {
-                    if seen.goes_whole && !self.add_to_swap(frame) {
+                    seen.in_swap_cache = self.add_to_swap(frame);
+                    match (seen.in_swap_cache, seen.goes_whole) {
+                        (true, _) => self.see_again(&mut seen, reach, frame, control),
                         // No block of slots is free: in pages, then.
-                        seen.goes_whole = false;
-                        continue;
+                        (false, true) => seen.goes_whole = false,
+                        (false, false) => return stay(Why::NotSwappable, Outcome::Activate, control),
                     }
-                    if !seen.goes_whole && !self.add_to_swap(frame) {
-                        return stay(Why::NotSwappable, Outcome::Activate, control);
-                    }
-                    seen.in_swap_cache = true;
-                    self.see_again(&mut seen, reach, frame, control);
                 }
                 Fate::Unmap => {
                     self.try_to_unmap(frame, &mut list.owners);
@@ -270,13 +266,7 @@ impl<M: Machine> Reclaim<M> {
                     seen.is_dirty = false;
                 }
                 Fate::Unwritten(state) => return self.leave_unwritten(frame, state, control, counts, list),
-                Fate::LeaveToFlusher => {
-                    self.count_at_write(counts);
-                    self.stat.count(Event::NrVmscanImmediateReclaim, 1);
-                    descriptor.set(Flags::RECLAIM);
-                    control.met.dirty += 1;
-                    return self.unwritten();
-                }
+                Fate::LeaveToFlusher => return self.leave_to_flusher(frame, control, counts),
                 Fate::Keep(why) => {
                     if why == Why::Dirty {
                         self.count_at_write(counts);
@@ -311,6 +301,7 @@ impl<M: Machine> Reclaim<M> {
         seen.is_mapped = descriptor.mappings() > 0;
         seen.is_compound = flags.has(Flags::COMPOUND);
         seen.has_swap_room = seen.is_compound && self.swap.free_slots() > 0;
+        seen.goes_whole = seen.is_compound && self.goes_whole(frame);
         seen.is_dirty = flags.has(Flags::DIRTY);
         seen.may_write_file = seen.is_dirty && self.is_pageout_triggered(reach, flags, control);
     }
@@ -329,7 +320,16 @@ impl<M: Machine> Reclaim<M> {
             }
     }
 
-    /// A page is under writeback.
+    /// Marks a dirty page, so that it is freed as soon as the flusher has written it.
+    fn leave_to_flusher(&self, frame: FrameNumber, control: &mut ScanControl, counts: &mut ListCounts) -> Outcome {
+        self.count_at_write(counts);
+        self.stat.count(Event::NrVmscanImmediateReclaim, 1);
+        self.frames[frame].set(Flags::RECLAIM);
+        control.met.dirty += 1;
+        self.unwritten()
+    }
+
+    /// Leaves a page that is under writeback, as its state there says.
     fn leave_unwritten(
         &self,
         frame: FrameNumber,

@@ -16,12 +16,12 @@ pub(crate) mod window;
 pub use area::{Slots, SwapArea};
 pub use choices::Choices;
 
-use crate::memory::{Flags, Folio, Owner};
+use crate::memory::{Flags, Owner};
 use crate::page_cache::{File, Held, PageCache, Shadow};
 use crate::stat::Gauge;
 use compressed::Compressed;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, Step};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 /// The place of swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,37 +106,40 @@ impl<M: Machine> Swap<M> {
 
     fn remove_swap_page(&self, frame: FrameNumber, shadow: Option<Shadow>) -> bool {
         let _span = self.machine.span(Func::RemoveMapping);
-        let (descriptor, folio) = (&self.frames[frame], self.frames.folio(frame));
-        let slot = descriptor.swap_slot();
+        let (descriptor, folio, slots) = (&self.frames[frame], self.frames.folio(frame), self.slots_of(frame));
         {
             let _guard = self.lock_index(&self.swap.i_pages);
             self.machine.spend(Step::IndexRemove, 1);
             if !descriptor.freeze_clean(2) {
                 return false;
             }
-            self.swap.cache.remove_folio(slot, folio, shadow);
+            self.swap.cache.remove_folio(slots.start, folio, shadow);
             if shadow.is_some() {
                 self.machine.spend(Step::ShadowStore, 1);
             }
             descriptor.clear(Flags::SWAPCACHE);
         }
-        self.clear_cached_slots(slot, folio);
+        self.clear_cached_slots(slots);
         self.add_gauge(frame, Gauge::NrFilePages, -i64::from(folio.pages()));
         descriptor.set_owner(Owner::None, 0);
         true
     }
 
-    /// Ends the cache's use of the slots of a folio.
-    fn clear_cached_slots(&self, slot: u32, folio: Folio) {
-        self.with_slots(|slots| (slot..slot + folio.pages()).for_each(|slot| _ = slots.clear_cached(slot)));
+    /// Ends the cache's use of slots.
+    fn clear_cached_slots(&self, of_folio: Range<u32>) {
+        self.with_slots(|slots| of_folio.for_each(|slot| _ = slots.clear_cached(slot)));
+    }
+
+    /// Returns the slots of a folio of the swap cache, which the caller has locked.
+    fn slots_of(&self, head: FrameNumber) -> Range<u32> {
+        let first = self.frames[head].swap_slot();
+        first..first + self.frames.folio(head).pages()
     }
 
     /// Returns whether the slot of a page that a lookup found in the swap cache is one of a folio that is there now. The
     /// caller has locked the folio.
     pub(crate) fn has_swap_slot(&self, head: FrameNumber, slot: u32) -> bool {
-        let descriptor = &self.frames[head];
-        descriptor.is(Flags::SWAPCACHE)
-            && u64::from(slot.wrapping_sub(descriptor.swap_slot())) < self.frames.pages(head)
+        self.frames[head].is(Flags::SWAPCACHE) && self.slots_of(head).contains(&slot)
     }
 
     /// Assigns a swap slot to an anonymous page, or an aligned block of them to a large folio, which the caller has locked.
@@ -146,8 +149,9 @@ impl<M: Machine> Swap<M> {
         let folio = self.frames.folio(frame);
         let slot = if folio.is_large() { self.take_swap_block(folio.order) } else { self.take_swap_slot() };
         let Some(slot) = slot else { return false };
-        if !(slot..slot + folio.pages()).all(|slot| self.swap.cache.prepare(slot)) {
-            self.clear_cached_slots(slot, folio);
+        let slots = slot..slot + folio.pages();
+        if !slots.clone().all(|slot| self.swap.cache.prepare(slot)) {
+            self.clear_cached_slots(slots);
             return false;
         }
         self.insert_into_swap_cache(frame, slot).expect("a slot just taken has no page in the cache");
@@ -161,7 +165,7 @@ impl<M: Machine> Swap<M> {
         self.machine.spend(Step::SwapSlot, found.looked_at);
         let has_memory = self.take_memory_for_slots();
         if !has_memory {
-            self.clear_cached_slots(found.slot, Folio { head: FrameNumber(0), order });
+            self.clear_cached_slots(found.slot..found.slot + (1 << order.0));
         }
         has_memory.then_some(found.slot)
     }
@@ -227,15 +231,14 @@ impl<M: Machine> Swap<M> {
     /// Takes a locked page out of the swap cache and drops the cache's reference. The page is dirty
     /// then: its contents are nowhere else.
     pub(crate) fn delete_from_swap_cache(&self, frame: FrameNumber) {
-        let (descriptor, folio) = (&self.frames[frame], self.frames.folio(frame));
-        let slot = descriptor.swap_slot();
+        let (descriptor, folio, slots) = (&self.frames[frame], self.frames.folio(frame), self.slots_of(frame));
         {
             let _guard = self.lock_index(&self.swap.i_pages);
             self.machine.spend(Step::IndexRemove, 1);
-            self.swap.cache.remove_folio(slot, folio, None);
+            self.swap.cache.remove_folio(slots.start, folio, None);
             descriptor.clear(Flags::SWAPCACHE);
         }
-        self.clear_cached_slots(slot, folio);
+        self.clear_cached_slots(slots);
         self.add_gauge(frame, Gauge::NrFilePages, -i64::from(folio.pages()));
         descriptor.set(Flags::DIRTY);
         let last = descriptor.put();
@@ -249,11 +252,9 @@ impl<M: Machine> Swap<M> {
         if !descriptor.is(Flags::SWAPCACHE) || descriptor.is(Flags::WRITEBACK) {
             return false;
         }
-        let first = descriptor.swap_slot();
-        let mut of_folio = first..first + self.frames.folio(frame).pages();
         let is_needed = {
             let slots = self.swap.slots.lock();
-            of_folio.any(|slot| slots.uses(slot) > 0)
+            self.slots_of(frame).any(|slot| slots.uses(slot) > 0)
         };
         if is_needed {
             return false;

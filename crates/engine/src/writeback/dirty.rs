@@ -14,11 +14,11 @@ use machine::{FrameNumber, Hazards, IoError, Machine, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Writeback<M> {
-    /// Marks a locked, valid page of a file dirty. Returns whether it was clean.
-    pub fn set_page_dirty(&self, file: &Arc<File<M>>, frame: FrameNumber) -> bool {
+    /// Marks a locked, valid folio of a file dirty. Returns the number of its pages if it was clean, otherwise 0.
+    pub fn set_page_dirty(&self, file: &Arc<File<M>>, frame: FrameNumber) -> u64 {
         let descriptor = &self.frames[frame];
         if descriptor.test_set(Flags::DIRTY) {
-            return false;
+            return 0;
         }
         {
             let _guard = self.lock_index(&file.i_pages);
@@ -32,7 +32,7 @@ impl<M: Machine> Writeback<M> {
         self.stat.count(Event::NrDirtied, pages);
         self.backing(file.backing).dirtied.fetch_add(pages, Relaxed);
         self.account_dirty(file, frame);
-        true
+        pages
     }
 
     /// Restores the dirty mark of a locked page from which it was just taken. No task dirtied the page, so it does not
@@ -131,12 +131,7 @@ impl<M: Machine> Writeback<M> {
 
     /// Notes that a page of a file was written. Called by `interrupt`, before the page's writeback ends.
     pub(crate) fn end_good_write(&self, file: &File<M>, frame: FrameNumber) {
-        let end = file.length_pages();
-        self.for_each_index(frame, |index| {
-            if index < end || !self.frames[frame].is(Flags::COMPOUND) {
-                file.note_stored(index);
-            }
-        });
+        file.note_stored(self.frames[frame].index() + self.pages_to_write(file, frame) - 1);
         self.end_good_retry(file, frame);
     }
 

@@ -49,11 +49,9 @@ struct Writer {
     reserved_block: u64,
 }
 
-/// The pages of a folio that are about to be written.
+/// The pages of a folio that are about to be written. Each has a block, and keeps it while it is under writeback.
 #[derive(Clone, Copy, Debug)]
 struct Written {
-    /// The block of the first.
-    block: u64,
     /// The frame that the first is written from.
     source: FrameNumber,
     /// Their number, from the first on.
@@ -72,13 +70,13 @@ pub enum WritePage {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Returns the block of a page, and allocates one if it has none. `None` if the device is full.
+    /// Gives a page a block if it has none. Returns `false` if the device is full.
     ///
     /// Dirty pages that follow each other get their blocks together: this is the purpose of delayed allocation. But
     /// each page gets its block only when its write begins, so that reclaim does not write it in between.
-    fn block_for_write(&self, file: &File<M>, writer: &mut Writer, page: u32) -> Option<u64> {
-        if let Some(block) = file.block(page) {
-            return Some(block);
+    fn ensure_block(&self, file: &File<M>, writer: &mut Writer, page: u32) -> bool {
+        if file.block(page).is_some() {
+            return true;
         }
         if !writer.reserved.contains(&page) {
             self.give_reserved(file, writer);
@@ -87,7 +85,8 @@ impl<M: Machine> Writeback<M> {
             while end - page < EXTENT_PAGES && file.index.is_to_be_written(end) && file.block(end).is_none() {
                 end += 1;
             }
-            let (start, got) = self.take_blocks(file.backing, goal, u64::from(end - page))?;
+            let taken = self.take_blocks(file.backing, goal, u64::from(end - page));
+            let Some((start, got)) = taken else { return false };
             writer.reserved = page..page + got as u32;
             writer.reserved_block = start;
         }
@@ -100,7 +99,7 @@ impl<M: Machine> Writeback<M> {
         writer.reserved_block = block + 1;
         file.set_block(page, block);
         self.end_reservation(file.backing);
-        Some(block)
+        true
     }
 
     /// Returns blocks that were reserved for pages which need none any more.
@@ -227,7 +226,7 @@ impl<M: Machine> Writeback<M> {
             next = page + 1;
             self.machine.spend(Step::WorkItem, 1);
             let Some(frame) = self.find_page(&file.index, page) else { continue };
-            next = next.max(self.end_of_folio(frame, page));
+            next = self.end_of_folio(frame, page);
             if !self.frames[frame].try_lock() {
                 // Whoever holds the page may wait for what is collected here.
                 writer.bio.submit(self);
@@ -263,22 +262,17 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Adds the pages of a folio that is under writeback to those that are being written; `source` is what its first page is
-    /// written from.
-    fn add_written(&self, file: &File<M>, bio: &mut Bio, frame: FrameNumber, written: Written) {
-        if written.pages == 1 {
-            return bio.add(self, written.block, written.source);
-        }
-        let (folio, first) = (self.frames.folio(frame), self.frames[frame].index());
+    /// Adds the pages of a folio that is under writeback to those that are being written.
+    fn add_written(&self, file: &File<M>, bio: &mut Bio, head: FrameNumber, written: Written) {
+        let (folio, first) = (self.frames.folio(head), self.frames[head].index());
         for n in 0..written.pages {
-            // While it is under writeback nobody takes its blocks away.
-            let block = if n == 0 { Some(written.block) } else { file.block(first + n) };
-            bio.add(self, block.expect("each page that is written has a block"), folio.page(n));
+            let block = file.block(first + n).expect("each page that is written has a block");
+            bio.add(self, block, if n == 0 { written.source } else { folio.page(n) });
         }
     }
 
     /// Returns the number of pages of a folio that are written: those within the file.
-    fn pages_to_write(&self, file: &File<M>, frame: FrameNumber) -> u32 {
+    pub(super) fn pages_to_write(&self, file: &File<M>, frame: FrameNumber) -> u32 {
         let folio = self.frames.folio(frame);
         match folio.is_large() {
             true => file.length_pages().saturating_sub(self.frames[frame].index()).clamp(1, folio.pages()),
@@ -298,9 +292,8 @@ impl<M: Machine> Writeback<M> {
             return None;
         }
         let (first, pages) = (descriptor.index(), self.pages_to_write(file, frame));
-        let block = self.block_for_write(file, writer, first);
-        let mut has_rest = || (1..pages).all(|n| self.block_for_write(file, writer, first + n).is_some());
-        let Some(block) = block.filter(|_| has_rest()) else {
+        let has_blocks = (first..first + pages).all(|page| self.ensure_block(file, writer, page));
+        if !has_blocks {
             // The device is full: the page stays dirty, and whoever syncs learns of it.
             self.note_write_failure(file, frame, IoError::NoSpace);
             if writer.purpose == Purpose::Retry {
@@ -308,11 +301,11 @@ impl<M: Machine> Writeback<M> {
                 writer.left = 0;
             }
             return None;
-        };
+        }
         self.clear_dirty_for_io(file, frame);
         let source = if pages == 1 { self.frame_to_write(file, frame) } else { frame };
         self.begin_folio_write(file, frame, pages);
-        Some(Written { block, source, pages })
+        Some(Written { source, pages })
     }
 
     /// Marks a folio as under writeback of its first `pages` pages, which have blocks.
@@ -350,18 +343,17 @@ impl<M: Machine> Writeback<M> {
     /// its dirty mark. The page is unlocked and no longer held still. *May sleep.*
     pub(crate) fn write_file_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> WritePage {
         let (first, pages) = (self.frames[frame].index(), self.pages_to_write(file, frame));
-        let block = file.block(first).filter(|_| (1..pages).all(|n| file.block(first + n).is_some()));
-        let Some(block) = block else {
+        if (first..first + pages).any(|page| file.block(page).is_none()) {
             self.redirty_page(file, frame);
             self.unlock_page(frame);
             self.let_change(frame);
             return WritePage::Redirtied;
-        };
+        }
         self.begin_folio_write(file, frame, pages);
         self.unlock_page(frame);
         self.let_change(frame);
         let mut bio = Bio::new(file.device, Operation::Write, false);
-        self.add_written(file, &mut bio, frame, Written { block, source: frame, pages });
+        self.add_written(file, &mut bio, frame, Written { source: frame, pages });
         bio.submit(self);
         WritePage::Submitted
     }
@@ -405,7 +397,7 @@ impl<M: Machine> Writeback<M> {
             }
             next = page + 1;
             let Some(frame) = self.find_page(&file.index, page) else { continue };
-            next = next.max(self.end_of_folio(frame, page));
+            next = self.end_of_folio(frame, page);
             self.wait_for_clear(frame, WaitReason::PageWriteback);
             self.put_page_in_use(frame);
         }
