@@ -110,7 +110,7 @@ pub mod hits {
             Ok(Vec::new())
         }
 
-        /// Does nothing.
+        /// Ends at once: there is nothing to do.
         ///
         /// # Errors
         /// None.

@@ -27,7 +27,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Does an operation that may fail by the one fault of the run, and repeats it after a failure.
+    /// Carries out an operation that may fail by the one fault of the run, and repeats it after a failure.
     fn twice<T>(&mut self, mut operation: impl FnMut() -> Result<T, Error>) -> T {
         for _ in 0..3 {
             match operation() {

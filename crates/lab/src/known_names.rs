@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 pub struct Known {
     /// The names, with their folders.
     pub names: Vec<String>,
-    /// How they are modelled, or what happens instead.
+    /// The model of them, or its substitute.
     pub says: String,
     /// The corresponding keys.
     #[serde(default)]

@@ -389,8 +389,8 @@ pub fn a_slot_drains_under_an_inner_lock<G: Ground>() {
     });
 }
 
-/// What is marked *Anywhere* may be called with a lock and a slot held, and a wake from there is not lost. Completions call it, too
-/// ([`Stage::receive`]).
+/// Methods marked *Anywhere* may be called with a lock and a slot held, and a wake from there is not lost. Completions call them,
+/// too ([`Stage::receive`]).
 pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
     G::run(
         &[

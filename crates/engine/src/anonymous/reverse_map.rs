@@ -29,7 +29,7 @@ pub enum Sharing {
 /// The properties of a mapping of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapMode {
-    /// How the region shares its writes with others.
+    /// The visibility of writes.
     pub sharing: Sharing,
     /// `true` if the mapping is a program's text. Some kernels keep its pages longer.
     pub is_executable: bool,

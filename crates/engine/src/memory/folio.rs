@@ -1,8 +1,7 @@
 //! Folios: pages that are owned, counted, listed, written and freed together.
 //!
 //! A folio is an aligned block of frames with one owner: a single page, or a compound page of order 1 to 9. Its first
-//! frame, the *head*, has the state: flags, references, latch, owner, place on a list, and in `private` what the state
-//! asks for. The other frames, its *tails*, have none of these, so that no lookup can take a reference of a tail. They
+//! frame, the *head*, has the state: flags, references, latch, owner, place on a list, and the word `private`. The other frames, its *tails*, have none of these, so that no lookup can take a reference of a tail. They
 //! have [`Flags::COMPOUND`], and `private` names head and order. The order of a folio is therefore read from its first
 //! tail, and the head's `private` is free for a swap slot.
 //!

@@ -206,8 +206,8 @@ pub struct Frame {
     owner: AtomicU32,
     /// Page number in the owner.
     index: AtomicU32,
-    /// What the state asks for: order and list of a free block, swap slot of a page in the swap cache, the page that this is
-    /// a copy of, the time at which a page with [`Flags::HAZARD`] was closed, the reason of a failed read, or, of a folio's
+    /// A word that depends on the state: order and list of a free block, swap slot of a page in the swap cache, the page that this
+    /// is a copy of, the time at which a page with [`Flags::HAZARD`] was closed, the reason of a failed read, or, of a folio's
     /// tail, head and order. Each has functions of its own.
     private: AtomicU32,
     next: AtomicU32,
@@ -550,7 +550,7 @@ impl Frame {
         self.owner.store(owner.encode(), Ordering::Release);
     }
 
-    // ---- what `private` holds ----
+    // ---- the meanings of `private` ----
 
     /// Returns the order of a free block, whose head this frame is, and the number of the list that it is on. Without the
     /// zone's lock the frame may be in use by now, and the numbers mean nothing.
@@ -615,29 +615,29 @@ impl Frame {
         self.private.store(word, Ordering::Release);
     }
 
-    // ---- what the first tail of a folio keeps for all of it, in words that a tail has no other use for ----
+    // ---- words of a folio's first tail that serve the whole folio; a tail has no other use for them ----
 
-    /// The mappings of the head's own page.
+    /// Returns the count of mappings of the head's own page.
     pub(super) const fn folio_head_mappings(&self) -> &AtomicU32 {
         &self.index
     }
 
-    /// Pages of the folio that are being read or written; 0 at other times, which is [`Owner::None`].
+    /// Returns the count of pages of the folio that are being read or written; 0 at other times, which is [`Owner::None`].
     pub(super) const fn folio_io(&self) -> &AtomicU32 {
         &self.owner
     }
 
-    /// The code of the reason why a page of the folio could not be read or written, if one could not.
+    /// Returns the code of the error of a page of the folio that could not be read or written.
     pub(super) const fn folio_error(&self) -> &AtomicU32 {
         &self.next
     }
 
-    /// The mappings of the page, where the frame is a tail; of a head, those of the whole folio.
+    /// Returns the count of mappings: of a tail those of its page, of a head those of the whole folio.
     pub(super) const fn mappings_word(&self) -> &AtomicU32 {
         &self.mappings
     }
 
-    /// Forgets what an earlier page in the frame had here.
+    /// Sets the word to 0, so that an earlier page in the frame leaves nothing in it.
     #[inline]
     pub(super) fn clear_private(&self) {
         self.private.store(0, Ordering::Release);

@@ -80,7 +80,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Does a round of a device's flusher. Returns whether there is more work at once. `periodic_at` is the time of the
+    /// Runs one round of a device's flusher. Returns whether there is more work at once. `periodic_at` is the time of the
     /// next search for old files.
     pub(crate) fn flusher_round(&self, device: DeviceId, periodic_at: &mut Nanos) -> bool {
         let _span = self.machine.span(Func::Flusher);

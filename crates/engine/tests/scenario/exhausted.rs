@@ -15,7 +15,7 @@ use sim::disk::Fault;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Does an operation that must end within a number of seconds.
+/// Carries out an operation that must end within a number of seconds.
 fn within<R>(ground: &Ground, seconds: u64, work: impl FnOnce() -> R) -> R {
     let has_ended = Rc::new(Cell::new(false));
     let seen = has_ended.clone();

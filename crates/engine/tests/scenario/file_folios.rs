@@ -162,7 +162,7 @@ impl World<'_> {
     }
 }
 
-/// Does all that with folios up to an order, and verifies the file at the end. Returns the orders seen, and the counters.
+/// Carries out the steps with folios up to an order, and verifies the file at the end. Returns the orders seen, and the counters.
 fn live(steps: Vec<Step>, order: u32, change: impl FnOnce(&mut Plan)) -> (BTreeSet<u8>, Vmstat) {
     let mut plan = Plan { cpus: 2, ..Plan::default() };
     plan.choices.access.file_folio_order = order;

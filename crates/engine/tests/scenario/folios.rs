@@ -121,7 +121,7 @@ impl World<'_> {
     }
 }
 
-/// Does all steps on a machine, and returns its counters.
+/// Carries out all steps on a machine, and returns its counters.
 fn live(steps: Vec<Step>, with_khugepaged: bool) -> Vmstat {
     let mut plan = Plan { cpus: 1, with_kswapd: false, with_flusher: false, ..Plan::default() };
     plan.choices.access.khugepaged_scan_sleep_ms = 10;

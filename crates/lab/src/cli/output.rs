@@ -230,7 +230,7 @@ fn keep_owner(about: &fs::Metadata, file: &File) -> io::Result<()> {
     fchown(file, Some(about.uid()), Some(about.gid()))
 }
 
-/// Does nothing: files have no such owner here.
+/// Leaves the file as it is: files have no such owner here.
 #[cfg(not(unix))]
 fn keep_owner(_: &fs::Metadata, _: &File) -> io::Result<()> {
     Ok(())

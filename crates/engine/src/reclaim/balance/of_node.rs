@@ -11,7 +11,7 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// Does one descent of priorities. The priority falls by one step after a pass that scanned fewer pages than it
+    /// Lowers the priority from its highest value, pass by pass. The priority falls by one step after a pass that scanned fewer pages than it
     /// wanted or freed none. The descent ends as soon as the node is balanced.
     pub(super) fn balance_whole_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         self.stat.count(Event::Pageoutrun, 1);
