@@ -127,6 +127,12 @@ impl Sim {
         }
     }
 
+    /// Returns whether a task sleeps until it is woken: it neither runs nor waits for a CPU or for a device's queue.
+    #[must_use]
+    pub fn is_asleep(&self, id: TaskId) -> bool {
+        self.0.task(id).state.get() == State::Sleeping
+    }
+
     /// Tells a task to end, and ends its sleep.
     pub fn kill(&self, id: TaskId) {
         self.0.kill(id);

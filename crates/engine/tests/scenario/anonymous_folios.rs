@@ -86,8 +86,7 @@ fn live(steps: Vec<Step>, order: u32, folios: SwapFolios, kernel: &str) {
                     written[n].clear();
                 }
                 Step::Check => {
-                    ground.wait_for_devices();
-                    ground.engine.check().unwrap();
+                    ground.check();
                 }
             }
         }
@@ -129,8 +128,7 @@ fn a_folio_goes_to_swap_as_a_whole_into_one_block_of_slots() {
         for page in 32..48 {
             assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
         }
-        ground.wait_for_devices();
-        ground.engine.check().unwrap();
+        ground.check();
         [region, other].iter().for_each(|region| ground.engine.access().drop_region(region));
         assert_eq!((ground.count("nr_anon_pages"), ground.engine.swap().free_slots()), (0, 16384));
     });
@@ -158,8 +156,7 @@ fn a_folio_comes_in_one_fault_and_goes_to_swap_in_pages() {
         ground.touch(&other, 0..6000, true).unwrap();
         assert!(region.entry(37).slot().is_some(), "it is in swap");
         assert_eq!(ground.read_stamp(&region, 37).unwrap(), stamp(37));
-        ground.wait_for_devices();
-        ground.engine.check().unwrap();
+        ground.check();
         assert_eq!(frames.folio(region.entry(37).frame().unwrap()).order, Order(0));
         [region, other].iter().for_each(|region| ground.engine.access().drop_region(region));
         assert_eq!(ground.count("nr_anon_pages"), 0);

@@ -157,8 +157,7 @@ impl World<'_> {
     }
 
     fn check(&self) {
-        self.ground.wait_for_devices();
-        self.ground.engine.check().unwrap();
+        self.ground.check();
     }
 }
 

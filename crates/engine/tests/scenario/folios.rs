@@ -103,7 +103,7 @@ impl World<'_> {
         let ground = self.ground;
         ground.wait_for_devices();
         // Every frame is in exactly one place, and gauges agree with page tables.
-        ground.engine.check().unwrap();
+        ground.check();
         let (memory, mut listed, mut huge_listed) = (ground.engine.memory(), 0, 0);
         for zone in &memory.zones {
             ground.engine.lru().for_each_listed(zone, |_, frame| {

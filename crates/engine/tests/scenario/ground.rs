@@ -165,7 +165,23 @@ impl Ground {
             self.sim.kill(*id);
             self.sim.join(*id);
         }
-        self.wait_for_devices();
+        self.check();
+    }
+
+    /// Waits until no kernel task is inside the engine and no device is busy, and checks the whole machine: a kswapd that
+    /// still runs has pages of no list.
+    pub fn check(&self) {
+        let is_at_rest = || {
+            let isolated = self.count("nr_isolated_anon") + self.count("nr_isolated_file");
+            isolated == 0 && self.kernel_tasks.iter().all(|id| self.sim.is_asleep(*id) || self.sim.is_finished(*id))
+        };
+        for _ in 0..10_000 {
+            self.wait_for_devices();
+            if is_at_rest() {
+                break;
+            }
+            self.pause_ms(10);
+        }
         self.engine.check().unwrap();
     }
 

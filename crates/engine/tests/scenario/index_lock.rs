@@ -26,7 +26,7 @@ fn read_in_turns(index_lock: IndexLock) -> (u64, u64) {
             (0..).zip(&stamps).all(|(page, found)| *found == stamp(page)),
             "a page that was written has other contents"
         );
-        ground.engine.check().unwrap();
+        ground.check();
         seen.set(ground.sim.lock_statistics()[LockClass::IPages as usize].acquisitions);
     });
     let reclaimed = vmstat["pgsteal_kswapd_normal"] + vmstat["pgsteal_direct_normal"];
