@@ -163,3 +163,25 @@ fn a_folio_comes_in_one_fault_and_goes_to_swap_in_pages() {
     });
     assert!(vmstat["pswpout"] > 0 && vmstat["thp_split"] == 0);
 }
+
+/// A reclaim that cannot swap makes the oldest generation the youngest, with the pages on its lists that a walk gave to another.
+#[test]
+fn pages_outlive_the_generation_that_a_walk_gave_them() {
+    let steps = vec![
+        Step::Write { region: 1, pages: 1020..1021 },
+        Step::Replace(2),
+        Step::Squeeze { free: 866, region: 0 },
+        Step::Check,
+        Step::Write { region: 0, pages: 441..489 },
+        Step::Write { region: 1, pages: 111..145 },
+        Step::Squeeze { free: 634, region: 0 },
+        Step::Squeeze { free: 546, region: 1 },
+        Step::Write { region: 0, pages: 1002..1024 },
+        Step::Touch { region: 2, pages: 684..779, write: true },
+        Step::Write { region: 2, pages: 306..476 },
+        Step::Touch { region: 0, pages: 67..91, write: false },
+        Step::Squeeze { free: 516, region: 0 },
+        Step::Check,
+    ];
+    live(steps, 2, SwapFolios::Whole, "6.1-mglru");
+}
