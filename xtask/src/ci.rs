@@ -17,7 +17,7 @@ enum Ended {
 type Step = fn() -> Result<Ended, String>;
 
 /// Steps in their order.
-const STEPS: [(&str, Step); 17] = [
+const STEPS: [(&str, Step); 18] = [
     ("fmt", || well(cargo(&["fmt", "--all", "--check"]))),
     ("links", || well(links())),
     ("deny", deny),
@@ -26,6 +26,7 @@ const STEPS: [(&str, Step); 17] = [
     ("test", || well(cargo(&["test", "--workspace"]))),
     ("python", python),
     ("no-linux", || well(without_linux())),
+    ("no-parquet", || well(without_parquet())),
     ("windows", windows),
     ("msrv", msrv),
     ("doc", || {
@@ -127,7 +128,20 @@ fn without_linux() -> Outcome {
     cargo(&[&["test"], LAB.as_slice(), &["--test", "cli", refusal]].concat())
 }
 
-/// Checks that it builds for Windows without this feature.
+/// Checks that the lab without the feature `parquet`, as it is built by default, refuses a folder of runs.
+fn without_parquet() -> Outcome {
+    const REFUSED: i32 = 2;
+    let mut command = Command::new("cargo");
+    command.args(["run", "--quiet", "--package", "highwater-lab", "--", "results", "runs"]).current_dir(root());
+    let output = command.output().map_err(|error| format!("cargo: {error}"))?;
+    let message = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(REFUSED) && message.contains("--features parquet") {
+        return Ok(());
+    }
+    Err(format!("`highwater results` without the feature `parquet`: {}, {message}", output.status))
+}
+
+/// Checks that the lab builds for Windows without the feature `linux`.
 fn windows() -> Result<Ended, String> {
     const TARGET: &str = "x86_64-pc-windows-gnu";
     let found = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();

@@ -139,7 +139,7 @@ fn shown(command: &Command) -> String {
 
 /// Builds the command `highwater` for speed, and returns its path.
 fn highwater() -> Result<PathBuf, String> {
-    cargo(&["build", "--release", "--package", "highwater-lab"])?;
+    cargo(&["build", "--release", "--package", "highwater-lab", "--features", "parquet"])?;
     Ok(target().join("release").join(format!("highwater{}", env::consts::EXE_SUFFIX)))
 }
 

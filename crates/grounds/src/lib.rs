@@ -1,5 +1,8 @@
 //! The grounds `sim`, `host` and `linux` by name. This module maps a [`Ground`] to its [`Backend`] and makes each
 //! workload [`Runnable`] on all of them.
+//!
+//! The engine and the workloads are instantiated in this crate and in no crate above it: each crate that instantiates
+//! them compiles them anew. For this reason [`swarm`] is a module of this crate.
 
 pub mod backend;
 pub mod job;
@@ -9,6 +12,7 @@ pub mod real_time;
 #[path = "no_real_time.rs"]
 pub mod real_time;
 pub mod simulation;
+pub mod swarm;
 pub mod system;
 
 use crate::backend::Backend;
@@ -119,26 +123,30 @@ impl<W: Workload> Runnable for W {
     }
 }
 
+/// The workloads, in the order of the list. A static, because crates above would inline a constant and compile every
+/// workload anew.
+static ALL: [&dyn Runnable; 15] = [
+    &workloads::parallelio::Parallelio,
+    &workloads::multibuild::Multibuild,
+    &workloads::highalloc::Highalloc,
+    &workloads::postmark::Postmark,
+    &workloads::streaming::Streaming,
+    &workloads::ping::Ping,
+    &workloads::randread::Randread,
+    &workloads::randread_async::RandreadAsync,
+    &workloads::randwrite::Randwrite,
+    &workloads::anon::Anon,
+    &workloads::scan::Scan,
+    &workloads::simon::Simon,
+    &workloads::thp::Thp,
+    &workloads::exhaust::Exhaust,
+    &workloads::livelock::Livelock,
+];
+
 /// Returns every workload, in the order of the list.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Runnable] {
-    &[
-        &workloads::parallelio::Parallelio,
-        &workloads::multibuild::Multibuild,
-        &workloads::highalloc::Highalloc,
-        &workloads::postmark::Postmark,
-        &workloads::streaming::Streaming,
-        &workloads::ping::Ping,
-        &workloads::randread::Randread,
-        &workloads::randread_async::RandreadAsync,
-        &workloads::randwrite::Randwrite,
-        &workloads::anon::Anon,
-        &workloads::scan::Scan,
-        &workloads::simon::Simon,
-        &workloads::thp::Thp,
-        &workloads::exhaust::Exhaust,
-        &workloads::livelock::Livelock,
-    ]
+    &ALL
 }
 
 /// Returns the workload called `name`.

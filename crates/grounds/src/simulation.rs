@@ -186,67 +186,7 @@ impl Backend for Simulated {
 
     fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
         let params: W::Params = job.params.read()?;
-        let simulation = Simulation::of_job(job)?;
-        let sim = Sim::new(simulation.sim_config(job.seed, W::VERIFIES));
-        let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
-        let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config(W::VERIFIES), given)
-            .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
-        watch(&sim, progress, system.disk_samples());
-        let recorded = record(&sim, &system, job, progress);
-        if let Some(config) = job.trace {
-            sim.start_trace(config);
-        }
-        let found: Arc<Mutex<Result<Found, SystemError>>> = Arc::new(Mutex::new(Ok(Found::default())));
-        let result = found.clone();
-        let ended = Arc::new(Mutex::new(Nanos(0)));
-        let end = ended.clone();
-        let engine = system.shared_engine();
-        let (counted, is_idle) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (events, idle) = (counted.clone(), is_idle.clone());
-        sim.run("main", move || {
-            let outcome = before::prepare(&simulation.before, &system, simulation.scale)
-                .and_then(|()| W::run(&system, &params))
-                .map(|found| with_profile(found, &system));
-            let vmstat = system.vmstat();
-            events.store(page_events(&vmstat), Ordering::Relaxed);
-            idle.store(is_without_reclaim(&vmstat), Ordering::Relaxed);
-            *end.lock().expect("nothing panicked") = system.now();
-            *result.lock().expect("nothing panicked") = outcome;
-        })
-        .map_err(|failure| Failure(failure.to_string()))?;
-        engine.check().map_err(|broken| Failure(format!("an invariant of the engine is broken: {broken}")))?;
-        let found =
-            found.lock().expect("the main task has ended").clone().map_err(|error| Failure(error.to_string()))?;
-        for row in &found.rows {
-            sim.mix(row.value.to_bits());
-        }
-        let mut rows = found.rows;
-        if job.locks {
-            let others = locks::rows(&sim).into_iter().filter(|new| rows.iter().all(|row| row.name != new.name));
-            let others: Vec<_> = others.collect();
-            rows.extend(others);
-        }
-        rows.extend(nodes::rows(&EngineView::nodes(&*engine)));
-        let virtual_time_ns = ended.lock().expect("the main task has ended").0;
-        let profile = job.profile.then_some(found.profile);
-        let page_events = counted.load(Ordering::Relaxed);
-        Ok(Outcome {
-            rows,
-            fingerprint: sim.fingerprint(),
-            virtual_time_ns,
-            page_events,
-            is_idle: is_idle.load(Ordering::Relaxed),
-            profile,
-            series: recorded.series.borrow_mut().take().map(Recorder::finish),
-            memory: recorded.memory.borrow_mut().take().map(moments::Recorder::finish),
-            generations: recorded.generations.borrow_mut().take().map(moments::Recorder::finish),
-            trace: sim.take_trace(),
-            notes: Vec::new(),
-            report: found.report,
-            curves: found.curves,
-            steps: found.steps,
-            times: found.times,
-        })
+        run(job, progress, W::VERIFIES, Box::new(move |system| W::run(system, &params)))
     }
 
     fn carry_out(
@@ -258,6 +198,73 @@ impl Backend for Simulated {
     ) -> Result<Outcome, Failure> {
         workload.run(job, progress)
     }
+}
+
+/// A workload with its parameters, as the main task calls it.
+type Body = Box<dyn FnOnce(&SimSystem) -> Result<Found, SystemError>>;
+
+/// Runs a workload as the main task of a job's machine. Not generic: it is compiled once, not for each workload.
+fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result<Outcome, Failure> {
+    let simulation = Simulation::of_job(job)?;
+    let sim = Sim::new(simulation.sim_config(job.seed, verifies));
+    let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
+    let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config(verifies), given)
+        .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
+    watch(&sim, progress, system.disk_samples());
+    let recorded = record(&sim, &system, job, progress);
+    if let Some(config) = job.trace {
+        sim.start_trace(config);
+    }
+    let found: Arc<Mutex<Result<Found, SystemError>>> = Arc::new(Mutex::new(Ok(Found::default())));
+    let result = found.clone();
+    let ended = Arc::new(Mutex::new(Nanos(0)));
+    let end = ended.clone();
+    let engine = system.shared_engine();
+    let (counted, is_idle) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (events, idle) = (counted.clone(), is_idle.clone());
+    sim.run("main", move || {
+        let outcome = before::prepare(&simulation.before, &system, simulation.scale)
+            .and_then(|()| workload(&system))
+            .map(|found| with_profile(found, &system));
+        let vmstat = system.vmstat();
+        events.store(page_events(&vmstat), Ordering::Relaxed);
+        idle.store(is_without_reclaim(&vmstat), Ordering::Relaxed);
+        *end.lock().expect("nothing panicked") = system.now();
+        *result.lock().expect("nothing panicked") = outcome;
+    })
+    .map_err(|failure| Failure(failure.to_string()))?;
+    engine.check().map_err(|broken| Failure(format!("an invariant of the engine is broken: {broken}")))?;
+    let found = found.lock().expect("the main task has ended").clone().map_err(|error| Failure(error.to_string()))?;
+    for row in &found.rows {
+        sim.mix(row.value.to_bits());
+    }
+    let mut rows = found.rows;
+    if job.locks {
+        let others = locks::rows(&sim).into_iter().filter(|new| rows.iter().all(|row| row.name != new.name));
+        let others: Vec<_> = others.collect();
+        rows.extend(others);
+    }
+    rows.extend(nodes::rows(&EngineView::nodes(&*engine)));
+    let virtual_time_ns = ended.lock().expect("the main task has ended").0;
+    let profile = job.profile.then_some(found.profile);
+    let page_events = counted.load(Ordering::Relaxed);
+    Ok(Outcome {
+        rows,
+        fingerprint: sim.fingerprint(),
+        virtual_time_ns,
+        page_events,
+        is_idle: is_idle.load(Ordering::Relaxed),
+        profile,
+        series: recorded.series.borrow_mut().take().map(Recorder::finish),
+        memory: recorded.memory.borrow_mut().take().map(moments::Recorder::finish),
+        generations: recorded.generations.borrow_mut().take().map(moments::Recorder::finish),
+        trace: sim.take_trace(),
+        notes: Vec::new(),
+        report: found.report,
+        curves: found.curves,
+        steps: found.steps,
+        times: found.times,
+    })
 }
 
 /// Gives a workload that does not divide its run a profile of the whole run.

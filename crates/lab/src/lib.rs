@@ -6,7 +6,7 @@
 //! * [`catalogue`]: kernels, machines and experiments by name;
 //! * [`workloads`]: workloads, written against [`system::System`]; [`grounds`]: the systems that they run on;
 //! * [`figures`]: the results of runs; [`report`]: their output;
-//! * [`study`]: many runs and conclusions from them; [`swarm`]: random worlds;
+//! * [`study`]: many runs and conclusions from them; [`swarm`]: random worlds, a module of `grounds`;
 //! * [`recordings`] and [`observe`]: logs, and this computer;
 //! * `kit`: small parts that every room may use; `computer`: calls of Linux.
 //!
@@ -16,7 +16,7 @@ pub mod cli;
 pub mod known_names;
 pub mod meanings;
 
-pub use ::{catalogue, figures, grounds, kit, observe, recordings, report, study, swarm, workloads};
+pub use ::{catalogue, figures, grounds, kit, observe, recordings, report, study, workloads};
 #[cfg(feature = "linux")]
 pub use ::computer;
 pub use catalogue::{
@@ -26,7 +26,7 @@ pub use figures::{
     call_tree, cgroup, counters, figure, generations, memory_map, moments, profile, scale, series, shift, statistics,
     trace, verdict,
 };
-pub use grounds::{backend, job, real_time, simulation};
+pub use grounds::{backend, job, real_time, simulation, swarm};
 pub use kit::{draft, in_use, input, interrupt, panics, progress, shown, words};
 pub use observe::{doctor, import, stalls};
 #[cfg(feature = "linux")]

@@ -73,37 +73,7 @@ impl<R: RealGround> Backend for R {
 
     fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
         let params: W::Params = job.params.read()?;
-        let nowhere = || Failure(format!("ground `{}` runs in a process of its own only", R::GROUND));
-        let inside: &Inside = job.inside.as_ref().ok_or_else(nowhere)?;
-        let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
-        let told = |error: SystemError| Failure(error.0);
-        let system = R::start(job, inside, given).map_err(told)?;
-        let (found, series) = run_recorded::<W, _>(&system, &params, job.series_every).map_err(told)?;
-        let elapsed = system.now();
-        let mut notes = R::finish(system, job, inside).map_err(told)?;
-        if interrupt::is_set() {
-            return Err(Failure("interrupted".into()));
-        }
-        if job.machine.before.pages(job.scale) > 0 {
-            notes.push(
-                "memory began without what [before] of the machine describes: only the ground `sim` has that".into(),
-            );
-        }
-        let Found { rows, profile, report, curves, times, steps } = found;
-        let profile = (!profile.is_empty()).then_some(profile);
-        let virtual_time_ns = elapsed.0;
-        Ok(Outcome {
-            rows,
-            virtual_time_ns,
-            series,
-            notes,
-            profile,
-            report,
-            curves,
-            times,
-            steps,
-            ..Outcome::default()
-        })
+        run::<R>(job, progress, &|system| W::run(system, &params))
     }
 
     fn carry_out(
@@ -117,14 +87,40 @@ impl<R: RealGround> Backend for R {
     }
 }
 
+/// A workload with its parameters.
+type Body<'a, S> = &'a dyn Fn(&S) -> Result<Found, SystemError>;
+
+/// Runs a workload on the system of a ground. It is compiled once for each ground, not for each workload.
+fn run<R: RealGround>(job: &Job, progress: &Progress, workload: Body<'_, R::System>) -> Result<Outcome, Failure> {
+    let nowhere = || Failure(format!("ground `{}` runs in a process of its own only", R::GROUND));
+    let inside: &Inside = job.inside.as_ref().ok_or_else(nowhere)?;
+    let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
+    let told = |error: SystemError| Failure(error.0);
+    let system = R::start(job, inside, given).map_err(told)?;
+    let (found, series) = run_recorded(&system, workload, job.series_every).map_err(told)?;
+    let elapsed = system.now();
+    let mut notes = R::finish(system, job, inside).map_err(told)?;
+    if interrupt::is_set() {
+        return Err(Failure("interrupted".into()));
+    }
+    if job.machine.before.pages(job.scale) > 0 {
+        notes
+            .push("memory began without what [before] of the machine describes: only the ground `sim` has that".into());
+    }
+    let Found { rows, profile, report, curves, times, steps } = found;
+    let profile = (!profile.is_empty()).then_some(profile);
+    let virtual_time_ns = elapsed.0;
+    Ok(Outcome { rows, virtual_time_ns, series, notes, profile, report, curves, times, steps, ..Outcome::default() })
+}
+
 fn resources<R: RealGround>(job: &Job) -> Resources {
     Resources { memory_pages: job.memory_pages(), used_pages: 0, swap_pages: R::swap_pages(job) }
 }
 
 /// Runs a workload. Another task records counters, if requested.
-fn run_recorded<W: Workload, S: System>(
+fn run_recorded<S: System>(
     system: &S,
-    params: &W::Params,
+    workload: Body<'_, S>,
     every: Option<Every>,
 ) -> Result<(Found, Option<Series>), SystemError> {
     let recorder = every.map(|every| {
@@ -142,7 +138,7 @@ fn run_recorded<W: Workload, S: System>(
             recorder.finish()
         })
     });
-    let found = W::run(system, params);
+    let found = workload(system);
     let series = recorder.map(|recorder| {
         recorder.kill(system);
         recorder.join(system)

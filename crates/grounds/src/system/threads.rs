@@ -66,6 +66,11 @@ impl Thread {
     /// When the system has no thread to give.
     #[must_use]
     pub fn start(name: &str, body: impl FnOnce(Arc<Stop>) + Send + 'static) -> Self {
+        Self::start_boxed(name, Box::new(body))
+    }
+
+    /// Starts a thread. Not generic: it is compiled once, not for each body that a workload has.
+    fn start_boxed(name: &str, body: Box<dyn FnOnce(Arc<Stop>) + Send>) -> Self {
         let stop = Arc::new(Stop::default());
         let own = stop.clone();
         let caught = move || catch_unwind(AssertUnwindSafe(|| body(own))).map_err(|payload| panics::message(&*payload));

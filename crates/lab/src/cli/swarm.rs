@@ -13,10 +13,10 @@ use std::{
 
 use super::{End, options::SeedOptions, output};
 use grounds::job::Failure;
+use grounds::swarm::{self, SwarmFailure, SwarmReport};
 use kit::interrupt;
 use kit::shown::harmless;
 use study::runner;
-use swarm::{SwarmFailure, SwarmReport};
 
 /// Arguments of `highwater swarm`.
 #[derive(clap::Args)]

@@ -13,7 +13,7 @@ use grounds::job::Failure;
 use kit::words::counted;
 use study::bars::{Bars, Waiting};
 use study::runner;
-use study::store::Store;
+use study::store::{Store, check_build};
 use study::sweep::{Ran, Shard, Sweep, SweepRun};
 
 /// Arguments of `highwater sweep`.
@@ -49,6 +49,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { file, store, shard, jobs, rows, format, output, dry_run } = arguments;
     let name = file.display().to_string();
+    check_build(store).map_err(|Failure(message)| End::Usage(message))?;
     let text = library::read(file, "a sweep")?;
     let sweep = {
         let _line = Waiting::new(&format!("planning {name}"));

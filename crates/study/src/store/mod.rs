@@ -1,9 +1,14 @@
 //! A folder of results of runs: a Parquet file for each, named by the hash of everything that determines it.
 //!
-//! [`key`] makes the hash, [`mod@file`] the bytes. A run is stored completely or not at all: its file gets its name
-//! once it is on the disk. Several processes may use one folder at a time; two that do the same run write the same
-//! bytes.
+//! [`key`] makes the hash, [`mod@file`] the bytes, for which it needs the feature `parquet`. A run is stored completely
+//! or not at all: its file gets its name once it is on the disk. Several processes may use one folder at a time; two
+//! that do the same run write the same bytes.
 
+#[cfg(feature = "parquet")]
+mod columns;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_columns.rs"]
+mod columns;
 pub mod file;
 pub mod key;
 
@@ -58,8 +63,10 @@ impl Store {
     /// Opens the store in a folder, which is made if needed.
     ///
     /// # Errors
-    /// When the folder cannot be made, no file can be made in it, or another file is to be written there.
+    /// When the folder cannot be made, no file can be made in it, another file is to be written there, or this crate
+    /// was built without its feature `parquet`.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
+        check_build(folder)?;
         let store = Self { folder: folder.to_owned() };
         if folder.exists() && !folder.is_dir() {
             return Err(Failure(format!("cannot keep runs in {}: it is not a folder", folder.display())));
@@ -82,8 +89,10 @@ impl Store {
     /// Opens the store in an existing folder.
     ///
     /// # Errors
-    /// When there is no such folder, or another file is to be written there.
+    /// When there is no such folder, another file is to be written there, or this crate was built without its feature
+    /// `parquet`.
     pub fn existing(folder: &Path) -> Result<Self, Failure> {
+        check_build(folder)?;
         if folder.is_dir() {
             in_use::keeps(folder).map_err(Failure)?;
             return Ok(Self { folder: folder.to_owned() });
@@ -230,6 +239,20 @@ impl Store {
         let text = error.to_string();
         Failure(format!("{what} {}: {}", path.display(), text.split(" (os error").next().unwrap_or_default()))
     }
+}
+
+/// Refuses any folder in a build that cannot read and write its files.
+///
+/// # Errors
+/// When this crate was built without its feature `parquet`.
+pub fn check_build(folder: &Path) -> Result<(), Failure> {
+    if cfg!(feature = "parquet") {
+        return Ok(());
+    }
+    Err(Failure(format!(
+        "{}: this `highwater` was built without the feature `parquet`, which folders of runs need: build it with `--features parquet`",
+        folder.display()
+    )))
 }
 
 /// Reads the bytes of a run's file, which must be a regular file within the size limit.
@@ -421,7 +444,7 @@ mod tests {
     fn the_documents_have_every_column() {
         let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sweeps.md"));
         let Ok(page) = page else { return };
-        for column in file::columns() {
+        for column in columns::names() {
             assert!(page.contains(&format!("| `{column}` |")), "docs/sweeps.md: {column}");
         }
     }

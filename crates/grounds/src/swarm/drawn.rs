@@ -1,7 +1,7 @@
 //! Draws a workload and its parameters from a seed.
 
 use super::chance::{CORRUPTING_SEED, log_between, pick};
-use grounds::system::sim::SimSystem;
+use crate::system::sim::SimSystem;
 use sim::Rng;
 use sim::disk::DiskConfig;
 use std::fmt;

@@ -18,8 +18,10 @@ mod store;
 mod task;
 mod workload;
 
+use self::draw::{Role, World};
+use self::store::{Part, Store, What};
+use self::task::Worker;
 pub use chance::CORRUPTING_SEED;
-use draw::{Role, World};
 use engine::anonymous::Sharing;
 use engine::slab::SlabCache;
 use engine::stat::Gauge;
@@ -31,8 +33,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use store::{Part, Store, What};
-use task::Worker;
 
 /// The outcome of the world of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]

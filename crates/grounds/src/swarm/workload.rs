@@ -6,9 +6,9 @@
 use super::draw::World;
 use super::drawn::Drawn;
 use super::{Plan, check_nothing_is_left, start_watchdog, store};
+use crate::system::sim::{SimSystem, SystemConfig};
 use engine::stat::Vmstat;
 use figures::scale::Scale;
-use grounds::system::sim::{SimSystem, SystemConfig};
 use kit::progress::Progress;
 use sim::Sim;
 use std::cell::RefCell;

@@ -1,0 +1,145 @@
+//! The columns of a file of runs, in the format Parquet.
+
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use parquet::{
+    basic::Compression,
+    data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type},
+    file::{
+        metadata::KeyValue,
+        properties::{EnabledStatistics, WriterProperties},
+        reader::{FileReader as _, SerializedFileReader},
+        writer::SerializedFileWriter,
+    },
+    record::RowAccessor as _,
+    schema::parser::parse_message_type,
+};
+
+use super::{
+    StoredRun,
+    file::{better_word, format_word},
+};
+use figures::figure::Row;
+
+/// The columns, in order; docs/sweeps.md describes them.
+const SCHEMA: &str = "message highwater {
+    required binary run (UTF8);
+    required binary experiment (UTF8);
+    required binary machine (UTF8);
+    required binary scale (UTF8);
+    required binary kernel (UTF8);
+    required binary set (UTF8);
+    required int64 seed (INTEGER(64, false));
+    required binary group (UTF8);
+    required binary name (UTF8);
+    required binary unit (UTF8);
+    required binary better (UTF8);
+    required binary format (UTF8);
+    required double value;
+    required binary fingerprint (UTF8);
+    required int64 virtual_time_ns (INTEGER(64, false));
+}";
+
+/// Index of the first column that differs by line, not by run.
+const GROUP: usize = 7;
+
+/// The contents of a file: the texts of its footer by name, and for each line the texts of its columns and its value.
+pub(super) type Contents = (HashMap<String, String>, Vec<([String; 5], f64)>);
+
+/// Encodes runs as the bytes of a file, with texts by name in its footer.
+pub(super) fn write(runs: &[StoredRun], footer: Vec<(String, String)>) -> Vec<u8> {
+    let footer: Vec<KeyValue> = footer.into_iter().map(|(key, value)| KeyValue { key, value: Some(value) }).collect();
+    let schema = Arc::new(parse_message_type(SCHEMA).expect("a fixed schema"));
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::UNCOMPRESSED)
+        .set_created_by(concat!("highwater ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_key_value_metadata((!footer.is_empty()).then_some(footer))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .build();
+    let mut bytes = Vec::new();
+    let columns = schema.get_fields().len();
+    let mut file = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties)).expect("memory takes all");
+    let mut group = file.next_row_group().expect("memory takes all");
+    for column in 0..columns {
+        let mut writer = group.next_column().expect("memory takes all").expect("the schema has that many");
+        let written = match cells(runs, column) {
+            Cells::Texts(cells) => writer.typed::<ByteArrayType>().write_batch(&cells, None, None),
+            Cells::Numbers(cells) => writer.typed::<Int64Type>().write_batch(&cells, None, None),
+            Cells::Values(cells) => writer.typed::<DoubleType>().write_batch(&cells, None, None),
+        };
+        written.expect("memory takes all");
+        writer.close().expect("memory takes all");
+    }
+    group.close().expect("memory takes all");
+    file.close().expect("memory takes all");
+    bytes
+}
+
+/// The cells of a column.
+enum Cells {
+    Texts(Vec<ByteArray>),
+    Numbers(Vec<i64>),
+    Values(Vec<f64>),
+}
+
+/// Returns the cells of a column, by its number in the schema.
+fn cells(runs: &[StoredRun], column: usize) -> Cells {
+    let lines = || runs.iter().flat_map(|run| run.outcome.rows.iter().map(move |row| (run, row)));
+    let texts = |of: &dyn Fn(&StoredRun, &Row) -> String| {
+        Cells::Texts(lines().map(|(run, row)| ByteArray::from(of(run, row).into_bytes())).collect())
+    };
+    // Of a number without sign the same bits.
+    let numbers = |of: &dyn Fn(&StoredRun) -> u64| Cells::Numbers(lines().map(|(run, _)| of(run) as i64).collect());
+    match column {
+        0 => texts(&|run, _| run.hash.clone()),
+        1 => texts(&|run, _| run.identity.experiment.clone()),
+        2 => texts(&|run, _| run.identity.machine.clone()),
+        3 => texts(&|run, _| run.identity.scale.clone()),
+        4 => texts(&|run, _| run.identity.kernel.clone()),
+        5 => texts(&|run, _| serde_json::to_string(&run.identity.set).expect("texts")),
+        6 => numbers(&|run| run.identity.seed),
+        7 => texts(&|_, row| row.group.clone()),
+        8 => texts(&|_, row| row.name.clone()),
+        9 => texts(&|_, row| row.unit.clone()),
+        10 => texts(&|_, row| better_word(row.better).to_owned()),
+        11 => texts(&|_, row| format_word(row.format)),
+        12 => Cells::Values(lines().map(|(_, row)| row.value).collect()),
+        13 => texts(&|run, _| format!("{:016x}", run.outcome.fingerprint)),
+        _ => numbers(&|run| run.outcome.virtual_time_ns),
+    }
+}
+
+/// Decodes the bytes of a file that [`write`] encoded.
+///
+/// # Errors
+/// The fault of the file.
+pub(super) fn read(bytes: Vec<u8>) -> Result<Contents, String> {
+    // What is read may be damaged in any way, and the reader is not ours.
+    let read = catch_unwind(AssertUnwindSafe(|| contents(bytes)));
+    read.unwrap_or_else(|_| Err("it is no Parquet file, or damaged".into()))
+}
+
+fn contents(bytes: Vec<u8>) -> Result<Contents, String> {
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(|error| error.to_string())?;
+    let footer = reader.metadata().file_metadata().key_value_metadata().cloned().unwrap_or_default();
+    let footer = footer.into_iter().filter_map(|pair| Some((pair.key, pair.value?))).collect();
+    let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
+    let lines = rows.map(|row| {
+        let row = row.map_err(|error| error.to_string())?;
+        let text = |column: usize| row.get_string(column).cloned().map_err(|error| error.to_string());
+        let texts = [text(GROUP)?, text(GROUP + 1)?, text(GROUP + 2)?, text(GROUP + 3)?, text(GROUP + 4)?];
+        Ok((texts, row.get_double(GROUP + 5).map_err(|error| error.to_string())?))
+    });
+    Ok((footer, lines.collect::<Result<_, String>>()?))
+}
+
+/// Returns the names and types of the columns, as in a table of the documents.
+#[cfg(test)]
+pub(super) fn names() -> Vec<String> {
+    let lines = SCHEMA.lines().filter_map(|line| line.trim().strip_prefix("required "));
+    lines.map(|line| line.split([' ', ';']).nth(1).expect("a name").to_owned()).collect()
+}
