@@ -288,9 +288,9 @@ pub enum Statistic {
 pub struct PublishedRow {
     /// The block that contains the row.
     pub group: String,
-    /// Its name.
+    /// The row's name.
     pub name: String,
-    /// Its unit.
+    /// The row's unit.
     pub unit: String,
     /// The sign convention of MMTests; see [`PublishedRow::better`].
     pub better: Better,

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 /// A machine file, generic over the types of its sections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
-    /// Its name: that of the file, without folder and ending.
+    /// The machine's name: that of the file, without folder and ending.
     pub name: String,
     /// The name of the file in messages.
     pub file: String,

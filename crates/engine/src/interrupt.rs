@@ -75,7 +75,7 @@ impl<M: Machine> Access<M> {
         }
         self.end_writeback(frame, file.map(AsRef::as_ref));
         self.note_written(frame);
-        // Now it can be freed, and counts no more: whoever wakes up finds it so.
+        // The page can be freed now and is no longer counted, before any waiter wakes up.
         if is_waited_for {
             self.machine.wake(&self.written);
         }

@@ -179,7 +179,7 @@ impl Kernel {
         Self::assemble(name, about.unwrap_or_default(), layers, defaults)
     }
 
-    /// Returns the kernel that comes with the engine under this name: `3.10-rc4-vanilla`. None where there is none.
+    /// Returns the built-in kernel called `name`, such as `3.10-rc4-vanilla`; `None` if there is none.
     ///
     /// # Panics
     /// Never: the kernels of the engine are sound, as tests prove.

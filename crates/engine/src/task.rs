@@ -14,14 +14,14 @@ pub struct Task {
     pub is_kernel: bool,
     /// The task may write to a congested queue (`PF_SWAPWRITE`).
     pub may_write_congested: bool,
-    /// The device that it is writing a file of: it may write to its queue though that is congested
+    /// The device to which the task writes a file. It may write to this device's queue even if it is congested
     /// (`current->backing_dev_info`).
     pub writes_to: Option<DeviceId>,
     /// The fault on a page of a mapped file that the task handles.
     pub file_fault: Option<FileFault>,
     /// Pages dirtied since the last pause of `balance_dirty_pages`.
     pub pages_dirtied: u64,
-    /// Pages that it has dirtied since it began, up to its last look.
+    /// Pages that the task has dirtied since it began, up to its last check.
     pub pages_dirtied_ever: u64,
     /// Pages to dirty before `balance_dirty_pages` looks again.
     pub pages_dirtied_poll: u64,

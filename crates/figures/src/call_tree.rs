@@ -38,7 +38,7 @@ impl<'a> Node<'a> {
         called
     }
 
-    /// Visits each function with self time, with its callers, innermost first.
+    /// Visits each function that has self time, with its callers, innermost first.
     fn for_each_own(&self, path: &mut Vec<&'a str>, visit: &mut impl FnMut(&[&'a str], u64)) {
         if self.own > 0 {
             visit(path, self.own);

@@ -31,7 +31,7 @@ impl Version {
 /// A cgroup, given by its folder.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Cgroup {
-    /// Its folder.
+    /// The cgroup's folder.
     pub path: PathBuf,
     /// The version, which decides the names of its files.
     pub version: Version,
@@ -68,13 +68,13 @@ impl Cgroup {
         times_at_limit(&self.path)
     }
 
-    /// Returns its own `memory.stat`: events, and sizes in bytes; empty if the kernel does not tell.
+    /// Returns the cgroup's own `memory.stat`: events, and sizes in bytes; empty if the kernel does not tell.
     #[must_use]
     pub fn stat(&self) -> engine::stat::Vmstat {
         crate::counters::named(&fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default())
     }
 
-    /// Returns its own `memory.pressure` (PSI); none if the kernel does not tell.
+    /// Returns the cgroup's own `memory.pressure` (PSI); none if the kernel does not tell.
     #[must_use]
     pub fn pressure(&self) -> Option<String> {
         fs::read_to_string(self.path.join("memory.pressure")).ok()
@@ -94,7 +94,7 @@ impl Cgroup {
     pub fn help(&self) -> io::Result<()> {
         let file = self.path.join("memory.limit_in_bytes");
         let limit: u64 = fs::read_to_string(&file)?.trim().parse().map_err(io::Error::other)?;
-        // A lower limit is obeyed by reclaim before the write returns; a higher one wakes who waits.
+        // A lower limit is obeyed by reclaim before the write returns; a higher one wakes waiting tasks.
         let lowered = fs::write(&file, limit.saturating_sub(HELP_BYTES).to_string());
         fs::write(&file, limit.to_string())?;
         lowered
@@ -134,8 +134,9 @@ pub struct OutOfMemory {
     pub is_waiting: bool,
 }
 
-/// Returns these counters of a cgroup by its folder; none if it has no memory controller. Children have counters of
-/// their own. They are included only if version 2 has no `memory.events.local` and counts children, too.
+/// Returns the counters of a cgroup that needed memory and found none to reclaim, by its folder; `None` if it has no
+/// memory controller. Children have counters of their own. They are included only if version 2 has no
+/// `memory.events.local` and counts children, too.
 #[must_use]
 pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();

@@ -14,7 +14,7 @@ pub struct Steps {
 /// A step of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Step {
-    /// Its name, a word or two.
+    /// The step's name, a word or two.
     pub name: String,
     /// The time at which it began, seconds of the run.
     pub from_s: f64,
@@ -29,16 +29,16 @@ pub struct Curve {
     pub name: String,
     /// The other quantity, and its unit.
     pub across: String,
-    /// Its points; the first value is that of the other quantity.
+    /// The curve's points; the first value is that of the other quantity.
     pub points: Vec<(f64, f64)>,
 }
 
 /// The curves and steps of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCurves {
-    /// Its column.
+    /// The run's column.
     pub column: String,
-    /// Its seed.
+    /// The run's seed.
     pub seed: u64,
     /// The curves; all runs of a workload have the same ones.
     pub curves: Vec<Curve>,

@@ -28,9 +28,9 @@ pub trait EngineView {
 /// A zone, as [`EngineView`] shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneView {
-    /// Its node.
+    /// The zone's node.
     pub node: NodeId,
-    /// Its name as the kernel prints it.
+    /// The zone's name as the kernel prints it.
     pub name: &'static str,
     /// Pages that the allocator manages.
     pub pages: u64,

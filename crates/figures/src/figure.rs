@@ -67,15 +67,15 @@ impl Format {
 pub struct Row {
     /// The block that contains the row: `Ops`, `duration`, `vmstat`, `iostat`, ….
     pub group: String,
-    /// Its name, as in `published.toml`, with the statistic in front if one is printed.
+    /// The row's name, as in `published.toml`, with the statistic in front if one is printed.
     pub name: String,
-    /// Its unit: `pages`, `ops/s`, ….
+    /// The row's unit: `pages`, `ops/s`, ….
     pub unit: String,
-    /// Its better direction.
+    /// The row's better direction.
     pub better: Better,
     /// The figure.
     pub value: f64,
-    /// Its format.
+    /// The row's format.
     pub format: Format,
 }
 
@@ -96,9 +96,9 @@ impl Row {
 /// The name of a row and the block that contains it. `--rows` matches either.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowName {
-    /// As in [`Row`].
+    /// Name of the block, as in [`Row`].
     pub group: String,
-    /// As in [`Row`].
+    /// Name of the row, as in [`Row`].
     pub name: String,
 }
 

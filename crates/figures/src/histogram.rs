@@ -73,7 +73,7 @@ fn bucket_of(ns: u64) -> i32 {
 pub struct Times {
     /// Name of the operations.
     pub name: String,
-    /// Their durations.
+    /// Durations of the operations.
     pub buckets: Buckets,
 }
 

@@ -30,9 +30,9 @@ impl Moment {
 /// A zone at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Its node.
+    /// The zone's node.
     pub node: u8,
-    /// Its name as the kernel prints it.
+    /// The zone's name as the kernel prints it.
     pub name: &'static str,
     /// Free blocks by order and migrate type.
     pub free: [[u64; MigrateType::ALL.len()]; MAX_ORDERS],

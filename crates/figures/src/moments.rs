@@ -44,9 +44,9 @@ impl<T> Recorder<T> {
 /// The record of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfRun<T> {
-    /// Its column.
+    /// The run's column.
     pub column: String,
-    /// Its seed.
+    /// The run's seed.
     pub seed: u64,
     /// The record.
     pub moments: Vec<T>,

@@ -118,9 +118,9 @@ pub struct Point {
 /// The series of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSeries {
-    /// Its column.
+    /// The run's column.
     pub column: String,
-    /// Its seed.
+    /// The run's seed.
     pub seed: u64,
     /// The record.
     pub series: Series,

@@ -65,7 +65,7 @@ impl Window {
 /// The trace of a run, with its title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTrace {
-    /// Its column, and its seed if there are several.
+    /// The run's column, and its seed if there are several.
     pub title: String,
     /// The record.
     pub trace: Trace,
@@ -125,7 +125,7 @@ impl Track {
         !matches!(self, Self::Disk(_) | Self::Packets)
     }
 
-    /// Returns its name, by which the UI sorts.
+    /// Returns the track's name, by which the UI sorts.
     fn name(self, trace: &Trace) -> String {
         let digits = trace.cpus.saturating_sub(1).to_string().len();
         match self {

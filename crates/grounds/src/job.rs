@@ -38,13 +38,13 @@ pub struct Job {
     pub scale: Scale,
     /// Whether virtual time by call path is recorded.
     pub profile: bool,
-    /// Interval between records of counters, in virtual or real time; none records nothing.
+    /// Interval between records of counters, in virtual or real time; `None` records nothing.
     pub series_every: Option<Every>,
-    /// Interval between looks at memory on a simulated machine; none records nothing.
+    /// Interval between records of memory on a simulated machine; `None` records nothing.
     pub memory_every: Option<Nanos>,
-    /// Interval between looks at generations of pages on a simulated machine; none records nothing.
+    /// Interval between records of the generations of pages on a simulated machine; `None` records nothing.
     pub generations_every: Option<Nanos>,
-    /// The part of the run that is traced, on a simulated machine; none traces nothing.
+    /// The traced part of the run, on a simulated machine; `None` traces nothing.
     pub trace: Option<TraceConfig>,
     /// Whether to report how often locks were taken and how long interrupts were off.
     pub locks: bool,
@@ -114,7 +114,7 @@ pub struct Inside {
 /// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Outcome {
-    /// Its figures, in the order in which they are printed.
+    /// The run's figures, in the order in which they are printed.
     pub rows: Vec<Row>,
     /// Hash over states and events, independent of the output format and of [`Job::profile`]; 0 in real time.
     pub fingerprint: u64,
@@ -180,7 +180,7 @@ impl From<String> for Failure {
 
 /// A workload that runs on the ground that a job names.
 pub trait Runnable: Sync {
-    /// Its name in `experiment.toml`.
+    /// Returns the workload's name in `experiment.toml`.
     fn name(&self) -> &'static str;
 
     /// Returns one line of description.

@@ -8,7 +8,7 @@ use workloads::workload::{Resources, Workload};
 
 /// A ground that this build lacks.
 pub trait Missing {
-    /// Its name.
+    /// The ground's name.
     const GROUND: Ground;
 
     /// Returns the text that says what is missing.

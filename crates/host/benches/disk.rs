@@ -260,7 +260,7 @@ fn main() {
         let (mut own_rates, mut plain_rates, mut ratios, mut hash) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for round in 0..sizes.rounds {
             let run = |act| rate(&ground, threads, sizes.reads, act);
-            // Who comes first changes, so that a drift favours nobody.
+            // The order changes from round to round, so that a drift favours neither side.
             let ((own_rate, own_hash), (plain_rate, plain_hash)) = if round % 2 == 0 {
                 let own = run(own);
                 (own, run(plain))

@@ -1,10 +1,11 @@
 //! A key-value store in one file that is four times as large as memory.
 //!
 //! The file is a hash table of pages: a key belongs to a bucket, a bucket is a page, and a full page points to the next
-//! one. Nothing is cached twice and nothing is copied on the way: [`Store::get`] hands out the value where it lies, in the
-//! page that [`highwater::File::page`] pinned. The latch of a bucket's first page is the bucket's lock: whoever has its
-//! [`highwater::PageWrite`] is alone with the whole chain, whoever has its [`highwater::PageRead`] is among readers.
-//! Guards of a chain are taken from its front to its back, and of one chain at a time, so nobody waits in a circle.
+//! one. Nothing is cached twice and nothing is copied on the way: [`Store::get`] hands out the value where it lies, in
+//! the page that [`highwater::File::page`] pinned. The latch of a bucket's first page is the bucket's lock: a thread
+//! with its [`highwater::PageWrite`] is alone with the whole chain, a thread with its [`highwater::PageRead`] shares
+//! the chain with readers. Guards of a chain are taken from its front to its back, and of one chain at a time, so
+//! nobody waits in a circle.
 //!
 //! The program fills a store from several threads, replaces, deletes and reads mostly from a tenth of the keys, syncs,
 //! opens the file anew with empty memory, and compares every key with what it knows. It exits with 1 on a wrong byte.

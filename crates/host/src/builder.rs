@@ -28,7 +28,7 @@ enum WantedKernel {
 /// The place of the swap file.
 #[derive(Clone, Debug)]
 enum SwapPlace {
-    /// Without a name; by default where temporary files are that outlive a restart.
+    /// A file without a name in a folder. By default the folder is the one for temporary files that outlive a restart.
     Folder(Option<PathBuf>),
     File(PathBuf),
 }
@@ -132,17 +132,17 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Sets how much memory there is, in bytes; whole pages of it are used. Default: 256 MiB. At least 4 MiB.
+    /// Sets the size of the memory, bytes, rounded down to whole pages. Default: 256 MiB. At least 4 MiB.
     #[must_use]
     pub const fn size(mut self, bytes: u64) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// Sets how large [`Memory::resize`] can make it, in bytes; not less than at the start. Default: as large as it is
-    /// at the start. Each page that it might have costs 32 bytes of address space from the start, and of memory once it
-    /// was there. Address space for these, a hundredth of the size, must not be more than the computer has memory, or
-    /// the system refuses it.
+    /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory; at least the size at the start,
+    /// which is the default. Each possible page takes 32 bytes of address space from the start, and 32 bytes of memory
+    /// once the page has existed. The system refuses the address space, a hundredth of the size, if it exceeds the
+    /// computer's memory.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -176,8 +176,8 @@ impl Builder {
         self
     }
 
-    /// Sets the folder in which the swap file lies, without a name. On tmpfs it would lie in memory: then there is a
-    /// [`Notice`](crate::Notice).
+    /// Sets the folder of the swap file, which has no name. On tmpfs the file would lie in memory; a
+    /// [`Notice`](crate::Notice) then says so.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -191,8 +191,8 @@ impl Builder {
         self
     }
 
-    /// Gives the swap file a name, `path`, under which it stays. It is created with mode 0600. It remains when the
-    /// process has ended, with the swapped pages, and the next memory with the same path replaces it.
+    /// Gives the swap file a name, `path`. The file is created with mode 0600 and remains when the process has ended,
+    /// with the swapped pages in it. The next memory with the same path replaces it.
     ///
     /// An existing file is replaced only if it is empty or a swap file of Highwater, belongs to this user, has no other
     /// name, and is not in use. Anything else is refused.
@@ -249,7 +249,7 @@ impl Builder {
         self
     }
 
-    /// Sets the kernel to one that was read elsewhere. What the caller changed in it is not checked.
+    /// Sets the kernel to one that the caller has read. Changes that the caller made in it are not checked.
     #[doc(hidden)]
     #[must_use]
     pub fn kernel_choices(mut self, kernel: Kernel) -> Self {
@@ -257,29 +257,28 @@ impl Builder {
         self
     }
 
-    /// Sets over how many shards per-CPU lists are spread, 1 to 1024. Default: the CPUs that the process may use, at least
-    /// 2.
+    /// Sets the number of shards of per-CPU lists, 1 to 1024. Default: the CPUs that the process may use, at least 2.
     #[must_use]
     pub const fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// Sets how many threads read and write where io_uring is not permitted, 1 to 1024. Default: 4.
+    /// Sets the number of threads that read and write where io_uring is not permitted, 1 to 1024. Default: 4.
     #[must_use]
     pub const fn io_threads(mut self, threads: usize) -> Self {
         self.io_threads = Some(threads);
         self
     }
 
-    /// Says whether io_uring may be used. Default: yes, where the system permits it.
+    /// Sets whether io_uring may be used. Default: yes, where the system permits it.
     #[must_use]
     pub const fn io_uring(mut self, is_used: bool) -> Self {
         self.uses_io_uring = is_used;
         self
     }
 
-    /// Says whether pages of files carry checksums. Default: no. Pages in swap always do.
+    /// Sets whether pages of files carry checksums. Default: no. Pages in swap always do.
     ///
     /// Checksums are kept in memory, 8 bytes a page, from the opening of a file until its last handle is dropped. A
     /// page that is read must equal the contents last read or written there; otherwise the read fails. So a read
@@ -322,7 +321,7 @@ impl Builder {
         self
     }
 
-    /// Says whether the system is asked to keep the memory in its own huge pages (`MADV_HUGEPAGE`). Default: yes, as far as it
+    /// Sets whether the system is asked to back the memory by huge pages (`MADV_HUGEPAGE`). Default: yes, as far as it
     /// grants them.
     ///
     /// A random hit then seldom waits for the processor's walk of page tables. A huge page takes 2 MiB at the first touch of
@@ -347,8 +346,9 @@ impl Builder {
         self
     }
 
-    /// Sets how many bytes of files may be dirty before writers are held back to the speed of the disk; the flusher starts
-    /// at half of that. Default: a fifth of the memory that is free or could be, and a tenth.
+    /// Sets the number of dirty bytes of files above which writers are throttled to the speed of the disk. The flusher
+    /// starts at half of that. Default: a fifth of the memory that is free or could be freed; the flusher starts at a
+    /// tenth.
     ///
     /// A program that changes the same pages repeatedly is not held back as long as they all may be dirty. The price: a
     /// crash loses more unsynced data, a sync has more to write, and reclaim finds fewer clean pages. At most three
@@ -496,7 +496,7 @@ fn check_dirty_limit(bytes: u64, size: u64) -> Result<(), Error> {
     )))
 }
 
-/// Shards, or threads, that a memory may have.
+/// Largest number of shards, or of threads, of a memory.
 const COUNT_MAX: usize = 1024;
 
 /// # Errors

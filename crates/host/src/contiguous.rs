@@ -15,7 +15,7 @@ use std::sync::Arc;
 const CONTIGUOUS: Gfp = Gfp { repeat: true, ..Gfp::KERNEL };
 
 /// A block of `4096 << order` bytes, zeroed at first, exclusive to its holder until it is dropped. It is a part of the
-/// memory; pages of files and regions make room for it.
+/// memory, and reduces the room for pages of files and regions.
 ///
 /// It begins at a multiple of its own size, or of 2 MiB if it is larger. A block of order 9 is one entry of the
 /// processor's page table if the system has given the memory huge pages ([`Memory::notices`](crate::Memory::notices)

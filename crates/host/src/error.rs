@@ -26,7 +26,7 @@ pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file could not be opened, created, examined, or given its length.
+    /// A file could not be opened, created or examined, or its length could not be set.
     File {
         /// The file.
         path: PathBuf,
@@ -44,9 +44,9 @@ pub enum Error {
         /// The cause.
         source: IoError,
     },
-    /// Pages of a file could not be written since this handle last got an error, or, for a write, recently. They stay
-    /// in memory, dirty, and are written again later, if the kernel has `writeback.write_failure = "keep-dirty"` as
-    /// `highwater` does; else they are dropped.
+    /// Pages of a file could not be written since this handle last got an error, or, for a write, recently. With
+    /// `writeback.write_failure = "keep-dirty"`, as in `highwater`, the pages stay in memory, dirty, and are written
+    /// again later. With other kernels they are dropped.
     Write {
         /// The file.
         path: Arc<Path>,
@@ -93,7 +93,7 @@ pub enum Error {
         /// The cause.
         source: IoError,
     },
-    /// A page has [`engine::memory::READERS_MAX`] (16383) guards for reading already, which is as many as can be.
+    /// A page already has as many guards for reading as it can have: [`engine::memory::READERS_MAX`] (16383).
     TooManyReaders {
         /// The number of the page in its file or region.
         page: u64,
@@ -105,10 +105,10 @@ pub enum Error {
     },
     /// The swap file cannot be used.
     Swap(SwapFileError),
-    /// The builder's settings make no memory: too little, too much, or a kernel file with a mistake.
+    /// The builder's settings make no memory: the size is too small or too large, or a kernel file has a mistake.
     Builder(String),
-    /// A text for [`Memory::lru_gen_command`](crate::Memory::lru_gen_command) holds something that is no command, or one that was
-    /// refused.
+    /// A text for [`Memory::lru_gen_command`](crate::Memory::lru_gen_command) holds something that is no command, or a
+    /// command that was refused.
     LruGen(CommandError),
     /// The system does not grant memory or threads.
     System(io::Error),

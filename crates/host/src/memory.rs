@@ -79,7 +79,7 @@ impl std::error::Error for ShutdownError {}
 pub struct Vmstat(pub BTreeMap<String, u64>);
 
 impl Vmstat {
-    /// Returns a counter, by the name that it is printed under; 0 for a name that there is not.
+    /// Returns the counter of a printed name; 0 for an unknown name.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
@@ -163,9 +163,9 @@ impl Memory {
         Region::new(&self.shared, bytes, false)
     }
 
-    /// Returns anonymous memory like [`Memory::anonymous`], in huge pages (`MADV_HUGEPAGE`): the first write to each 2
-    /// MiB takes one block of order 9, if one can be freed at once. The pages are contiguous, in one entry of the
-    /// processor's page table, and the other 511 have no fault. Each page is used and swapped separately.
+    /// Returns anonymous memory like [`Memory::anonymous`], in huge pages (`MADV_HUGEPAGE`). The first write to each 2
+    /// MiB takes one block of order 9, if one can be freed at once. Its pages are contiguous and share one entry of the
+    /// processor's page table, so the other 511 pages have no fault. Each page is used and swapped separately.
     ///
     /// # Errors
     /// As [`Memory::anonymous`].
@@ -197,8 +197,7 @@ impl Memory {
         Vmstat(self.shared.engine.vmstat())
     }
 
-    /// Returns the time in which at least one thread had to free memory itself before it could continue, since the
-    /// start.
+    /// Returns the size of the memory, bytes. While [`Memory::resize`] shrinks it, this is the size reached so far.
     ///
     /// The rate at which it grows is the pressure: 0 as long as kswapd keeps up. Linux: `some` in
     /// `/proc/pressure/memory`.
@@ -301,7 +300,7 @@ impl Memory {
         self.shared.engine.compact().compact_memory();
     }
 
-    /// Returns how many free blocks of each order there are: `[0]` of a page, `[9]` of 512. Linux: `/proc/buddyinfo`.
+    /// Returns the number of free blocks of each order: `[0]` of a page, `[9]` of 512. Linux: `/proc/buddyinfo`.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
@@ -387,8 +386,8 @@ impl Memory {
         self.shared.engine.access().drop_caches()
     }
 
-    /// Checks every frame, list and counter, and returns the first that is wrong. For tests: the memory must not be in
-    /// use. Its threads are ended before and started again afterwards, after their requests to disks have ended.
+    /// Checks every frame, list and counter, and returns the first error. For tests: the memory must not be in use. Its
+    /// threads end first, when their requests to disks have ended, and start again afterwards.
     ///
     /// # Errors
     /// The first thing found.
@@ -405,9 +404,9 @@ impl Memory {
         found.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// Writes all files back, ends the memory's threads, and reports every error. What was written is with the system then,
-    /// as after a `write`, and not durable: [`File::sync_data`] before. Handles of files that are left read pages that
-    /// are in memory; all else of them, and all of regions, is [`Error::ShutDown`].
+    /// Writes all files back, ends the memory's threads, and reports every error. The data are then with the system, as
+    /// after a `write`, and not durable: call [`File::sync_data`] first. Handles that remain can read pages of files
+    /// that are in memory; every other use of them, and of regions, returns [`Error::ShutDown`].
     ///
     /// # Errors
     /// Everything that could not be written, and every failure that could not be reported to a caller.

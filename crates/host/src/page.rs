@@ -23,7 +23,7 @@ enum ReadOf {
     Zeroes,
 }
 
-/// A page pinned for reading: 4096 bytes. The page stays in memory, and is not written, until this is dropped.
+/// A page pinned for reading: 4096 bytes. The page stays in memory and does not change until this is dropped.
 ///
 /// Do not hold one while writing to the same page in another way: the thread would wait for itself.
 ///
@@ -92,10 +92,11 @@ impl Deref for PageRead<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the frame is in the arena for as long as `engine` lives. The guard has a reference of the page, so that
-        // it stays whose it is, and its shared latch: whoever writes a page's bytes has the exclusive one, or fills a
-        // page that is not valid yet, which no guard is made of. Or it has a hazard pointer: who takes the page away, and
-        // who has the exclusive latch, waits for that. The page of zeroes is never written.
+        // SAFETY: the frame is in the arena for as long as `engine` lives. The guard has one of two things. Either it
+        // has a reference of the page, so that the page keeps its owner, and the shared latch: a task that writes a
+        // page's bytes has the exclusive latch, or fills a page that is not valid yet, and no guard is made of such a
+        // page. Or it has a hazard pointer: a task that takes the page away, or has the exclusive latch, waits for it.
+        // The page of zeroes is never written.
         unsafe { &*self.bytes }
     }
 }
@@ -117,8 +118,8 @@ impl fmt::Debug for PageRead<'_> {
     }
 }
 
-/// A page pinned for writing: 4096 bytes. No other thread reads or writes it until this is dropped, and it does not go
-/// to the disk half changed.
+/// A page pinned for writing: 4096 bytes. No other thread reads or writes it until this is dropped, and it does not
+/// reach the disk half changed.
 ///
 /// Do not hold one while reading or writing the same page in another way, syncing its file, or shutting the memory
 /// down: the thread would wait for itself.

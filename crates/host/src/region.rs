@@ -9,7 +9,7 @@ use machine::PAGE_BYTES;
 use std::fmt;
 use std::sync::Arc;
 
-/// Anonymous memory, zeroes at first. What is used seldom goes to swap; nothing of it outlives the process.
+/// Anonymous memory, zeroes at first. Seldom used pages go to swap; nothing of it outlives the process.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -37,13 +37,13 @@ impl Region {
         Ok(Self { shared: shared.clone(), mapped, bytes })
     }
 
-    /// Returns its length, bytes.
+    /// Returns the length of the region, bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns whether it has no bytes.
+    /// Returns whether the region has no bytes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes == 0
@@ -63,7 +63,7 @@ impl Region {
         if page < pages { Ok(page as u32) } else { Err(Error::OutOfRange { page, pages }) }
     }
 
-    /// Copies bytes out of it, from byte `offset` on.
+    /// Copies bytes out of the region, starting at byte `offset`.
     ///
     /// # Errors
     /// When the range lies after the end, a page cannot be read back from swap, or memory is exhausted.
@@ -86,7 +86,7 @@ impl Region {
             .map_err(Error::of_memory)
     }
 
-    /// Copies bytes into it, from byte `offset` on.
+    /// Copies bytes into the region, starting at byte `offset`.
     ///
     /// # Errors
     /// As [`Region::read_at`]; memory is exhausted when swap is full, too.
@@ -130,7 +130,7 @@ impl Region {
             .map_err(Error::of_memory)
     }
 
-    /// Pins page `page` for writing, alone: its bytes without a copy.
+    /// Pins page `page` for writing, exclusively and without a copy.
     ///
     /// # Errors
     /// As [`Region::write_at`].

@@ -118,8 +118,9 @@ impl Shared {
         if self.is_shut_down.load(Ordering::Acquire) { Err(Error::ShutDown) } else { Ok(()) }
     }
 
-    /// Returns the engine's number of the device that a file lies on: each has dirty limits and a flusher of its own. Files of a device
-    /// count to the first one where there are too many, and where the system has no thread for another flusher.
+    /// Returns the engine's number of the device on which a file lies: each device has its own dirty limits and
+    /// flusher. If there are too many devices, or the system has no thread for another flusher, the file counts to the
+    /// first device.
     pub fn backing_of(&self, metadata: &Metadata) -> DeviceId {
         let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
         let mut backings = self.backings.lock();
@@ -130,7 +131,7 @@ impl Shared {
 
     fn add_backing(&self) -> Option<DeviceId> {
         let mut tasks = self.kernel_tasks.lock();
-        // With the lock: who ends the tasks ends this one, too.
+        // Under the lock: a thread that ends the tasks ends this one, too.
         if self.is_shut_down.load(Ordering::Acquire) {
             return None;
         }
@@ -206,8 +207,8 @@ impl Shared {
         tasks.drain(..).for_each(|task| host.join(task).expect("a task that panics ends the process"));
     }
 
-    /// Calls `look` while nothing changes, if the memory is unused: the engine's tasks have ended, and no request is in
-    /// flight.
+    /// Calls `look` while nothing changes, if the memory is not in use: the engine's tasks have ended, and no request
+    /// is in flight.
     pub fn quiesced<T>(&self, look: impl FnOnce(&Engine<Host>) -> T) -> Result<T, Error> {
         let mut tasks = self.kernel_tasks.lock();
         let had_tasks = !tasks.is_empty();
@@ -221,8 +222,8 @@ impl Shared {
     }
 }
 
-/// Starts the tasks that the engine needs beside its callers, and adds them to `tasks`. If one cannot be started, those
-/// before it are there and can be ended.
+/// Starts the tasks that the engine needs beside its callers, and adds them to `tasks`. If one cannot be started,
+/// `tasks` holds those that were, so that the caller can end them.
 fn start_tasks(engine: &Arc<Engine<Host>>, tasks: &mut Vec<TaskId>) -> Result<(), Error> {
     engine.kernel_tasks().into_iter().try_for_each(|task| start_task(engine, task, tasks))
 }
@@ -239,7 +240,7 @@ fn start_task(engine: &Arc<Engine<Host>>, task: KernelTask, tasks: &mut Vec<Task
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Whoever wants to know what failed calls `shutdown`.
+        // A caller that wants to know the failures calls `shutdown`.
         self.shut_down();
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Wrap(Arc<WrapBackend>);
 type WrapBackend = dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync;
 
 impl Wrap {
-    /// Makes a layer of a function.
+    /// Makes a layer that calls a function.
     pub fn new(wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
         Self(Arc::new(wrap))
     }
@@ -26,8 +26,8 @@ impl Wrap {
         host.add_device_behind(file, name, Checks::AsConfigured, |backend| (self.0)(backend))
     }
 
-    /// Adds the swap file, of `bytes` bytes. It has checks in any case: a page that others cut off and a later write leaves a
-    /// hole for would be zeroes else.
+    /// Adds the swap file, of `bytes` bytes. It always has checks: otherwise, if another process truncated the file and
+    /// a later write left a hole, a swapped page would silently read as zeroes.
     ///
     /// # Errors
     /// As [`Host::add_device_behind`].

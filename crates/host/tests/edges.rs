@@ -421,7 +421,7 @@ fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
     drop(unlocked);
     assert!(!is_locked(&path));
 
-    // Somebody else has it: who asks is refused, and who did not goes on.
+    // Another process has the lock: opens that ask for it are refused, others succeed.
     let unlocked = options.lock(false).open(&memory, &path).unwrap();
     let other = fs::File::open(&path).unwrap();
     // SAFETY: no memory is passed.

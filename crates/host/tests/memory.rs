@@ -93,7 +93,7 @@ fn use_file(memory: &Memory, folder: &Path, n: u64, end: Instant) -> u64 {
                 file.sync_data().unwrap();
                 let len = file.len();
                 assert_eq!(fs::metadata(&path).unwrap().len(), len);
-                // What is durable is in the file, for whoever else looks.
+                // Durable data are in the file for other readers, too.
                 let other = fs::File::open(&path).unwrap();
                 let number = number.min((len / PAGE).saturating_sub(1));
                 if len > 0 {
@@ -683,7 +683,7 @@ fn a_file_is_whole_for_who_opens_it_while_its_last_handle_goes() {
         });
         assert_eq!(fs::metadata(&path).unwrap().len(), 100_001, "round {round}");
     }
-    // Who changes nothing cuts nothing, either.
+    // A handle that changed nothing does not truncate, either.
     let idle = memory.open(&path).unwrap();
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"more").unwrap();
     drop(idle);

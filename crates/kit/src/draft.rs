@@ -53,7 +53,7 @@ impl Draft {
     pub fn finish_over(mut self, there: &File) -> io::Result<()> {
         self.file.sync_all()?;
         if self.rename().is_ok() {
-            // Who may not read the folder cannot.
+            // Without the right to read the folder, it cannot be synced.
             let _ = self.sync_folder();
             return Ok(());
         }
@@ -83,7 +83,7 @@ pub fn write_over(there: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
     if Handle::from_path(path)? != Handle::from_file(there.try_clone()?)? {
         return Err(io::Error::other("another file has taken its place"));
     }
-    // Who may not read it cannot keep it.
+    // Without the right to read the file, its contents cannot be kept.
     let before = fs::read(path).ok();
     let write = |bytes: &[u8]| -> io::Result<()> {
         let mut there = there;

@@ -31,7 +31,7 @@ pub const RUN_ENDING: &str = "parquet";
 struct Target {
     number: u64,
     option: String,
-    /// Its folder with links resolved, and its name.
+    /// The target's folder with links resolved, and its name.
     path: PathBuf,
     /// The open file; none for a directory that is made later.
     file: Option<Handle>,

@@ -90,7 +90,7 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
         match file.read(&mut byte) {
             Ok(0) => return Err(io::Error::other("it is not a regular file, but a pipe that nobody writes to")),
             Ok(_) => first.extend(byte),
-            // Who writes to it has written nothing yet.
+            // The writer of the pipe has written nothing yet.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }

@@ -536,7 +536,7 @@ fn a_pipe_is_written_to_where_somebody_reads_it() {
     let told = String::from_utf8_lossy(&alone.stderr);
     assert_eq!(alone.status.code(), Some(2), "{told}");
     assert_eq!(told, format!("error: cannot write to {pipe}: it is a pipe that nobody reads\n"));
-    // The one who reads comes a little later.
+    // The reader comes a little later.
     let read = explain(&format!("(sleep 0.1; cat {pipe}) &"));
     let text = String::from_utf8_lossy(&read.stdout);
     assert!(
@@ -1137,7 +1137,7 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
     let zero = by_value(&text, "zero");
     assert!(zero.contains("2.6.23-rc5, ") && zero.contains("crates/engine/kernels/2.6.23-rc5.toml:"), "{text}");
     assert!(by_value(&text, "one").contains("mm1-mmotm-20130606"), "{text}");
-    // Who writes the key otherwise is told its name first.
+    // A user who writes the key in another way learns its name first.
     for asked in ["reclaim.swappiness", "swappiness"] {
         let text = print(&["explain", asked]);
         let head = format!("`{asked}` means the key `lru.swappiness`\n\nlru.swappiness\n");

@@ -64,11 +64,11 @@ fn the_running_kernel_is_a_ground() {
         Err(missing) => return eprintln!("skipped: the running kernel as a ground: {missing}"),
     };
     let folder = folder();
-    // Swap changes the computer for all: who wants it in tests says so.
+    // Swap changes the computer for all its users, so tests use it only on request.
     let wanted = std::env::var_os("HIGHWATER_TEST_SWAP").is_some();
     let beside = self::folder();
     let _swap = wanted.then(|| SwapFile::new(beside.path().join("swap"), 4 * LINUX_PAGES).expect("root may swap"));
-    // Whoever is limited should be a process of its own: this test once more.
+    // The limited process should be a separate one: this test runs itself once more.
     let mut command = Command::new(std::env::current_exe().expect("it runs"));
     command.args(["--exact", "limited::the_running_kernel_passes_the_suite", "--nocapture", "--include-ignored"]);
     command.env(CGROUP, serde_json::to_string(&limit.cgroup).expect("a path is text")).env(FOLDER, folder.path());

@@ -20,7 +20,7 @@ pub const BLOCKS: u64 = 1 << 20;
 
 /// Time far beyond any test: a wait that lasts so long has lost its wake-up.
 const NEVER: Nanos = Nanos::from_secs(30);
-/// Time after which a sleeping task is asleep when another task looks.
+/// Time after which another task may assume that a sleeping task is asleep.
 const SHORT: Nanos = Nanos::from_millis(20);
 
 /// The work of a task of a test.
@@ -68,7 +68,7 @@ impl<M: Machine> Stage<M> {
         }
     }
 
-    /// A device has finished a request; called in [`crate::Completions::complete`].
+    /// Notes that a device has finished a request; called in [`crate::Completions::complete`].
     pub fn receive(&self, machine: &M, request: Request, result: Result<(), IoError>) {
         call_what_never_sleeps(machine);
         self.finished.lock().push((request, result));
@@ -83,7 +83,7 @@ impl<M: Machine> Stage<M> {
         self.seen[index].load(Ordering::SeqCst)
     }
 
-    /// Waits until `is_done`, which others make true before they wake `queue`.
+    /// Waits until `is_done`; other tasks make it true before they wake `queue`.
     fn wait_until(&self, machine: &M, queue: &M::WaitQueue, mut is_done: impl FnMut() -> bool) {
         let deadline = machine.now() + NEVER;
         loop {
@@ -97,7 +97,7 @@ impl<M: Machine> Stage<M> {
     }
 }
 
-/// Calls the methods that may be called in every context, but for those of the bytes of frames.
+/// Calls the methods that may be called in every context, except those for the bytes of frames.
 fn call_what_never_sleeps<M: Machine>(machine: &M) {
     let _span = machine.span(Func::ReleasePages);
     let before = machine.now();

@@ -23,30 +23,31 @@ pub trait Hazards: 'static {
     /// Returns whether tasks have hazard pointers. Otherwise nothing is ever published.
     fn are_on(&self) -> bool;
 
-    /// Returns whether this read of the calling task is counted for all. One in [`READS_PER_COUNT`] is, by chance, so that
-    /// counting costs little.
+    /// Returns whether this read of the calling task counts for many. One in [`READS_PER_COUNT`] does, by chance, so
+    /// that counting costs little.
     fn counts_read(&self) -> bool;
 
-    /// Says that the calling task is about to use a frame; until [`Hazards::withdraw`]. `None` when the task's hazard
-    /// pointers are all in use.
+    /// Publishes that the calling task is about to use a frame, until [`Hazards::withdraw`]. Returns `None` if all
+    /// hazard pointers of the task are in use.
     ///
     /// At the time of each [`Hazards::barrier`], either the frame is published for [`Hazards::published`] to find, or the
     /// calling task sees, after this, all that the caller of `barrier` did before it.
     fn publish(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
-    /// Publishes as [`Hazards::publish`], if that takes next to no time. After `None`, `publish` may still succeed.
+    /// Publishes as [`Hazards::publish`], if that is nearly free. After `None`, `publish` may still succeed.
     fn publish_at_once(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
-    /// Withdraws a published pointer. Any task may do so for the one that published it. A task that finds it gone sees
-    /// all that the caller did before. At the time of each [`Hazards::barrier`], either it is gone for
-    /// [`Hazards::published`], or the calling task sees, after this, all that the caller of `barrier` did before it.
+    /// Withdraws a published pointer. Any task may do so for the one that published it. A task that finds it withdrawn
+    /// sees everything that the caller did before. For each [`Hazards::barrier`], one of two things holds:
+    /// [`Hazards::published`] no longer returns the pointer, or the calling task sees, after this call, everything that
+    /// the caller of `barrier` did before it.
     fn withdraw(&self, pointer: Self::Pointer<'_>);
 
     /// Makes all published and withdrawn pointers visible. Expensive, since it interrupts every CPU.
     fn barrier(&self);
 
-    /// Returns the published frames, in ascending order: all that were published before the last [`Hazards::barrier`]
-    /// and are still, and some that were since.
+    /// Returns the published frames, in ascending order: all frames that were published before the last
+    /// [`Hazards::barrier`] and still are, and some that were published since.
     fn published(&self) -> Vec<FrameNumber>;
 }
 

@@ -36,7 +36,7 @@ pub use prefetch::prefetch;
 pub use step::Step;
 pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Order, PAGE_BYTES};
 
-/// A moment of a wait queue, taken before its condition is checked.
+/// A state of a wait queue, taken before the waiter checks its condition.
 ///
 /// A waiter takes a ticket, checks its condition, and only then sleeps with the ticket. A [`Machine::wake`] between the
 /// two makes the sleep return at once, so no wake-up is lost.
@@ -62,8 +62,8 @@ pub struct Ticket(pub u64);
 /// *The engine promises* that each of its loops that wait ends once [`Machine::is_killed`], that it takes locks in the order of their
 /// ranks, and that nobody reads or changes the bytes of a frame while a read fills it.
 pub trait Machine: Observe + Sized + 'static {
-    /// A mutual exclusion lock around a `T`. On real threads it is `Sync` when `T` is `Send`, so that an
-    /// engine is `Sync` by itself when its machine is; a simulated machine's need not be.
+    /// A mutual exclusion lock around a `T`. On real threads it is `Sync` if `T` is `Send`, so that an engine is `Sync`
+    /// if its machine is. On a simulated machine it need not be.
     type Lock<T: 'static>: Lock<T>;
     /// A `T` for each CPU (on real threads: for each shard).
     type PerCpu<T: 'static>: PerCpu<T>;
@@ -74,10 +74,10 @@ pub trait Machine: Observe + Sized + 'static {
 
     // ---- time ----
 
-    /// Returns the time since the machine started. *Anywhere.* It does not go backwards for any task.
+    /// Returns the time since the machine started, which never goes backwards for any task. *Anywhere.*
     fn now(&self) -> Nanos;
 
-    /// Sleeps for `time`; only a kill of the calling task ends it earlier. *May sleep.*
+    /// Sleeps for `time`. Only a kill of the calling task ends the sleep earlier. *May sleep.*
     fn pause(&self, time: Nanos);
 
     // ---- CPUs ----
@@ -85,15 +85,15 @@ pub trait Machine: Observe + Sized + 'static {
     /// Returns the number of CPUs (slots of every [`Machine::PerCpu`]). *Anywhere.* At least 1, constant.
     fn cpus(&self) -> usize;
 
-    /// Returns the memory node of the CPU that the calling task is on, from 0: where it looks for memory first. *Anywhere.* The
-    /// answer may be out of date at once. 0 by default.
+    /// Returns the memory node of the CPU on which the calling task runs, from 0; requests try this node first.
+    /// *Anywhere.* The answer may be out of date at once. Default: 0.
     #[inline]
     fn node(&self) -> usize {
         0
     }
 
-    /// Returns the number of rows that counters are kept in, so that threads that run side by side count in different ones.
-    /// *Anywhere.* At least 1, constant; 1, by default, where only one thread ever runs.
+    /// Returns the number of rows in which counters are kept, so that threads that run at the same time use different
+    /// rows. *Anywhere.* At least 1, constant. Default: 1, for machines on which only one thread ever runs.
     fn counter_rows(&self) -> usize {
         1
     }
@@ -114,8 +114,9 @@ pub trait Machine: Observe + Sized + 'static {
     /// Takes a ticket; see [`Ticket`]. *Anywhere.*
     fn ticket(&self, queue: &Self::WaitQueue) -> Ticket;
 
-    /// Sleeps until a wake of `queue` later than `ticket`, the absolute time `deadline`, or a kill of the calling task. *May sleep.*
-    /// Returns the time left until the deadline: 0 when it passed, and `Nanos(u64::MAX)` when none was given.
+    /// Sleeps until `queue` is woken later than `ticket`, until the absolute time `deadline`, or until the calling task
+    /// is killed. *May sleep.* Returns the time left until the deadline: 0 after the deadline, and `Nanos(u64::MAX)`
+    /// without one.
     ///
     /// Returns at once when `queue` was woken since the ticket was taken, or when the task is killed. The engine tests its condition
     /// again in any case.
@@ -124,39 +125,41 @@ pub trait Machine: Observe + Sized + 'static {
     /// Wakes every task that sleeps at `queue`, and ends sleeps that begin later with an older ticket. *Anywhere.*
     fn wake(&self, queue: &Self::WaitQueue);
 
-    /// Wakes the task that has slept longest at `queue`, of those that no such call has woken yet, and maybe others: for what
-    /// only one can use. *Anywhere.* As [`Machine::wake`], it ends sleeps that begin later with an older ticket. It wakes all by
-    /// default.
+    /// Wakes the task that has slept longest at `queue` among those that no such call has woken yet, and maybe others.
+    /// It is for resources that only one task can use. *Anywhere.* As [`Machine::wake`], it ends sleeps that begin
+    /// later with an older ticket. Default: wakes all tasks.
     fn wake_first(&self, queue: &Self::WaitQueue) {
         self.wake(queue);
     }
 
-    /// Returns whether the calling task has been told to end; it is not told otherwise later. *Anywhere*; `false` outside of tasks.
-    /// A killed task returns from every wait at once, and loops that wait ask it after every wait, so that a machine can be stopped.
+    /// Returns whether the calling task has been told to end; once `true`, the answer stays. *Anywhere*; `false`
+    /// outside of tasks. A killed task returns from every wait at once, and loops that wait ask this after every wait,
+    /// so that a machine can be stopped.
     fn is_killed(&self) -> bool;
 
     // ---- work ----
 
-    /// Spends the CPU time of `n` times the work `step` on the calling task, or on the completion. *Anywhere.* Other tasks and
-    /// completions may run meanwhile. Free on real machines.
+    /// Charges the calling task, or the completion, with the CPU time of `n` times the work `step`. *Anywhere.* Other
+    /// tasks and completions may run meanwhile. Costs nothing on real machines.
     fn spend(&self, step: Step, n: u32);
 
-    /// Spends CPU time on a step, for work on the bytes or descriptors of `frame` and its node: dearer where that is not the node of
-    /// the caller's CPU. *Anywhere.* [`Machine::spend`] by default.
+    /// Charges a step like [`Machine::spend`], for work on the bytes or descriptors of `frame`: it costs more if the
+    /// frame is not on the node of the caller's CPU. *Anywhere.* Default: [`Machine::spend`].
     #[inline]
     fn spend_on(&self, step: Step, _frame: FrameNumber, n: u32) {
         self.spend(step, n);
     }
 
-    /// Lets another task run, without which the caller cannot continue; the caller looks again soon. *May sleep.* It takes no
-    /// simulated time: unless the other task spends none before it is done, the caller spends some before each look.
+    /// Lets another task run, without which the caller cannot continue; the caller checks again soon. *May sleep.* It
+    /// takes no simulated time: unless the other task spends some time before it is done, the caller spends some before
+    /// each check.
     fn relax(&self);
 
     /// Offers the CPU to other tasks, within long work. *May sleep.* Does nothing where tasks are preempted anyway.
     fn cond_resched(&self);
 
-    /// Returns whether another task is to get the caller's CPU; [`Machine::cond_resched`] then yields it. *Anywhere.* `false`, by
-    /// default, where tasks are preempted anyway.
+    /// Returns whether another task is due on the caller's CPU; [`Machine::cond_resched`] then yields it. *Anywhere.*
+    /// Default: `false`, for machines that preempt tasks.
     #[doc(alias = "need_resched")]
     fn is_resched_due(&self) -> bool {
         false
@@ -164,15 +167,16 @@ pub trait Machine: Observe + Sized + 'static {
 
     // ---- devices ----
 
-    /// Hands a request to its device, waiting for a place in the device's queue. *May sleep*, and no kill ends that. The request
-    /// comes back once, through [`Completions::complete`], maybe before this returns. A write carries the bytes that its frames have
-    /// at some time before it comes back. A ground may hold requests back until the task sleeps.
+    /// Hands a request to its device, and waits for a place in the device's queue if it is full. *May sleep*, and no
+    /// kill ends that. The request comes back once, through [`Completions::complete`], maybe before this returns. A
+    /// write carries the bytes that its frames have at some time before it comes back. A ground may hold requests back
+    /// until the task sleeps.
     fn submit(&self, request: Request);
 
     /// Returns whether the device's queue for `operation` is fuller than its congestion threshold. *Anywhere.*
     fn is_congested(&self, device: DeviceId, operation: Operation) -> bool;
 
-    /// Returns whether the queue of any device for `operation` is. *Anywhere.*
+    /// Returns whether the queue of any device for `operation` is congested. *Anywhere.*
     fn is_any_congested(&self, operation: Operation) -> bool;
 
     /// Returns the queue that is woken whenever some device's queue stops being congested. *Anywhere.*

@@ -21,7 +21,7 @@ pub enum LockClass {
     Lru,
     /// Free lists of one zone (`zone.lock`).
     Zone,
-    /// Whatever is taken last, nothing inside it: free blocks, object caches, index nodes, rates.
+    /// Data that are locked last, with no other lock taken inside: free blocks, object caches, index nodes, rates.
     Other,
 }
 
@@ -36,7 +36,7 @@ impl LockClass {
         self as u8
     }
 
-    /// Returns whether a task may take it that holds a slot of a [`PerCpu`].
+    /// Returns whether a task that holds a slot of a [`PerCpu`] may take the lock.
     #[must_use]
     pub const fn may_be_taken_in_slot(self) -> bool {
         matches!(self, Self::Lru | Self::Zone | Self::Other)
@@ -93,8 +93,9 @@ pub trait PerCpu<T> {
         Self: 'a,
         T: 'a;
 
-    /// Returns the slot of the CPU that runs the caller. Inside, only locks of classes that
-    /// [`LockClass::may_be_taken_in_slot`] allows are taken, and the caller holds none of these classes already.
+    /// Returns the slot of the CPU that runs the caller. While the slot is held, only locks of the classes that
+    /// [`LockClass::may_be_taken_in_slot`] allows may be taken, and the caller must hold no lock of these classes
+    /// before.
     fn local(&self) -> Self::Guard<'_>;
 
     /// Visits every slot in turn, each while its own CPU stays out of it.

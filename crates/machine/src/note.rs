@@ -2,7 +2,7 @@
 
 use crate::{DeviceId, Nanos, Observe, Order};
 
-/// The fates of the pages that a reclaim scanned: for each kept page the reason.
+/// The fates of the pages that a reclaim scanned; kept pages are counted by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
     /// Freed.
@@ -17,9 +17,9 @@ pub struct Met {
     pub written: u64,
     /// Pages that had been used lately.
     pub used: u64,
-    /// Swap had no slot for it, or the caller may not swap.
+    /// Pages for which swap had no slot, or which the caller may not swap.
     pub not_swappable: u64,
-    /// Page tables map it, and it could not be unmapped, or may not be.
+    /// Pages that page tables map and that could not, or may not, be unmapped.
     pub mapped: u64,
     /// Pages with other references: a reader, or an owner that went away.
     pub held: u64,
@@ -63,7 +63,7 @@ pub struct Work {
 /// A request for memory that took the slow path, at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRequest {
-    /// The time at which it came to the slow path.
+    /// The time at which the request came to the slow path.
     pub began: Nanos,
     /// Order of the request.
     pub order: Order,
@@ -71,13 +71,13 @@ pub struct SlowRequest {
     pub gfp: String,
     /// The zone that was tried first.
     pub zone: String,
-    /// True where it was served.
+    /// `true` if the request was served.
     pub is_served: bool,
     /// The work done for it.
     pub work: Work,
 }
 
-/// A writer that was held back, at the end of it.
+/// A throttling of a writer, recorded at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
     /// The time at which it began.
@@ -95,7 +95,7 @@ pub struct HeldBack {
 pub enum Note {
     /// The task had to make room for a request, or waited for others to do so.
     SlowRequest(SlowRequest),
-    /// The task was held back because too much was dirty.
+    /// The task was throttled because too many pages were dirty.
     HeldBack(HeldBack),
 }
 
@@ -120,7 +120,7 @@ pub enum WaitReason {
     RefusedWrites,
     /// Reclaims of a request freed nothing, and it backs off before it tries again.
     FruitlessReclaim,
-    /// A request that got nothing after a reclaim waits until a device has room before it tries again.
+    /// A request that got no page after a reclaim waits until a device has room before it tries again.
     Retry,
     /// The allowed number of tasks is already reclaiming.
     DirectReclaimers,

@@ -13,7 +13,7 @@ pub trait Observe {
     where
         Self: 'a;
 
-    /// Says that the calling task is in `func` until the span is dropped, so that work which it does meanwhile is charged to that
+    /// Notes that the calling task is in `func` until the span is dropped; its work meanwhile is charged to that
     /// function. Spans of a task nest: the engine drops the one that began last first. The task may sleep within.
     fn span(&self, func: Func) -> Self::Span<'_>;
 
@@ -25,15 +25,15 @@ pub trait Observe {
         let _ = begins;
     }
 
-    /// Notes the reason for which the calling task sleeps, if it sleeps from now on; `None` ends that. Waits are not nested: use
-    /// [`crate::Waiting`], which does both. By default it does nothing.
+    /// Notes the reason for which the calling task sleeps, if it sleeps from now on; `None` ends that. Waits are not
+    /// nested: use [`crate::Waiting`], which makes both calls. By default it does nothing.
     #[inline]
     fn note_wait(&self, reason: Option<WaitReason>) {
         let _ = reason;
     }
 
-    /// Records what the calling task waited for, at the end of it. `note` is called only if the machine records it, so it changes
-    /// nothing; by default it is not.
+    /// Records what the calling task waited for, at the end of the wait. `note` is called only if the machine records
+    /// notes, so it must change nothing. By default nothing is recorded.
     #[inline]
     fn note(&self, note: impl FnOnce() -> Note) {
         let _ = note;

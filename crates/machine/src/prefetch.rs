@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-/// Asks for the line of memory at an address, which need not be of anything: it will be read soon.
+/// Prefetches the cache line at an address, which need not be valid.
 #[inline(always)]
 pub fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -49,7 +49,7 @@ pub struct Wait {
 pub struct Stall {
     /// Number of stalls.
     pub count: usize,
-    /// Their total duration.
+    /// Total duration of these stalls.
     pub total: Nanos,
     /// The task's name, and its track in the trace.
     pub task: String,
@@ -61,7 +61,7 @@ pub struct Stall {
     pub cause: Cause,
     /// CPU time in it, without spinning.
     pub worked: Nanos,
-    /// Its waits, longest first.
+    /// The stall's waits, longest first.
     pub waits: Vec<Wait>,
     /// Work of disks meanwhile, in words.
     pub disks: Vec<String>,
@@ -70,7 +70,7 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// Returns its duration.
+    /// Returns the stall's duration.
     #[must_use]
     pub fn time(&self) -> Nanos {
         self.to.since(self.from)
@@ -86,7 +86,7 @@ pub struct Stalls {
     pub over: Nanos,
     /// Number of stalls that reached it.
     pub count: usize,
-    /// Their total duration.
+    /// Total duration of the stalls that reached the threshold.
     pub total: Nanos,
     /// Number of tasks with stalls.
     pub tasks: usize,

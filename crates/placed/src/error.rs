@@ -108,7 +108,7 @@ fn values(count: usize) -> String {
     format!("{count} {}", if count == 1 { "value" } else { "values" })
 }
 
-/// Returns serde's message in words for the writer of a file, who does not know Rust's types.
+/// Returns serde's message in the words of the writer of a file, who does not know Rust's types.
 fn plainly(expected: &dyn de::Expected) -> String {
     let words = expected.to_string();
     let range = |low: i128, high: i128| format!("a whole number from {low} to {high}");

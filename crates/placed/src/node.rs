@@ -105,7 +105,7 @@ impl Node {
         self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    /// Returns the first of a list; anything else itself.
+    /// Returns the first element of a list, and any other node itself.
     #[must_use]
     pub fn first(&self) -> &Self {
         match &self.value {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// A format of text.
 pub struct Format {
-    /// Its name: that of the command or the file.
+    /// The format's name: that of the command or the file.
     pub name: &'static str,
     /// The signs by which it is recognised.
     pub how: &'static str,
@@ -24,7 +24,7 @@ pub struct Format {
 pub enum Told {
     /// Figures over time.
     Recording(Recording),
-    /// Levels and counters at a moment.
+    /// Levels and counters at a moment, such as a file of `/proc`.
     Look(looks::Told),
 }
 

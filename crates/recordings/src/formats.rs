@@ -43,7 +43,7 @@ pub const ALL: &[&Format] = &[
 /// A parsed file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// Its name.
+    /// The document's name.
     pub file: String,
     /// The contents of its blocks, each with the number of its first line.
     pub told: Vec<(usize, Told)>,

@@ -39,7 +39,7 @@ pub struct Sample {
     pub seconds: f64,
     /// Time of its end, if known, in s since an epoch of the recording.
     pub at_s: Option<f64>,
-    /// Its line in the text, from 1.
+    /// The sample's line in the text, from 1.
     pub line: usize,
     /// The figures.
     pub values: Figures,

@@ -37,7 +37,7 @@ pub struct Recorded {
 pub struct Benchmark {
     /// The run, in most cases a kernel.
     pub run: String,
-    /// Its name.
+    /// The benchmark's name.
     pub name: String,
     /// The directory.
     pub folder: PathBuf,
@@ -45,7 +45,7 @@ pub struct Benchmark {
     pub suffix: Option<String>,
     /// User, system and elapsed time, s, from the shell's `time`.
     pub times: Option<[f64; 3]>,
-    /// Its duration, s, by this time or else by the clock, which has whole seconds.
+    /// The benchmark's duration, s, by this time or else by the clock, which has whole seconds.
     pub elapsed_s: Option<f64>,
     /// `/proc/vmstat` before it.
     pub before: Option<Vmstat>,
@@ -195,7 +195,7 @@ impl Log {
 fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
     let paths = [name.clone(), format!("{name}.gz")].map(|name| folder.join(name));
-    // What is there and no regular file, such as a pipe, or a link to nothing, is told by who reads it.
+    // An existing path that is no regular file, such as a pipe or a dangling link, is reported when it is read.
     let is_there = |path: &&PathBuf| path.symlink_metadata().is_ok() && !path.is_dir();
     paths.iter().find(|path| path.is_file()).or_else(|| paths.iter().find(is_there)).cloned()
 }

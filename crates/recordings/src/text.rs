@@ -20,14 +20,14 @@ use std::collections::BTreeMap;
 /// A line after cleaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line<'t> {
-    /// Its number in the file, from 1.
+    /// The line's number in the file, from 1.
     pub number: usize,
-    /// Its text, without anything put around it.
+    /// The line's text, without anything put around it.
     pub text: Cow<'t, str>,
 }
 
 impl Line<'_> {
-    /// The words of the line.
+    /// Returns the words of the line.
     #[must_use]
     pub fn words(&self) -> Vec<&str> {
         self.text.split_whitespace().collect()

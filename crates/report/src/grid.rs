@@ -73,9 +73,9 @@ pub enum Tone {
 /// A cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Its text. Line breaks make several lines.
+    /// The cell's text. Line breaks make several lines.
     pub text: String,
-    /// Its tone.
+    /// The cell's tone.
     pub tone: Tone,
     /// Whether it is the best of its line. Pages mark it; text does not.
     pub is_best: bool,

@@ -15,7 +15,7 @@ use kit::words::counted;
 /// One column: a kernel on a ground.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
-    /// Its unique name: that of the kernel, if this is enough.
+    /// The column's unique name: that of the kernel, if this is enough.
     pub id: String,
     /// The kernel's name.
     pub kernel: String,

@@ -9,14 +9,14 @@ use crate::clock::picos;
 use machine::{LockClass, Nanos};
 use std::cell::Cell;
 
-/// Time that a cache line travels, and the number of lines that each kind of access moves.
+/// The time that a cache line travels between CPUs, and the number of lines that each kind of access moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLines {
-    /// Time until a line that another CPU wrote is there.
+    /// Time until a line that another CPU wrote arrives.
     pub travel: Nanos,
     /// Lines that travel with a lock of each class: its own, and those of the data that its holders write.
     pub by_lock: [u32; LockClass::ALL.len()],
-    /// Lines that come with a frame: of its descriptor, and of those beside it on its lists.
+    /// Lines that travel with a frame: those of its descriptor, and of its neighbours on its lists.
     pub by_frame: u32,
 }
 

@@ -9,7 +9,7 @@ use crate::tlb::TlbConfig;
 use machine::Nanos;
 use std::sync::Arc;
 
-/// A simulated machine, its seed, and how far the seed may disturb it.
+/// The configuration of a simulated machine: its hardware, its seed, and the chance in its order of events.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// CPUs, 1 to 256.
@@ -26,11 +26,11 @@ pub struct Config {
     pub cache_lines: Option<CacheLines>,
     /// Memory nodes of the machine, if there are several.
     pub nodes: Option<Nodes>,
-    /// Everything that is left to chance follows from it.
+    /// The seed of all chance.
     pub seed: u64,
-    /// Frames of memory; needed for stamps only.
+    /// Number of frames of memory; needed for stamps only.
     pub frames: usize,
-    /// Keep the first eight bytes of each page, so that workloads can verify contents.
+    /// `true` to keep the first eight bytes of each page, so that workloads can verify contents.
     pub stamps: bool,
     /// Block devices, in the order of their [`machine::DeviceId`].
     pub disks: Vec<DiskConfig>,
@@ -42,16 +42,17 @@ pub struct Config {
     pub interleaving: Interleaving,
     /// Whether the decisions of chance are kept for [`crate::Sim::decisions`].
     pub keep_decisions: bool,
-    /// Fail a run which is not over by this time.
+    /// Virtual time by which the run must be over; a longer run fails.
     pub time_limit: Option<Nanos>,
     /// Time that tasks have to return after the main task has returned. Default: 60 s.
     pub shutdown_limit: Nanos,
-    /// Bytes of each task's and each interrupt handler's stack; touched pages only are held. Default: 512 KiB.
+    /// Size of the stack of each task and of each interrupt handler, bytes. Only touched pages of it take memory.
+    /// Default: 512 KiB.
     pub stack_bytes: usize,
 }
 
 impl Config {
-    /// Creates a machine with this number of CPUs, one price for every step, no disks and no memory; for tests.
+    /// Creates a machine with this number of CPUs, one cost for every step, no disks and no memory; for tests.
     #[must_use]
     pub fn uniform(cpus: usize, step_ns: u64) -> Self {
         Self {
@@ -100,9 +101,10 @@ impl Nodes {
 /// Scheduling by virtual runtime, as the completely fair scheduler does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduler {
-    /// Time that a task runs before another that waits for its CPU. Default: 4 ms.
+    /// Time that a task runs before another task that waits for its CPU. Default: 4 ms.
     pub slice: Nanos,
-    /// A woken task takes the CPU at once from one that has had this much more of it. Default: 1 ms.
+    /// Lead in CPU time that the running task must have over a woken one for the woken task to preempt it. Default: 1
+    /// ms.
     pub wakeup_granularity: Nanos,
 }
 
@@ -112,27 +114,27 @@ impl Default for Scheduler {
     }
 }
 
-/// Policy by which a lock is handed over that several CPUs spin for.
+/// Policy by which a contended lock is handed over to one of the CPUs that spin for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockFairness {
     /// The CPU that has waited longest (ticket locks, from 2.6.25 on).
     #[default]
     Fifo,
-    /// Any of them, by chance: one may wait much longer than the others.
+    /// A random one of them: one CPU may wait much longer than the others.
     Random,
 }
 
 /// Chance in the order of CPUs and tasks, in addition to virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interleaving {
-    /// No chance: the CPU with the earliest clock goes on.
+    /// No chance: the CPU with the earliest clock continues.
     #[default]
     InTime,
     /// Steps take longer and tasks give up their CPUs, at random.
     Perturbed(Perturb),
-    /// Tasks run one at a time by random priorities that change at a few steps. Finds bugs that need few orderings with a known
-    /// chance, and is no measure of time: CPUs stand still while they are held back.
+    /// Tasks run one at a time by random priorities that change at a few steps. This finds bugs that need few orderings
+    /// with a known probability. It does not measure time, because the clocks of CPUs that are held back stand still.
     ByPriority(Pct),
     /// The decisions of an earlier run, repeated. The rest of the configuration must be that of the earlier run.
     Replayed(Arc<Decisions>),

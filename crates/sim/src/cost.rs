@@ -64,7 +64,7 @@ impl CostModel {
         self
     }
 
-    /// Picoseconds of one step.
+    /// Returns the picoseconds of one step.
     #[must_use]
     pub fn picos(&self, step: Step) -> u64 {
         self.picos[step as usize]

@@ -14,9 +14,9 @@ pub(crate) enum EventKind {
     Device(u8),
     /// A packet reaches the network card.
     Packet,
-    /// A task's time slice ends.
+    /// The time for tasks to end after the main task is over.
     Slice(u16),
-    /// Tasks have had enough time to end.
+    /// The time limit of the run is reached.
     ShutdownLimit,
     /// The run has had enough time.
     TimeLimit,

@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 /// The reason why a fiber returns control to the loop.
 pub(crate) enum Ask {
-    /// The fiber's clock has passed the next event: it is resumed when it is the earliest again.
+    /// The fiber's clock has passed the next event. The fiber is resumed when its clock is the earliest again.
     Spent,
     /// The fiber spins for a lock until it is handed over.
     Spin,
@@ -28,7 +28,7 @@ pub(crate) enum Ask {
     Sleep,
     /// The fiber's task yields the CPU but can run.
     Yield,
-    /// Interrupts are on again, or preemption is, and something waits for that.
+    /// Interrupts or preemption are on again, and something waits for that.
     Unmasked,
     /// The fiber's job returned.
     Done,

@@ -20,7 +20,8 @@ impl World {
         }
     }
 
-    /// A packet is in the card, at the present time. Returns the CPU that the card interrupts, if it does.
+    /// Notes that a packet has reached the card at the present time. Returns the CPU that the card interrupts, if it
+    /// does.
     pub(crate) fn packet_arrived(&self) -> Option<usize> {
         let network = self.network.as_ref().expect("packets come to a card");
         let sent = nanos(self.clock.get() - picos(Nanos(network.config.wire.0 / 2)));

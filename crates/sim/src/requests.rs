@@ -44,7 +44,7 @@ impl World {
         });
     }
 
-    /// Queues up for a place; no kill ends it, for the request must get to its device.
+    /// Waits for a place in the device's queue. No kill ends the wait, because the request must reach its device.
     fn wait_for_room(&self, device: &Device, request: &Request) {
         let task = self.sleeping_task("submit");
         let waiters = &device.waiters[request.operation as usize];

@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Returns whether the event still means anything.
+    /// Returns whether an event is not obsolete.
     fn is_current(&self, event: Event) -> bool {
         match event.kind {
             EventKind::Timer(sleeper) => {
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// Resumes the CPU that is the earliest, until it asks for something.
+    /// Resumes the CPU with the earliest clock, until it makes a request.
     #[inline]
     fn run_cpu(&self, key: u64, event: u64) {
         let cpu = (key & ((1 << CPU_BITS) - 1)) as usize;
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// Returns the key of the CPU whose task has the least rank, with the time at which it can go on.
+    /// Returns the key of the CPU whose task has the lowest rank, with the time at which it can continue.
     #[cold]
     fn first_by_rank(&self) -> u64 {
         let rank = |cpu: usize| match self.cpus[cpu].task.get() {
@@ -224,7 +224,7 @@ impl World {
         self.push_event(limit, EventKind::ShutdownLimit);
     }
 
-    /// One line for each task that has not returned.
+    /// Returns one line for each task that has not returned.
     fn list_tasks(&self) -> String {
         let mut list = String::new();
         for task in self.tasks.borrow().iter() {
@@ -315,14 +315,14 @@ impl World {
         // What takes completions owns locks, which own the world: the circle ends here.
         let completions = self.completions.take();
         drop(completions);
-        // So may who observes.
+        // So may an observer.
         let observer = (self.observer.take(), self.at_end.take());
         drop(observer);
         failure.map_or(Ok(()), Err)
     }
 }
 
-/// Returns the words of a panic.
+/// Returns the message of a panic.
 fn words_of(payload: &(dyn Any + Send)) -> String {
     match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(words), _) => (*words).to_string(),

@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    /// Tasks that run or wait on a CPU.
+    /// Returns the number of tasks that run or wait on a CPU.
     fn load(&self, cpu: usize) -> usize {
         self.cpus[cpu].queue.borrow().len() + usize::from(self.cpus[cpu].task.get().is_some())
     }
@@ -93,7 +93,7 @@ impl World {
         self.arm_slice(cpu);
     }
 
-    /// Lets a woken task have the CPU at once if the one on it has had much more.
+    /// Lets a woken task preempt the running one if that has had much more CPU time.
     fn preempt_for(&self, cpu: usize, woken: &Task) {
         let state = &self.cpus[cpu];
         let Some(current) = state.task.get() else { return };
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// Makes sure that an event comes when the slice of the task on `cpu` ends, if another waits.
+    /// Schedules the end of the time slice of the task on `cpu`, if another task waits.
     fn arm_slice(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         let time = state.slice_end.get().max(self.clock.get());
@@ -155,12 +155,12 @@ impl World {
             return false;
         }
         let state = &self.cpus[cpu_of(self.lane.get())];
-        // Another CPU may have taken who waited.
+        // Another CPU may have taken the task that waited.
         state.wants_switch.get() && !state.queue.borrow().is_empty()
     }
 
-    /// The task on `cpu` goes back to the queue at the present time, perhaps in the middle of a spend, and the CPU
-    /// takes the next.
+    /// Puts the task on `cpu` back into the queue at the present time, perhaps in the middle of a spend; the CPU takes
+    /// the next task.
     pub(crate) fn give_way(&self, cpu: usize) {
         if self.is_by_rank {
             self.catch_up(cpu);
@@ -203,7 +203,7 @@ impl World {
         self.schedule(cpu);
     }
 
-    /// The task on `cpu` leaves it at the present time.
+    /// Takes the task on `cpu` off it at the present time.
     pub(crate) fn take_off(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         let lane = &self.lanes[2 * cpu];
@@ -308,14 +308,15 @@ impl World {
         self.idle[cpu / 64].get() >> (cpu % 64) & 1 == 1
     }
 
-    /// The CPU has something to do from now on, a task or an interrupt.
+    /// Notes that the CPU has something to do from now on, a task or an interrupt.
     pub(crate) fn leave_idle(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         self.idle[cpu / 64].set(self.idle[cpu / 64].get() & !(1 << (cpu % 64)));
         state.idle_total.set(state.idle_total.get() + self.clock.get().saturating_sub(state.idle_since.get()));
     }
 
-    /// The calling task may give up its CPU here; at [`Point::Waits`] another has to run before it can go on.
+    /// Offers the CPU of the calling task to others. At [`Point::Waits`] another task has to run before the caller can
+    /// continue.
     pub(crate) fn relax(&self, at: Point) {
         self.sleeping_task("relax");
         self.schedule_point(at);

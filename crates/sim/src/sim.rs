@@ -40,15 +40,15 @@ pub struct CpuStatistics {
     pub idle: Nanos,
     /// Time in interrupt handlers.
     pub interrupt: Nanos,
-    /// Times that another task came on.
+    /// Number of switches to another task.
     pub switches: u64,
     /// The longest time without interrupts.
     pub longest_off: Nanos,
-    /// Handlers that ended I/O. A handler goes on while it finds completed requests.
+    /// Number of handlers that ended I/O. A handler continues while it finds completed requests.
     pub handlers: u64,
-    /// Pages whose I/O they ended.
+    /// Pages whose I/O these handlers ended.
     pub handled_pages: u64,
-    /// Pages of the one that ended most.
+    /// Largest number of pages that one handler ended.
     pub handled_pages_max: u64,
 }
 
@@ -92,18 +92,19 @@ impl Sim {
         self.0.spawn(name, node.into(), Box::new(main))
     }
 
-    /// Leaves a task out of [`Sim::pressure`] that was just spawned: the kernel's own, whose work is no program's.
+    /// Leaves a task that was just spawned out of [`Sim::pressure`]: a task of the kernel, whose stalls are no
+    /// program's.
     pub fn set_aside(&self, id: TaskId) {
         self.0.set_aside(id);
     }
 
-    /// Returns how long tasks were stalled for memory so far.
+    /// Returns the times for which tasks were stalled for memory so far.
     #[must_use]
     pub fn pressure(&self) -> PressureStatistics {
         self.0.pressure_now()
     }
 
-    /// CPU time of all tasks whose name begins so, waiting for spin locks included.
+    /// Returns the CPU time of all tasks whose name begins with `name`, spinning for locks included.
     #[must_use]
     pub fn cpu_time_of(&self, name: &str) -> Nanos {
         let tasks = self.0.tasks.borrow();
@@ -112,7 +113,7 @@ impl Sim {
         ids.into_iter().map(|id| self.cpu_time(id)).fold(Nanos(0), |sum, time| sum + time)
     }
 
-    /// *May sleep.* Waits until a task has returned. Has it? Not when the caller was killed first.
+    /// Waits until a task has returned, or the caller is killed. Returns whether the task has returned. *May sleep.*
     pub fn join(&self, id: TaskId) -> bool {
         let task = self.0.task(id);
         loop {
@@ -148,7 +149,7 @@ impl Sim {
         self.0.run(name, Box::new(main))
     }
 
-    /// The calling task; none outside of tasks and in a completion.
+    /// Returns the calling task; `None` outside of tasks and in a completion.
     #[must_use]
     pub fn current(&self) -> Option<TaskId> {
         self.0.current_task().map(|task| task.id)
@@ -166,7 +167,7 @@ impl Sim {
         draw(&mut self.calling().rng.borrow_mut())
     }
 
-    /// A generator of its own for the calling task to keep; each call gives another.
+    /// Returns a new random generator for the calling task; each call returns a different one.
     ///
     /// # Panics
     /// Outside of a task.
@@ -175,7 +176,7 @@ impl Sim {
         self.with_rng(|rng| Rng::new(rng.next_u64(), 0))
     }
 
-    /// CPU time that a task has used, waiting for spin locks included.
+    /// Returns the CPU time that a task has used, spinning for locks included.
     #[must_use]
     pub fn cpu_time(&self, id: TaskId) -> Nanos {
         let task = self.0.task(id);
@@ -187,13 +188,13 @@ impl Sim {
         nanos(time)
     }
 
-    /// Time since a task was spawned.
+    /// Returns the time since a task was spawned.
     #[must_use]
     pub fn elapsed(&self, id: TaskId) -> Nanos {
         nanos(self.0.clock.get() - self.0.task(id).started_at)
     }
 
-    /// The name under which a task was spawned.
+    /// Returns the name under which a task was spawned.
     #[must_use]
     pub fn name(&self, id: TaskId) -> Rc<str> {
         Rc::clone(&self.0.task(id).name)
@@ -211,7 +212,7 @@ impl Sim {
         self.0.decisions.as_ref().map_or_else(Decisions::default, |decisions| decisions.borrow().clone())
     }
 
-    /// The number of everything that has happened so far, in order.
+    /// Returns the fingerprint: a hash over all events so far, in order.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.0.fingerprint.get()
@@ -222,7 +223,7 @@ impl Sim {
         self.0.fingerprint.mix(Mark::Lab, self.0.clock.get(), value);
     }
 
-    /// The calling task computes for `time` outside the engine: a program's own work.
+    /// Lets the calling task compute for `time` outside the engine, as a program does.
     pub fn compute(&self, time: Nanos) {
         self.0.within(Func::User, || self.0.spend_picos(picos(time)));
     }
@@ -234,9 +235,9 @@ impl Sim {
         !self.0.tlbs.is_empty()
     }
 
-    /// The calling task's CPU looks up where a page of 4 KiB, or of 2 MiB (`is_huge`), of the region `space` lies: page number
-    /// `page` of its size. One lookup stands for `times` like it. What the CPU does not know costs a walk. Without a
-    /// [`crate::TlbConfig`] nothing happens.
+    /// Translates an address on the calling task's CPU: page number `page`, of 4 KiB or of 2 MiB (`is_huge`), of the
+    /// region `space`. One call stands for `times` equal ones. A translation that the CPU does not keep costs a walk.
+    /// Without a [`crate::TlbConfig`] nothing happens.
     pub fn translate(&self, space: u32, page: u32, is_huge: bool, times: u32) {
         let Some(config) = &self.0.config.tlb else { return };
         let Some(cpu) = self.0.cpu_here() else { return };
@@ -274,13 +275,13 @@ impl Sim {
         self.0.take_trace()
     }
 
-    /// CPU time by call path, as folded stacks: sorted lines `task;func;func ns`.
+    /// Returns the CPU time by call path, as folded stacks: sorted lines `task;func;func ns`.
     #[must_use]
     pub fn profile(&self) -> Vec<String> {
         self.0.profile.folded(|on_cpu, _| on_cpu)
     }
 
-    /// Time off the CPU by the call path that slept, in the same form.
+    /// Returns the time off the CPU by the call path that slept, in the form of [`Sim::profile`].
     #[must_use]
     pub fn sleep_profile(&self) -> Vec<String> {
         self.0.profile.folded(|_, off_cpu| off_cpu)
@@ -292,7 +293,8 @@ impl Sim {
         (0..).zip(&self.0.lock_counts).map(|(cause, counts)| counts.statistics(cause)).collect()
     }
 
-    /// Time that tasks have spun for locks of each class, by call path: path, class, time; sorted by path, then by class.
+    /// Returns the time that tasks have spun for locks of each class, by call path: path, class, time; sorted by path,
+    /// then by class.
     #[must_use]
     pub fn lock_waits(&self) -> Vec<(String, &'static str, Nanos)> {
         let words = |(path, class, time)| (path, crate::cause::cause_name(class), nanos(time));
@@ -343,32 +345,32 @@ impl Sim {
         self.0.send_packets(first, every, count);
     }
 
-    /// The CPU that takes the network card's interrupts, if there is a card.
+    /// Returns the CPU that takes the network card's interrupts, if there is a card.
     #[must_use]
     pub fn network_cpu(&self) -> Option<usize> {
         self.0.network.as_ref().map(|network| network.config.cpu)
     }
 
-    /// The packets sent so far that have reached the card, in order.
+    /// Returns the packets sent so far that have reached the card, in order.
     #[must_use]
     pub fn round_trips(&self) -> Vec<RoundTrip> {
         self.0.network.as_ref().map_or_else(Vec::new, Network::round_trips)
     }
 
-    /// The times without interrupts on the network card's CPU that were kept, in order of their end.
+    /// Returns the recorded times without interrupts on the network card's CPU, in order of their end.
     #[must_use]
     pub fn off_windows(&self) -> Vec<OffWindow> {
         let windows = self.0.off_windows.borrow();
         windows.iter().map(|(from, to)| OffWindow { from: nanos(*from), to: nanos(*to) }).collect()
     }
 
-    /// The counters of a device, as `/proc/diskstats` has them.
+    /// Returns the counters of a device, as `/proc/diskstats` has them.
     #[must_use]
     pub fn disk_statistics(&self, device: DeviceId) -> DiskStatistics {
         self.0.devices[device.index()].disk.borrow().statistics(self.now())
     }
 
-    /// Blocks of a device.
+    /// Returns the size of a device in blocks.
     #[must_use]
     pub fn capacity_blocks(&self, device: DeviceId) -> u64 {
         self.0.devices[device.index()].disk.borrow().capacity_blocks()

@@ -10,7 +10,7 @@ pub struct Span<'a> {
     world: &'a World,
     before: NodeId,
     func: Func,
-    /// Its start, if such spans are recorded.
+    /// The span's start, if such spans are recorded.
     from: u64,
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Task {
     /// The CPU that it was last on.
     pub(crate) cpu: Cell<usize>,
     pub(crate) runtime: Cell<u64>,
-    /// Its place in the order of all tasks, the least first, where the schedule is by rank.
+    /// The task's place in the order of all tasks, the least first, where the schedule is by rank.
     pub(crate) rank: Cell<u64>,
     /// Time that it was in the middle of spending when it was put off.
     pub(crate) owed: Cell<u64>,

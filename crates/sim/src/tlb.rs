@@ -11,7 +11,7 @@ use std::cell::Cell;
 /// Places for one translation.
 const WAYS: usize = 4;
 
-/// The translations that a CPU keeps, and the time to find one that it has not.
+/// The translations that a CPU keeps, and the cost of a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlbConfig {
     /// Translations of pages of 4 KiB.
@@ -20,7 +20,7 @@ pub struct TlbConfig {
     pub entries_2m: usize,
     /// A walk of the page table down to a page of 4 KiB.
     pub walk_4k: Nanos,
-    /// A walk down to a page of 2 MiB, one floor less.
+    /// A walk down to a page of 2 MiB, one level less.
     pub walk_2m: Nanos,
 }
 

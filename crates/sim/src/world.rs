@@ -203,12 +203,12 @@ impl World {
         self.config.nodes.as_ref().map_or(cost, |nodes| nodes.cost(cost, self.node_here(), frame))
     }
 
-    /// The memory node of a CPU.
+    /// Returns the memory node of a CPU.
     pub(crate) fn node_of_cpu(&self, cpu: usize) -> usize {
         self.config.nodes.as_ref().map_or(0, |nodes| usize::from(nodes.of_cpu[cpu]))
     }
 
-    /// The memory node of the running CPU; the first outside of tasks.
+    /// Returns the memory node of the running CPU; the first node outside of tasks.
     #[inline]
     pub(crate) fn node_here(&self) -> usize {
         match self.lane.get() {
@@ -218,7 +218,7 @@ impl World {
         }
     }
 
-    /// The CPU of the task or handler that runs; none outside of a run.
+    /// Returns the CPU of the running task or handler; `None` outside of a run.
     #[inline]
     pub(crate) fn cpu_here(&self) -> Option<usize> {
         match self.lane.get() {
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// Lets everything that is due before the running clock happen.
+    /// Handles all events that are due before the running clock.
     #[inline]
     fn settle(&self) {
         if self.clock.get() > self.limit.get() {
@@ -299,7 +299,7 @@ impl World {
         }
     }
 
-    /// Gives the running task another rank. It yields to a task with a lower one.
+    /// Gives the running task another rank. The task yields to one with a lower rank.
     fn take_rank(&self, rank: u64) {
         self.current_task().expect("a task has a rank").rank.set(rank);
         let cpu = cpu_of(self.lane.get());
@@ -314,7 +314,7 @@ impl World {
         self.suspend(Ask::Spent);
     }
 
-    /// A point at which the schedule is asked, besides spends.
+    /// Asks the schedule at a point other than a spend.
     #[inline]
     pub(crate) fn schedule_point(&self, at: Point) {
         if self.sees_steps && self.lane.get() != NO_LANE && !self.is_dying() {
@@ -359,18 +359,18 @@ impl World {
         std::thread::panicking()
     }
 
-    /// The lane that runs, if any does.
+    /// Returns the running lane, if there is one.
     #[inline]
     pub(crate) fn running(&self) -> Option<&Lane> {
         self.lanes.get(self.lane.get() as usize)
     }
 
-    /// The task that runs; none outside of tasks and in a handler.
+    /// Returns the running task; `None` outside of tasks and in a handler.
     pub(crate) fn current_task(&self) -> Option<Rc<Task>> {
         self.current_task_id().map(|id| self.task(id))
     }
 
-    /// The number of the task that runs, as [`World::current_task`].
+    /// Returns the number of the running task, as [`World::current_task`].
     fn current_task_id(&self) -> Option<TaskId> {
         let lane = self.lane.get();
         if lane == NO_LANE || is_handler(lane) {
@@ -458,7 +458,7 @@ impl World {
 
     // ---- fibers ----
 
-    /// A fiber with a job.
+    /// Returns a fiber with a job.
     pub(crate) fn take_fiber(&self, job: Job) -> *const Fiber {
         let idle = self.idle_fibers.borrow_mut().pop();
         let fiber = idle.unwrap_or_else(|| {

@@ -44,14 +44,14 @@ const GAP_MIN: f64 = 0.01;
 pub struct RowAblation {
     /// The row.
     pub row: String,
-    /// Its unit.
+    /// The row's unit.
     pub unit: String,
     /// Format of its values.
     #[serde(skip)]
     pub format: Format,
-    /// Its value with the first kernel, the median over the seeds.
+    /// The row's value with the first kernel, the median over the seeds.
     pub from: f64,
-    /// Its value with the second kernel.
+    /// The row's value with the second kernel.
     pub to: f64,
     /// Smallest and largest value of the first kernel's seeds; none for one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,7 @@ pub struct Change {
     pub high: f64,
     /// Probability that the interval contains it.
     pub coverage: f64,
-    /// Its verdict.
+    /// The change's verdict.
     pub verdict: Verdict,
 }
 
@@ -171,7 +171,7 @@ impl RowAblation {
             || is_other(*undone_share, *undone, self.to) && lies_apart(*undone_range, self.to_range)
     }
 
-    /// Returns its effects, the largest first.
+    /// Returns the row's effects, the largest first.
     #[must_use]
     pub fn farthest_first(&self) -> Vec<&Effect> {
         let mut effects: Vec<&Effect> = self.effects.iter().collect();

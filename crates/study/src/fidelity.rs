@@ -68,9 +68,9 @@ pub struct Fidelity {
 pub struct Row {
     /// The block that contains it.
     pub group: String,
-    /// Its name.
+    /// The row's name.
     pub name: String,
-    /// Its unit.
+    /// The row's unit.
     pub unit: String,
     /// Whether it counts separately, as context or because it follows from other rows.
     pub is_apart: bool,
@@ -153,9 +153,9 @@ pub struct Summary {
 /// A level that is far off.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Worst {
-    /// Its row.
+    /// The level's row.
     pub row: String,
-    /// Its kernel.
+    /// The level's kernel.
     pub kernel: String,
     /// The published figure.
     pub published: f64,

@@ -57,11 +57,11 @@ pub struct Request {
     pub runs: u64,
     /// The scale; full size by default.
     pub scale: Option<Scale>,
-    /// Whether virtual time by call path is recorded.
+    /// Interval between records of counters; `None` records nothing.
     pub profile: bool,
-    /// Interval between records of counters; none records nothing.
+    /// Interval between records of memory; `None` records nothing.
     pub series_every: Option<Every>,
-    /// Interval between looks at memory; none records nothing.
+    /// Interval between records of the generations of pages; `None` records nothing.
     pub memory_every: Option<Nanos>,
     /// Interval between looks at generations of pages; none records nothing.
     pub generations_every: Option<Nanos>,
@@ -105,9 +105,9 @@ pub struct Plan {
 struct Run {
     /// Index of its column.
     column: usize,
-    /// Its name: its column, and its seed if there are several.
+    /// The run's name: its column, and its seed if there are several.
     title: String,
-    /// Its job without the seed, shared by all seeds of a column.
+    /// The run's job without the seed, shared by all seeds of a column.
     job: Arc<Job>,
     seed: u64,
     /// The order to a process that runs it on a ground of real time.

@@ -18,9 +18,9 @@ pub struct Ranking {
     pub experiment: String,
     /// The row that ranks them.
     pub row: String,
-    /// Its unit.
+    /// The ranking's unit.
     pub unit: String,
-    /// Its better direction.
+    /// The ranking's better direction.
     pub better: Better,
     /// The format of its values.
     #[serde(skip)]
@@ -40,8 +40,8 @@ pub struct Place {
     pub kernel: String,
     /// The figure over the seeds; none if no run has the row.
     pub value: Option<Estimate>,
-    /// Its lead over the best of the others, as a share of that one's figure; negative if it is worse. None if that
-    /// figure is 0.
+    /// The place's lead over the best of the others, as a share of that one's figure; negative if it is worse. None if
+    /// that figure is 0.
     pub ahead: Option<f64>,
     /// The verdict on this lead.
     pub verdict: Standing,

@@ -45,7 +45,7 @@ pub fn each<I: Sync, T: Send>(
     side_by_side(items, threads, true, work)
 }
 
-/// Does the same for all items, even after a failure.
+/// Calls `work` for all items as [`each`], even after a failure.
 pub fn all<I: Sync, T: Send>(
     items: &[I],
     threads: usize,

@@ -44,7 +44,7 @@ pub struct Sweep {
 pub struct SweepRun {
     /// The hash of its key.
     pub hash: String,
-    /// Its name.
+    /// The run's name.
     pub identity: Identity,
     plan: usize,
     number: usize,
@@ -53,7 +53,7 @@ pub struct SweepRun {
 /// A part of a sweep: every `count`th run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Its index, from 1.
+    /// The shard's index, from 1.
     pub index: usize,
     /// Number of parts.
     pub count: usize,
@@ -242,7 +242,7 @@ impl Sweep {
         self.plans[run.plan].key_of(run.number)
     }
 
-    /// Runs a run on the calling thread, whether it is stored or not.
+    /// Performs one run on the calling thread, even if it is stored already.
     ///
     /// # Errors
     /// When it could not be finished.

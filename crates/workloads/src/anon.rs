@@ -67,7 +67,7 @@ impl Params {
     }
 }
 
-/// The workload.
+/// The workload `anon`; this module's head describes it.
 #[derive(Debug)]
 pub struct Anon;
 

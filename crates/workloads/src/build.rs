@@ -288,7 +288,7 @@ impl Build {
         result?;
         let name = object(tree, unit);
         write_file(system, &name, self.object_pages).inspect_err(|_| {
-            // Whoever tries again makes it anew; it may not have been made.
+            // The next attempt makes the file anew; it may not exist.
             let _ = system.remove(&name);
         })
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct Who<'a> {
     /// Prefix of the tasks' names.
     pub prefix: &'a str,
-    /// Their name in rows.
+    /// Name of the tasks in rows.
     pub name: &'a str,
     /// Whether each of several tasks has a row of its own.
     pub tells_each: bool,

@@ -56,7 +56,7 @@ impl Default for Params {
     }
 }
 
-/// The workload.
+/// The workload `exhaust`; this module's head describes it.
 #[derive(Debug)]
 pub struct Exhaust;
 

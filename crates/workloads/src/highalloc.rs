@@ -145,7 +145,7 @@ impl Params {
     }
 }
 
-/// The workload.
+/// The workload `highalloc`; this module's head describes it.
 #[derive(Debug)]
 pub struct Highalloc;
 

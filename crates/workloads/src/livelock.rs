@@ -185,7 +185,7 @@ struct Shape {
     heap_stores: u64,
 }
 
-/// The workload.
+/// The workload `livelock`; this module's head describes it.
 #[derive(Debug)]
 pub struct Livelock;
 
@@ -753,7 +753,7 @@ impl Course {
         ended as f64 / to.since(from).as_secs_f64().max(1e-9)
     }
 
-    /// Returns its rows. A second without progress has less than `progress_percent` of the requests before.
+    /// Returns the course's rows. A second without progress has less than `progress_percent` of the requests before.
     fn rows(&self, progress_percent: u64) -> Vec<Row> {
         use Better::{Higher, Lower, Neutral};
         let (full, trouble_ended) = (&self.full, &self.trouble_ended);

@@ -102,7 +102,7 @@ pub struct Measured<'a> {
     pub name: &'a str,
     /// Number of tasks.
     pub tasks: u64,
-    /// Its end.
+    /// The end of the measurement.
     pub length: Length,
     /// Whether memory fills during the measurement.
     pub fills_memory: bool,
@@ -371,7 +371,8 @@ fn watch<S: System>(
 
 /// Returns the signs of memory now. `before` is the number of pages reclaimed before.
 fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
-    // Asked where there was an answer before: a kernel adds up the counters of a cgroup for who reads them, and goes on by the sums.
+    // Asked where there was an answer before: a kernel sums the counters of a cgroup for each reader, and then uses the
+    // sums itself.
     let now = before.and_then(|_| pages_reclaimed(&system.vmstat()));
     let reclaimed = now.zip(before).map(|(now, before)| now.saturating_sub(before));
     Signs { free: system.free_pages(), high_mark: system.high_mark_pages(), reclaimed }
@@ -433,7 +434,7 @@ impl Course {
         hit_row(name, self.operations() - since.1, misses)
     }
 
-    /// Returns the same share by major faults of the whole run.
+    /// Returns the row of [`Self::hit_row`] by major faults of the whole run.
     #[must_use]
     pub fn fault_hit_row(&self, name: &str) -> Option<Row> {
         hit_row(name, self.operations(), *self.counters.get("pgmajfault")?)
@@ -495,7 +496,7 @@ impl Course {
         parts.iter().flat_map(|(part, n)| latency_rows(&format!("{what}{part}"), &self.times[*n])).collect()
     }
 
-    /// Returns the same times as histograms.
+    /// Returns the times of [`Self::latency_rows`] as histograms.
     #[must_use]
     pub fn times(&self, what: &str) -> Vec<Times> {
         self.parts().iter().filter_map(|(part, n)| Times::of(format!("{what}{part}"), &self.times[*n])).collect()
@@ -588,7 +589,7 @@ const COUNTERS: [(&str, &str); 17] = [
     ("nr_vmscan_write", "pages"),
 ];
 
-/// Names of the counters that [`counter_rows`] shows.
+/// Returns the names of the counters that [`counter_rows`] shows.
 pub fn counter_names() -> impl Iterator<Item = &'static str> {
     COUNTERS.iter().map(|(name, _)| *name)
 }

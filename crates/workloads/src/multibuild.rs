@@ -97,7 +97,7 @@ impl Params {
     }
 }
 
-/// The workload.
+/// The workload `multibuild`; this module's head describes it.
 #[derive(Debug)]
 pub struct Multibuild;
 

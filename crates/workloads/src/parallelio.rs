@@ -143,7 +143,7 @@ impl Round {
     }
 }
 
-/// The workload.
+/// The workload `parallelio`; this module's head describes it.
 #[derive(Debug)]
 pub struct Parallelio;
 

@@ -68,7 +68,7 @@ const PHASES: u64 = 20;
 /// Longest duration of any part of this workload.
 const LONGEST: Nanos = Nanos::from_secs(TIME_MAX_S);
 
-/// The workload.
+/// The workload `ping`; this module's head describes it.
 #[derive(Debug)]
 pub struct Ping;
 

@@ -94,7 +94,7 @@ fn seed() -> u64 {
     42
 }
 
-/// The workload.
+/// The workload `postmark`; this module's head describes it.
 #[derive(Debug)]
 pub struct Postmark;
 

@@ -90,7 +90,7 @@ fn file_name(n: u64) -> String {
     format!("random-{n}.dat")
 }
 
-/// The workload.
+/// The workload `randread-async`; this module's head describes it.
 #[derive(Debug)]
 pub struct RandreadAsync;
 

@@ -74,7 +74,7 @@ struct Written {
     syncs: Histogram<u64>,
 }
 
-/// The workload.
+/// The workload `randwrite`; this module's head describes it.
 #[derive(Debug)]
 pub struct Randwrite;
 

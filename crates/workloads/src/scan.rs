@@ -74,7 +74,7 @@ impl Params {
     }
 }
 
-/// The workload.
+/// The workload `scan`; this module's head describes it.
 #[derive(Debug)]
 pub struct Scan;
 

@@ -123,7 +123,7 @@ impl Params {
     }
 }
 
-/// The workload.
+/// The workload `simon`; this module's head describes it.
 #[derive(Debug)]
 pub struct Simon;
 

@@ -56,7 +56,7 @@ const PIECE: u32 = 1024;
 /// Time within which the tasks start.
 const START_WITHIN: Nanos = Nanos::from_millis(10);
 
-/// The workload.
+/// The workload `streaming`; this module's head describes it.
 #[derive(Debug)]
 pub struct Streaming;
 

@@ -84,7 +84,7 @@ impl Params {
     }
 }
 
-/// The workload.
+/// The workload `thp`; this module's head describes it.
 #[derive(Debug)]
 pub struct Thp;
 
@@ -184,7 +184,7 @@ impl Workload for Thp {
                 was_filled = true;
                 add_profile(&mut lines, "fill", &mut profile, system.profile());
             }
-            // Who has ended has unmapped its memory.
+            // A task that has ended has unmapped its memory.
             if was_filled && program.left.load(Relaxed) == program.tasks {
                 coverage.push(program.coverage(&system.vmstat()));
             }

@@ -26,18 +26,18 @@ pub struct Resources {
 /// The results of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Its figures, in the order in which they are printed.
+    /// The run's figures, in the order in which they are printed.
     pub rows: Vec<Row>,
     /// Folded stacks, `part;task;func ns`, by the workload's parts of the run; empty if the ground has no
     /// [`System::profile`].
     pub profile: Vec<String>,
-    /// Its report as lines of text, shown under the table.
+    /// The run's report as lines of text, shown under the table.
     pub report: Vec<String>,
     /// Curves for pictures of its runs, in addition to counters over time.
     pub curves: Vec<Curve>,
     /// Durations of its operations, for histograms.
     pub times: Vec<Times>,
-    /// Its steps, if it has any.
+    /// The run's steps, if it has any.
     pub steps: Steps,
 }
 
@@ -46,7 +46,7 @@ pub trait Workload: Sync + 'static {
     /// The `[params]` of an experiment; unknown keys are refused.
     type Params: DeserializeOwned + Serialize + 'static;
 
-    /// Its name in `experiment.toml`.
+    /// The workload's name in `experiment.toml`.
     const NAME: &'static str;
 
     /// One line of description.

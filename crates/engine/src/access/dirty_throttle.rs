@@ -13,20 +13,20 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::HeldBack;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note, WaitReason, Waiting};
 
-/// Pages between two looks while over the limit, and the fewest worth a pause.
+/// Pages dirtied between two checks while over the limit, and the smallest number worth a pause.
 const POLL_PAGES: u64 = 32;
 
 /// The longest pause.
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
-/// A pause that is long enough to be worth a sleep, and short enough not to be felt.
+/// Length of a pause that is worth a sleep and is not felt.
 const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
 
 /// Time that a writer waits for pages of a file that cannot be written, before it gets the error. The flusher has tried
 /// ten times by then, unless the disk takes longer.
 const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 
-/// Interval at which such a writer looks again.
+/// Interval at which a writer that waits for pages that cannot be written checks again.
 const REFUSAL_POLL: Nanos = Nanos::from_millis(10);
 
 /// The result of a pause.
@@ -105,7 +105,7 @@ impl<M: Machine> Access<M> {
             let began = self.machine.now();
             self.wait_for_dirty_room(backing, limits.dirty);
             self.note_held_back(began, device, state);
-            // Those who hold them may be the writers.
+            // The tasks that hold them may be the writers.
             if backing.has_only_held.load(Relaxed) {
                 break;
             }
@@ -149,8 +149,7 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Releases all tasks that are held back until the background writes back or reclaims, because it no longer does
-    /// so.
+    /// Releases all throttled writers, because the tasks that write back and reclaim for them have ended.
     pub fn release_waiters(&self) {
         self.is_abandoned.store(true, Relaxed);
     }

@@ -12,10 +12,10 @@ use crate::writeback::dirty_limit::DirtyState;
 use machine::atomic::Ordering::Relaxed;
 use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 
-/// Pages between two looks while there is too much.
+/// Pages dirtied between two checks while too many pages are dirty.
 const POLL_OVER: u64 = 8;
 
-/// Smallest and largest number of pages between two looks in other cases.
+/// Smallest and largest number of pages dirtied between two checks in other cases.
 const POLL_PAGES: std::ops::RangeInclusive<u64> = 16..=(4 << 20) / PAGE_BYTES as u64;
 
 /// The longest sleep between two attempts.

@@ -33,7 +33,7 @@ pub enum Error {
         /// The error of the device.
         source: IoError,
     },
-    /// Page tables have as much of memory as they may: none of them can leave before its region is dropped.
+    /// Page tables use all the memory that they may use. A page table stays until its region is dropped.
     TooManyTables {
         /// Pages that they take.
         tables: u64,
@@ -61,7 +61,7 @@ pub enum Error {
         /// First byte that was not written.
         offset: u64,
     },
-    /// The system grants no memory for the index of a file, so far into it.
+    /// The system grants no memory for the index of a file at this distance from the file's start.
     NoIndex {
         /// Number of the file.
         file: u32,

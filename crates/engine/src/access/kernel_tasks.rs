@@ -29,7 +29,7 @@ impl KernelTask {
         }
     }
 
-    /// Returns the memory node to whose CPUs it keeps, if it does.
+    /// Returns the memory node whose CPUs the task is bound to, if it is bound.
     #[must_use]
     pub fn node(self) -> Option<usize> {
         match self {

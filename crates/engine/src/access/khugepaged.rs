@@ -55,7 +55,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Ranges of small pages that khugepaged has made huge pages so far (`khugepaged/pages_collapsed`).
+    /// Returns the number of ranges that khugepaged has collapsed into huge pages (`khugepaged/pages_collapsed`).
     #[must_use]
     pub fn pages_collapsed(&self) -> u64 {
         self.khugepaged.collapsed.load(Relaxed)
@@ -80,7 +80,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Looks at the next ranges, as many as it may before it sleeps; all of them once at most.
+    /// Scans the next ranges: as many as are allowed before a sleep, each at most once.
     fn khugepaged_round(&self, task: &mut Task, place: &mut Place) -> Looked {
         let _span = self.machine.span(Func::Khugepaged);
         // A page that waits in a batch has one reference too many. Those of other CPUs stay in the way: assumed, no source says so
@@ -119,7 +119,7 @@ impl<M: Machine> Access<M> {
         Looked::GoesOn
     }
 
-    /// Makes a huge page of a range if that can be.
+    /// Collapses a range into a huge page, if possible.
     fn look_at_range(&self, task: &mut Task, region: &Arc<Region<M>>, start: u32) -> Looked {
         let first = {
             let _guard = region.page_table(start).lock();
@@ -149,10 +149,10 @@ impl<M: Machine> Access<M> {
         Looked::GoesOn
     }
 
-    /// The pages of a range, each with its number in it, if it can be a huge page: enough of them are there, one at least was
-    /// touched lately, and all are writable and have the reference of their entry alone. So a page that is pinned, isolated,
-    /// waits in a batch, or has a place in swap, is in the way, and so is the shared page of zeroes. The caller holds the
-    /// entries' lock.
+    /// Returns the pages of a range with their numbers in it, if the range can be collapsed: enough pages are present,
+    /// at least one was touched lately, and all are writable and referenced by their entry alone. A page that is
+    /// pinned, isolated, in a batch or in the swap cache prevents this, and so does the shared zero page. The caller
+    /// holds the entries' lock.
     fn collapsible_pages(&self, region: &Region<M>, start: u32) -> Option<Vec<(u32, FrameNumber)>> {
         let entries = region.small_entries(start)?;
         let (mut frames, mut absent, mut is_touched) = (Vec::new(), 0, false);
@@ -179,14 +179,16 @@ impl<M: Machine> Access<M> {
         (is_fit && is_touched && !region.is_closing.load(Acquire)).then_some(frames)
     }
 
-    /// Copies the pages of a range into a fresh block, which one entry then maps; false when they cannot be a huge page any more. The
-    /// caller has a reference of the huge page then: its region may be dropped before it is on a list.
+    /// Copies the pages of a range into a fresh block, which one entry then maps. Returns `false` if the range cannot
+    /// be collapsed any more. On success the caller has a reference of the huge page, because the region may be dropped
+    /// before the page is on a list.
     fn collapse(&self, region: &Region<M>, start: u32, head: FrameNumber) -> bool {
         let _span = self.machine.span(Func::CollapseHugePage);
         let frames = {
             let _guard = region.page_table(start).lock();
             let Some(frames) = self.collapsible_pages(region, start) else { return false };
-            // From here until the entry is changed no time passes: who looks for a frozen page looks again and again.
+            // From here until the entry is changed no simulated time may pass, because a task that finds a frozen page
+            // tries again in a loop.
             let frozen = frames.iter().take_while(|(_, frame)| self.frames[*frame].freeze(1)).count();
             if frozen < frames.len() {
                 frames[..frozen].iter().for_each(|(_, frame)| self.frames[*frame].set_references(1));

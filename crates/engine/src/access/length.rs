@@ -41,8 +41,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Gets ready to cut a file after `bytes` bytes: nothing has changed yet. The page that is cut is latched, and no write of it
-    /// is under way or begins, where pages are stable (`writeback.stable_pages`). *May sleep.*
+    /// Prepares to truncate a file to `bytes` bytes, and changes nothing yet. The page at the new end is latched. Where
+    /// pages are stable (`writeback.stable_pages`), no write of it is under way or begins. *May sleep.*
     ///
     /// # Errors
     /// When that page cannot be read, or memory for it is exhausted.
@@ -57,7 +57,8 @@ impl<M: Machine> Access<M> {
         Ok(HeldEnd { bytes, pinned: Some(pinned) })
     }
 
-    /// Cuts the file there: nothing after its new end is in memory, nor being written, when this returns. *May sleep.*
+    /// Truncates a file at an end that [`Access::hold_end`] holds. When this returns, no page after the end is in
+    /// memory or under writeback. *May sleep.*
     pub fn cut(&self, file: &Arc<File<M>>, end: &HeldEnd) {
         let old_end = file.end_page();
         let in_page = (end.bytes % PAGE_BYTES as u64) as usize;
@@ -71,7 +72,7 @@ impl<M: Machine> Access<M> {
         self.unmap_file_range(file, from);
         self.truncate_pages(file, from);
         file.index.forget_shadows(from..u32::MAX);
-        // Whoever was about to copy a page for a private mapping has done so by now.
+        // A task that was about to copy a page for a private mapping has done so by now.
         self.unmap_file_range(file, from);
         // Writers may have made it longer meanwhile.
         self.give_file_blocks(file, from..old_end.max(file.end_page()));

@@ -31,8 +31,8 @@ impl<M: Machine> Access<M> {
         Ok(self.create_file_region(file, first_page, pages, mode))
     }
 
-    /// Writes the dirty pages of the file that a region shares, and waits until they are on the device (`msync`); of any
-    /// other region nothing. *May sleep.*
+    /// Writes the dirty pages of the file that a shared mapping maps, and waits until they are on the device (`msync`).
+    /// Does nothing for other regions. *May sleep.*
     ///
     /// # Errors
     /// As [`Access::fsync`].
@@ -186,7 +186,7 @@ impl<M: Machine> Access<M> {
         dirtied
     }
 
-    /// Marks a locked page dirty that is about to be written through a mapping (`page_mkwrite`). *May sleep.*
+    /// Marks a locked page dirty before it is written through a mapping (`page_mkwrite`). *May sleep.*
     fn dirty_mapped_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> Result<(), Error> {
         let offset = u64::from(self.frames[frame].index()) * PAGE_BYTES as u64;
         self.prepare_write(file, frame, offset)?;

@@ -46,7 +46,7 @@ use machine::{DeviceId, FrameNumber, Machine, Order, PAGE_BYTES, Stalled};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The floor of tasks.
+/// The top layer (*floor*) of the engine: reads, writes, touches and faults of tasks.
 pub struct Access<M: Machine> {
     allocate: Allocate<M>,
     /// The section `[access]` of the kernel file.
@@ -104,7 +104,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Opens a file: until it is closed as often, shrinkers leave its inode, and so its pages, alone. *May sleep.*
+    /// Opens a file. Shrinkers keep the file's inode, and so its pages, until each open is followed by a close. *May
+    /// sleep.*
     ///
     /// # Errors
     /// When memory for its inode and directory entry, if they were dropped, is exhausted.
@@ -121,9 +122,10 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Looks a file up as a walk of a file system does. The engine keeps nothing of such a file but its inode and
-    /// directory entry, which are in use for a moment and may then be dropped. These files have their own numbers.
-    /// Returns whether the inode had to be made, which takes a read of the device if that is simulated. *May sleep.*
+    /// Looks a file up, as a walk of a file system does. The engine keeps only the inode and the directory entry of
+    /// such a file; both are in use for a moment and may then be dropped. The numbers of these files are independent of
+    /// those of other files. Returns whether the inode had to be created, which takes a read of the device if that is
+    /// simulated. *May sleep.*
     ///
     /// # Errors
     /// When memory for them is exhausted.

@@ -1,8 +1,8 @@
 //! Pages pinned in place while a program reads or writes their bytes without a copy.
 //!
 //! A pinned page has a reference and a latch: it stays in its frame, and readers and a writer exclude each other. A
-//! page of a file is dirty from the moment its writer has it. If it was written to the device meanwhile, it is dirty
-//! again when the writer releases it.
+//! page of a file is dirty from the moment at which it is pinned for writing. If the flusher writes it meanwhile, it is
+//! dirty again when it is released.
 
 use super::fault::Throttle;
 use super::{Access, Error, ReadState};
@@ -28,14 +28,14 @@ pub struct PinnedForWrite {
 impl<M: Machine> Access<M> {
     /// Pins the page in a slot for reading if it is in memory and open ([`crate::page_cache::hazard`]), and a hazard pointer of
     /// the task is at hand ([`Hazards::publish_at_once`]).
-    // Nothing more in here: how many pages a processor waits for at the same time is decided by how few instructions
-    // lie between them, and by how many of those write a register.
+    // Keep this function short. The fewer instructions lie between two reads, and the fewer of those write a register,
+    // the more pages a processor can wait for at the same time.
     #[inline(always)]
     pub fn pin_open(&self, slot: Slot<'_>) -> Option<(FrameNumber, HazardPointer<'_, M>)> {
         self.pin_open_by(slot, M::Hazards::publish_at_once)
     }
 
-    /// Pins the page in a slot by any hazard pointer that the task has left.
+    /// Pins the page in a slot by a free hazard pointer of the task.
     pub fn pin_open_slowly(&self, slot: Slot<'_>) -> Option<(FrameNumber, HazardPointer<'_, M>)> {
         self.pin_open_by(slot, M::Hazards::publish)
     }
@@ -56,16 +56,16 @@ impl<M: Machine> Access<M> {
         None
     }
 
-    /// Releases a page that was closed, or left the file, while it was pinned. Another task may have seen the pin and
-    /// wait.
+    /// Releases a page that was closed to hazard pointers, or left the file, while it was pinned. Another task may have
+    /// seen the pin and may wait for its end.
     #[cold]
     #[inline(never)]
     fn unpin_changed(&self, frame: FrameNumber, hazard: HazardPointer<'_, M>) {
         self.unpin_open(frame, hazard);
     }
 
-    /// Prefetches `bytes` of a page of a file, from byte `offset` on, from where they probably lie. They arrive while
-    /// the page is looked up ([`FileIndex::guess`](crate::page_cache::FileIndex::guess)).
+    /// Prefetches `bytes` bytes of a page of a file, starting at byte `offset`, from their probable place in memory.
+    /// They arrive while the page is looked up ([`FileIndex::guess`](crate::page_cache::FileIndex::guess)).
     #[inline(always)]
     pub fn prefetch_page(&self, file: &File<M>, page: usize, offset: usize, bytes: usize) {
         if let Some(frame) = file.index.guess(page) {
@@ -82,9 +82,10 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Pins a page of a file for reading if it is in memory and valid: no lock is taken for that, and nothing
-    /// allocated. Returns the page's frame and the descriptor of its folio. Sleeps only for a writer's latch. Reading one page in pieces is one use: `is_new_use` says
-    /// whether the caller's last was another page; it is asked only where that makes a difference.
+    /// Pins a page of a file for reading if it is in memory and valid. Takes no lock, allocates nothing, and sleeps
+    /// only for a writer's latch. Returns the page's frame and the descriptor of its folio. `is_new_use` says whether
+    /// the caller's last use was of another page, because several reads of one page in pieces are one use. It is called
+    /// only where the answer matters.
     #[inline(always)]
     pub fn pin_cached(
         &self,
@@ -108,7 +109,7 @@ impl<M: Machine> Access<M> {
     /// Notes the use of a latched page if it is valid; otherwise releases it. Returns whether it is valid.
     #[inline(never)]
     fn is_usable(&self, frame: FrameNumber, flags: Flags, is_new_use: impl FnOnce() -> bool) -> bool {
-        // The mark of readahead is for whoever has the reader's state at hand.
+        // The mark of readahead is left to a caller that has the reader's state.
         if flags.has(Flags::UPTODATE) && (!flags.has(Flags::READAHEAD) || flags.has(Flags::WRITEBACK)) {
             if is_new_use() {
                 self.mark_accessed(frame);
@@ -144,14 +145,15 @@ impl<M: Machine> Access<M> {
         self.put_shared(frame);
     }
 
-    /// Pins a page of a file for writing; it is valid. *May sleep.*
+    /// Pins a page of a file for writing, and reads it first if it is not valid. *May sleep.*
     ///
     /// # Errors
     /// When the page lies after the end of the file, it cannot be read, memory is exhausted, the device has no room
     /// for it, or pages of the file cannot be written and memory has many such already.
     pub fn pin_for_write(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         self.wait_while_refused(file)?;
-        // Before the page is held: its readers would wait as well, and what is written meanwhile is not yet changed.
+        // The task is throttled before it holds the page: otherwise readers of the page would wait, too, and the page
+        // might be written before it is changed.
         self.balance_dirty_pages_ratelimited(task, file.backing);
         self.pin_dirty(task, file, page)
     }
@@ -160,7 +162,7 @@ impl<M: Machine> Access<M> {
     pub(super) fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         let frame = self.grab_page(task, file, page, false)?;
         let offset = u64::from(page) * PAGE_BYTES as u64;
-        // With the page locked: who makes the file shorter now finds it.
+        // With the page locked: a task that truncates the file now finds the page.
         let bytes = bytes_in_page(file, page);
         let result = match bytes > 0 {
             true => self.prepare_write(file, frame, offset),
@@ -187,13 +189,14 @@ impl<M: Machine> Access<M> {
         let frame = self.frames.head(page);
         let descriptor = &self.frames[frame];
         if descriptor.owner() == Owner::File(file.id) {
-            // Somebody may have made the file longer meanwhile, without the latch of this page: what was added is zeroes.
+            // Another task may have extended the file meanwhile, without the latch of this page. The added bytes are
+            // zeroes.
             let end = bytes.min(bytes_in_page(file, self.index_of(page)));
             if end < PAGE_BYTES {
                 self.machine.write_frame(page, end, &[0; PAGE_BYTES][end..]);
             }
         }
-        // The latch first: whoever holds the page lock may wait for it.
+        // The latch is released first, because the holder of the page lock may wait for it.
         self.unlatch(frame, true);
         if !descriptor.is_now(Flags::DIRTY) {
             self.lock_page(frame);
@@ -223,19 +226,19 @@ impl<M: Machine> Access<M> {
     ) -> Result<Option<FrameNumber>, Error> {
         let mut throttle = Throttle::Yes;
         while write || !region.is_untouched(page) {
-            // Held back at each try, a write would never be made where the flusher always writes the page meanwhile,
-            // and makes it read-only.
+            // If the task were throttled at each attempt, it might never write: the flusher could write the page each
+            // time meanwhile, and make it read-only.
             if region.touch(page..page + 1, write).is_some() && self.fault(task, region, page, write, throttle)? {
                 throttle = Throttle::No;
             }
-            // The page may be reclaimed at once: hold it, and look whether it is still mapped.
+            // The page may be reclaimed at any moment: take a reference, then check that it is still mapped.
             if let Some(frame) = self.try_pin(region, page, write)? {
                 return Ok(Some(frame));
             }
             if !write && region.entry(page).is_zero_page() {
                 break;
             }
-            // It was frozen, to leave or to move: whoever does that goes first.
+            // The page was frozen, to leave or to move. The task that froze it goes first.
             self.machine.relax();
         }
         Ok(None)

@@ -84,7 +84,7 @@ impl<M: Machine> Access<M> {
                 self.async_readahead(task, file, state, page);
             }
             if !descriptor.is(Flags::UPTODATE) {
-                // Whoever fills it may want it for itself.
+                // The task that fills the page may want it for itself.
                 self.unlatch(frame, false);
                 let stalled = self.stall_for_refault(frame);
                 self.wait_for_clear(frame, WaitReason::PageIo);

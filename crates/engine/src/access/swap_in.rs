@@ -44,7 +44,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Maps the page, or says why it could not be read; nothing when it is mapped, or when its entry changed.
+    /// Maps the page. Returns the I/O error if the page could not be read; `None` if it is mapped now, or its entry has
+    /// changed.
     fn try_swap_page(
         &self,
         task: &mut Task,

@@ -21,8 +21,8 @@ impl<M: Machine> Access<M> {
         task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, true)).map(|_| ())
     }
 
-    /// Writes within the file as it is during the call. Returns the number of bytes written: fewer if the file became
-    /// shorter meanwhile. *May sleep.*
+    /// Writes within the present length of the file, without extending it. Returns the number of bytes written: fewer
+    /// if the file became shorter meanwhile. *May sleep.*
     ///
     /// # Errors
     /// As [`Access::write`].
@@ -57,7 +57,7 @@ impl<M: Machine> Access<M> {
             let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             self.wait_while_refused(file)?;
             let frame = self.grab_page(task, file, page, n == PAGE_BYTES)?;
-            // With the page locked: who makes the file shorter now comes by after this write.
+            // With the page locked: a task that truncates the file now reaches this page after this write.
             let is_cut = !may_extend && at + n as u64 > file.length();
             let prepared = if is_cut { Ok(()) } else { self.prepare_write(file, frame, at) };
             if is_cut || prepared.is_err() {
@@ -112,7 +112,7 @@ impl<M: Machine> Access<M> {
                     self.latch_to_change(file, frame);
                     self.lock_page(frame);
                     if !self.is_page_of(frame, Owner::File(file.id), page) {
-                        // Dropped while we waited.
+                        // The page was dropped while this task waited.
                         self.unlock_page(frame);
                         self.unlatch(frame, true);
                         self.put(frame);
@@ -141,7 +141,7 @@ impl<M: Machine> Access<M> {
             self.fill_locked_page(file, frame);
             self.lock_page(frame);
             if !self.is_page_of(frame, Owner::File(file.id), page) {
-                // Cut off while it was read.
+                // The page was truncated while it was read.
                 self.unlock_page(frame);
                 self.unlatch(frame, true);
                 self.put(frame);
@@ -185,8 +185,8 @@ impl<M: Machine> Access<M> {
         if self.machine.is_killed() { Err(Error::Killed) } else { Ok(()) }
     }
 
-    /// Writes all dirty pages of a file and waits until they are on the device, or were tried: the file counts what
-    /// failed. *May sleep.*
+    /// Writes all dirty pages of a file, and waits until each is on the device or its write has failed. The file counts
+    /// the failures. *May sleep.*
     pub fn write_dirty_pages(&self, file: &Arc<File<M>>) {
         let _span = self.machine.span(Func::Fsync);
         self.machine.spend(Step::SyscallEntry, 1);

@@ -125,8 +125,8 @@ impl<M: Machine> Allocate<M> {
         found.or_else(|| if left_out { zones().find_map(take) } else { None })
     }
 
-    /// Returns whether the request leaves a zone its share of the dirty limit. Only the fast path spreads dirty pages
-    /// over zones; the slow path takes any page.
+    /// Returns whether the zone's share of the dirty limit has room for the request. Only the fast path spreads dirty
+    /// pages over zones; the slow path takes any page.
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
         let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();

@@ -39,7 +39,7 @@ impl<M: Machine> Allocate<M> {
         gfp: Gfp,
         order: Order,
     ) -> Result<(), OutOfMemory> {
-        // Who makes room, or is dying, may exceed it.
+        // A task that makes room, or is dying, may exceed the limit.
         let is_charged = gfp.migrate == MigrateType::Movable && !task.may_use_reserve;
         let fits = || self.charged_pages() + order.pages() <= limit_pages;
         if !is_charged || fits() {

@@ -44,7 +44,7 @@ impl std::fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// The floor of allocation.
+/// The layer (*floor*) of the engine that allocates pages.
 pub struct Allocate<M: Machine> {
     reclaim: Reclaim<M>,
     /// One cache for each node. Empty if there is one node, or if the kernel has no such caches.

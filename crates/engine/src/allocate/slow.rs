@@ -27,10 +27,11 @@ const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 ///
 /// By mechanisms/reclaim, 17.1, a request that finds no page to scan would try endlessly, because a zone that is never
 /// scanned is never hopeless; and a request in a hopeless zone would fail at once. But the mark is set by the last
-/// scan, and only a freed page clears it: pages that were held then, and are not any more, would never be found. So all
-/// reclaims but the first ignore the mark, and sums of counters that may be old (`lru.cgroup_counters`). Linux believes
-/// them to the end, and then kills; here no task is killed. Waits between reclaims grow to a quarter of a second in
-/// all. Pages that others hold for a moment are back by then, even if a thread that holds them gets no CPU for a while.
+/// scan, and only a freed page clears it. Pages that were held then and have been released since would never be found.
+/// So all reclaims but the first ignore the mark, and also ignore sums of counters that may be old
+/// (`lru.cgroup_counters`). Linux trusts both to the end and then kills a task; here no task is killed. Waits between
+/// reclaims grow to a quarter of a second in all. Pages that others hold for a moment are back by then, even if a
+/// thread that holds them gets no CPU for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
 /// Time after which reclaims that free nothing, and only hope or wait for writes, count as fruitless, too. A disk that
@@ -76,7 +77,7 @@ struct Effort {
     reclaimed: u64,
     /// Fruitless rounds since the last that freed something or gave hope.
     fruitless_rounds: u32,
-    /// The time of the first round since then that only hoped or waited.
+    /// The time of the first round that only hoped or waited, since pages were last freed.
     hopes_since: Option<Nanos>,
 }
 
@@ -95,7 +96,8 @@ enum Outcome {
 }
 
 impl Effort {
-    /// Counts a round that ended at `now`. Returns its progress: none where rounds have hoped, or waited, for too long.
+    /// Counts a round that ended at `now`. Returns its progress, or [`Progress::Nothing`] if rounds have only hoped or
+    /// waited for too long.
     fn count(&mut self, progress: Progress, now: Nanos) -> Progress {
         let counted = match progress {
             Progress::Freed(_) => {
@@ -175,9 +177,9 @@ impl<M: Machine> Allocate<M> {
         work: &mut Work,
     ) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocSlowpath);
-        // Who must leave the reserve alone need not try harder either.
+        // A request that must not use the reserve need not try harder either.
         let rights = MarkRights { high: gfp.high, harder: !gfp.wait && !gfp.no_reserve };
-        // Others are told at once.
+        // Other requests learn at once that nothing can be freed.
         let may_exhaust = gfp.fs && !gfp.no_retry;
         let wanted = Wanted { gfp, order, rights, may_exhaust };
         self.wake_all_kswapds(gfp, order);
@@ -193,7 +195,7 @@ impl<M: Machine> Allocate<M> {
             };
         };
         found.ok_or_else(|| {
-            // Who may not wait, or may fail, did not exhaust memory.
+            // A request that must not wait, or that may fail, does not show that memory is exhausted.
             let is_exhausted = order == Order::ZERO && gfp.wait && !gfp.no_retry;
             self.stat.count(if is_exhausted { Event::OutOfMemory } else { Event::AllocFailed }, 1);
             OutOfMemory { order }
@@ -213,8 +215,8 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// One round of the slow path: tries, if it is to, compacts, reclaims, and tries again. Ends with the block, or with nothing if
-    /// no other round is to be. *May sleep.*
+    /// Runs one round of the slow path: tries to allocate if asked to, compacts, reclaims, and tries again. Ends with
+    /// the block, or without one if no other round follows. *May sleep.*
     fn make_room_once(
         &self,
         task: &mut Task,
@@ -268,9 +270,9 @@ impl<M: Machine> Allocate<M> {
         ControlFlow::Continue(())
     }
 
-    /// Returns how far a request may go that must not make room.
+    /// Returns the lowest mark for a request that must not make room.
     fn last_bound(&self, task: &Task, gfp: Gfp) -> Option<Until> {
-        // Whoever makes room must not need room that is not there. A dying task may take from the reserve to be gone sooner.
+        // A task that makes room must not wait for room. A dying task may use the reserve, so that it ends sooner.
         if task.may_use_reserve && !gfp.no_reserve || self.machine.is_killed() {
             return Some(Until::Nothing);
         }
@@ -287,7 +289,7 @@ impl<M: Machine> Allocate<M> {
         work: &mut Work,
     ) -> ControlFlow<Option<FrameNumber>, Progress> {
         let Wanted { gfp, order, rights, may_exhaust } = wanted;
-        // Whoever was told to end while it waited looks again before it reclaims.
+        // A task that was killed while it waited tries to allocate again before it reclaims.
         let was_killed = match self.choices.reserve_throttle {
             ReserveThrottle::On => self.throttle_direct_reclaim(task, self.preferred_zone(gfp).node, gfp),
             ReserveThrottle::Off => false,
@@ -305,7 +307,7 @@ impl<M: Machine> Allocate<M> {
         if !is_last {
             self.list_for_next(progress);
         }
-        // The next task begins after that: before, it would find no more than this one did.
+        // The next task begins after the batches are drained; before, it would find no more than this task did.
         drop(turn);
         ControlFlow::Continue(progress)
     }
@@ -318,8 +320,8 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Returns a turn at direct reclaim, or a frame that others freed meanwhile; `None` for a task that would not wait
-    /// or was killed. *May sleep.*
+    /// Returns a turn at direct reclaim, or a frame that others freed meanwhile. A request that need not succeed
+    /// (`no_retry`) gets no frame; a killed task may take one from the reserve. *May sleep.*
     fn turn_or_frame(&self, task: &Task, gfp: Gfp, order: Order, rights: MarkRights) -> TurnOrFrame<'_, M> {
         if let Some(turn) = self.try_begin_direct(task, gfp, order) {
             return TurnOrFrame::Turn(turn);
@@ -446,8 +448,8 @@ mod tests {
         Outcome::Tries { after: Some(Nanos::from_millis(ms)) }
     }
 
-    /// The outcome of a round, by its progress and by the number of fruitless rounds including it: once for a request
-    /// that may exhaust memory, once for one that may not.
+    /// A round comes to a try, a wait or an end by its progress and by the number of fruitless rounds including it:
+    /// once for a request that may exhaust memory, once for one that may not.
     #[test]
     fn a_round_comes_to_a_try_a_wait_or_an_end() {
         let table = [

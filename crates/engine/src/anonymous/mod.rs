@@ -24,7 +24,7 @@ use reverse_map::FileMappers;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The floor of regions.
+/// The layer (*floor*) of the engine that holds regions and their page tables.
 pub struct Anonymous<M: Machine> {
     // Not `swap`, which is the area.
     below: Swap<M>,
@@ -84,7 +84,7 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Replaces the mapping of one page of such a folio.
+    /// Replaces the mapping of one page of a locked folio of the swap cache.
     fn unmap_anonymous_page(&self, head: FrameNumber, frame: FrameNumber, region: &Region<M>, page: u32, slot: u32) {
         let _guard = region.page_table(page).lock();
         self.machine.spend(Step::UnmapPage, 1);

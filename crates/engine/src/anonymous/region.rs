@@ -60,7 +60,7 @@ impl Entry {
         Self(Self::PRESENT | Self::ZERO | Self::ACCESSED)
     }
 
-    /// Says where in swap the page is.
+    /// Creates the entry of a page in swap slot `slot`.
     #[must_use]
     pub const fn swapped(slot: u32) -> Self {
         Self(Self::SWAP | (slot as u64) << Self::SHIFT)
@@ -292,7 +292,8 @@ impl<M: Machine> Region<M> {
         })
     }
 
-    /// Returns the entry of a page by that of its huge page, where its own entry, `slot`, was empty.
+    /// Returns the entry of a page whose own entry, `slot`, was empty: the one that the huge page around it gives, if
+    /// there is one.
     #[cold]
     fn huge_part(&self, page: u32, slot: &AtomicU64) -> Entry {
         let huge = self.table(page).map_or(Entry::NONE, |table| Entry(table.huge.load(Ordering::Acquire)));
@@ -337,7 +338,8 @@ impl<M: Machine> Region<M> {
     /// it holds.
     pub(crate) fn replace_by_huge(&self, page: u32, head: FrameNumber) {
         let table = self.table(page).expect("a range with pages has a table");
-        // First: whoever touches a page meanwhile, without the lock, finds the one entry or the other.
+        // This comes first, so that a task that touches a page meanwhile, without the lock, finds either the one entry
+        // or the other.
         table.huge.store(Entry::mapped(head, true).0 | Entry::HUGE, Ordering::Release);
         self.note_touched(table);
         table.entries.iter().for_each(|entry| entry.store(0, Ordering::Release));

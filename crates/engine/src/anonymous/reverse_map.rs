@@ -197,7 +197,7 @@ impl<M: Machine> Anonymous<M> {
             self.for_each_mapping(file, frame, |region, page, _| {
                 walked += 1;
                 let mode = region.file.as_ref().expect("it maps a file").mode;
-                // Who says that it goes from the beginning to the end will not come back.
+                // A reader that announced sequential access will not come back.
                 if region.test_clear_accessed(page) && mode.pattern != ReadPattern::Sequential {
                     found.touched += 1;
                     found.is_executable |= mode.is_executable;

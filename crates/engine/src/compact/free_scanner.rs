@@ -77,7 +77,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// A pageblock had free pages: other scanners may begin at the highest such, if they do so.
+    /// Notes that a pageblock had free pages. Other scanners begin at `highest`, the highest such pageblock, if this
+    /// kernel lets them begin there.
     fn note_found(&self, zone: &Zone<M>, run: &Run, highest: u32) {
         let is_told = match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced => run.request.order.is_some(),
@@ -89,7 +90,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// A search is over: other scanners may begin at the highest pageblock that had free pages, if they do so from the first on.
+    /// Notes the end of a search. Other scanners begin at `highest`, the highest pageblock that had free pages, if this
+    /// kernel lets them and no search has ended before.
     fn note_searched(&self, zone: &Zone<M>, run: &Run, highest: u32) {
         let free = &self.state(zone).cached.free;
         let is_told = match self.choices.start {

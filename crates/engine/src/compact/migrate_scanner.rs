@@ -74,7 +74,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Waits until few enough pages are off their lists; not where the run does not wait, or is killed. *May sleep.*
+    /// Waits until few enough pages are isolated. Returns `false` if there are too many and the run must not wait, or
+    /// was killed. *May sleep.*
     fn may_isolate(&self, zone: &Zone<M>, run: &Run) -> bool {
         while self.are_too_many_isolated_to_move(zone) {
             if !run.request.waits || self.machine.is_killed() {
@@ -127,7 +128,8 @@ impl<M: Machine> Compact<M> {
         (offset, gave_up)
     }
 
-    /// Takes the page at a frame off its list, if it is on one and easily enough had. Returns the frames that need no look.
+    /// Isolates the page at a frame, if it is on a list and the run may take it. Returns the number of frames to
+    /// advance.
     fn isolate_at<'a>(&'a self, zone: &'a Zone<M>, run: &mut Run, look: &mut Look<'a, M>, frame: FrameNumber) -> u32 {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -138,7 +140,7 @@ impl<M: Machine> Compact<M> {
         if flags.has(Flags::COMPOUND) {
             return self.frames.folio(frame).pages();
         }
-        // Who does not wait takes what is easily had.
+        // A run that does not wait takes only pages that are easy to take.
         let is_refused = !flags.has(Flags::LRU) || !run.request.waits && flags.has(Flags::WRITEBACK);
         if !is_refused {
             let lists = look.lists.get_or_insert_with(|| self.lock_lists(zone));

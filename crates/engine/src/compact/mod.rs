@@ -30,7 +30,7 @@ use machine::Machine;
 use machine::atomic::AtomicU32;
 use std::ops::Deref;
 
-/// The floor of compaction.
+/// The layer (*floor*) of the engine that compacts zones.
 pub struct Compact<M: Machine> {
     migrate: Migrate<M>,
     /// The section `[compact]` of the kernel file.

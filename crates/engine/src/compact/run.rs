@@ -222,7 +222,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Moves the pages that were taken; says whether there were too few free ones.
+    /// Moves the isolated pages. Returns whether it ran out of free pages to move them to.
     fn move_pages(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         let pages = std::mem::take(&mut run.pages);
         let mut wanted = pages.pages.len();

@@ -24,16 +24,16 @@ impl Choice {
         all().find(|it| path == it.key || path.split_once('.') == Some((it.section, it.key)))
     }
 
-    /// Conditions under which it is read.
+    /// Returns the conditions under which the choice is read.
     pub fn conditions(&self) -> impl Iterator<Item = &'static Condition> {
         let of_section =
             SECTIONS.iter().find(|section| section.name == self.section).map_or(&[][..], |it| it.conditions);
         of_section.iter().chain(self.own_conditions)
     }
 
-    /// Returns the reason why it is not read: a key with its value, such as `lru.policy = classic`; `None` if it is
-    /// read, as far as is known. `value_of` gives the values of other keys and the facts of the machine. An unknown
-    /// value counts as if the condition held.
+    /// Returns the reason why the choice is not read: a key with its value, such as `lru.policy = classic`; `None` if
+    /// it is read, as far as is known. `value_of` gives the values of other keys and the facts of the machine. An
+    /// unknown value counts as if the condition held.
     ///
     /// A key that is not read makes others unused that need one of its values.
     #[must_use]

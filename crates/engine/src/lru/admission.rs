@@ -51,7 +51,7 @@ const LEAST_HELD_PART: u64 = 8;
 /// which is the 99th percentile. Of 2, 4, 8, 16 and 32, tried on zram with 1, 2 and 16 threads: docs/studies/library-limits.md.
 const JUDGED_MAX: usize = 8;
 
-/// A page that was used once, and whose frame can be another's at once.
+/// The flags of a page that was used once, and whose frame can be given to another page at once.
 const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 
 /// The pages that wait on one CPU, and as which each leaves that is dropped.
@@ -93,7 +93,7 @@ impl<M: Machine> Lru<M> {
         if is_missed { Left::Returned } else { Left::UsedOnce }
     }
 
-    /// Pages that wait on one CPU at most.
+    /// Returns the largest number of pages that may wait on one CPU.
     fn waiting_max(&self) -> u64 {
         (self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
     }
@@ -198,7 +198,7 @@ impl<M: Machine> Lru<M> {
             return false;
         }
         let shadow = self.workingset.shadow(kind);
-        // With the lock: whoever writes the page, or maps it, comes before this or finds it gone.
+        // Under the page lock: a task that writes or maps the page comes before this, or finds that the page is gone.
         let is_removed = descriptor.flags() == USED_ONCE.with(Flags::LOCKED)
             && descriptor.mappings() == 0
             && owners
@@ -213,7 +213,8 @@ impl<M: Machine> Lru<M> {
         is_removed
     }
 
-    /// Reclaim has taken these pages: those of files have left shadows, if pages wait before they reach a list.
+    /// Notes that reclaim has taken these pages. If pages wait before they reach a list, the pages of files have left
+    /// shadows.
     pub(super) fn note_evicted_to_admission(&self, pages: &[FrameNumber]) {
         if self.waiting.is_some() {
             let is_of_file = |frame: &&FrameNumber| !self.frames[**frame].is(Flags::SWAPBACKED);

@@ -45,7 +45,7 @@ pub(super) enum Apply {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Within `1..=BATCH_MAX`: [`crate::kernel::Choices::check`].
+    /// Returns the size of a batch, within `1..=BATCH_MAX`: [`crate::kernel::Choices::check`].
     pub(super) fn batch_pages(&self) -> usize {
         self.choices.batch as usize
     }
@@ -152,7 +152,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Parks a page that is to be rotated without a reference to it.
+    /// Puts a page that is to be rotated into a batch without taking a reference.
     fn park_unheld(&self, frame: FrameNumber) {
         let full = {
             let mut batches = self.batches.local();
@@ -166,8 +166,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A scan of reclaim begins: pages that wait in the local CPU's batches are on no list that it could find them on. Those that
-    /// wait for admission are judged.
+    /// Drains the local CPU's batches before a scan of reclaim, which finds only pages on lists. Judges the pages that
+    /// wait for admission.
     pub fn drain_before_scan(&self) {
         self.drain_local();
         self.judge_waiting();

@@ -97,11 +97,11 @@ choices! {
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
         /// All of them.
         Always,
-        /// Those that are used again while they wait with up to 63 others of their CPU (with `activation =
-        /// "on-second-access"`: by that CPU, and they become active); and all, while memory has room. While dropped
-        /// pages are missed more often than reclaimed ones, all but a few go on lists. The same rule holds separately
-        /// for pages that return soon. The frame of a page that goes on no list is reused at once, while it is in the
-        /// CPU's caches. Quick demotion with ghosts (S3-FIFO); mechanisms/multigen, 13.
+        /// Pages that are used again while they wait with up to 63 others of their CPU. (With `activation =
+        /// "on-second-access"` the use must be by that CPU, and the page becomes active.) While memory has room, all
+        /// pages. While dropped pages are missed more often than reclaimed ones, all but a few. The same rule holds
+        /// separately for pages that return soon. The frame of a page that goes on no list is reused at once, while it
+        /// is in the CPU's caches. Quick demotion with ghosts (S3-FIFO); mechanisms/multigen, 13.
         ByRefault,
     }
 
@@ -110,9 +110,9 @@ choices! {
     refault: Refault = Ignored, drawn 112, with "lru.admission" in ["always"] {
         /// None: a page that comes back counts as new.
         Ignored,
-        /// Each leaves a shadow, pages of files and those that go to swap. A page that comes back joins the active list
-        /// if it would still be in memory, had its family the room of the active pages, and also that of the other
-        /// family as far as those pages could go to swap.
+        /// Each leaves a shadow: pages of files, and anonymous pages that go to swap. A page that comes back joins the
+        /// active list if its refault distance is at most the workingset: the active pages of its family, and all pages
+        /// of the other family (anonymous ones only as far as swap has room).
         ByWorkingset,
     }
 

@@ -1,4 +1,4 @@
-//! Dropping pages without a scan: invalidation of clean pages, truncation of all.
+//! Drops pages without a scan: invalidation drops clean pages, truncation all.
 
 use super::Lru;
 use crate::anonymous::Owners;
@@ -27,7 +27,8 @@ impl<M: Machine> Lru<M> {
         let mut may_be_held = Vec::new();
         while let Some((page, _)) = file.index.first_present(next..range.end) {
             next = page + 1;
-            // Not the frame that was just seen: it may be another's by now, who trusts in its lock.
+            // Do not use the frame that was just seen: it may hold another page by now, whose owner relies on the page
+            // lock.
             let Some(frame) = self.find_page(&file.index, page) else { continue };
             next = self.end_of_folio(frame, page);
             let descriptor = &self.frames[frame];
@@ -67,7 +68,8 @@ impl<M: Machine> Lru<M> {
         end <= range.end && end - self.frames.pages(head) as u32 >= range.start
     }
 
-    /// Drops those of `pages` that no reader holds, and a reference of each; returns how many. They are gone from the list.
+    /// Drops those of `pages` that no reader holds, and one reference of each page. Empties `pages`; returns the number
+    /// of dropped pages.
     fn drop_unless_held(&self, pages: &mut Vec<FrameNumber>) -> u64 {
         let mut dropped = 0;
         self.remove_mappings(
@@ -105,7 +107,7 @@ impl<M: Machine> Lru<M> {
                 // The new end lies in the middle of the folio, which stays.
                 self.cut_folio(file, frame, from);
             } else if is_ours {
-                // Somebody touched it while it was not yet known to be gone.
+                // Another task touched the page while it was still in the file.
                 if self.frames[frame].mappings() > 0 {
                     self.unmap_file_page(file, frame);
                 }

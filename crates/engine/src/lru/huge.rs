@@ -1,12 +1,13 @@
-//! Large folios of anonymous memory become single pages (`split_huge_page`, `split_folio`).
+//! Splits large folios of anonymous memory into single pages (`split_huge_page`, `split_folio`).
 //!
-//! A folio is one entry of a list, counted with all its pages. It is split when a part of it is to be treated apart.
+//! A folio is one entry of a list, counted with all its pages. It is split when one of its pages needs separate
+//! treatment.
 //!
-//! * A *huge page* is mapped by one entry. It is split when a page of it is latched for a copy, or given a place in swap. That
-//!   never fails: references that others hold of the huge page stay with its first page, and the other pages get one each, for
-//!   the entry that maps them now.
-//! * Pages of another folio are mapped each by its own entry. It is split before its pages go to swap, and only if nobody
-//!   else has a reference of it.
+//! * A *huge page* is mapped by one entry. It is split when one of its pages is latched for a copy, or gets a swap
+//!   slot. The split never fails: references that others hold of the huge page stay with its first page, and each other
+//!   page gets one for the entry that maps it now.
+//! * Each page of another folio is mapped by its own entry. The folio is split before its pages go to swap, and only if
+//!   no other task has a reference of it.
 //!
 //! *Locks*: `page_table`, then `lru`.
 
@@ -29,9 +30,9 @@ pub(super) const INHERITED: Flags = Flags::SWAPBACKED
 const MAPPED_AND_ISOLATED: u32 = 2;
 
 impl<M: Machine> Lru<M> {
-    /// Makes small pages of the huge page that is mapped where `page` lies, if there is one; each is mapped by its own entry
-    /// then. Those that were on no list with the first page, since that is isolated or waits in a batch, go to the tail of
-    /// theirs: reclaim, which took the first, looks at them next.
+    /// Splits the huge page that is mapped where `page` lies, if there is one, into single pages with an entry each. If
+    /// the first page is on no list, because it is isolated or in a batch, the others go to the tail of their list:
+    /// reclaim took the first and examines them next.
     pub fn split_huge_page(&self, region: &Region<M>, page: u32) {
         let _guard = region.page_table(page).lock();
         let Some(head) = region.huge_page(page) else { return };
@@ -44,9 +45,9 @@ impl<M: Machine> Lru<M> {
         region.split_huge(page);
     }
 
-    /// Makes single pages of an isolated folio of a region whose pages are mapped each by its own entry. Returns `false`, and
-    /// changes nothing, if others than the caller refer to it, or if its region has let go of it. They go on lists as after
-    /// [`Lru::split_huge_page`].
+    /// Splits an isolated folio of a region whose pages have an entry each into single pages. Returns `false` and
+    /// changes nothing if others than the caller refer to the folio, or if its region no longer maps all of it. The
+    /// pages go on lists as after [`Lru::split_huge_page`].
     #[doc(alias = "split_folio")]
     pub fn split_mapped_folio(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let descriptor = &self.frames[head];
@@ -74,7 +75,8 @@ impl<M: Machine> Lru<M> {
         let (pages, start) = (self.frames.pages(head) as u32, descriptor.index());
         let inherited = Flags(descriptor.flags().0 & inherited.0);
         let is_huge = region.huge_page(start).is_some();
-        // Whoever finds it frozen looks again and again, and no time passes meanwhile: so only here, with the lock at hand.
+        // A task that finds the folio frozen tries again in a loop, which takes no simulated time. So the folio is
+        // frozen only here, under the lock.
         if !is_huge && !descriptor.freeze(MAPPED_AND_ISOLATED) {
             return false;
         }
@@ -84,7 +86,7 @@ impl<M: Machine> Lru<M> {
             false => self.frames.split_mappings(head, pages),
         }
         let mut added = 0;
-        // From the end: each goes right behind the head.
+        // From the last page to the first, because each goes right behind the head.
         for n in (1..pages).rev() {
             let tail = FrameNumber(head.0 + n);
             let part = &self.frames[tail];

@@ -26,12 +26,12 @@ impl BlockVictims {
         &self.by_family
     }
 
-    /// The counts by family, to be raised.
+    /// Returns the counts by family, to be raised.
     pub(in crate::lru) const fn by_family_mut(&mut self) -> &mut [u64; Family::ALL.len()] {
         &mut self.by_family
     }
 
-    /// Pages in all.
+    /// Returns the number of pages in all.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.by_family.iter().sum()
@@ -98,7 +98,7 @@ impl<M: Machine> Lru<M> {
         pages.iter().sum()
     }
 
-    /// The zone of a page that is on the lruvec of `zone`.
+    /// Returns the zone of a page that is on the lruvec of `zone`.
     #[inline]
     pub(in crate::lru) fn list_zone<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> &'a Zone<M> {
         if self.shares_lruvecs() { self.zone_of(frame) } else { zone }

@@ -16,7 +16,7 @@ impl Family {
     /// Both families; `ALL[f as usize] == f`.
     pub const ALL: [Self; 2] = [Self::Anon, Self::File];
 
-    /// The family's inactive list.
+    /// Returns the family's inactive list.
     #[must_use]
     pub const fn inactive(self) -> ListKind {
         match self {
@@ -25,7 +25,7 @@ impl Family {
         }
     }
 
-    /// The family's active list.
+    /// Returns the family's active list.
     #[must_use]
     pub const fn active(self) -> ListKind {
         match self {
@@ -34,7 +34,7 @@ impl Family {
         }
     }
 
-    /// The gauge of pages taken off the family's lists.
+    /// Returns the gauge of pages taken off the family's lists.
     #[must_use]
     pub const fn isolated(self) -> Gauge {
         match self {
@@ -61,7 +61,7 @@ impl ListKind {
     /// All lists, in the order of a round of a scan.
     pub const ALL: [Self; 4] = [Self::InactiveAnon, Self::ActiveAnon, Self::InactiveFile, Self::ActiveFile];
 
-    /// The list that a page's flags name.
+    /// Returns the list that a page's flags name.
     #[must_use]
     pub const fn of(flags: Flags) -> Self {
         match (flags.has(Flags::SWAPBACKED), flags.has(Flags::ACTIVE)) {
@@ -87,7 +87,7 @@ impl ListKind {
         matches!(self, Self::ActiveAnon | Self::ActiveFile)
     }
 
-    /// The gauge that counts its pages.
+    /// Returns the gauge that counts the list's pages.
     #[must_use]
     pub const fn gauge(self) -> Gauge {
         match self {

@@ -33,7 +33,7 @@ pub struct Lruvec<M: Machine> {
 }
 
 impl<M: Machine> Lruvec<M> {
-    /// The lruvecs of some zones, with a fresh state of the policy each.
+    /// Returns the lruvecs of some zones, with a fresh state of the policy each.
     pub(super) fn all_of(zones: &[Zone<M>], state: impl Fn() -> State<M>) -> Vec<Self> {
         let of_run = |run: &[Zone<M>]| {
             let first = usize::from(run[0].id.0);
@@ -50,8 +50,8 @@ impl<M: Machine> Lruvec<M> {
         zones.chunk_by(|zone, next| zone.lruvec == next.lruvec).map(of_run).collect()
     }
 
-    /// The priority at which the last reclaim ended; a lower one, if a scan under way has come to that (`prev_priority` of
-    /// `/proc/zoneinfo`).
+    /// Returns the priority at which the last reclaim ended, or a lower one that a scan under way has reached
+    /// (`prev_priority` of `/proc/zoneinfo`).
     pub fn previous_priority(&self) -> u32 {
         self.priority.load(Relaxed)
     }
@@ -62,12 +62,12 @@ impl<M: Machine> Lruvec<M> {
         self.isolated[family as usize].load(Relaxed)
     }
 
-    /// A scan begins.
+    /// Notes the priority of a scan that begins.
     pub(crate) fn note_priority(&self, priority: u32) {
         self.priority.fetch_min(priority, Relaxed);
     }
 
-    /// A reclaim has ended: the next begins with how hard this one was.
+    /// Notes the priority at which a reclaim ended, from which the next one starts its estimate.
     pub(crate) fn end_at_priority(&self, priority: u32) {
         self.priority.store(priority, Relaxed);
     }
@@ -92,31 +92,31 @@ impl<M: Machine> Clone for Reach<'_, M> {
 impl<M: Machine> Copy for Reach<'_, M> {}
 
 impl<M: Machine> Lru<M> {
-    /// The lruvec of a zone's pages.
+    /// Returns the lruvec of a zone's pages.
     #[inline]
     pub fn lruvec_of(&self, zone: &Zone<M>) -> &Lruvec<M> {
         &self.lruvecs[usize::from(zone.lruvec.0)]
     }
 
-    /// The lruvec of a page.
+    /// Returns the lruvec of a page.
     #[inline]
     pub(super) fn lruvec_of_page(&self, frame: FrameNumber) -> &Lruvec<M> {
         self.lruvec_of(self.zone_of(frame))
     }
 
-    /// The lruvec of a zone's pages, for requests that the zone can serve.
+    /// Returns the lruvec of a zone's pages, for requests that the zone can serve.
     #[inline]
     pub fn reach<'a>(&'a self, zone: &'a Zone<M>) -> Reach<'a, M> {
         Reach { lruvec: self.lruvec_of(zone), zone, zones: self.zones_served(zone) }
     }
 
-    /// The zones whose pages are on an lruvec, lowest first.
+    /// Returns the zones whose pages are on an lruvec, lowest first.
     #[inline]
     pub(crate) fn zones_of(&self, lruvec: &Lruvec<M>) -> &[Zone<M>] {
         &self.zones[lruvec.zones.clone()]
     }
 
-    /// The highest zone of an lruvec.
+    /// Returns the highest zone of an lruvec.
     #[inline]
     pub(super) fn highest_zone(&self, lruvec: &Lruvec<M>) -> &Zone<M> {
         &self.zones[lruvec.zones.end - 1]

@@ -53,7 +53,7 @@ use std::ops::Deref;
 /// The gentlest priority: 1/4096 of each list.
 pub const DEF_PRIORITY: u32 = 12;
 
-/// The floor of lists.
+/// The layer (*floor*) of the engine that holds the LRU lists.
 pub struct Lru<M: Machine> {
     writeback: Writeback<M>,
     /// The section `[lru]` of the kernel file.
@@ -91,7 +91,7 @@ impl<M: Machine> Lru<M> {
         self.choices.swappiness > 0
     }
 
-    /// Empty lists.
+    /// Creates the floor with empty lists.
     pub fn new(writeback: Writeback<M>, mut choices: Choices, generations: multigen::Choices) -> Self {
         let machine = &writeback.machine;
         let ruling = Ruling::new(&choices, generations, writeback.lruvecs(), writeback.frames.len());
@@ -108,15 +108,15 @@ impl<M: Machine> Lru<M> {
         Self { writeback, choices, ruling, lruvecs, batches, waiting, workingset, put_back }
     }
 
-    /// Empty lists over memory alone: the floors between have no files, no regions, no devices and no swap, and the choices of a
-    /// kernel file that sets nothing.
+    /// Creates empty lists over memory alone. The floors between have no files, regions, devices or swap, and the
+    /// choices of a kernel file that sets nothing.
     pub fn over(memory: Memory<M>, choices: Choices) -> Self {
         let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
         let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), SwapLayout::NONE));
         Self::new(Writeback::new(anonymous, Default::default(), &[]), choices, Default::default())
     }
 
-    /// The list that a page's flags name.
+    /// Returns the list that a page's flags name.
     #[inline]
     pub fn kind_of(&self, flags: Flags) -> ListKind {
         match self.choices.lists {
@@ -125,13 +125,13 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Pages on one list that are in reach.
+    /// Returns the number of pages on one list that are in reach.
     #[inline]
     pub fn list_pages(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
         reach.zones.iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
     }
 
-    /// An isolated page goes back as one in use.
+    /// Returns an isolated page to its lists as one in use.
     pub(crate) fn activate_isolated(&self, frame: FrameNumber) {
         self.frames[frame].set(Flags::ACTIVE);
     }

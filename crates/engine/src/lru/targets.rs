@@ -22,7 +22,8 @@ impl<M: Machine> Lru<M> {
         if force || demand.priority <= 1 { pages.min(CLUSTER) } else { 0 }
     }
 
-    /// The target of a scan whose share of a list is `share`: small ones are saved up, as `small_targets` says.
+    /// Returns the target of a scan whose share of a list is `share`; small targets are saved up, as `small_targets`
+    /// says.
     pub(super) fn target(&self, lruvec: &Lruvec<M>, kind: ListKind, share: u64) -> u64 {
         match self.choices.small_targets {
             SmallTargets::AsTheyAre => share,
@@ -43,7 +44,7 @@ impl<M: Machine> Lru<M> {
         sum
     }
 
-    /// Pages on all lists of an lruvec that are in reach.
+    /// Returns the number of pages on all lists of an lruvec that are in reach.
     pub(crate) fn listed_pages(&self, reach: Reach<'_, M>) -> u64 {
         ListKind::ALL.into_iter().map(|kind| self.list_pages(reach, kind)).sum()
     }

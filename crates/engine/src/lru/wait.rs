@@ -17,8 +17,8 @@ const ISOLATED_MAX: Nanos = Nanos::from_millis(20);
 pub(crate) const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 impl<M: Machine> Lru<M> {
-    /// Sleeps until some device's queue stops being congested, at most `time`. When none is congested
-    /// nothing ends the sleep early. `reason` is why.
+    /// Sleeps until some device's queue stops being congested, at most `time`; the whole `time` if none is congested.
+    /// `reason` is what the wait is recorded as.
     pub fn congestion_wait(&self, time: Nanos, reason: WaitReason) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + time;
@@ -37,7 +37,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Sleeps once for pages to leave other reclaimers' hands, as `isolated_wait` has it, if there are too many.
+    /// Sleeps once until other reclaimers have put pages back, if they hold too many; `isolated_wait` says for how
+    /// long.
     pub fn wait_for_putback(&self, are_too_many: impl Fn() -> bool) {
         match self.choices.isolated_wait {
             IsolatedWait::CongestionWait => self.congestion_wait(STALL, WaitReason::Isolated),

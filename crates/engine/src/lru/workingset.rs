@@ -57,8 +57,8 @@ const fn distance(shadow: Shadow, age: u32) -> u32 {
     age.wrapping_sub(left_at) % AGES
 }
 
-/// Number of pages that leave until a returning page no longer counts as missed: half of the pages that memory holds,
-/// `held`. An unused page would have stayed on an inactive list for about so long.
+/// Returns the number of pages that leave until a returning page no longer counts as missed: half of the pages that
+/// memory holds, `held`. An unused page would have stayed on an inactive list for about so long.
 const fn missed_within(held: u32) -> u32 {
     held / 2
 }
@@ -67,22 +67,23 @@ const fn missed_within(held: u32) -> u32 {
 /// comparison of classes in mechanisms/multigen, 4, uses 64.
 const FEW_MISSED: u64 = 8;
 
-/// Pages of another kind stay when they are missed more than this many times as often as evicted ones, in halves: where
-/// both are missed alike, it costs less to let them go. Of 1, 1.25 and 1.5, tried on a model (docs/studies/admission.md).
+/// Factor, in halves, by which pages of another kind must be missed more often than evicted ones before they are kept.
+/// Where both are missed alike, dropping costs less. 1, 1.25 and 1.5 were tried on a model (docs/studies/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
 /// The counts are halved when this part of what memory holds has left. A quarter and an eighth were tried with the
 /// example of docs/studies/admission.md.
 const HALVED_PART: u32 = 4;
 
-/// Returns whether more than `pages` pages left between two ages. Not so if the second is the earlier: CPUs that count
-/// at the same time may come here in any order.
+/// Returns whether more than `pages` pages left between two ages. Returns `false` if the second age is the earlier one,
+/// because CPUs that count at the same time may come here in any order.
 const fn is_longer(from: u32, to: u32, pages: u32) -> bool {
     let left = to.wrapping_sub(from);
     left.cast_signed() > 0 && left > pages
 }
 
-/// Parts in which it is known how many pages left of late: the oldest is forgotten as a whole. Chosen, no other was tried.
+/// Number of parts in which recent departures are counted; the oldest part is forgotten as a whole. Chosen; no other
+/// value was tried.
 const PARTS: usize = 8;
 
 /// The decaying rate of missed pages of one kind. It has the missed pages and the chances to miss one. The chances are
@@ -96,7 +97,7 @@ struct Rate {
     chances: AtomicU64,
 }
 
-/// Parts in which a missed page is counted.
+/// Units per missed page in [`Rate`].
 const MISSED: u64 = 256;
 
 impl Rate {
@@ -114,12 +115,14 @@ impl Rate {
         self.chances.load(Relaxed).into()
     }
 
-    /// Returns whether this kind is missed more often for its chances than the other, by [`HALVES_AS_OFTEN`]. It is, if
-    /// hardly any page of the other kind left and none of these was missed: the pages that are listed then will show
-    /// it. (To count half a page more as missed there left reclaim 2 % of uniform reads of 8 times memory for 5, and
-    /// had 27.1 % of a set that shifts read from the disk for 26.4; docs/studies/admission.md.)
+    /// Returns whether this kind is missed more often than the other, relative to its chances, by the factor
+    /// [`HALVES_AS_OFTEN`]. If no page of the other kind was missed, one missed page of this kind is enough, even if
+    /// hardly any page of the other kind left. Pages of this kind are then listed, which shows whether this was right.
+    /// (A trial with the example of docs/studies/admission.md counted half a missed page more for the other kind. Of
+    /// uniform reads of 8 times memory, 2 % instead of 5 were left to reclaim; of a set that shifts, 27.1 % instead of
+    /// 26.4 was read from the disk.)
     fn is_missed_more(&self, other: &Self) -> bool {
-        // Without dividing.
+        // The two rates are compared without division.
         2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
     }
 }
@@ -157,8 +160,8 @@ impl Lately {
     }
 }
 
-/// The pages that left memory. It is in cache lines of its own, because each page that leaves changes it, and hits read
-/// the data that would lie beside it.
+/// The record of pages that left memory. It is in cache lines of its own: each page that leaves changes it, and hits
+/// read what would lie beside it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Workingset {
@@ -185,7 +188,7 @@ impl Workingset {
         shadow_of(left, self.age.load(Relaxed))
     }
 
-    /// Counts pages that have left, by kind, of a memory that holds `held`.
+    /// Counts pages that have left, by kind, from a memory that holds `held` pages.
     pub fn note_left(&self, left: [u32; Left::ALL.len()], held: u32) {
         let pages: u32 = left.iter().sum();
         if pages == 0 {

@@ -22,7 +22,7 @@ pub(super) struct FreeLists<'a, M: Machine> {
 
 impl<M: Machine> Drop for FreeLists<'_, M> {
     fn drop(&mut self) {
-        // Each count takes the line from whoever allocates, and looks at it for that.
+        // Each count takes the cache line away from a CPU that allocates, and that reads it.
         if self.freed != 0 {
             self.zone.gauges.add(Gauge::NrFreePages, self.freed);
         }
@@ -110,7 +110,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Pageblocks of a block that is nearly as large as one, or larger, are movable from now on.
+    /// Makes the pageblocks of a block movable, if the block is at least half as large as a pageblock.
     pub fn make_movable(&self, head: FrameNumber, order: Order) {
         if order.0 + 1 >= PAGEBLOCK_ORDER.0 {
             for at in (head.0..head.0 + order.pages() as u32).step_by(BLOCK_PAGES as usize) {

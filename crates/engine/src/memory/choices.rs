@@ -23,10 +23,10 @@ choices! {
     mark_distance: MarkDistance = QuarterOfMin, drawn 4 {
         /// A quarter of min, at any rate of allocation. A fast program takes that much before kswapd has begun.
         QuarterOfMin,
-        /// A quarter of min and what was lately taken in 5 ms, at most a sixteenth of the zone. Kswapd then has the
-        /// same time at any rate. Pages that replaced others that were dropped at once (`lru.admission`) count only as
-        /// far as they may wait. From low to high it is a quarter of that more than a quarter of min, because free
-        /// pages are missing in the cache.
+        /// A quarter of min, plus the pages that were lately taken in 5 ms; at most a sixteenth of the zone. Kswapd
+        /// then has the same time at any rate. Pages that replaced others which were dropped at once (`lru.admission`)
+        /// count only as far as they may wait. From low to high the distance is a quarter of this addition more than a
+        /// quarter of min, because free pages are missing in the cache.
         ByRate,
     }
 
@@ -51,16 +51,16 @@ choices! {
     watermark_boost_by: WatermarkBoostBy = EachFallback, drawn 146, unless "memory.watermark_boost_factor" in ["0"] {
         /// All of them.
         EachFallback,
-        /// Those that may claim the pageblock (`pageblock_claim`).
+        /// Requests that may claim the pageblock (`pageblock_claim`).
         Claim,
     }
 
     /// Requests that may claim the pageblock of another migrate type of which they take a part. All that is free in it
     /// then changes to their type. If that is half of it, the pageblock changes, too.
     pageblock_claim: PageblockClaim = ForReclaimable, drawn 147 {
-        /// Those for reclaimable pages, and any that takes the part from a free block of order 4 or more.
+        /// Requests for reclaimable pages, and any that takes the part from a free block of order 4 or more.
         ForReclaimable,
-        /// As `for-reclaimable`, and those for unmovable pages: pages that cannot be moved stay in few pageblocks.
+        /// As `for-reclaimable`, and requests for unmovable pages: pages that cannot be moved stay in few pageblocks.
         ForUnmovable,
     }
 

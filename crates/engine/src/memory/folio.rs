@@ -75,7 +75,7 @@ const fn encode(folio: Folio) -> u32 {
     folio.head.0 | 1 << (folio.order.0 - 1)
 }
 
-/// Returns the folio in such a word; `None` for 0, which a frame has whose folio was split meanwhile.
+/// Returns the folio that a word encodes; `None` for 0, which the word of a frame is after a split of its folio.
 const fn decode(word: u32) -> Option<Folio> {
     if word == 0 {
         return None;
@@ -127,7 +127,7 @@ impl FrameTable {
             order.0
         );
         let folio = Folio { head, order };
-        // The tails first: whoever sees a head sees all of the folio.
+        // The tails are set first, so that a task that sees the head sees all of the folio.
         for frame in folio.frames().rev() {
             if frame != head {
                 self[frame].set_folio_word(encode(folio));
@@ -137,7 +137,7 @@ impl FrameTable {
         folio
     }
 
-    /// Makes pages of their own of a folio's parts; the tails have no references. Returns the folio that was.
+    /// Splits a folio into single pages; the tails have no references. Returns the former folio.
     ///
     /// # Panics
     /// When `head` is not the head of a large folio.
@@ -228,7 +228,7 @@ impl FrameTable {
     }
 }
 
-/// The change that a mapping made, or its removal.
+/// The effect of adding or removing a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingChange {
     /// `true` if the page has become mapped, or unmapped.

@@ -271,30 +271,29 @@ impl Frame {
         self.flags.fetch_and(!flag.0, Ordering::AcqRel);
     }
 
-    /// Returns whether a bit is set, ordered after everything that the caller did before. A plain load may come before
-    /// the caller's stores. With a bit that others clear before they read what was stored, both sides could miss each
-    /// other.
+    /// Returns whether a bit is set, ordered after all earlier stores of the caller. A plain load could come before
+    /// them. If other tasks clear the bit and then read what the caller stored, both sides could miss each other.
     #[must_use]
     pub fn is_now(&self, flag: Flags) -> bool {
         Flags(self.flags.fetch_or(0, Ordering::SeqCst)).has(flag)
     }
 
-    /// Sets bits of a frame without references, without a locked step: its freer, its taker or the holder of the lock of the
-    /// list that it is on changes them alone. [`Frame::is_now`] sees nothing of that.
+    /// Sets bits of a frame without references by a plain store, because only one task can change them: the one that
+    /// frees or takes the frame, or holds the lock of its list. [`Frame::is_now`] is not ordered with such a store.
     #[inline]
     pub fn set_free(&self, flag: Flags) {
         debug_assert!(self.references() == 0, "not free: {self:?}");
         self.flags.store(self.flags.load(Ordering::Relaxed) | flag.0, Ordering::Release);
     }
 
-    /// Clears bits of such a frame.
+    /// Clears bits of a frame without references, as [`Frame::set_free`].
     #[inline]
     pub fn clear_free(&self, flag: Flags) {
         debug_assert!(self.references() == 0, "not free: {self:?}");
         self.flags.store(self.flags.load(Ordering::Relaxed) & !flag.0, Ordering::Release);
     }
 
-    /// Clears all bits of such a frame.
+    /// Clears all bits of a frame without references.
     #[inline]
     pub fn reset_free(&self) {
         debug_assert!(self.references() == 0, "not free: {self:?}");
@@ -310,7 +309,7 @@ impl Frame {
     /// Clears a bit and returns whether it was set before.
     #[inline]
     pub fn test_clear(&self, flag: Flags) -> bool {
-        // Most pages have most bits clear: a load is cheaper than a locked write.
+        // Most bits are clear in most pages, and a load is cheaper than a locked write.
         self.is(flag) && self.flags.fetch_and(!flag.0, Ordering::AcqRel) & flag.0 != 0
     }
 
@@ -327,12 +326,13 @@ impl Frame {
         let _ = self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
     }
 
-    /// Counts a read of a page with [`Flags::WRITTEN`]. True when that was number `enough`: the mark is taken off then.
+    /// Counts a read of a page with [`Flags::WRITTEN`]. Returns `true` if that was number `enough`, and then clears the
+    /// mark.
     ///
     /// # Panics
     /// In debug builds, when more are asked for than can be counted, 32.
     pub fn count_read(&self, enough: u32) -> bool {
-        // The last one need not be counted, and may carry out of the word.
+        // The last read need not be counted, so its addition may overflow the word.
         debug_assert!(enough <= Flags::READS_MAX, "{enough} reads are too many to count");
         let before = self.flags.fetch_add(Flags::READ, Ordering::AcqRel);
         let is_enough = (before & Flags::READS) / Flags::READ + 1 >= enough;
@@ -354,8 +354,8 @@ impl Frame {
         self.references.load(Ordering::Acquire) & REFERENCES
     }
 
-    /// Returns the number of references, in one order with everything that takes and drops them: a task that takes one
-    /// later sees what the caller did before.
+    /// Returns the number of references, in one total order with all steps that take and drop references. A task that
+    /// takes one later sees what the caller did before.
     #[inline]
     pub fn references_exact(&self) -> u32 {
         self.references.fetch_add(0, Ordering::AcqRel) & REFERENCES
@@ -424,7 +424,8 @@ impl Frame {
     #[inline(always)]
     pub fn get_shared(&self) -> Latched {
         let word = self.references.load(Ordering::Acquire);
-        // One test for all that is rare, with room to spare below the most that a part of the word can hold.
+        // One test covers all rare cases. It triggers well before a count reaches the largest value that its part of
+        // the word can hold.
         let is_usual = word & (WRITER | MANY_READERS | MANY_REFERENCES) == 0 && word & REFERENCES != 0;
         let wanted = word.wrapping_add(READER + 1);
         if is_usual && self.references.compare_exchange(word, wanted, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -493,7 +494,7 @@ impl Frame {
         }
         let before = self.references.fetch_sub(READER + 1, Ordering::AcqRel);
         debug_assert!(before & READERS != 0 && before & REFERENCES != 0, "a latch that nobody held: {self:?}");
-        // Whoever came to wait meanwhile has a reference of its own.
+        // A task that began to wait meanwhile has a reference of its own.
         (before & REFERENCES == 1, before & WAITED_FOR != 0 && self.end_latch_wait())
     }
 
@@ -598,7 +599,7 @@ impl Frame {
         self.private.load(Ordering::Acquire)
     }
 
-    /// Sets that time.
+    /// Sets the time, in barriers, at which a page of a file was closed to readers with hazard pointers.
     #[inline]
     pub fn set_closed_at(&self, barrier: u32) {
         self.private.store(barrier, Ordering::Release);
@@ -645,7 +646,7 @@ impl Frame {
 
     /// Notes why the page could not be read. The page is locked, and no page table maps it yet.
     pub fn note_read_error(&self, error: IoError) {
-        // A page in the swap cache has its slot in `private`, but no place in a region before it is valid.
+        // A page in the swap cache has its slot in `private`, but belongs to no region before it is valid.
         let place = if self.is(Flags::SWAPCACHE) { &self.index } else { &self.private };
         place.store(error.code(), Ordering::Release);
         self.set(Flags::ERROR);

@@ -2,10 +2,10 @@
 
 use super::{MigrateType, NodeId, ZoneKind};
 
-/// A request's rights and wishes.
+/// The flags of a request for pages: zones, rights to sleep and do I/O, and use of reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gfp {
-    /// Highest zone that will do.
+    /// The highest zone that can serve the request.
     pub highest_zone: ZoneKind,
     /// The node to try first (`__alloc_pages_node`); `None` for the node of the caller's CPU.
     pub node: Option<NodeId>,
@@ -25,7 +25,7 @@ pub struct Gfp {
     pub no_kswapd: bool,
     /// The request does one round of reclaim only (`__GFP_NORETRY`).
     pub no_retry: bool,
-    /// Tries until twice the request was reclaimed (`__GFP_REPEAT`).
+    /// The request tries until reclaim has freed twice its size (`__GFP_REPEAT`).
     pub repeat: bool,
     /// The request must not use the reserve, even in a task that may (`__GFP_NOMEMALLOC`).
     pub no_reserve: bool,
@@ -79,7 +79,7 @@ impl Gfp {
     /// Readahead, which may fail (`__GFP_NORETRY | __GFP_NOWARN`).
     pub const READAHEAD: Self = Self { no_retry: true, ..Self::USER_MOVABLE };
 
-    /// A large folio of a file: a free block, or else a smaller one.
+    /// A large folio of a file: takes a free block, and does not reclaim for it.
     pub const FOLIO_AHEAD: Self = Self { wait: false, ..Self::READAHEAD };
 
     /// A page that is wanted back from swap.

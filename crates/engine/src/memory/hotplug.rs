@@ -27,7 +27,7 @@ impl<M: Machine> Memory<M> {
         self.zones.iter().map(Zone::managed).sum()
     }
 
-    /// Adds up to `pages` more of a zone's frames to the allocator, which never had them; returns how many.
+    /// Adds up to `pages` frames of a zone that the allocator never had; returns how many were added.
     pub fn online_pages(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let added = self.bring_online(zone, pages);
         zone.managed.fetch_add(added, Relaxed);

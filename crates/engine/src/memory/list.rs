@@ -11,15 +11,15 @@ pub const NO_FRAME: u32 = u32::MAX;
 
 /// A table that holds a pair of links for each page.
 pub trait Links {
-    /// The page behind, nearer to the tail; [`NO_FRAME`] for none.
+    /// Returns the page behind, nearer to the tail; [`NO_FRAME`] for none.
     fn next(&self, page: FrameNumber) -> u32;
-    /// The page before, nearer to the head; [`NO_FRAME`] for none.
+    /// Returns the page before, nearer to the head; [`NO_FRAME`] for none.
     fn previous(&self, page: FrameNumber) -> u32;
     /// Changes the page behind.
     fn set_next(&self, page: FrameNumber, to: u32);
     /// Changes the page before.
     fn set_previous(&self, page: FrameNumber, to: u32);
-    /// Asks for the cache line of a page's links, which will be read soon.
+    /// Prefetches the cache line of a page's links, which will be read soon.
     fn look_at(&self, page: FrameNumber);
 }
 
@@ -118,15 +118,16 @@ impl List {
         self.len -= 1;
     }
 
-    /// Asks for the descriptor of the page behind another one, and returns that page. A hint, for which the list's lock is
-    /// not needed: a page that has left its list leads to any page, or none.
+    /// Prefetches the descriptor of the page behind another one, and returns that page. The result is a hint, for which
+    /// the list's lock is not needed: a page that has left its list leads to any page, or none.
     pub fn look_behind(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
         let behind = some(pages.next(frame))?;
         pages.look_at(behind);
         Some(behind)
     }
 
-    /// Asks for the descriptor of the page before another one, and returns that page. A hint, as [`Self::look_behind`].
+    /// Prefetches the descriptor of the page before another one, and returns that page: a hint, as
+    /// [`Self::look_behind`].
     pub fn look_before(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
         let before = some(pages.previous(frame))?;
         pages.look_at(before);

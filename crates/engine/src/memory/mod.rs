@@ -61,7 +61,7 @@ const CHARGED: [Gauge; 9] = [
     Gauge::NrSlabUnreclaimable,
 ];
 
-/// The lowest floor: every frame, and the machine under it.
+/// The lowest layer (*floor*) of the engine: every frame, and the machine under it.
 pub struct Memory<M: Machine> {
     /// The ground.
     pub machine: M,
@@ -117,7 +117,7 @@ pub enum LayoutError {
         /// Nodes of the layout.
         nodes: usize,
     },
-    /// Distances that are none.
+    /// The distances between nodes are not valid.
     Distances,
 }
 
@@ -419,7 +419,8 @@ impl<M: Machine> Memory<M> {
         self.zones.iter().map(|zone| zone.stat.get(event)).sum()
     }
 
-    /// Counters and gauges that are kept by zone, under their kernel names, over the zones that `counts` says.
+    /// Returns the counters and gauges that are kept by zone, under their kernel names, summed over the zones that
+    /// `counts` selects.
     #[must_use]
     pub fn vmstat_of(&self, counts: impl Fn(&Zone<M>) -> bool) -> Vmstat {
         let mut vmstat = Vmstat::new();

@@ -50,7 +50,7 @@ impl PerCpuPages {
     }
 }
 
-/// The likelihood that a page that is freed, or wanted, is in the CPU's cache.
+/// The likelihood that the CPU's cache holds a page that is freed or wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmth {
     /// Yes: at the head.

@@ -50,8 +50,8 @@ pub fn min_free_kbytes(choices: &Choices, lowmem_pages: u64, zones: u64) -> u64 
 /// Parts of a zone in which [`Choices::watermark_scale_factor`] counts.
 const SCALE_PARTS: u64 = 10_000;
 
-/// Returns the marks of a zone of `pages` out of `lowmem_pages`, which are `scale_factor` ten-thousandths of it apart
-/// at least.
+/// Returns the marks of a zone of `pages` pages, out of `lowmem_pages` of all zones. They are at least `scale_factor`
+/// ten-thousandths of the zone apart.
 #[must_use]
 pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: u64) -> Marks {
     let min = min_free_kbytes / 4 * pages / lowmem_pages;
@@ -66,8 +66,8 @@ pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: 
 /// A zone of fewer pageblocks is not boosted: most of it would be kept free ("mm: limit boost_watermark on small zones").
 const BOOSTED_BLOCKS_MIN: u64 = 4;
 
-/// Returns the most by which the low mark of a zone of `pages` is raised when migrate types are mixed: `factor`
-/// ten-thousandths of its high mark, and a pageblock at least.
+/// Returns the largest boost of a zone of `pages` pages when migrate types are mixed: `factor` ten-thousandths of its
+/// high mark, and at least a pageblock.
 #[must_use]
 pub fn boost_max(factor: u64, pages: u64, high: u64) -> u64 {
     if factor == 0 || pages < BOOSTED_BLOCKS_MIN * PAGEBLOCK {

@@ -116,7 +116,7 @@ impl ZoneLayout {
         Self { kind, managed_pages, spanned_pages: 0, listed_first: None }
     }
 
-    /// Returns the number of pages that it may have in the end.
+    /// Returns the number of pages to which the zone may grow.
     #[must_use]
     pub fn span(&self) -> u64 {
         self.managed_pages.max(self.spanned_pages)
@@ -191,7 +191,7 @@ impl Layout {
         self.limit_pages.unwrap_or(u64::MAX).min(self.pages())
     }
 
-    /// Frames that a table for this layout has: each zone starts at a multiple of the largest block.
+    /// Returns the number of frames in a table for this layout: each zone starts at a multiple of the largest block.
     #[must_use]
     pub fn frames(&self) -> u64 {
         let round = |pages: u64| pages.next_multiple_of(LARGEST_BLOCK_PAGES);
@@ -211,7 +211,7 @@ impl ZoneFlag {
     pub const CONGESTED: Self = Self(1 << 0);
     /// Every page isolated from the tail was dirty and not queued, so kswapd may write file pages.
     pub const TAIL_LRU_DIRTY: Self = Self(1 << 1);
-    /// The tail is full of pages under writeback: kswapd stalls when it meets one twice.
+    /// The zone was scanned six times over without success, and is scanned lightly.
     pub const WRITEBACK: Self = Self(1 << 2);
     /// Scanned six times over without success: poll lightly.
     pub const ALL_UNRECLAIMABLE: Self = Self(1 << 3);
@@ -333,7 +333,7 @@ impl<M: Machine> Zone<M> {
         self.online.load(Relaxed)
     }
 
-    /// Returns the number of free frames after these that will be put on a free list when they are needed.
+    /// Returns the number of free frames that are on no free list yet, and will be put on one when they are needed.
     pub fn deferred(&self) -> u64 {
         self.deferred.load(Relaxed)
     }
@@ -343,7 +343,7 @@ impl<M: Machine> Zone<M> {
         self.online() + self.deferred()
     }
 
-    /// Watermarks now, low and high as they are at rest.
+    /// Returns the present marks, without the boost.
     pub fn marks(&self) -> Marks {
         let [min, low, high] = self.marks.each_ref().map(|mark| mark.load(Relaxed));
         Marks { min, low, high }

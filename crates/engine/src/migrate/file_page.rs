@@ -27,7 +27,7 @@ impl<M: Machine> Migrate<M> {
             return Move::Busy;
         }
         if !taken.is_empty() {
-            // Whoever finds the page now waits until it is mapped as it was.
+            // A task that finds the page now waits until it is mapped as before.
             self.lock_page(to);
             self.give_mappings(&file, to, taken);
             self.unlock_page(to);

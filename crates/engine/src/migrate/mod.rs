@@ -28,8 +28,8 @@ use std::ops::Deref;
 /// Rounds over a list: pages that were in use are tried again.
 const ROUNDS: u32 = 10;
 
-/// The state of a page that goes with it. Not [`Flags::LOCKED`], [`Flags::LRU`], [`Flags::HAZARD`], and whatever a frame has
-/// without a page.
+/// The flags that a page takes along to another frame. Not among them are [`Flags::LOCKED`], [`Flags::LRU`],
+/// [`Flags::HAZARD`], and flags of a frame without a page.
 const CARRIED: Flags = Flags::REFERENCED
     .with(Flags::UPTODATE)
     .with(Flags::DIRTY)
@@ -41,7 +41,7 @@ const CARRIED: Flags = Flags::REFERENCED
     .with(Flags::USES)
     .with(Flags::WRITE_FAILED);
 
-/// The floor of migration.
+/// The layer (*floor*) of the engine that moves pages between frames.
 pub struct Migrate<M: Machine> {
     lru: Lru<M>,
 }
@@ -165,7 +165,7 @@ impl<M: Machine> Migrate<M> {
         }
         self.machine.spend_on(Step::MigratePage, to, 1);
         self.add_moved(to, flags.has(Flags::ACTIVE));
-        // Nobody else can refer to it, and whoever waited for its lock would.
+        // No other task can wait for the lock, because it would have a reference.
         descriptor.reset_free();
         self.free(from, Order::ZERO, Warmth::Hot);
         Move::Done
@@ -178,7 +178,7 @@ impl<M: Machine> Migrate<M> {
         if !old.try_latch(false) {
             return false;
         }
-        // Who writes to it has the exclusive latch, and who fills it the page lock.
+        // A writer would have the exclusive latch, and a task that fills the page its lock.
         self.machine.copy_frame(from, to);
         let is_frozen = old.freeze_latched(references);
         if !is_frozen {

@@ -13,7 +13,7 @@ use crate::memory::free_area::BLOCK_PAGES;
 use machine::FrameNumber;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Pages that have a word together.
+/// Pages that share one word.
 const STRETCH_PAGES: u32 = BLOCK_PAGES as u32;
 
 /// Largest trust in a guess: half of the stretch. A guess is given up when as many pages contradict it.

@@ -130,8 +130,8 @@ pub struct FileIndex {
 }
 
 impl FileIndex {
-    /// Creates the index of a file of which `pages` can be foreseen; these are found fastest. Learns where pages
-    /// probably lie, if they lie in order in frames.
+    /// Creates the index of a file that is expected to have `pages` pages; these are found fastest. The index learns
+    /// where pages lie in memory, if they lie in order there.
     #[must_use]
     pub fn with_pages(pages: u32) -> Self {
         Self { slots: Segments::with_head(pages as usize), contiguity: Some(Contiguity::default()), ..Self::default() }
@@ -148,7 +148,8 @@ impl FileIndex {
     #[inline(always)]
     pub fn find(&self, index: u32) -> Option<Found<'_>> {
         let slot = self.slots.get(index as usize)?;
-        // In one order with the file's length: who cuts the file and who fills a page must not miss each other.
+        // In one total order with the file's length: a task that truncates the file and a task that fills a page must
+        // not miss each other.
         let stored = slot.load(Ordering::SeqCst);
         frame_of(stored).map(|frame| Found { slot, stored, frame })
     }
@@ -159,7 +160,7 @@ impl FileIndex {
         self.contiguity.as_ref()?.guess(index)
     }
 
-    /// Asks for a page's slot: it will be read soon.
+    /// Prefetches a page's slot, which will be read soon.
     #[inline]
     pub fn prefetch(&self, index: u32) {
         if let Some(slot) = self.slots.get(index as usize) {
@@ -173,27 +174,28 @@ impl FileIndex {
         self.slots.get(index).map(Slot)
     }
 
-    /// Returns the slot of a page that was foreseen, in fewer instructions.
+    /// Returns the slot of a page within the expected length, in fewer instructions.
     #[inline(always)]
     pub fn slot_in_head(&self, index: usize) -> Option<Slot<'_>> {
         self.slots.get_in_head(index).map(Slot)
     }
 
-    /// Returns the slot of a page that was not foreseen.
+    /// Returns the slot of a page beyond the expected length.
     #[inline(always)]
     pub fn slot_behind(&self, index: usize) -> Option<Slot<'_>> {
         self.slots.get_behind(index).map(Slot)
     }
 
-    /// Opens a page to readers with hazard pointers. Nothing if `frame` is not in its slot. The caller has its shared latch.
+    /// Opens a page to readers with hazard pointers. Does nothing if `frame` is not in its slot. The caller has its
+    /// shared latch.
     pub fn open(&self, index: u32, frame: FrameNumber) {
         if let Some(slot) = self.slots.get(index as usize) {
             let _ = slot.compare_exchange(PAGE | frame.0, OPEN | frame.0, Ordering::SeqCst, Ordering::Relaxed);
         }
     }
 
-    /// Closes a page to readers with hazard pointers: no other gets it that way. False if it was not open, or `frame` is
-    /// not in its slot.
+    /// Closes a page to readers with hazard pointers: no other reader gets it that way. Returns `false` if it was not
+    /// open, or `frame` is not in its slot.
     pub fn close(&self, index: u32, frame: FrameNumber) -> bool {
         let close = |slot: &AtomicU32| {
             slot.compare_exchange(OPEN | frame.0, PAGE | frame.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -201,8 +203,8 @@ impl FileIndex {
         self.slots.get(index as usize).is_some_and(close)
     }
 
-    /// Makes room for a page; false when the system does not grant the memory. Far into a large file that is much of
-    /// address space: as much as for all pages before it.
+    /// Makes room for a page. Returns `false` if the system does not grant the memory. Far into a large file this takes
+    /// much address space: as much as for all pages before it.
     #[inline]
     pub fn prepare(&self, index: u32) -> bool {
         let has_tags = self.tags.prepare(index);
@@ -220,7 +222,7 @@ impl FileIndex {
     pub fn insert(&self, index: u32, frame: FrameNumber) -> Result<Option<Shadow>, FrameNumber> {
         debug_assert!(frame.0 <= NUMBER, "{frame} has no room in a slot");
         let slot = self.slots.get_or_make(index as usize);
-        // The end first: whoever looks for pages must not stop short of one that is there.
+        // The end is raised first, so that a search for pages does not stop before this one.
         if self.end.load(Ordering::SeqCst) <= index {
             self.end.fetch_max(index + 1, Ordering::SeqCst);
         }
@@ -282,14 +284,14 @@ impl FileIndex {
         for tag in Tag::ALL {
             self.clear_tag(index, tag);
         }
-        // So is the count: who finds every slot empty finds that none is counted.
+        // So is the count: a task that finds every slot empty also finds a count of 0.
         self.pages.0.fetch_sub(1, Ordering::Relaxed);
         let stored = slot.swap(shadow.map_or(0, |shadow| SHADOW | shadow.0), Ordering::AcqRel);
         assert!(frame_of(stored) == Some(frame), "slot {index} holds {:?}, not {frame}", frame_of(stored));
     }
 
-    /// Stores another frame for the page in its slot, not open to readers with hazard pointers; the tags stay. The
-    /// caller has frozen `from` and copied it.
+    /// Replaces the frame of a page in its slot. The new frame is not open to readers with hazard pointers; the tags
+    /// stay. The caller has frozen `from` and copied it.
     ///
     /// # Panics
     /// When the slot does not hold `from`.

@@ -27,7 +27,7 @@ use crate::memory::{Flags, Owner};
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, WaitReason, Waiting};
 
-/// Reads of a page that was dirty before it is open again, on average.
+/// Average number of reads after which a page that was dirty is opened again to readers with hazard pointers.
 ///
 /// A read that counts itself takes some 80 ns more than one of an open page (docs/studies/library-changes.md, "Hazard
 /// pointers beside writes"). A `page_mut` beside readers took 15 us longer for its barrier (two CPUs, Linux 6.18), so a
@@ -186,7 +186,7 @@ impl<M: Machine> PageCache<M> {
         if !kept.is_empty() {
             self.readers.waits.fetch_add(kept.len() as u32, Ordering::SeqCst);
             self.readers.cut_off.lock().extend(&kept);
-            // Whoever let go before it could know of them has left them here.
+            // A reader that let go before it could know of them has left them here.
             pages.extend(self.let_go(None));
         }
     }

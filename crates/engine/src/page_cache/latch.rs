@@ -110,8 +110,8 @@ impl<M: Machine> PageCache<M> {
         self.machine.wake(self.page_queue(frame));
     }
 
-    /// The page of a file, with a reference and the shared latch for the caller, and its descriptor. Nothing when it is
-    /// not in memory, and when it has as many readers as can be. *May sleep.*
+    /// Returns the page of a file, with a reference and the shared latch for the caller, and its descriptor; `None` if
+    /// the page is not in memory, or has as many readers as it can have. *May sleep.*
     #[inline(always)]
     pub fn find_shared(&self, index: &FileIndex, page: u32) -> Option<(FrameNumber, &Frame)> {
         self.machine.spend(Step::IndexLookup, 1);
@@ -171,7 +171,7 @@ impl<M: Machine> PageCache<M> {
 
     #[cold]
     fn end_use(&self, frame: FrameNumber, is_last: bool, is_waited_for: bool) {
-        // A waiter has a reference, and so has whoever drops the last: the folio is what it was.
+        // The waiter has a reference, and so has a task that drops the last one, so the folio is unchanged.
         let frame = self.frames.head(frame);
         if is_waited_for {
             self.wake_latch_waiters(frame);

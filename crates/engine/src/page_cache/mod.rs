@@ -8,7 +8,7 @@
 //!
 //! # Order of two operations on one page
 //!
-//! An operation holds these while it is at the page:
+//! An operation holds these while it works on the page:
 //!
 //! * *read*: a reference and the shared latch, taken in one step ([`PageCache::find_shared`]);
 //! * *hazard*, a read by hazard pointer: neither ([`hazard`]);
@@ -30,22 +30,23 @@
 //!
 //! * *free*: both read the bytes, and neither waits.
 //! * *latch*: one waits for the other ([`latch`]). Migration does not wait: a page that is being written stays.
-//! * *reference*: the page leaves its file, and its frame stays until the reader gives the reference back
-//!   (`PageCache::put_page_in_use`). The reader then looks at the length of the file again.
-//! * *freeze*: the page is taken only with the two references of its index and of the caller, and clean, in one step. Who comes
-//!   later gets no reference of a frozen page, and looks it up again.
-//! * *close*: the slot is closed, every CPU takes notice, and the published pointers are read. A page that is held stays where it
-//!   is. A writer waits for the reader.
+//! * *reference*: the page leaves its file, and its frame stays until the reader drops its reference
+//!   (`PageCache::put_page_in_use`). The reader then checks the length of the file again.
+//! * *freeze*: the page is taken only with the two references of its index and of the caller, and clean, in one step. A
+//!   later task gets no reference of a frozen page, and looks it up again.
+//! * *close*: the slot is closed, a barrier makes this visible on every CPU, and the published pointers are read. A
+//!   page that a pointer names stays in its frame. A writer waits for the reader.
 //! * *kept*: the page leaves its file, and its frame is kept until no pointer names it ([`hazard`]).
-//! * *page lock*: whoever comes second looks at the owner again, and does nothing to a page that has left its file. Reclaim and
-//!   migration only try the lock.
-//! * *mark*: a page under writeback is waited for by truncation, and by a sync; reclaim waits for it or leaves it; migration
-//!   leaves it. A writer waits for it only where pages are stable (`writeback.stable_pages`). Otherwise it makes the page dirty
-//!   again, and it is written once more.
-//! * *list*: who takes the page off its list, under the lock of the lists, has it alone. The floor of [`crate::lru`] does that.
+//! * *page lock*: the second task checks the owner again, and leaves a page alone that is no longer in its file.
+//!   Reclaim and migration only try the lock.
+//! * *mark*: truncation and a sync wait for a page under writeback; reclaim waits for it or leaves it; migration leaves
+//!   it. A writer waits only where pages are stable (`writeback.stable_pages`). Otherwise it makes the page dirty
+//!   again, and the page is written once more.
+//! * *list*: the task that takes the page off its list, under the lock of the lists, is the only one that works on it.
+//!   [`crate::lru`] does that.
 //!
-//! Of one file, one flusher or sync writes at a time (`File::is_being_written`). Two reads that miss the same page both have a frame
-//! for it: the second to come to the index, under `i_pages`, finds the page of the first, and frees its own.
+//! Only one flusher or sync writes a file at a time (`File::is_being_written`). Two reads that miss the same page both
+//! allocate a frame. The second one finds the first one's page in the index, under `i_pages`, and frees its own frame.
 //!
 //! Next: [`crate::swap`], which has an index for pages without a file.
 
@@ -90,7 +91,7 @@ pub(crate) const REMOVALS_MAX: usize = 32;
 /// Slabs that are empty after a folio left its file: seldom any.
 type EmptySlabs = Vec<EmptySlab>;
 
-/// The floor of files.
+/// The layer (*floor*) of the engine that holds files and their cached pages.
 pub struct PageCache<M: Machine> {
     slab: Slab<M>,
     /// The section `[page_cache]` of the kernel file.
@@ -199,7 +200,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Returns the frame of a page of a file, of which a lookup found the folio with this head.
+    /// Returns the frame of a page of a file whose folio has this head.
     #[inline]
     #[doc(alias = "folio_file_page")]
     pub fn frame_of(&self, head: FrameNumber, page: u32) -> FrameNumber {
@@ -247,7 +248,7 @@ impl<M: Machine> PageCache<M> {
         let shadow = {
             let _guard = self.lock_index(&file.i_pages);
             self.machine.spend(Step::IndexInsert, 1);
-            // The index's reference comes first: from the next step on others take theirs.
+            // The reference of the index is taken first, because other tasks can take theirs from the next step on.
             descriptor.get();
             let folio = self.frames.folio(frame);
             let shadow = match file.index.insert_folio(page, folio) {
@@ -346,7 +347,8 @@ impl<M: Machine> PageCache<M> {
         }
         let folio = self.frames.folio(frame);
         file.index.remove_folio(descriptor.index(), folio, shadow);
-        // Not while the page is frozen and still found: who finds it looks again and again, and takes no time for that.
+        // Not while the page is frozen and in its slot: a task that finds it there tries again in a loop, which takes
+        // no simulated time.
         if shadow.is_some() {
             self.machine.spend(Step::ShadowStore, 1);
         }

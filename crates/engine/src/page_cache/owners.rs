@@ -26,7 +26,7 @@ impl<M: Machine> FileOwners<M> {
         self.file.as_ref()
     }
 
-    /// Asks for the slot of a page in the file that was looked up last, if it is that file's.
+    /// Prefetches the slot of a page in the file that was looked up last, if the page belongs to that file.
     pub fn prefetch_slot(&self, page_cache: &PageCache<M>, frame: FrameNumber) {
         let descriptor = &page_cache.frames[frame];
         if let Some(file) = &self.file

@@ -98,7 +98,7 @@ impl<T: Element> Segments<T> {
         self.get_in_head(index).or_else(|| self.get_behind(index))
     }
 
-    /// Returns the element, if it lies in the head, and that was made.
+    /// Returns the element, if it lies in the head and the head was made.
     #[inline(always)]
     pub fn get_in_head(&self, index: usize) -> Option<&T> {
         if index >= self.head {
@@ -110,7 +110,7 @@ impl<T: Element> Segments<T> {
         (!first.is_null()).then(|| unsafe { &*first.add(index) })
     }
 
-    /// Returns the element, if it lies behind the head, and its segment was made.
+    /// Returns the element, if it lies behind the head and its segment was made.
     #[inline(always)]
     pub fn get_behind(&self, index: usize) -> Option<&T> {
         if index < self.head {
@@ -122,8 +122,8 @@ impl<T: Element> Segments<T> {
         (!first.is_null()).then(|| unsafe { &*first.add(index - self.range_of(segment).start) })
     }
 
-    /// Returns the element; its segment is made, of zeroes, when it was not yet. `None` when there is no memory for
-    /// that.
+    /// Returns the element, and makes its segment, of zeroes, if it does not exist yet. Returns `None` if there is no
+    /// memory for that.
     #[inline]
     pub fn try_get_or_make(&self, index: usize) -> Option<&T> {
         if self.get(index).is_none() {
@@ -168,7 +168,8 @@ impl UsedParts {
     pub fn note(&self, index: usize) -> Option<()> {
         let (word, bit) = Self::place(index);
         let word = self.0.try_get_or_make(word)?;
-        // In one order with the elements: whoever puts one in place and whoever walks must not miss each other.
+        // In one total order with the elements: a task that adds an element and a task that walks must not miss each
+        // other.
         if word.load(Ordering::SeqCst) & bit == 0 {
             word.fetch_or(bit, Ordering::SeqCst);
         }

@@ -32,12 +32,12 @@ impl Tag {
 
 /// Pages of a word.
 const WORD_PAGES: usize = u64::BITS as usize;
-/// Places that one count is about.
+/// Places that one count covers.
 const FAN_OUT: usize = 64;
 /// Levels of the tree. A count of the highest level covers about 64 GiB, and the largest file has 256 of them.
 const FLOORS: usize = 3;
 
-/// Words that one count of a floor is about.
+/// Returns the number of words that one count of a floor covers.
 const fn words_of(floor: usize) -> usize {
     FAN_OUT.pow(floor as u32 + 1)
 }

@@ -147,7 +147,7 @@ impl<M: Machine> Reclaim<M> {
             .filter(move |(kind, _)| *kind <= classzone)
     }
 
-    /// The lruvecs of a node for requests of a class zone, that of the highest zone first.
+    /// Returns the lruvecs of a node for requests of a class zone, that of the highest zone first.
     fn lruvecs_of_node(&self, node: NodeId, classzone: usize) -> impl Iterator<Item = Reach<'_, M>> {
         self.lruvecs(self.zones_up_to(node, classzone).rev().map(|(_, zone)| zone))
     }
@@ -159,7 +159,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// The highest zone that needs work; zones seen on the way are aged a little.
+    /// Returns the highest zone that needs work; ages the zones that it passes a little.
     fn highest_unbalanced(&self, node: NodeId, control: &ScanControl) -> Option<usize> {
         for (kind, zone) in self.zones_up_to(node, usize::MAX).rev() {
             if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
@@ -183,7 +183,7 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, classzone).map(|(_, zone)| self.reclaimable_pages(zone)).sum()
     }
 
-    /// A pass has ended for all of a node, zones that had nothing to do included.
+    /// Ends a pass over all zones of a node, including zones that had nothing to do.
     fn end_node_at_priority(&self, node: NodeId, priority: u32) {
         self.lruvecs_of_node(node, usize::MAX).for_each(|reach| reach.lruvec.end_at_priority(priority));
     }

@@ -44,11 +44,11 @@ choices! {
         /// All that were not used lately, for kswapd and tasks that reclaim. Memory is freed without the flusher, one
         /// page a request, in LRU order.
         Always,
-        /// Those that kswapd meets at a priority below 10.
+        /// Pages that kswapd meets at a priority below 10.
         Priority,
-        /// Those that kswapd meets after the tail of the zone's file list was all dirty and not queued for I/O.
+        /// Pages that kswapd meets after the tail of the zone's file list was all dirty and not queued for I/O.
         DirtySeen,
-        /// Those that kswapd meets dirty for the second time, after the tail of the zone's file list was all dirty and
+        /// Pages that kswapd meets dirty for the second time, after the tail of the zone's file list was all dirty and
         /// not queued for I/O.
         DirtySeenTwice,
         /// None: dirty pages of files are left to the flusher.
@@ -198,7 +198,7 @@ choices! {
 
     /// The requests that are recorded for kswapd.
     wake_record: WakeRecord = BelowLow, drawn 55 {
-        /// Those that find a zone below its low mark.
+        /// Requests that find a zone below its low mark.
         BelowLow,
         /// All that reach the slow path, for every zone of their list.
         Always,
@@ -250,7 +250,7 @@ choices! {
 
     /// The zones above their high mark in which kswapd clears `ZONE_CONGESTED`.
     congestion_ends: CongestionEnds = WhereItWorks, drawn 65 {
-        /// Those up to the highest that lacks pages. Zones above it stay congested, and so does a node that lacks none.
+        /// Zones up to the highest that lacks pages. Zones above it stay congested, and so does a node that lacks none.
         WhereItWorks,
         /// Also those that it passes while it searches for that zone.
         OnSight,
@@ -272,14 +272,14 @@ choices! {
         Damped,
     }
 
-    /// Largest number of tasks that reclaim directly at a time; 0 for any number. The others wait for one of them to
-    /// end, or for free pages; those that may fail (`__GFP_NORETRY`) get nothing. The limit does not apply to requests
-    /// of an order above 0, which single pages do not serve, nor to callers that may not enter the file system or do
-    /// I/O, because others may wait for them.
+    /// Largest number of tasks that reclaim directly at a time; 0 for any number. Other tasks wait until one of them
+    /// has finished, or until pages are free. Requests that may fail (`__GFP_NORETRY`) fail instead of waiting. The
+    /// limit does not apply to kernel tasks; to requests of an order above 0, which single pages do not serve; and to
+    /// callers that may not enter the file system or do I/O, because others may wait for them.
     direct_reclaimers: u64 = 0 in 0..=1 << 20, drawn 87: [0, 1, 4];
 
-    /// Raises that limit to one task for every N CPUs, if that is more. 0 leaves the limit as it is. No effect if
-    /// `direct_reclaimers` is 0.
+    /// Raises the limit `direct_reclaimers` to one task for every N CPUs, if that is more. 0 leaves the limit as it is.
+    /// No effect if `direct_reclaimers` is 0.
     cpus_per_direct_reclaimer: u64 = 0 in 0..=1 << 20, drawn 144, unless "reclaim.direct_reclaimers" in ["0"]: [0, 1, 4];
 
     /// The way in which kswapd falls asleep.

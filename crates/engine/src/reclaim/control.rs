@@ -52,14 +52,14 @@ pub struct ScanControl {
     /// pages that were held then may have been released without any page being freed. If swap is full, it looks for
     /// pages in the swap cache. If all inactive pages are held, it looks at active pages.
     pub doubts_marks: bool,
-    /// Active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
+    /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,
-    /// They are not left alone any more.
+    /// `true` if such active pages are not left alone any more.
     pub forces_aging: bool,
 }
 
 impl ScanControl {
-    /// Kswapd's, for a request of `order`.
+    /// Creates the state of kswapd's reclaim for a request of `order`.
     #[must_use]
     pub fn kswapd(order: Order) -> Self {
         Self {
@@ -86,13 +86,13 @@ impl ScanControl {
         }
     }
 
-    /// An allocating task's.
+    /// Creates the state of an allocating task's reclaim.
     #[must_use]
     pub fn direct(gfp: Gfp, order: Order) -> Self {
         Self { gfp, to_reclaim_pages: crate::lru::CLUSTER, is_kswapd: false, ..Self::kswapd(order) }
     }
 
-    /// The reclaim of a task whose cgroup is at its limit.
+    /// Creates the state of the reclaim of a task whose cgroup is at its limit.
     #[must_use]
     pub fn cgroup(gfp: Gfp) -> Self {
         Self { is_cgroup: true, ..Self::direct(gfp, Order::ZERO) }
@@ -107,7 +107,7 @@ impl ScanControl {
         work.met.add(&self.met);
     }
 
-    /// Returns its demand for a policy; pages are aged in blocks of `aged_order`, and taken with `blocks`.
+    /// Returns the demand on a policy; pages are aged in blocks of `aged_order`, and taken with `blocks`.
     pub(super) const fn demand(&self, aged_order: Order, blocks: Option<Blocks>) -> Demand {
         Demand {
             priority: self.priority,

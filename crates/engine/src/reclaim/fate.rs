@@ -67,7 +67,7 @@ pub struct ScanRights {
 }
 
 impl ScanRights {
-    /// The rights of a reclaim, under the choice `writeback_met`.
+    /// Returns the rights of a reclaim, under the choice `writeback_met`.
     pub(super) const fn of(control: &ScanControl, writeback_met: WritebackMet) -> Self {
         Self {
             may_unmap: control.may_unmap,

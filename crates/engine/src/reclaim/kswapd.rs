@@ -13,13 +13,13 @@ use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 /// Length of kswapd's nap, after which it sleeps for good if balance lasts.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
-/// Time whose allocations lie between min and low (`MarkDistance::ByRate`).
+/// Time whose allocations are added to the distance from min to low (`MarkDistance::ByRate`).
 ///
-/// The lead of kswapd. It runs on a CPU a few milliseconds after it was woken, even when other threads compete for the
-/// CPU. 2, 5, 10 and 20 ms were tried with two threads on two CPUs that take 470 thousand reclaimed pages a second.
-/// With 5 ms, one task in ten thousand reclaims for itself and 5 % of memory is unused; with 20 ms, 11 % is unused.
-/// With 16 threads on the two CPUs, one task in a thousand does if the system gives kswapd short slices (Linux 6.12),
-/// otherwise one in a hundred.
+/// Kswapd gets a CPU a few milliseconds after it was woken, even when other threads compete for the CPU. 2, 5, 10 and
+/// 20 ms were tried with two threads on two CPUs that take 470 thousand reclaimed pages a second. With 5 ms, one task
+/// in ten thousand reclaims for itself and 5 % of memory is unused; with 20 ms, 11 % is unused. With 16 threads on the
+/// two CPUs and 5 ms, one task in a thousand does if the system gives kswapd short slices (Linux 6.12), otherwise one
+/// in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 
 /// Shortest time between two changes of the marks. Over a shorter time a rate is chance.
@@ -71,13 +71,13 @@ impl Requests {
         self.is_sleeping.load(Relaxed)
     }
 
-    /// Kswapd is about to sleep: a request that is not seen from here on wakes it.
+    /// Notes that kswapd is about to sleep. A request that kswapd does not see from here on wakes it.
     pub fn begin_sleep(&self) {
         self.is_sleeping.store(true, Relaxed);
         fence(SeqCst);
     }
 
-    /// Kswapd is awake.
+    /// Notes that kswapd is awake.
     pub fn end_sleep(&self) {
         self.is_sleeping.store(false, Relaxed);
     }
@@ -87,13 +87,14 @@ impl Requests {
         self.max_order.load(Relaxed) > u32::from(order.0)
     }
 
-    /// The highest order that was asked for, and the highest class zone of all requests; `last` where there was none.
+    /// Returns the highest order that was asked for, and the highest class zone of all requests; `last` where there was
+    /// none.
     fn highest(&self, last: usize) -> Request {
         let classzone = (self.highest.load(Relaxed) as usize).checked_sub(1).unwrap_or(last);
         Request { order: Order(self.max_order.load(Relaxed) as u8), classzone }
     }
 
-    /// Returns the same as [`Self::highest`], and forgets it.
+    /// Returns [`Self::highest`], and forgets it.
     fn take_highest(&self, last: usize) -> Request {
         let classzone = (self.highest.swap(0, Relaxed) as usize).checked_sub(1).unwrap_or(last);
         Request { order: Order(self.max_order.swap(0, Relaxed) as u8), classzone }
@@ -114,7 +115,7 @@ pub(super) struct NodeState<M: Machine> {
     requests: Requests,
     /// Direct reclaimers wait here for the reserve to be filled.
     pub reserve_wait: M::WaitQueue,
-    /// Number of such tasks.
+    /// Number of tasks that wait for the reserve.
     pub waiters: AtomicU32,
     /// Tasks that are throttled until pages of the node are written.
     pub write_waiters: WriteWaiters<M>,
@@ -134,9 +135,9 @@ pub(super) struct NodeState<M: Machine> {
 pub struct KswapdCalls {
     /// Calls that began, or went on.
     pub calls: u64,
-    /// The longest; a call in progress counts up to now.
+    /// Duration of the longest call; a call in progress counts up to now.
     pub longest: Nanos,
-    /// Sum of all.
+    /// Sum of the durations of all calls.
     pub total: Nanos,
 }
 
@@ -218,7 +219,7 @@ pub(super) struct Request {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// The life of a node's kswapd; returns when its task is killed.
+    /// Runs a node's kswapd; returns when its task is killed.
     pub fn run_kswapd(&self, node: NodeId) {
         let _span = self.machine.span(Func::Kswapd);
         let mut task = Task::kswapd();
@@ -256,8 +257,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns a new request at once if it asks for more than `wanted`. Otherwise tries to sleep, by `achieved`, and
-    /// returns the request that is there afterwards. Without `looks`, always tries to sleep.
+    /// Returns a new request at once if it is stricter than `wanted`: of a higher order, or of a lower class zone.
+    /// Otherwise tries to sleep, by `achieved`, and returns the request that is noted afterwards. Without `looks`,
+    /// always tries to sleep.
     fn next_request(&self, node: NodeId, wanted: Request, achieved: Request, looks: bool) -> Request {
         let requests = &self.node_state(node).requests;
         let mut new = Request { order: Order::ZERO, classzone: ANY_CLASSZONE as usize };
@@ -306,7 +308,7 @@ impl<M: Machine> Reclaim<M> {
                 (u128::from(lately) * u128::from(MARKS_LEAD.0) / u128::from(time.0)) as u64
             });
             let in_lead = taken.saturating_sub(given_back) + given_back.min(self.waiting_max_of_all());
-            // Up at once, down by halves: a burst is seldom alone.
+            // The distance grows at once and falls by halves, because a burst is seldom alone.
             let wanted = in_lead.max(zone.distance.load(Relaxed) / 2).min(zone.distance_max());
             zone.distance.store(wanted, Relaxed);
         }
@@ -321,7 +323,7 @@ impl<M: Machine> Reclaim<M> {
         let mut time_left = Nanos(0);
         match self.choices.kswapd_sleep {
             KswapdSleep::AtOnce => {
-                // Who asked for more before kswapd was seen to sleep has not woken it.
+                // A task that requested more before it could see kswapd sleep has not woken it.
                 let is_done = !state.requests.is_above(balanced.order) && !self.releases_waiters(node);
                 if is_done && !self.machine.is_killed() {
                     self.machine.sleep(&state.kswapd_wait, ticket, None);
@@ -387,8 +389,8 @@ impl<M: Machine> Reclaim<M> {
         self.machine.wake(&state.kswapd_wait);
     }
 
-    /// A pass of kswapd has ended. Lets waiting direct reclaimers go when the reserve is filled again, or when kswapd
-    /// cannot fill it.
+    /// Ends a pass of kswapd. Releases waiting direct reclaimers if the reserve is full again, or if kswapd cannot fill
+    /// it.
     pub(super) fn end_pass(&self, node: NodeId, reclaimed: u64) {
         let state = self.node_state(node);
         if reclaimed > 0 {

@@ -6,8 +6,8 @@ use crate::memory::Zone;
 use machine::Machine;
 
 impl<M: Machine> Reclaim<M> {
-    /// The lruvecs of some zones, each once, in the order of the zones. Of zones that share one, which follow each other, the first
-    /// stands for them all: it is the highest that the request can use.
+    /// Returns the lruvecs of some zones, each once, in the order of the zones. Zones that share an lruvec follow each
+    /// other, and the first of them stands for all: it is the highest that the request can use.
     pub(super) fn lruvecs<'a>(
         &'a self,
         zones: impl Iterator<Item = &'a Zone<M>>,

@@ -12,7 +12,7 @@ use crate::task::Task;
 use machine::{Machine, Order, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
-    /// The blocks that a reclaim wants as a whole, if it does.
+    /// Returns the blocks that a reclaim takes as a whole, if it does.
     ///
     /// Returns the pages of a block that are taken with a page of the tail. With `LumpyReclaim::ByOrder`, a costly
     /// order takes all pages of a block at every priority. Other orders take the block's pages on the same list above

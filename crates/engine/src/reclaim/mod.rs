@@ -46,7 +46,7 @@ const BALANCE_GAP_RATIO: u64 = 100;
 /// Failures of kswapd in a row that make a node hopeless (`MAX_RECLAIM_RETRIES`).
 const FAILURES_MAX: u32 = 16;
 
-/// The floor of reclaim.
+/// The layer (*floor*) of the engine that reclaims: kswapd and direct reclaim.
 pub struct Reclaim<M: Machine> {
     compact: Compact<M>,
     /// The section `[reclaim]` of the kernel file.
@@ -78,9 +78,9 @@ pub struct PriorityZero {
     pub inactive_anon_pages: u64,
     /// Pages of its inactive file list.
     pub inactive_file_pages: u64,
-    /// Its dirty file pages.
+    /// The zone's dirty file pages.
     pub dirty_pages: u64,
-    /// Its pages under writeback.
+    /// The zone's pages under writeback.
     pub writeback_pages: u64,
 }
 
@@ -111,7 +111,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// The first scan at priority 0 since this was last asked.
+    /// Returns the first scan at priority 0 since this was last asked.
     pub fn take_first_priority_zero(&self) -> Option<PriorityZero> {
         self.first_priority_zero.lock().take()
     }
@@ -150,12 +150,13 @@ impl<M: Machine> Reclaim<M> {
                 })
     }
 
-    /// A little more than high, so that low zones do not stand still while high ones are filled.
+    /// Returns the pages above the high mark at which kswapd stops, so that low zones do not stand still while high
+    /// ones are filled.
     fn balance_gap(&self, zone: &Zone<M>) -> u64 {
         zone.low().min(zone.managed().div_ceil(BALANCE_GAP_RATIO))
     }
 
-    /// A task or kswapd has freed pages of a node: there is hope.
+    /// Notes that a task or kswapd has freed pages of a node, so that the node does not count as hopeless.
     fn note_node_progress(&self, node: NodeId) {
         self.node_state(node).failures.store(0, Relaxed);
     }
@@ -200,7 +201,7 @@ impl<M: Machine> Reclaim<M> {
         zone.is(ZoneFlag::ALL_UNRECLAIMABLE)
     }
 
-    /// Pages under writeback, all zones.
+    /// Returns the number of pages under writeback in all zones.
     fn writeback_pages(&self) -> u64 {
         self.gauge(Gauge::NrWriteback)
     }

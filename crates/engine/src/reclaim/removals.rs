@@ -30,7 +30,8 @@ impl<M: Machine> Default for Removals<M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// A locked page of `file` is fit to be freed: it waits for others, which it or they are removed with.
+    /// Adds a locked page of `file`, which may be freed, to the pages that are removed together. Removes those of
+    /// another file first.
     pub(super) fn remove_with_others(
         &self,
         removals: &mut Removals<M>,

@@ -1,7 +1,7 @@
-//! Carrying out the fate of isolated pages: freed, written, kept, or made active (`shrink_page_list`).
+//! Carries out the fates of isolated pages: frees, writes, keeps or activates them (`shrink_page_list`).
 //!
-//! [`decide_fate`] decides, and one match acts. The page lock is only tried. Description:
-//! mechanisms/reclaim, 13 (≥36).
+//! [`decide_fate`] decides, and one `match` acts. Reclaim never waits for a page lock. Description: mechanisms/reclaim,
+//! 13 (≥36).
 
 use super::choices::{LumpyReclaim, PageoutTrigger};
 use super::control::COSTLY_ORDER;
@@ -16,7 +16,8 @@ use crate::task::Task;
 use crate::writeback::WritePage;
 use machine::{FrameNumber, Func, Machine, Operation, Order, Step, WaitReason};
 
-/// Pages between the one that is looked at and the one whose slot is asked for: some hundred nanoseconds of work.
+/// Distance, in pages, between the page that is examined and the one whose slot is prefetched: some hundred nanoseconds
+/// of work.
 const SLOTS_AHEAD: usize = 4;
 
 /// The states of the pages of one list.
@@ -95,8 +96,9 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::ShrinkPageList);
         let mut list = PageList::default();
         let mut activated = 0;
-        // Descriptors of the next list, which nobody touched of late: where that begins, the last page's link still says after
-        // `isolate`. Half of them while pages are judged, half while they are freed: each link waits for memory.
+        // Prefetches descriptors of the next list, which no task has touched lately. The last page's link still says
+        // after `isolate` where that list begins. Half of them are prefetched while pages are judged, half while they
+        // are freed, because each link waits for memory.
         let mut next = taken.last().copied();
         let mut look_ahead = |n: usize| {
             if n.is_multiple_of(2) {
@@ -104,7 +106,7 @@ impl<M: Machine> Reclaim<M> {
             }
         };
         'pages: for (n, &frame) in taken.iter().enumerate() {
-            // Nor did anybody touch the slots of this one's pages.
+            // No task has touched the slots of this list's pages lately, either.
             if let Some(soon) = taken.get(n + SLOTS_AHEAD) {
                 list.owners.prefetch_slot(self, *soon);
             }
@@ -191,8 +193,8 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    /// Keeps a page. That spoils its block; but one that is being written will be free soon. With `LumpyReclaim::ByOrder` blocks are
-    /// taken for what was asked for, whatever becomes of them.
+    /// Keeps a page. This spoils its block, unless the page is being written and will be free soon. With
+    /// `LumpyReclaim::ByOrder` it spoils nothing: blocks are taken by the requested order alone.
     fn keep(&self, survivors: &mut Isolated, frame: FrameNumber, control: &mut ScanControl, is_written: bool) {
         survivors.push(frame);
         control.takes_blocks &= match self.choices.lumpy_reclaim {
@@ -235,7 +237,7 @@ impl<M: Machine> Reclaim<M> {
                 Fate::Split => {
                     seen.is_compound = !self.split_for_swap(frame, &mut list.owners);
                     if seen.is_compound {
-                        // Its owner went away, or others hold it.
+                        // The owner of the page went away, or other tasks hold the page.
                         return stay(Why::Held, Outcome::Keep, control);
                     }
                 }
@@ -243,7 +245,7 @@ impl<M: Machine> Reclaim<M> {
                     seen.in_swap_cache = self.add_to_swap(frame);
                     match (seen.in_swap_cache, seen.goes_whole) {
                         (true, _) => self.see_again(&mut seen, reach, frame, control),
-                        // No block of slots is free: in pages, then.
+                        // No block of slots is free, so the folio is split into pages.
                         (false, true) => seen.goes_whole = false,
                         (false, false) => return stay(Why::NotSwappable, Outcome::Activate, control),
                     }
@@ -340,7 +342,8 @@ impl<M: Machine> Reclaim<M> {
     ) -> Outcome {
         match state {
             Writeback::Wait => {
-                // It has gone round its list while it was being written: the rest of the list is no nearer to its end.
+                // The page has gone round its list while it was being written, so the rest of the list will not be
+                // written sooner.
                 self.remove_waiting(&mut list.removals);
                 self.unlock_page(frame);
                 self.wait_for_clear(frame, WaitReason::PageWriteback);
@@ -408,12 +411,13 @@ impl<M: Machine> Reclaim<M> {
         if !self.choices.dirty_accounting.is_on_sight() {
             return;
         }
-        // Flushers never clean anonymous pages: they say nothing of how writers keep up.
+        // Flushers never clean anonymous pages, so these do not show whether writeback keeps up.
         let dirty = is_file && flags.has(Flags::DIRTY);
         let writeback = is_file && flags.has(Flags::WRITEBACK);
         counts.dirty += u64::from(dirty || writeback);
         counts.unqueued_dirty += u64::from(dirty && !writeback);
-        // A clean page of a congested device counts, too: among such pages a zone is not congested by its dirty ones.
+        // A clean page of a congested device counts, too; a zone with such pages is then not marked congested because
+        // of its dirty ones.
         let is_congested = is_file
             && self.machine.is_any_congested(Operation::Write)
             && owners.file_of(self, frame).is_some_and(|file| self.machine.is_congested(file.device, Operation::Write));
@@ -442,7 +446,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Writes one dirty page; nothing when it is clean, locked, and may be freed at once.
+    /// Writes one dirty page. Returns `None` if the page is clean, locked, and may be freed at once.
     fn pageout(
         &self,
         task: &Task,
@@ -458,8 +462,8 @@ impl<M: Machine> Reclaim<M> {
             counts.congested += u64::from(at_write);
             Some(Outcome::Keep)
         };
-        // Somebody else refers to it: it could not be freed after the write; and whoever found it mapped may
-        // still write to it, which must not be taken for written.
+        // Another task has a reference. The page could not be freed after the write, and a task that found it mapped
+        // may still change it, so it must not count as written.
         if descriptor.references_exact() != 2 {
             return keep();
         }

@@ -12,7 +12,8 @@ use machine::{Func, Machine};
 /// Number of pages that a request to drop all objects counts as scanned, out of the same number.
 const DROPPED_PART: u64 = 1000;
 
-/// A round of such a request that drops no more objects than this is the last: others make new ones all the time.
+/// Largest number of objects that the last round of such a request drops. It cannot wait for a round that drops none,
+/// because other tasks make new objects all the time.
 const DROPPED_FEW: u64 = 10;
 
 /// The result of shrinking the caches.

@@ -48,7 +48,8 @@ impl<M: Machine> Reclaim<M> {
     /// the same few pages and take them from each other.
     pub(crate) fn try_begin_direct(&self, task: &Task, gfp: Gfp, order: Order) -> Option<DirectTurn<'_, M>> {
         let max = self.direct_reclaimers_max();
-        // Kernel tasks and who holds what the others may wait for; and who needs a block, which single pages that others free are not.
+        // Not limited: kernel tasks, tasks that hold what others may wait for, and requests for a block, which freed
+        // single pages do not serve.
         if max == 0 || task.is_kernel || !gfp.fs || !gfp.io || order > Order::ZERO {
             return Some(DirectTurn { counted_by: None });
         }
@@ -73,7 +74,7 @@ impl<M: Machine> Reclaim<M> {
             self.machine.sleep(&self.direct_wait, ticket, Some(deadline));
         };
         self.direct_waiters.fetch_sub(1, SeqCst);
-        // Who was woken to reclaim, and found pages, lets the next look.
+        // If this task was woken to reclaim and found pages instead, the next one gets the turn.
         if self.direct_reclaimers.load(SeqCst) < self.direct_reclaimers_max() {
             self.wake_direct_waiters(1);
         }

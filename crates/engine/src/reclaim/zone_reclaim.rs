@@ -30,7 +30,7 @@ pub(crate) enum Room {
     NotTried,
     /// The requested number of pages was freed.
     Made,
-    /// Fewer were.
+    /// Fewer pages than requested were freed.
     NotMade,
 }
 

@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 /// Largest order of a slab (`slub_max_order`).
 const SLAB_ORDER_MAX: u8 = 3;
 
-/// Slabs on the list with nothing in them that are kept for objects to come (`MIN_PARTIAL`; "how many empty slabs shall remain
-/// on a node's partial list", the kernel's documentation of `/sys/kernel/slab`). One rule for every kernel is assumed.
+/// Slabs without objects that stay on the list for objects to come (`MIN_PARTIAL`; "how many empty slabs shall remain
+/// on a node's partial list", the kernel's documentation of `/sys/kernel/slab`). One value for all kernels is assumed.
 const MIN_PARTIAL: usize = 5;
 
-/// Returns the order of SLUB's slabs of objects of `bytes` bytes: the smallest that holds `4 × (fls(CPUs) + 1)` of them
-/// and wastes no more than a sixteenth; otherwise an eighth; otherwise a quarter; otherwise the same limits apply for
-/// fewer objects (mechanisms/balance-trial, 6).
+/// Returns the order of SLUB's slabs for objects of `object_bytes` bytes (mechanisms/balance-trial, 6). It is the
+/// smallest order that holds `4 × (fls(CPUs) + 1)` objects and wastes at most a sixteenth of the slab. If there is
+/// none, an eighth and then a quarter may be wasted. If there is none either, the same limits apply to fewer objects.
 #[must_use]
 pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
     let fls = u64::from(usize::BITS - cpus.leading_zeros());
@@ -201,7 +201,7 @@ impl<M: Machine> SlabCache<M> {
         self.order
     }
 
-    /// Returns whether there is an object for this CPU.
+    /// Returns whether the CPU has a free object left.
     pub fn has_free(&self) -> bool {
         let current = self.current.local();
         if current.is_some_and(|current| current.left > 0) {
@@ -219,7 +219,7 @@ impl<M: Machine> SlabCache<M> {
         slabs.list(number);
     }
 
-    /// Takes an object: the number of its slab; none when there is none.
+    /// Takes an object, and returns the number of its slab; `None` if there is no free object.
     pub fn take(&self) -> Option<SlabNumber> {
         let mut current = self.current.local();
         if current.is_none_or(|current| current.left == 0) {

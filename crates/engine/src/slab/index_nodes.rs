@@ -73,7 +73,7 @@ impl<M: Machine> IndexNodes<M> {
         self.slabs.as_ref()?.give(SlabNumber(place.0))
     }
 
-    /// Returns the number of nodes that there are.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn nodes(&self) -> u64 {
         self.nodes.load(Relaxed)

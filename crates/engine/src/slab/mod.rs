@@ -27,7 +27,7 @@ use std::ops::Deref;
 /// larger.
 const SOCKET_BUFFER_BYTES: u64 = 2048;
 
-/// The floor of kernel objects.
+/// The layer (*floor*) of the engine that holds kernel objects.
 pub struct Slab<M: Machine> {
     memory: Memory<M>,
     /// The section `[slab]` of the kernel file.

@@ -10,7 +10,7 @@ use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Order, Step};
 /// Slots of a cluster (`SWAPFILE_CLUSTER`).
 const CLUSTER: u32 = 256;
 
-/// The use that the swap cache itself has of a slot.
+/// The bit for the swap cache's own use of a slot.
 const CACHE: u16 = 1 << 15;
 
 /// Numbers below a bound. The next one from some number on is found by words and by words of words: in an area of 4 GiB that is
@@ -121,7 +121,7 @@ impl Slots {
         self.uses[slot as usize] & CACHE != 0
     }
 
-    /// Returns whether no page table and not the cache uses the slot.
+    /// Returns whether neither a page table nor the cache uses the slot.
     #[must_use]
     pub fn is_free(&self, slot: u32) -> bool {
         self.uses[slot as usize] == 0
@@ -204,7 +204,7 @@ impl Slots {
     fn first_usable(&self, from: u32, to: u32, or_cached: bool, looked_at: &mut u32) -> Option<u32> {
         let only_cached = or_cached.then(|| self.only_cached.next(from)).flatten();
         let found = self.unused.next(from).into_iter().chain(only_cached).min().filter(|slot| *slot <= to);
-        // As many as are looked at by who goes slot by slot.
+        // Counts as many slots as a search slot by slot examines.
         *looked_at += found.unwrap_or(to).saturating_sub(from);
         found
     }
@@ -225,7 +225,7 @@ impl Slots {
         self.set_uses(slot, self.uses[slot as usize] + 1);
     }
 
-    /// Counts a page table less that refers to the slot. Returns whether the slot is free now.
+    /// Counts one page table less that refers to the slot. Returns whether the slot is free now.
     pub fn release(&mut self, slot: u32) -> bool {
         assert!(self.uses(slot) > 0, "swap slot {slot} has no page-table use");
         self.set_uses(slot, self.uses[slot as usize] - 1);

@@ -11,8 +11,8 @@ choices! {
 
     /// The slots that are read from swap together with the wanted one.
     readahead: SwapReadahead = FromBlockStart, drawn 26, unless "swap slots" in ["0"] {
-        /// Those in use from the start of its aligned block up to the first free one. If that comes before the wanted
-        /// slot, the wanted slot is read alone as well.
+        /// The slots in use from the start of its aligned block up to the first free one. If that comes before the
+        /// wanted slot, the wanted slot is read alone as well.
         FromBlockStart,
         /// The contiguous used slots around the wanted one in its aligned block.
         UsedRun,

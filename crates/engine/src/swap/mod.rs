@@ -1,10 +1,10 @@
-//! Swap: where pages without a file go.
+//! The swap area, for pages without a file.
 //!
-//! *Holds* the swap area: its slots, and the cache of pages that have one ([`area`]); how many slots a fault reads
-//! together (`window`); and the memory that swap takes which is compressed in memory (`compressed`). *Flow*: reclaim gives a page a slot ([`Swap::add_to_swap`]) and takes it out of the cache once it is
-//! written ([`Swap::remove_mapping`]); a fault puts it back (`access::swap_in`). *Called by* `anonymous`, `writeback`,
-//! `reclaim`, `access`. *Locks*: the page lock, then `swap`, then `i_pages`, one at a time. *Description*:
-//! mechanisms/reclaim, 20.
+//! *Holds* the swap area with its slots and the cache of pages that have a slot ([`area`]); the number of slots that a
+//! fault reads together (`window`); and the memory used by compressed swap (`compressed`). *Flow*: reclaim gives a page
+//! a slot ([`Swap::add_to_swap`]) and removes the page from the cache once it is written ([`Swap::remove_mapping`]); a
+//! fault reads it back (`access::swap_in`). *Called by* `anonymous`, `writeback`, `reclaim`, `access`. *Locks*: the
+//! page lock, then `swap`, then `i_pages`, one at a time. *Description*: mechanisms/reclaim, 20.
 //!
 //! Next: [`crate::anonymous`], whose entries name slots.
 
@@ -45,7 +45,7 @@ impl SwapLayout {
         Self { device: DeviceId(0), first_block: 0, slots: 0, is_synchronous: false, memory_percent: 0 };
 }
 
-/// The floor of swap.
+/// The layer (*floor*) of the engine that holds swap slots and the swap cache.
 pub struct Swap<M: Machine> {
     page_cache: PageCache<M>,
     /// The section `[swap]` of the kernel file.
@@ -159,7 +159,8 @@ impl<M: Machine> Swap<M> {
         true
     }
 
-    /// Returns the first of a free block of slots, if there is memory for what goes there.
+    /// Returns the first slot of a free aligned block of slots, if there is memory for the pages that will be stored
+    /// there.
     fn take_swap_block(&self, order: Order) -> Option<u32> {
         let found = self.with_slots(|slots| slots.take_block(order))?;
         self.machine.spend(Step::SwapSlot, found.looked_at);
@@ -170,8 +171,8 @@ impl<M: Machine> Swap<M> {
         has_memory.then_some(found.slot)
     }
 
-    /// Returns a free slot, if there is memory for what goes there; when swap is more than half full, also one that is
-    /// made free (mechanisms/reclaim, 20.1).
+    /// Returns a free slot, if there is memory for the page that will be stored there. When swap is more than half
+    /// full, it may free a slot that only the swap cache uses (mechanisms/reclaim, 20.1).
     fn take_swap_slot(&self) -> Option<u32> {
         let mut or_cached = self.swap.is_nearly_full();
         loop {
@@ -184,12 +185,12 @@ impl<M: Machine> Swap<M> {
                 self.with_slots(|slots| slots.clear_cached(found.slot));
                 return None;
             }
-            // Locked, or wanted again: then only what is free.
+            // The page is locked or wanted again; then only a free slot will do.
             or_cached = self.reclaim_swap_slot(found.slot);
         }
     }
 
-    /// Sets a slot free that only the swap cache holds; false when its page is in use.
+    /// Frees a slot that only the swap cache uses. Returns `false` if its page is in use.
     #[doc(alias = "__try_to_reclaim_swap")]
     fn reclaim_swap_slot(&self, slot: u32) -> bool {
         let Some(frame) = self.find_page(&self.swap.cache, slot) else { return false };

@@ -26,12 +26,12 @@ pub struct Bandwidth {
     written_stamp: u64,
     /// Pages a second written lately.
     write: u64,
-    /// Pages a second written, smoothed once more.
+    /// Pages a second written: the measured rate, smoothed twice.
     pub average_write: u64,
     /// Pages a second that one writer may dirty when dirty pages stand at the setpoint.
     pub ratelimit: u64,
     balanced: u64,
-    /// The global limit, following a falling one slowly.
+    /// The global limit, smoothed: it follows a falling limit slowly.
     pub tracked_limit: u64,
 }
 

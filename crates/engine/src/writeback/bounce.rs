@@ -39,7 +39,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns a copy of a page; nothing where memory is short, for then each page counts.
+    /// Returns a copy of a page; `None` if memory is short, because every page then counts.
     fn copy_to_write(&self, frame: FrameNumber) -> Option<FrameNumber> {
         let zone = self.zone_of(frame);
         self.machine.spend(Step::WatermarkCheck, 1);

@@ -55,8 +55,9 @@ choices! {
         /// The limit for all devices together, and then the device's share of everything that was ever written. A slow
         /// device that holds all that may be dirty stops writers of the others.
         Together,
-        /// A limit for the device alone. It is a share of the limits, by the device's speed beside that of the others
-        /// with something to write. What these have beyond their shares is subtracted, down to a quarter.
+        /// A limit for each device alone: its share of the limits, by its speed relative to that of other devices with
+        /// something to write. Dirty pages of other devices beyond their shares are subtracted, but a quarter of the
+        /// share stays.
         Apart,
     }
 

@@ -1,10 +1,10 @@
 //! The limits of dirty pages: over all memory, on each device, and in each zone.
 //!
-//! *Devices apart* (`writeback.device_limits`): each device has its own limits, so that its writers are held back by
-//! its own dirty pages. A share follows the device's speed in completed writes, as the book has it. A device without
-//! dirty pages has no share, and a new device counts as one of 100 MB/s. When a share becomes smaller, the pages beyond
-//! it take time to be written. Until then they are subtracted from the others' limits, but these keep a quarter of
-//! their shares. So at most a quarter more than the limit is dirty.
+//! *Devices apart* (`writeback.device_limits`): each device has its own limits, so that its writers are throttled by
+//! its own dirty pages only. A share is in proportion to the device's speed in completed writes, as in
+//! mechanisms/reclaim, 21.2. A device without dirty pages has no share, and a new device counts as one of 100 MB/s.
+//! When a share becomes smaller, the pages beyond it take time to be written. Until then they are subtracted from the
+//! others' limits, but these keep a quarter of their shares. So at most a quarter more than the limit is dirty.
 //!
 //! Description: mechanisms/reclaim, 21.1, 21.2 and 21.4. Anonymous pages count as dirtyable while swap is free;
 //! pages in flight to swap count as under writeback (`writeback.swap_writeback`).
@@ -65,12 +65,12 @@ pub struct DirtyState {
     pub dirty: u64,
 }
 
-/// The part of its share of the limits that a device keeps, however many dirty pages others have. Chosen: by as much,
-/// others' pages may exceed the limit.
+/// A device keeps at least one part in this many of its share of the limits, however many dirty pages others have. So
+/// at most this part more than the limit is dirty. Chosen.
 const SHARE_KEPT: u64 = 4;
 
-/// Returns a device's part of the limits. It is `own_rate` of `all_rates`, less the pages by which others exceed their
-/// part, but at least a quarter.
+/// Returns a device's part of the limits. It is in proportion to `own_rate` of `all_rates`, less the pages by which
+/// others exceed their parts, but at least a quarter of that proportion.
 fn part_of(limits: DirtyLimits, own_rate: u64, all_rates: u64, others_dirty: u64) -> DirtyLimits {
     let scaled =
         |pages: u64, part: u64, whole: u64| (u128::from(pages) * u128::from(part) / u128::from(whole.max(1))) as u64;

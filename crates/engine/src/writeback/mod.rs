@@ -29,7 +29,7 @@ use crate::anonymous::Anonymous;
 use machine::Machine;
 use std::ops::Deref;
 
-/// The floor of writeback.
+/// The layer (*floor*) of the engine that writes dirty pages back.
 pub struct Writeback<M: Machine> {
     anonymous: Anonymous<M>,
     /// The section `[writeback]` of the kernel file.

@@ -202,7 +202,7 @@ impl<M: Machine> Writeback<M> {
         control.pages_max - writer.left
     }
 
-    /// Writes pages from where `position` is to the end, and from the beginning to there.
+    /// Writes the pages from `position` to the end, then those from the beginning to `position`.
     fn write_around(&self, file: &File<M>, writer: &mut Writer, tag: Tag, position: &AtomicU32, end: u32) {
         let start = position.load(Relaxed);
         let mut next = self.write_range(file, writer, tag, start..end);
@@ -228,7 +228,7 @@ impl<M: Machine> Writeback<M> {
             let Some(frame) = self.find_page(&file.index, page) else { continue };
             next = self.end_of_folio(frame, page);
             if !self.frames[frame].try_lock() {
-                // Whoever holds the page may wait for what is collected here.
+                // The task that holds the page may wait for pages that are collected here.
                 writer.bio.submit(self);
                 self.lock_page(frame);
             }
@@ -248,7 +248,7 @@ impl<M: Machine> Writeback<M> {
                 self.backing(file.backing).met_held.store(true, Relaxed);
                 return;
             }
-            // Who changes the page may wait for what is collected here.
+            // The task that changes the page may wait for pages that are collected here.
             writer.bio.submit(self);
             self.hold_still(frame);
             self.lock_page(frame);
@@ -294,7 +294,7 @@ impl<M: Machine> Writeback<M> {
         let (first, pages) = (descriptor.index(), self.pages_to_write(file, frame));
         let has_blocks = (first..first + pages).all(|page| self.ensure_block(file, writer, page));
         if !has_blocks {
-            // The device is full: the page stays dirty, and whoever syncs learns of it.
+            // The device is full: the page stays dirty, and a sync reports it.
             self.note_write_failure(file, frame, IoError::NoSpace);
             if writer.purpose == Purpose::Retry {
                 // Nor has it one for the next.

@@ -87,7 +87,8 @@ impl<M: Machine> Writeback<M> {
             file.index.set_tag(index, Tag::WriteFailed);
             file.index.clear_tag(index, Tag::Dirty);
         });
-        // After the tag: a sync that has not found the page is told. Before it counts: whoever is refused is told why.
+        // After the tag: a sync that has not found the page learns of the failure. Before the page is counted: a
+        // refused writer learns the reason.
         file.note_write_error(index, error);
         if !failed_before || was_written {
             self.add_write_failed(file, frame, 1);

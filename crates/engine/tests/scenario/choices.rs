@@ -18,7 +18,7 @@ use machine::{DeviceId, Machine, Nanos};
 use sim::Sim;
 use sim::disk::Fault;
 
-/// Something of everything: dirty files, clean streams, anonymous memory, a disk that stalls, large blocks.
+/// Runs a mixed workload: dirty files, clean streams, anonymous memory, a disk that stalls, large blocks.
 pub fn everything(ground: &Ground) {
     let (log, stream) = (ground.create(), ground.import(PAGES as u32));
     let writer = {

@@ -136,7 +136,7 @@ fn a_page_with_a_place_in_swap_and_the_page_of_zeroes_are_in_the_way() {
         let khugepaged = start_khugepaged(ground);
         ground.pause_ms(100);
         assert_eq!((collapsed(ground), ground.count("thp_collapse_alloc")), (0, 0));
-        // Who writes gives the places in swap up.
+        // A write gives up the swap slots.
         ground.write_stamps(&region, 0..513).unwrap();
         ground.touch(&region, 900..901, true).unwrap();
         ground.engine.lru().drain_all();

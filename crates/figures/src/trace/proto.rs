@@ -6,7 +6,7 @@ use prost::{Enumeration, Message};
 /// A file. Concatenated messages of this type are one message.
 #[derive(Clone, PartialEq, Message)]
 pub struct Trace {
-    /// Its packets, in any order.
+    /// The trace's packets, in any order.
     #[prost(message, repeated, tag = "1")]
     pub packet: Vec<TracePacket>,
 }
@@ -42,10 +42,10 @@ pub const NEEDS_STATE: u32 = 2;
 /// A row of the UI.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackDescriptor {
-    /// Its number in events.
+    /// The track's number in events.
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
-    /// Its name, unless it is a process or a thread.
+    /// The track's name, unless it is a process or a thread.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
     /// The process that it represents.
@@ -62,10 +62,10 @@ pub struct TrackDescriptor {
 /// A process; a run here.
 #[derive(Clone, PartialEq, Message)]
 pub struct ProcessDescriptor {
-    /// Its number.
+    /// The process's number.
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
-    /// Its name.
+    /// The process's name.
     #[prost(string, optional, tag = "6")]
     pub process_name: Option<String>,
 }
@@ -73,13 +73,13 @@ pub struct ProcessDescriptor {
 /// A thread; a simulated task here.
 #[derive(Clone, PartialEq, Message)]
 pub struct ThreadDescriptor {
-    /// Its process.
+    /// The thread's process.
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
-    /// Its number, unique among threads and processes.
+    /// The thread's number, unique among threads and processes.
     #[prost(int32, optional, tag = "2")]
     pub tid: Option<i32>,
-    /// Its name.
+    /// The thread's name.
     #[prost(string, optional, tag = "5")]
     pub thread_name: Option<String>,
 }
@@ -96,7 +96,7 @@ pub struct TrackEvent {
     /// The number of its name.
     #[prost(uint64, optional, tag = "10")]
     pub name_iid: Option<u64>,
-    /// Its track.
+    /// The event's track.
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
 }
@@ -118,10 +118,10 @@ pub enum Type {
 /// A figure with a name.
 #[derive(Clone, PartialEq, Message)]
 pub struct DebugAnnotation {
-    /// Its value.
+    /// The figure's value.
     #[prost(uint64, optional, tag = "3")]
     pub uint_value: Option<u64>,
-    /// Its name.
+    /// The figure's name.
     #[prost(string, optional, tag = "10")]
     pub name: Option<String>,
 }
@@ -137,7 +137,7 @@ pub struct InternedData {
 /// A name of events.
 #[derive(Clone, PartialEq, Message)]
 pub struct EventName {
-    /// Its number, from 1.
+    /// The number of the name, from 1.
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
     /// The name.

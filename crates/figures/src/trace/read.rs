@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// A slice, from start to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// Its name.
+    /// The slice's name.
     pub name: String,
     /// Start, ns.
     pub from: u64,
@@ -38,7 +38,7 @@ impl Shown {
 pub struct Row {
     /// The track, such as `CPU 0 locks`; for a run its title.
     pub track: String,
-    /// Its slices, in the order of their ends.
+    /// The row's slices, in the order of their ends.
     pub slices: Vec<Shown>,
 }
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The verb of the working process.
+/// The verb of the command for the process that runs a job.
 const VERB: &str = "apart";
 
 /// Interval at which the waiting process checks for the end.

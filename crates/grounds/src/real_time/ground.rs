@@ -11,7 +11,7 @@ use workloads::system::{Given, System, SystemError};
 /// A ground of real time: its requirements, the surroundings of a job's process, and its system. By default a ground
 /// needs only a folder on a disk, and makes nothing.
 pub trait RealGround {
-    /// Its name.
+    /// The ground's name.
     const GROUND: Ground;
 
     /// The system that a workload sees.
@@ -47,8 +47,8 @@ pub trait RealGround {
         Ok(())
     }
 
-    /// Returns the job with more resources than it has, and words that tell the user how to request them; none if there
-    /// are no more.
+    /// Returns the job with more resources than it has, and words that tell the user how to request them; `None` if the
+    /// ground has no more.
     #[must_use]
     fn with_more(job: &Job) -> Option<(Job, &'static str)> {
         let _ = job;

@@ -54,11 +54,11 @@ const ROLES: [Role; 11] = [
 #[derive(Clone, Debug)]
 pub(super) struct TaskPlan {
     pub role: Role,
-    /// Pages that it touches in all.
+    /// Pages that the task touches in all.
     pub budget_pages: u64,
     /// Pages of its largest file or region.
     pub size_pages: u32,
-    /// The time at which it is told to end, if any.
+    /// The time at which the task is told to end, if any.
     pub killed_at: Option<Nanos>,
 }
 
@@ -207,7 +207,7 @@ impl World {
 pub(super) struct Cgroup {
     /// The limit of all tasks, if any.
     pub limit_pages: Option<u64>,
-    /// Whether swap says that it answers at once.
+    /// Whether swap answers at once, as memory does.
     pub swap_is_synchronous: bool,
 }
 

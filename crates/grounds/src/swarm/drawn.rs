@@ -70,7 +70,7 @@ impl Drawn {
                 ..scan::Params::default()
             }),
             _ => {
-                // What fits, with some room: who is refused memory ends the workload.
+                // What fits, with some room: a task that is refused memory ends the workload.
                 let most = ((pages * 7 / 10 + u64::from(swap_slots) * 9 / 10) * 100 / pages).min(250);
                 Self::Anon(anon::Params {
                     region_percent: 20 + rng.below(most - 20),

@@ -276,7 +276,7 @@ impl Worker {
                 }
                 3 if kernel.len() < 512 => {
                     let gfp = Gfp { migrate: Gfp::KERNEL.migrate, ..gfp };
-                    // Those who do not wait may use the reserve up.
+                    // Tasks that do not wait may use up the reserve.
                     for _ in 0..if gfp.wait { 64 } else { 512 } {
                         let page = engine.allocate().allocate_kernel(&mut self.task, gfp, Gauge::NrSlabUnreclaimable);
                         kernel.extend(page);

@@ -95,7 +95,7 @@ impl Thread {
 #[derive(Debug)]
 pub struct Common {
     started: Instant,
-    /// The parts of the run beside its system.
+    /// The seed, scale and progress of the run.
     pub given: Given,
     /// The folder of its files.
     pub folder: PathBuf,

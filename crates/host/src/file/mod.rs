@@ -98,7 +98,8 @@ impl File {
         self.len() == 0
     }
 
-    /// Says how a part of the file, in bytes, is going to be used. Sequential and random hold for all of the handle.
+    /// Announces how a part of the file, in bytes, is going to be used. Sequential and random hold for all of the
+    /// handle.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

@@ -53,7 +53,7 @@ impl OpenFile {
         is_writable: bool,
         is_locked: bool,
     ) -> io::Result<Self> {
-        // Here, and not before: until now another may have been closing the file, who gave it its last contents.
+        // Here, and not before: until now another thread may have been closing the file, and writing its last contents.
         let metadata = file.metadata()?;
         let bytes = length(&file, &metadata)?;
         if bytes > PAGES_MAX * PAGE_BYTES as u64 {

@@ -162,7 +162,7 @@ impl OpenOptions {
     }
 }
 
-/// Checks that it is something that has pages.
+/// Checks that a file is of a kind that has pages.
 fn check_kind(metadata: &std::fs::Metadata) -> io::Result<()> {
     if metadata.is_file() || metadata.file_type().is_block_device() {
         return Ok(());

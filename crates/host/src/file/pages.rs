@@ -15,15 +15,15 @@ thread_local! {
     static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
 }
 
-/// Returns whether this is another page than the thread's last.
+/// Returns whether this page differs from the last page that the thread used.
 #[inline]
 fn is_new_use(file: u32, page: u32) -> bool {
     LAST_USED.replace((file, page)) != (file, page)
 }
 
 impl File {
-    /// Pins page `page` (of 4096 bytes) for reading: its bytes without a copy. Others may read it meanwhile; writers
-    /// wait. Bytes after the end of the file are zeroes.
+    /// Pins page `page` (of 4096 bytes) for reading, without a copy. Others may read it meanwhile; writers wait. Bytes
+    /// after the end of the file are zeroes.
     ///
     /// # Errors
     /// When the page lies after the end or has 16383 readers already, or as [`File::read_at`].
@@ -64,10 +64,10 @@ impl File {
         Ok(frame)
     }
 
-    /// Pins page `page` for writing, exclusively: its bytes without a copy. The page counts as written. The part of
-    /// the last page after the end of the file is zeroes again when the guard is dropped, also where the file has become longer
-    /// since the page was pinned. A thread that dirties more
-    /// than the disk takes is throttled here, before it has the page.
+    /// Pins page `page` for writing, exclusively and without a copy. The page counts as written. When the guard is
+    /// dropped, bytes of the last page after the end of the file become zeroes again, even if the file became longer
+    /// meanwhile. A thread that dirties pages faster than the disk writes them is throttled here, before it has the
+    /// page.
     ///
     /// # Errors
     /// When the page lies after the end, the handle is read-only, or as [`File::write_at`].
@@ -113,7 +113,7 @@ impl File {
         pinned.map(|(frame, hazard)| PageRead::of_open(engine, frame, hazard))
     }
 
-    /// Pins a page by any hazard pointer that the thread has left.
+    /// Pins a page by a free hazard pointer of the thread.
     #[cold]
     #[inline(never)]
     fn pin_open_slowly(&self, page: usize) -> Option<(FrameNumber, HazardPointer<'_>)> {

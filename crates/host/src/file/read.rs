@@ -8,7 +8,7 @@ use machine::PAGE_BYTES;
 use std::io;
 use std::ops::Range;
 
-/// The destination of a read of a batch, and the byte of the file from which on it is.
+/// The destination of a read of a batch, and the byte of the file at which the read starts.
 type Wanted<'a> = (&'a mut [u8], u64);
 
 /// Most pages of a batch of reads in flight, except for a single larger read.
@@ -20,7 +20,8 @@ pub(super) fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
     (offset / PAGE_BYTES as u64).min(PAGES_MAX) as u32..end.div_ceil(PAGE_BYTES as u64) as u32
 }
 
-/// Says of neighbours whether they are in one batch, so that it has at most `most` pages.
+/// Returns a function that says of two neighbouring reads whether they belong to one batch, so that no batch has more
+/// than `most` pages.
 fn pages_up_to(most: u32) -> impl FnMut(&Wanted<'_>, &Wanted<'_>) -> bool {
     let count = |(bytes, offset): &Wanted<'_>| pages_of(*offset, bytes.len()).len() as u32;
     let mut pages = None;

@@ -105,7 +105,7 @@ impl Drop for Round<'_> {
     fn drop(&mut self) {
         let mut state = self.rounds.lock();
         if thread::panicking() {
-            // It has not been run: one of those who wait runs it anew.
+            // It has not been run: one of the waiting threads runs it anew.
             state.begun -= 1;
             state.wants_all = true;
         } else {
@@ -138,9 +138,9 @@ pub(super) fn note_written(file: u32, pages: Range<u32>) {
 }
 
 impl OpenFile {
-    /// Writes this thread's last write, if it is small, in parallel with other committing threads. Data that end within
-    /// the last page are left out, because other appenders write that page, too. The round writes it once, together
-    /// with the page before it.
+    /// Writes this thread's last write, if it is small, in parallel with other committing threads. If the data end
+    /// within a page, this last page is left out, because other appenders write it, too. The round writes it once,
+    /// together with the page before it.
     fn write_own_pages(&self, shared: &Shared) {
         let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
         let is_whole = u64::from(end) <= self.cached.length() / PAGE_BYTES as u64;
@@ -206,7 +206,7 @@ impl File {
         let failed_before = cached.failed_writes();
         open.write_own_pages(&self.shared);
         let synced = open.rounds.join(wanted, |wanted| open.run_round(&self.shared, wanted));
-        // Whoever ran the round, all who waited for it hear of what failed.
+        // All threads that waited for the round learn of its failures, not only the one that ran it.
         let failed = cached.write_error_since(&self.seen_failures, failed_before);
         open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
         if let Some(Err(source)) = synced {

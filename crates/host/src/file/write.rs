@@ -72,7 +72,7 @@ impl File {
         Ok(bytes.len())
     }
 
-    /// Writes all of `bytes` from byte `offset` on.
+    /// Writes all of `bytes`, starting at byte `offset`.
     ///
     /// # Errors
     /// As [`File::write_at`].

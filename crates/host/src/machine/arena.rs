@@ -26,8 +26,8 @@ const HUGE_BYTES: usize = 2 << 20;
 /// Bytes of a line of memory.
 const LINE: usize = 64;
 
-/// Largest number of bytes that are prefetched, as many as present processors wait for at a time; the copying loop
-/// requests the rest. Of 8, 16, 24, 32 and 64 lines, tried on an AMD EPYC of family 26.
+/// Largest number of bytes that are prefetched: as many as present processors wait for at a time. The copying loop
+/// requests the rest. 8, 16, 24, 32 and 64 lines were tried on an AMD EPYC of family 26.
 const PREFETCH_MAX: usize = 24 * LINE;
 
 /// Asks the system for huge pages at these addresses when they are first touched, since random accesses to a large
@@ -36,7 +36,7 @@ pub fn use_huge_pages<T>(addresses: Range<*const T>) {
     advise_huge(addresses, libc::MADV_HUGEPAGE);
 }
 
-/// Requests huge pages for memory that was touched already, and so takes memory for all of it now.
+/// Collapses memory that was already touched into huge pages of the system. This takes memory for all of it now.
 pub fn collapse_to_huge_pages<T>(addresses: Range<*const T>) {
     advise_huge(addresses, libc::MADV_COLLAPSE);
 }
@@ -78,8 +78,8 @@ pub struct Arena {
     resizing: Mutex<()>,
 }
 
-// SAFETY: the mapping belongs to the arena alone and stays where it is until the arena is dropped; bytes are reached through
-// raw pointers only, by whoever the engine lets (see the module's head).
+// SAFETY: the mapping belongs to the arena alone and stays where it is until the arena is dropped; bytes are reached
+// through raw pointers only, and only by threads that the engine allows (see the module's head).
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
@@ -129,19 +129,19 @@ impl Arena {
         // A child process has no use for it, and a page that is shared with one must not be the target of a transfer.
         // Where that is not known it is not needed either.
         let _ = arena.advise(&all, libc::MADV_DONTFORK);
-        // Other people's data: a core dump goes who knows where.
+        // The frames hold other people's data, and a core dump may be copied anywhere.
         arena.advise(&all, libc::MADV_DONTDUMP)?;
         arena.resize(frames)?;
         Ok(arena)
     }
 
-    /// Frames that can be touched.
+    /// Returns the number of frames that can be touched.
     #[must_use]
     pub fn frames(&self) -> u32 {
         self.frames.load(Ordering::Relaxed)
     }
 
-    /// Frames that there is address space for.
+    /// Returns the number of frames for which there is address space.
     #[must_use]
     pub const fn frames_max(&self) -> u32 {
         self.frames_max
@@ -153,7 +153,7 @@ impl Arena {
         self.has_huge_pages
     }
 
-    /// Makes frames accessible up to number `frames`, or gives the memory from there on back.
+    /// Makes frames below number `frames` accessible, and gives the memory of all others back to the system.
     ///
     /// New frames read as zeroes. Returned frames must not be used any more: touching one is a panic in this crate, and
     /// the end of the process through a pointer that was kept.
@@ -351,7 +351,7 @@ impl Arena {
         assert!(frames.end <= self.frames(), "frame {} of {} frames", frames.end, self.frames());
     }
 
-    /// Address and bytes of a range of frames.
+    /// Returns the address and the number of bytes of a range of frames.
     fn span(&self, frames: &Range<u32>) -> (*mut libc::c_void, usize) {
         assert!(frames.end <= self.frames_max, "frame {} of at most {}", frames.end, self.frames_max);
         // SAFETY: the range lies within the mapping, as just asserted.
@@ -366,7 +366,7 @@ impl Arena {
         if unsafe { libc::madvise(start, bytes, advice) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Keeps frames out of the system's swap, from when they are touched on.
+    /// Keeps frames out of the system's swap from their first touch on.
     fn lock(&self, frames: &Range<u32>) -> io::Result<()> {
         let (start, bytes) = self.span(frames);
         // SAFETY: the range is the arena's own, and its contents stay.
@@ -379,7 +379,7 @@ impl Arena {
         Err(io::Error::new(error.kind(), words))
     }
 
-    /// Undoes that.
+    /// Undoes [`Arena::lock`].
     fn unlock(&self, frames: &Range<u32>) -> io::Result<()> {
         let (start, bytes) = self.span(frames);
         // SAFETY: as in `lock`. Of memory that is not locked it changes nothing.
@@ -411,7 +411,7 @@ fn assert_within(offset: usize, bytes: usize) {
 #[derive(Clone, Copy)]
 pub(super) struct FirstFrame(NonNull<u8>);
 
-// SAFETY: an address only; who dereferences what it makes says why that is allowed.
+// SAFETY: this is an address only. Code that dereferences a pointer made of it says why that is allowed.
 unsafe impl Send for FirstFrame {}
 // SAFETY: as above.
 unsafe impl Sync for FirstFrame {}
@@ -430,7 +430,7 @@ impl FirstFrame {
 #[repr(transparent)]
 pub(super) struct Run<'a>(libc::iovec, PhantomData<&'a Arena>);
 
-// SAFETY: a run is only an address and a length; who dereferences it says why that is allowed.
+// SAFETY: a run is only an address and a length. Code that dereferences it says why that is allowed.
 unsafe impl Send for Run<'_> {}
 
 impl Run<'_> {

@@ -7,7 +7,7 @@ use std::thread;
 pub struct Config {
     /// Frames of 4 KiB, at the start.
     pub frames: u32,
-    /// Frames that there is address space for, so that the arena can grow to them. Default: `frames`.
+    /// Frames with address space, up to which the arena can grow. Default: `frames`.
     pub frames_max: u32,
     /// Keeps the memory of frames out of the system's swap. Default: no.
     pub lock_memory: bool,
@@ -15,7 +15,7 @@ pub struct Config {
     pub huge_pages: bool,
     /// Slots of each per-CPU value. Default: the CPUs that the process may use, at least 2.
     pub shards: usize,
-    /// Way to the disk for requests whose submitter does not wait in place. Default: [`Io::Auto`].
+    /// The path to the disk for requests whose submitter does not wait in place. Default: [`Io::Auto`].
     pub io: Io,
     /// Requests of one direction that a device holds; more wait in `submit`. Default: 256.
     pub queue_depth: u32,
@@ -27,7 +27,7 @@ pub struct Config {
     pub checksums: bool,
     /// Threads that carry out requests where io_uring does not. Default: 4.
     pub io_threads: usize,
-    /// Threads publish the pages they read in hazard pointers, if the system permits it. Default: yes.
+    /// Lets threads publish the pages that they read in hazard pointers, if the system permits it. Default: yes.
     pub hazard_pointers: bool,
 }
 
@@ -54,7 +54,7 @@ impl Config {
 /// The way in which requests reach the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Io {
-    /// Through io_uring where the system permits it, through threads where not: then there is a notice.
+    /// Through io_uring where the system permits it, otherwise through threads; a notice then says so.
     #[default]
     Auto,
     /// Through threads that read and write. For tests, and for systems where io_uring works badly.

@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code)]
 
-/// Bytes that a turn of the loop copies: a line of memory.
+/// Bytes that one iteration of the loop copies: a line of memory.
 #[cfg(target_arch = "x86_64")]
 const BLOCK: usize = 64;
 
@@ -90,7 +90,7 @@ unsafe fn copy_blocks_avx(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies as many bytes as both have.
+/// Copies bytes until one of the slices ends.
 ///
 /// # Panics
 /// When one has more.

@@ -20,11 +20,11 @@ use std::sync::{Arc, Weak};
 
 /// Hazard pointers of a thread: a cache line, and another that stays unused, because processors fetch two at a time.
 const RECORD: usize = 16;
-/// Threads of a process that have some at a time. Others do without.
+/// Threads of a process that have hazard pointers at a time. Other threads do without.
 const RECORDS: usize = 1024;
 
-/// Bits of a published frame, so that it is not 0, even for frame 0. No frame number has either bit. An index sets both
-/// as well, so the word that was found there is published as it is.
+/// Bits that are set in a published word, so that it is not 0 even for frame 0. No frame number has either bit. An
+/// index sets both as well, so the word of a slot is published as it is.
 const PUBLISHED: u32 = 0b11 << 30;
 
 const _: () = assert!(engine::memory::FRAMES_MAX <= !PUBLISHED + 1);
@@ -91,17 +91,18 @@ impl Drop for Owned {
     }
 }
 
-/// Returns whether nothing is published there. If another thread has withdrawn the pointer, its earlier actions come
-/// before the next publication.
+/// Returns whether nothing is published in a pointer. If another thread has withdrawn the pointer, its earlier actions
+/// come before the next publication.
 #[inline(always)]
 fn is_free(pointer: &AtomicU32) -> bool {
     pointer.load(Ordering::Acquire) == 0
 }
 
-/// Publishes a frame there.
+/// Publishes a frame in a pointer.
 #[inline(always)]
 fn publish_in(pointer: &AtomicU32, frame: FrameNumber) -> HazardPointer<'_> {
-    // Released, as when it is taken back: who sees this one sees what was done with those before it.
+    // Released, as when it is taken back: a thread that sees this record sees everything that was done with the records
+    // before it.
     pointer.store(PUBLISHED | frame.0, Ordering::Release);
     compiler_fence(Ordering::SeqCst);
     HazardPointer(pointer)
@@ -161,7 +162,8 @@ impl machine::Hazards for Hazards {
         self.is_on
     }
 
-    /// Decides by chance. Taking turns would never count some pages of a loop over as many.
+    /// Returns by chance whether this read is counted. Strict turns would never count some pages of a loop over as many
+    /// pages.
     #[inline]
     fn counts_read(&self) -> bool {
         // A linear congruential generator, of which the highest bits count: each read of a page that was written comes here.

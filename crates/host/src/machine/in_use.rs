@@ -46,7 +46,7 @@ pub(crate) enum Users {
 
 static IN_USE: Mutex<BTreeMap<Identity, Use>> = Mutex::new(BTreeMap::new());
 
-/// A file is in use until this is dropped.
+/// Marks a file as in use until this is dropped.
 #[derive(Debug)]
 pub struct InUse(Identity);
 

@@ -109,7 +109,7 @@ impl<T: 'static> machine::Lock<T> for AdaptiveLock<T> {
 
     #[inline]
     fn try_lock(&self) -> Option<AdaptiveGuard<'_, T>> {
-        // One who does not wait may try in any order.
+        // A thread that does not wait may try locks in any order.
         let guard = self.mutex.try_lock()?;
         Some(AdaptiveGuard { guard, _holding: Holding::lock(self.class) })
     }

@@ -112,8 +112,9 @@ impl Host {
         Ok(Self { shared: Arc::new(shared), hazards, first_frame })
     }
 
-    /// Sets the receivers of finished requests; once, before any is submitted. Each goes to one of them, mostly to that
-    /// of its CPU: where there are several for the same engine, CPUs do not contend for its use count.
+    /// Sets the receivers of finished requests; called once, before any request is submitted. Each request goes to one
+    /// of them, mostly to that of its CPU: several receivers of the same engine keep CPUs from contending for its
+    /// reference count.
     ///
     /// # Panics
     /// When there are none, or receivers are already set.
@@ -149,7 +150,7 @@ impl Host {
 
     // ---- devices ----
 
-    /// Adds an open file, or a block device, under the name that errors show it by. It gets the lowest free number.
+    /// Adds an open file or a block device under a name that errors show. It gets the lowest free number.
     ///
     /// The machine takes the file past the page cache of the kernel (O_DIRECT) if its file system can do that; otherwise
     /// there is a [`Notice`]. Reads do not change its time of last access (O_NOATIME) if this user owns it. Handles that
@@ -176,8 +177,8 @@ impl Host {
         self.shared.disks.add(file, name.into(), checks, wrap)
     }
 
-    /// Removes a device and waits until none of its requests is in flight. Its number is free then. `None` when there is
-    /// no such device. The file is closed when the last share of the device is dropped.
+    /// Removes a device and waits until none of its requests is in flight. Its number is then free. Returns `None` if
+    /// there is no such device. The file is closed when the last reference to the device is dropped.
     ///
     /// No other thread submits to it any more: it would find no device, and its request come back as failed, or be in the
     /// middle of a small read that it carries out itself.
@@ -202,7 +203,8 @@ impl Host {
         self.shared.disks.plug()
     }
 
-    /// Waits until no request is on its way, on any device. A thread that submits others meanwhile waits endlessly.
+    /// Waits until no request is in flight on any device. If another thread keeps submitting requests, this waits
+    /// endlessly.
     pub fn wait_until_idle(&self) {
         self.shared.disks.unplug_before_sleep();
         self.shared.disks.wait_until_idle();
@@ -210,8 +212,8 @@ impl Host {
 
     // ---- tasks ----
 
-    /// Starts a task: a thread that can be killed. Where the system grants it, it has short slices of the CPU, and so gets one
-    /// early; its share stays the same.
+    /// Starts a task: a thread that can be killed. Where the system grants it, the thread gets short time slices, and
+    /// so gets a CPU early; its share of CPU time stays the same.
     ///
     /// # Errors
     /// When the system has no thread for it.
@@ -227,7 +229,7 @@ impl Host {
         self.shared.tasks.kill(task);
     }
 
-    /// Waits until a task has ended. At once when it was joined before.
+    /// Waits until a task has ended. Returns at once if it was joined before.
     ///
     /// # Errors
     /// What it panicked with.

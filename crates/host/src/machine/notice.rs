@@ -23,12 +23,12 @@ pub enum Notice {
         /// The folder, or the file.
         name: String,
     },
-    /// A file is read and written through the page cache of the kernel: its file system has no other way.
+    /// A file is read and written through the page cache of the kernel, because its file system offers no other way.
     Buffered {
         /// The file.
         name: String,
     },
-    /// Files that were opened later and go through the page cache of the kernel, too; their names are not kept.
+    /// Further files go through the page cache of the kernel, too; their names are not kept.
     BufferedMore {
         /// The number of times that such a file was opened.
         count: u64,

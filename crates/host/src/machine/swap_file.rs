@@ -20,8 +20,8 @@ const MAGIC: [u8; 16] = *b"highwater swap\x00\x01";
 /// Bytes of the header: the magic, the identity, the check.
 const HEADER_BYTES: usize = 40;
 
-/// An open swap file in exclusive use. A named one stays locked until its file is closed, and this process has no
-/// other use for it until its [`InUse`] is dropped.
+/// An open swap file in exclusive use. A named one stays locked until its file is closed. This process cannot use it
+/// otherwise until the [`InUse`] is dropped.
 #[derive(Debug)]
 pub struct SwapFile {
     file: File,
@@ -68,7 +68,7 @@ impl SwapFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Locked until the new one is.
                 let old = Self::claim(path)?;
-                // Frees its blocks, whoever has it open.
+                // Frees the blocks, even if other processes have the file open.
                 old.set_len(0).and_then(|()| std::fs::remove_file(path)).map_err(failed("replace"))?;
                 let file = create().map_err(|error| match error.kind() {
                     io::ErrorKind::AlreadyExists => in_use(),
@@ -152,7 +152,7 @@ impl SwapFile {
         self.slots
     }
 
-    /// Returns how long the file is, bytes.
+    /// Returns the size of the file, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         file_bytes(self.slots)
@@ -164,8 +164,8 @@ impl SwapFile {
         sys::is_in_memory(&self.file)
     }
 
-    /// Returns the file for [`super::Host::add_device`], which keeps the lock, and the claim that keeps other parts of
-    /// this process from using it, to be dropped later.
+    /// Returns the file, for [`super::Host::add_device`], and the claim that keeps other parts of this process from
+    /// using it. The file keeps its lock; the caller drops the claim later.
     #[must_use]
     pub fn into_parts(self) -> (File, Option<InUse>) {
         (self.file, self.in_use)
@@ -189,7 +189,7 @@ fn file_bytes(slots: u32) -> u64 {
     (u64::from(slots) + SwapFile::FIRST_BLOCK) * BLOCK_BYTES as u64
 }
 
-/// Makes a file that never has a name; where the file system cannot, one that loses it at once.
+/// Makes a file that never has a name; if the file system cannot, one whose name is removed at once.
 fn make_unnamed(folder: &Path) -> io::Result<File> {
     // O_EXCL: nor can it be given one.
     let unnamed =
@@ -218,7 +218,7 @@ fn read_some_at(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(done)
 }
 
-/// Allocates all blocks of a new file: a page that is swapped out must find its room.
+/// Allocates all blocks of a new file, because a page that is swapped out must find room.
 fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     // Some file systems take all that they have before they say that it was not enough.
     if bytes > sys::free_bytes(file)? {
@@ -296,7 +296,7 @@ pub enum SwapFileError {
         /// The file.
         path: PathBuf,
     },
-    /// The file system has no room for the file, or the file may not be so large.
+    /// The file system has no room for the file, or limits the size of a file to less.
     Allocate {
         /// The file.
         path: PathBuf,

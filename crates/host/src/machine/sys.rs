@@ -195,7 +195,7 @@ pub(super) fn reopen_for_writing(file: &File) -> io::Result<File> {
     File::options().write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Time for which a thread that [`runs_early`] runs before others do: the least that Linux takes.
+/// Time slice of a thread that [`runs_early`] lets run before others: the shortest that Linux grants.
 const EARLY_SLICE_NS: u64 = 100_000;
 
 /// Lets the calling thread run soon after it gets work, even where more threads than CPUs compute, and for a shorter

@@ -34,7 +34,7 @@ pub(super) fn is_killed() -> bool {
     KILL.try_with(|kill| kill.get().is_some_and(|kill| kill.load(Ordering::SeqCst))).unwrap_or(false)
 }
 
-/// Calls of [`relax`] for each that lets others run.
+/// Calls of [`relax`] for each call that lets other threads run.
 ///
 /// The system preempts threads, where Linux's own code has to offer the CPU, so most calls do nothing. The exception
 /// are loops that wait for another thread without sleeping: they get a few tries, then let it run.

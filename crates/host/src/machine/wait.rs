@@ -40,7 +40,7 @@ struct Sleeper {
     is_woken: bool,
 }
 
-/// Threads woken by one wake: mostly only kswapd, or a waiter for one page.
+/// Threads woken by one wake: in most cases only kswapd, or a waiter for one page.
 type Woken = SmallVec<[Thread; 4]>;
 
 impl WaitQueue {
@@ -57,7 +57,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes sleepers that were not woken yet, the longest waiting first.
+    /// Wakes up to `most` sleepers that were not woken yet, the longest waiting first.
     #[cold]
     fn wake_up_to(&self, most: usize) {
         let woken: Woken = {
@@ -84,7 +84,7 @@ impl WaitQueue {
         }
     }
 
-    /// Sleeps: see [`machine::Machine::sleep`]; times count from `began`.
+    /// Sleeps as [`machine::Machine::sleep`] does; times count from `began`.
     pub(super) fn sleep(&self, began: Instant, ticket: Ticket, deadline: Option<Nanos>) -> Nanos {
         self.sleep_unless(began, ticket, deadline, task::is_killed)
     }
@@ -227,7 +227,7 @@ mod tests {
         thread::park();
     }
 
-    /// A waker raises the number, a sleeper takes its ticket and sleeps, and only then the waker checks the list. The
+    /// A waker raises the number, and a sleeper takes its ticket and sleeps before the waker checks the list. The
     /// sleeper sleeps on, and the next wake must find it.
     #[test]
     fn a_late_waker_takes_nobody_off_the_list() {

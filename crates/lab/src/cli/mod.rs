@@ -185,7 +185,7 @@ pub fn main() -> ExitCode {
     #[cfg(feature = "linux")]
     computer::sys::ignore_size_signal();
     let run = || {
-        // Not clap's, which would suggest it to who mistypes another.
+        // Clap does not know this verb; otherwise it would suggest it for mistyped ones.
         match apart::work_if_told(grounds::find) {
             Some(worked) => Ok(worked?),
             None => carry_out(),

@@ -13,7 +13,7 @@ use serde::Serialize;
 pub enum Step {
     /// Try another value of a setting.
     Setting {
-        /// Its name: `vm.swappiness`, `memory.max`.
+        /// The step's name: `vm.swappiness`, `memory.max`.
         name: String,
         /// The present value, if known.
         now: Option<String>,

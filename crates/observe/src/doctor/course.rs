@@ -73,9 +73,9 @@ pub fn time_of_day(seconds: f64) -> String {
 /// An interval of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// Its position in the recording.
+    /// The interval's position in the recording.
     pub place: Place,
-    /// Its own signs; `elapsed_s` is its length.
+    /// The interval's own signs; `elapsed_s` is its length.
     pub signs: Signs,
 }
 

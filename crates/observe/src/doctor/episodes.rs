@@ -40,9 +40,9 @@ const NAMED_MAX: usize = 10;
 /// A span in which a rule holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Span {
-    /// Its place, such as "lines 403 to 414".
+    /// The span's place, such as "lines 403 to 414".
     pub place: String,
-    /// Its length, s.
+    /// The span's length, s.
     pub seconds: f64,
 }
 
@@ -55,7 +55,7 @@ pub struct When {
     pub count: usize,
     /// The first of them in order, and the worst one.
     pub spans: Vec<Span>,
-    /// Their total length, s.
+    /// Total length of the spans, s.
     pub together_s: f64,
     /// Length of the whole recording, s.
     pub of_s: f64,

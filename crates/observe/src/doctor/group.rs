@@ -42,12 +42,12 @@ pub(super) struct GroupNow {
     stalled: Option<Stalled>,
     /// Bytes charged to it.
     used: Option<u64>,
-    /// Its memory limit, or a lower one above it, bytes.
+    /// The group's memory limit, or a lower one above it, bytes.
     limit: Option<u64>,
     in_swap: Option<u64>,
     /// Number of times that it reached its limit.
     pub at_limit: Option<u64>,
-    /// Its counters of memory that it needed and did not get.
+    /// The group's counters of memory that it needed and did not get.
     pub out_of_memory: Option<cgroup::OutOfMemory>,
 }
 
@@ -189,15 +189,15 @@ pub fn find(source: &Source, name: &str) -> Result<PathBuf, String> {
 /// A process at a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessNow {
-    /// Its name.
+    /// The process's name.
     pub name: String,
-    /// Its major faults so far.
+    /// The process's major faults so far.
     pub major_faults: u64,
-    /// Its resident pages.
+    /// The process's resident pages.
     pub resident: f64,
     /// The part of them that is of files.
     pub resident_file: f64,
-    /// Its pages in swap.
+    /// The process's pages in swap.
     pub swapped: f64,
 }
 

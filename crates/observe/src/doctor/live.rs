@@ -168,7 +168,7 @@ fn look_at_process(
     let before = group::process(source, pid)?;
     let folder = group::of_process(source, pid)?;
     let mut patient = match &folder {
-        // Version 1 does not count by group who scanned and what was reclaimed.
+        // Version 1 does not count scanned and reclaimed pages by group.
         Some(folder) if GroupNow::take(folder).counts_reclaim() => look_at_group(source, folder, time, sleep)?,
         Some(folder) => {
             let all = look_at_all(source, time, sleep);

@@ -56,11 +56,11 @@ pub enum Weight {
 /// A figure behind a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// Its name; that of the counter, if it is one.
+    /// The figure's name; that of the counter, if it is one.
     pub name: String,
-    /// Its value.
+    /// The figure's value.
     pub value: f64,
-    /// Its unit.
+    /// The figure's unit.
     pub unit: &'static str,
 }
 
@@ -69,7 +69,7 @@ pub struct Figure {
 pub struct Finding {
     /// The illness, a fixed word: `direct-reclaim`.
     pub cause: &'static str,
-    /// Its weight.
+    /// The finding's weight.
     pub weight: Weight,
     /// The finding in a sentence or two.
     pub sentence: String,
@@ -105,7 +105,7 @@ impl Finding {
 /// A rule that could not be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unasked {
-    /// Its illness.
+    /// The rule's illness.
     pub cause: &'static str,
     /// The sign that is missing.
     pub missing: String,
@@ -193,7 +193,7 @@ impl Diagnosis {
 /// The subject of a diagnosis: this computer, a column of a report, or a run of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patient {
-    /// Its name.
+    /// The patient's name.
     pub name: String,
     /// Signs of the whole time.
     pub signs: Signs,

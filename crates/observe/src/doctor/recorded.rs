@@ -519,7 +519,7 @@ mod tests {
         assert!(!causes.contains(&"direct-in-vain") && unasked.contains(&"direct-in-vain"), "{causes:?} {unasked:?}");
         let finding = Diagnosis::of(&both).findings.into_iter().find(|it| it.cause == "kswapd-in-vain").unwrap();
         assert!(finding.sentence.contains("it can reclaim at most 20."), "{}", finding.sentence);
-        // Who scans next to nothing does not scan in vain.
+        // A reclaimer that scans next to nothing does not scan in vain.
         let (causes, unasked) = found(&patient("s", &text(1), None).unwrap().signs);
         assert!(!causes.contains(&"direct-in-vain") && !unasked.contains(&"direct-in-vain"), "{unasked:?}");
     }
@@ -659,7 +659,7 @@ mod tests {
         let (_, unasked, missing) = of_logs(&[("tests-timestamp", copies(5000, "", ""))]);
         assert_eq!(both(&unasked), [true, true]);
         assert!(missing[0].starts_with("/proc/pressure/memory: ") && missing[1].starts_with("/proc/meminfo: "));
-        // Who has enough waits for nothing.
+        // A computer with enough memory waits for nothing.
         let (causes, unasked, missing) = of_logs(&[("tests-timestamp", copies(0, "", ""))]);
         assert_eq!((both(&causes), both(&unasked), missing.len()), ([false, false], [false, true], 1));
         let pressure = |when: &str, full: u32| {

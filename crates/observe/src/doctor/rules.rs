@@ -574,7 +574,7 @@ fn all_wait(signs: &Signs) -> Said {
 /// Finds file pages that were reclaimed and are read again.
 fn file_cache_thrashing(signs: &Signs) -> Said {
     let back = need(signs.refaulted_file, "workingset_refault_file")?;
-    // What cgroups reclaim at their limits is counted by kind of page (since 5.8), and not by who did it.
+    // What cgroups reclaim at their limits is counted by kind of page (since 5.8), and not by reclaimer.
     let stolen = need(signs.stolen(), "pgsteal_kswapd and pgsteal_direct")?;
     let rate = back / signs.seconds()?;
     let share = percent(back, stolen);

@@ -36,11 +36,11 @@ impl Scan {
 /// A zone, at the end of the time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Zone {
-    /// Its name in the kernel.
+    /// The zone's name in the kernel.
     pub name: String,
     /// Free pages.
     pub free: f64,
-    /// Its marks, pages: min, low, high.
+    /// The zone's marks, pages: min, low, high.
     pub marks: [f64; 3],
     /// Free blocks by order; empty if unknown.
     pub blocks: Vec<f64>,
@@ -49,11 +49,11 @@ pub struct Zone {
 /// A node of memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
-    /// Its number in the kernel.
+    /// The node's number in the kernel.
     pub name: String,
-    /// Its pages as far as known: free or used at some moment.
+    /// The node's pages as far as known: free or used at some moment.
     pub pages: f64,
-    /// Its smallest number of free pages.
+    /// The node's smallest number of free pages.
     pub free: f64,
     /// Pages of it that tasks scanned, if counted by node.
     pub by_tasks: Option<f64>,
@@ -80,24 +80,24 @@ impl Node {
 /// The examined process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
-    /// Its number and name.
+    /// The process's number and name.
     pub name: String,
-    /// Its major faults.
+    /// The process's major faults.
     pub major_faults: f64,
-    /// Its resident pages at the end.
+    /// The process's resident pages at the end.
     pub resident: f64,
     /// Growth of its resident pages.
     pub resident_grown: f64,
     /// Resident pages of files.
     pub resident_file: f64,
-    /// Its pages in swap at the end.
+    /// The process's pages in swap at the end.
     pub swapped: f64,
 }
 
 /// A disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disk {
-    /// Its name.
+    /// The disk's name.
     pub name: String,
     /// Busy time, percent.
     pub busy_percent: Option<f64>,
@@ -110,9 +110,9 @@ pub struct Disk {
 /// A file system on a disk, at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileSystem {
-    /// Its mount point.
+    /// The file system's mount point.
     pub mount: String,
-    /// Its size, bytes.
+    /// The file system's size, bytes.
     pub bytes: f64,
     /// Free space for users other than root, bytes.
     pub free_bytes: f64,
@@ -548,7 +548,7 @@ mod tests {
         first.then(&later);
         let both = Signs {
             elapsed_s: Some(4.0),
-            // Who reclaimed how much is known of one of both alone.
+            // Only one of the two times has reclaimed pages by reclaimer.
             kswapd: Scan { scanned: Some(30.0), stolen: None },
             swapped_in: Some(150.0),
             refaulted_file: Some(7.0),

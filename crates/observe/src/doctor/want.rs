@@ -14,7 +14,7 @@ use recordings::kernel_log::{Report, ZoneReport};
 pub struct Room<'a> {
     /// The zone.
     pub zone: &'a ZoneReport,
-    /// Free pages.
+    /// Free pages, KiB.
     pub free: u64,
     /// The part of them in CMA, if the request may not use CMA.
     pub cma: u64,
@@ -24,16 +24,16 @@ pub struct Room<'a> {
     pub reserve: u64,
     /// The mark that must remain: the min mark, or the part of it below which this request may not go.
     pub mark: u64,
-    /// The rest; negative if more is kept than free.
+    /// The memory that is left; negative if the zone must keep more than is free.
     pub left: i64,
-    /// The block that is needed beyond a page, KiB.
+    /// The block that the request needs, if it is larger than a page, KiB.
     pub block: u64,
     /// Whether the zone has a block for the request.
     pub has_block: bool,
 }
 
 impl Room<'_> {
-    /// Returns whether enough is left, in one block or not.
+    /// Returns whether enough memory is left above the mark, in one block or in several.
     #[must_use]
     pub const fn is_over_mark(&self) -> bool {
         self.left.saturating_sub_unsigned(self.block) > self.mark as i64

@@ -58,7 +58,7 @@ struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    /// Returns its lines, numbered from 0.
+    /// Returns the log's lines, numbered from 0.
     fn lines(&self) -> impl Iterator<Item = (usize, &'a str)> + use<'a> {
         self.text.lines().enumerate()
     }

@@ -76,7 +76,7 @@ const FLAT: [(&str, &str); 24] = [
     ("Pages deactivated", "pgdeactivate"),
 ];
 
-/// Further such names, of the tables of 2010 and 2011.
+/// Further names of counters for rows with one counter, of the tables of 2010 and 2011.
 const FLAT_EARLY: [(&str, &str); 2] = [
     ("Kswapd low wmark quickly", "kswapd_low_wmark_hit_quickly"),
     ("Kswapd high wmark quickly", "kswapd_high_wmark_hit_quickly"),

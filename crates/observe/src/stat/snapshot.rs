@@ -69,11 +69,11 @@ pub struct Stalled {
 /// A zone of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneNow {
-    /// Its name: `Normal`, and on all nodes but the first `Normal of node 1`.
+    /// The zone's name: `Normal`, and on all nodes but the first `Normal of node 1`.
     pub name: String,
     /// Free pages.
     pub free: u64,
-    /// Its marks, pages: min, low, high.
+    /// The zone's marks, pages: min, low, high.
     pub marks: [u64; 3],
     /// Pages that the allocator manages.
     pub managed: u64,

@@ -10,7 +10,7 @@ use std::path::Path;
 /// A zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Its kind in machine files: `dma`, `dma32`, `normal`.
+    /// The zone's kind in machine files: `dma`, `dma32`, `normal`.
     pub kind: &'static str,
     /// Pages that the allocator manages.
     pub managed_pages: u64,
@@ -19,18 +19,18 @@ pub struct Zone {
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Its zones, lowest first.
+    /// The node's zones, lowest first.
     pub zones: Vec<Zone>,
-    /// Its CPUs.
+    /// The node's CPUs.
     pub cpus: Vec<usize>,
-    /// Its distance from each node.
+    /// The node's distance from each node.
     pub distances: Vec<u8>,
 }
 
 /// A block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// Its name: `sda`, `zram0`.
+    /// The disk's name: `sda`, `zram0`.
     pub name: String,
     /// Blocks of 4096 bytes.
     pub blocks: u64,
@@ -58,11 +58,11 @@ pub struct Swap {
 /// A sysctl that has a key in kernel files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sysctl {
-    /// Its name: `vm.swappiness`.
+    /// The sysctl's name: `vm.swappiness`.
     pub name: &'static str,
     /// The key of kernel files.
     pub key: &'static str,
-    /// Its value.
+    /// The sysctl's value.
     pub value: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct Computer {
     pub release: String,
     /// Whether the multi-generational LRU is on. `None`: the kernel has none.
     pub has_multigen: Option<bool>,
-    /// Its nodes.
+    /// The computer's nodes.
     pub nodes: Vec<Node>,
     /// `MemTotal` of `/proc/meminfo`, pages: the sum of all managed pages, if no memory came or went meanwhile.
     pub total_pages: Option<u64>,

@@ -15,7 +15,7 @@ pub struct Group {
     pub experiment: &'static str,
     /// Changes of the experiment.
     pub set: &'static [(&'static str, &'static str)],
-    /// Its purpose, for the sources of values.
+    /// The group's purpose, for the sources of values.
     pub about: &'static str,
     /// The steps.
     pub steps: &'static [&'static str],

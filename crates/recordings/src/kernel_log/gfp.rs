@@ -75,7 +75,7 @@ pub struct Gfp {
     pub mobility: Mobility,
     /// Whether the request may wait for reclaim.
     pub may_sleep: bool,
-    /// Whether the request may go below the min mark, into the reserve of such requests (`__GFP_HIGH`).
+    /// Whether the request may go below the min mark, into the reserve for urgent requests (`__GFP_HIGH`).
     pub is_high: bool,
 }
 

@@ -116,7 +116,7 @@ pub struct CgroupReport {
     pub of_task: Option<String>,
     /// Usage, limit and failures by resource: `memory`, `swap`, `memory+swap`, `kmem`; KiB.
     pub limits: BTreeMap<String, Limit>,
-    /// Its statistics, in bytes or events.
+    /// The cgroup's statistics, in bytes or events.
     pub stats: Numbers,
 }
 
@@ -134,9 +134,9 @@ pub struct Limit {
 /// A zone of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZoneReport {
-    /// Its node.
+    /// The zone's node.
     pub node: u32,
-    /// Its kind.
+    /// The zone's kind.
     pub kind: ZoneKind,
     /// Sizes, KiB: `free`, `min`, `boost`, `present`, `free_cma`, `reserved_highatomic`.
     pub kib: Numbers,
@@ -157,7 +157,7 @@ impl ZoneReport {
 /// Free blocks of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// Their size, KiB.
+    /// Size of the blocks, KiB.
     pub kib: u64,
     /// Number of free blocks of this size.
     pub count: u64,
@@ -172,16 +172,16 @@ pub struct HugePages {
     pub total: u64,
     /// Unused huge pages.
     pub free: u64,
-    /// Their size, KiB.
+    /// Size of the huge pages, KiB.
     pub size_kib: u64,
 }
 
 /// A process that could be killed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Task {
-    /// Its number.
+    /// The task's number.
     pub pid: u64,
-    /// Its name.
+    /// The task's name.
     pub name: String,
     /// Resident pages.
     pub rss_pages: u64,
@@ -196,18 +196,18 @@ pub struct Task {
 pub struct Kill {
     /// The line.
     pub line: usize,
-    /// Its number.
+    /// The process's number.
     pub pid: u64,
-    /// Its name.
+    /// The process's name.
     pub name: String,
-    /// Its memory, KiB, if reported: `anon-rss`, `file-rss`, `shmem-rss`, `total-vm`, `pgtables`.
+    /// The process's memory, KiB, if reported: `anon-rss`, `file-rss`, `shmem-rss`, `total-vm`, `pgtables`.
     pub kib: Numbers,
     /// Whether the process was killed at the limit of a cgroup.
     pub is_of_cgroup: bool,
 }
 
 impl Kill {
-    /// Returns its resident memory, KiB; none if unknown.
+    /// Returns the process's resident memory, KiB; none if unknown.
     #[must_use]
     pub fn rss_kib(&self) -> Option<u64> {
         let parts = ["anon-rss", "file-rss", "shmem-rss"].iter().filter_map(|name| self.kib.get(*name));
@@ -220,7 +220,7 @@ impl Kill {
 pub struct Blocked {
     /// The line.
     pub line: usize,
-    /// Its name and number: `jbd2/sda1-8:312`.
+    /// The task's name and number: `jbd2/sda1-8:312`.
     pub task: String,
     /// Least duration, s.
     pub seconds: u64,
@@ -233,7 +233,7 @@ pub struct Blocked {
 pub struct Stuck {
     /// The line.
     pub line: usize,
-    /// Its name and number.
+    /// The task's name and number.
     pub task: String,
     /// Duration, s.
     pub seconds: u64,

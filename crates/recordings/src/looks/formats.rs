@@ -142,7 +142,7 @@ fn texts<'l>(lines: &'l [Line<'_>]) -> impl Iterator<Item = &'l str> {
     lines.iter().map(|line| &*line.text)
 }
 
-/// Returns whether a look of this kind begins or continues with a line.
+/// Returns whether a text of this kind begins or continues with a line.
 fn takes<L: Look>(line: &str) -> bool {
     L::default().take(line) == Took::Yes
 }

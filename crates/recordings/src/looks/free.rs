@@ -31,7 +31,7 @@ impl Unit {
         }
     }
 
-    /// Returns its name.
+    /// Returns the unit's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ pub struct Meminfo {
     pub nodes: BTreeMap<u32, [u64; 2]>,
 }
 
-/// Returns whether a line occurs in no other look.
+/// Returns whether a line occurs in no other kind of text.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     parse(line).is_some_and(|(_, name, _)| name == "MemTotal")

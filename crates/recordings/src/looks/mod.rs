@@ -33,7 +33,7 @@ pub use zoneinfo::Zoneinfo;
 
 use super::kernel_log::Log;
 
-/// A look of any kind, with facts that its text does not state.
+/// A text about one moment, such as a file of `/proc`, of any kind, with facts that it does not state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     /// `/proc/meminfo`.
@@ -94,11 +94,11 @@ impl Resource {
 /// The answer of a reader to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
-    /// The line belongs to this look.
+    /// The line belongs to this text.
     Yes,
-    /// The line belongs to no such look.
+    /// The line belongs to no text of this kind.
     No,
-    /// The line begins another look of this kind.
+    /// The line begins another text of this kind.
     Next,
 }
 
@@ -107,7 +107,7 @@ pub trait Look: Default {
     /// Takes a line. After [`Took::Next`] the line was not used.
     fn take(&mut self, line: &str) -> Took;
 
-    /// Returns the first look of a text.
+    /// Returns the first text of this kind within a text.
     #[must_use]
     fn of(text: &str) -> Self {
         let mut look = Self::default();
@@ -120,7 +120,8 @@ pub trait Look: Default {
     }
 }
 
-/// Returns all looks of some lines, in order. `left_out` gets the lines that belong to none, except blank ones.
+/// Returns all texts of this kind in some lines, in order. `left_out` gets the lines that belong to none, except blank
+/// ones.
 pub fn all<'a, L: Look, T: 'a>(
     lines: impl IntoIterator<Item = &'a T>,
     text: impl Fn(&T) -> &str,

@@ -5,13 +5,13 @@ use super::{Look, Took, size_kib};
 /// A process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Process {
-    /// Its number.
+    /// The process's number.
     pub pid: u64,
-    /// Its name or command.
+    /// The process's name or command.
     pub name: String,
-    /// Its resident memory, KiB.
+    /// The process's resident memory, KiB.
     pub rss_kib: f64,
-    /// Its share of a CPU, percent; none without such a column.
+    /// The process's share of a CPU, percent; none without such a column.
     pub cpu_percent: Option<f64>,
 }
 

@@ -7,7 +7,7 @@ use super::{Look, Took, size_kib};
 pub struct Swap {
     /// Device or file.
     pub name: String,
-    /// Its size, KiB.
+    /// The swap area's size, KiB.
     pub kib: f64,
     /// The part of it in use, KiB.
     pub used_kib: f64,

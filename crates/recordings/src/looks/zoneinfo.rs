@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct Zone {
     /// The node.
     pub node: u32,
-    /// Its name: `DMA`, `Normal`.
+    /// The zone's name: `DMA`, `Normal`.
     pub name: String,
     /// Pages by name: `free`, `boost`, `min`, `low`, `high`, `spanned`, `present`, `managed`, `cma`, and counters such as `nr_free_cma`.
     pub pages: BTreeMap<String, u64>,
@@ -31,7 +31,7 @@ impl Zone {
         self.get("managed").or_else(|| self.get("present")).unwrap_or(0)
     }
 
-    /// Returns its name in reports: `Normal`, and on all nodes but the first `Normal of node 1`.
+    /// Returns the zone's name in reports: `Normal`, and on all nodes but the first `Normal of node 1`.
     #[must_use]
     pub fn called(&self) -> String {
         called(self.node, &self.name)

@@ -26,7 +26,7 @@ pub enum Shape {
 /// A chart of a quantity over another.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// Its subject and unit.
+    /// The chart's subject and unit.
     pub caption: String,
     /// The horizontal quantity and its unit.
     pub across: String,
@@ -36,7 +36,7 @@ pub struct Chart {
     pub lines: Vec<Vec<(f64, f64)>>,
     /// The form of the lines.
     pub shape: Shape,
-    /// Its group. Charts of one group are zoomed together.
+    /// The chart's group. Charts of one group are zoomed together.
     pub group: &'static str,
 }
 

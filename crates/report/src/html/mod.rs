@@ -35,22 +35,22 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 /// A report.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// Its title.
+    /// The page's title.
     pub title: String,
     /// Notes for a reader, a paragraph each.
     pub about: Vec<String>,
-    /// Its sections.
+    /// The page's sections.
     pub sections: Vec<Section>,
 }
 
 /// A part of a report with an entry in the list at its head.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// Its experiment, if a page has sections of several.
+    /// The section's experiment, if a page has sections of several.
     pub of: Option<String>,
-    /// Its title.
+    /// The section's title.
     pub title: String,
-    /// Its parts.
+    /// The section's parts.
     pub parts: Vec<Part>,
 }
 
@@ -60,7 +60,7 @@ impl Section {
         Self { of: None, title: title.into(), parts }
     }
 
-    /// Returns its heading: its subject, then its title.
+    /// Returns the section's heading: its subject, then its title.
     fn heading(&self) -> String {
         self.of.as_ref().map_or_else(|| self.title.clone(), |of| format!("{of}: {}", self.title))
     }
@@ -79,9 +79,9 @@ pub enum Part {
     Heading(String),
     /// A table. A long one that is seldom needed may be folded.
     Table {
-        /// Its caption.
+        /// The part's caption.
         caption: String,
-        /// Its cells.
+        /// The part's cells.
         grid: Grid,
         /// Whether it is folded at first.
         is_folded: bool,

@@ -23,7 +23,7 @@ const FAR: f64 = 50.0;
 pub struct Bar {
     /// Length of the bar.
     pub value: f64,
-    /// The text behind it.
+    /// Name of the group.
     pub shown: String,
 }
 
@@ -39,9 +39,9 @@ pub struct Group {
 /// A panel of one quantity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// Its subject and unit.
+    /// The panel's subject and unit.
     pub caption: String,
-    /// Its groups, from the top.
+    /// The panel's groups, from the top.
     pub groups: Vec<Group>,
     /// The ends of its scale, at which longer bars are cut off; by default computed from the figures.
     pub range: Option<(f64, f64)>,
@@ -50,7 +50,7 @@ pub struct Panel {
 /// A picture of bars.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bars {
-    /// Its title.
+    /// The picture's title.
     pub title: String,
     /// Notes for a reader.
     pub about: Vec<String>,

@@ -95,11 +95,11 @@ pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// The point of a text that is placed at given coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// Its beginning.
+    /// The beginning of the text.
     Start,
-    /// Its middle.
+    /// The middle of the text.
     Middle,
-    /// Its end.
+    /// The end of the text.
     End,
 }
 
@@ -138,18 +138,18 @@ pub enum Mark {
 /// An entry of a legend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Its symbol.
+    /// The entry's symbol.
     pub mark: Mark,
-    /// Its colour.
+    /// The entry's colour.
     pub ink: Ink,
-    /// Its name.
+    /// The entry's name.
     pub name: String,
 }
 
 /// Title, notes and legend of a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// Its title.
+    /// The picture's title.
     pub title: String,
     /// Notes for a reader, such as the origin of the figures.
     pub about: Vec<String>,

@@ -22,7 +22,7 @@ const LEFT: i32 = 64;
 /// A panel of one quantity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// Its subject and unit.
+    /// The panel's subject and unit.
     pub caption: String,
     /// Points of each line, in the order of the names.
     pub lines: Vec<Vec<(f64, f64)>>,
@@ -40,7 +40,7 @@ pub struct Plot {
 /// A picture of several panels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lines {
-    /// Its title.
+    /// The picture's title.
     pub title: String,
     /// Notes for a reader.
     pub about: Vec<String>,

@@ -29,7 +29,7 @@ pub struct Dot {
 /// A scatter plot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scatter {
-    /// Its title.
+    /// The picture's title.
     pub title: String,
     /// Notes for a reader.
     pub about: Vec<String>,

@@ -19,18 +19,18 @@ const NEAR: i32 = 1;
 /// An event with its colour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bar {
-    /// Its start.
+    /// The bar's start.
     pub from: f64,
-    /// Its end.
+    /// The bar's end.
     pub to: f64,
-    /// Its color.
+    /// The bar's color.
     pub ink: Ink,
 }
 
 /// Bars of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Track {
-    /// Their name.
+    /// Name of the bars.
     pub name: String,
     /// Height of a bar, pixels. Two pixels of it leave a gap between lanes.
     pub height: i32,
@@ -41,18 +41,18 @@ pub struct Track {
 /// A panel of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// Its caption.
+    /// The panel's caption.
     pub caption: String,
     /// The marked time, with a name.
     pub mark: Option<(f64, f64, String)>,
-    /// Its tracks, from the top.
+    /// The panel's tracks, from the top.
     pub tracks: Vec<Track>,
 }
 
 /// A timeline of events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
-    /// Its title.
+    /// The timeline's title.
     pub title: String,
     /// Notes for a reader.
     pub about: Vec<String>,

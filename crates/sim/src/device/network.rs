@@ -19,7 +19,7 @@ pub struct NetworkConfig {
     pub cpu: usize,
     /// Time on the wire, there and back together.
     pub wire: Nanos,
-    /// Time that the CPU takes for one packet, from the card's memory to the answer in it.
+    /// Time that the CPU takes for one packet and its answer.
     pub packet: Nanos,
     /// Turn of packets beside the ends of requests.
     pub turn: Turn,
@@ -43,7 +43,7 @@ pub enum Turn {
 pub struct RoundTrip {
     /// Time at which the packet was sent.
     pub sent: Nanos,
-    /// Time at which its answer was back; `None` if it is still under way.
+    /// Time at which the answer came back; `None` if it is still under way.
     pub returned: Option<Nanos>,
 }
 
@@ -57,7 +57,7 @@ pub struct OffWindow {
 }
 
 impl OffWindow {
-    /// Returns its length.
+    /// Returns the length of the time.
     #[must_use]
     pub fn length(self) -> Nanos {
         self.to.since(self.from)

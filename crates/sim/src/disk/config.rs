@@ -183,13 +183,13 @@ impl QueueConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum ElevatorConfig {
-    /// Serves in order of arrival. Right for a device without an arm; on a disk the arm pays.
+    /// Serves requests in order of arrival. Right for a device without an arm; on a disk each seek costs time.
     Noop,
-    /// Batches in block order, reads first, bounded waits. Serves many readers well; a single reader
-    /// pays a seek to and fro for each request beside a writer.
+    /// Serves batches in block order, reads first, with bounded waits. Good for many readers. Beside a writer, a single
+    /// reader costs two seeks for each request.
     Deadline(DeadlineConfig),
-    /// Time slices for requests that tasks wait for, then for background writes, with an idle wait for the reader's
-    /// next request. Good for one reader beside a writer; leaves a parallel device idle.
+    /// Serves time slices of requests that tasks wait for, then of background writes, and waits idle for the reader's
+    /// next request. Good for one reader beside a writer; it leaves a parallel device idle.
     Cfq(CfqConfig),
 }
 
@@ -382,7 +382,7 @@ pub struct FlashConfig {
     pub queue: QueueConfig,
     /// Requests that the device works on at once.
     pub queue_depth: Sourced<u64>,
-    /// Pages that are read or written at once (dies, not wires); with `stripe_blocks`, drives of an array.
+    /// Pages that are read or written at the same time (dies, not wires); with `stripe_blocks`, drives of an array.
     pub channels: Sourced<u64>,
     /// Consecutive blocks on one channel, which one access can read or write: the chunk of an array. Absent: one, a
     /// page of flash memory.
@@ -390,7 +390,7 @@ pub struct FlashConfig {
     pub stripe_blocks: Option<Sourced<u64>>,
     /// Time of one access that reads, in ns: a page of 4096 bytes, or the part of a stripe that a request wants.
     pub read_latency_ns: Sourced<u64>,
-    /// Time of one access that writes, in ns, likewise.
+    /// Time of one access that writes, in ns: a page of 4096 bytes, or the part of a stripe that a request wants.
     pub write_latency_ns: Sourced<u64>,
     /// Largest rate of reads through the interface, bytes a second.
     pub read_bandwidth_bytes_per_s: Sourced<u64>,

@@ -41,7 +41,7 @@ impl Elevator {
         }
     }
 
-    /// Decides; `sync_in_service` is the number of requests in the disk that a task waits for.
+    /// Returns the decision; `sync_in_service` is the number of requests in the disk that a task waits for.
     pub(super) fn decide(&mut self, now: Nanos, queue: &Queue, sync_in_service: u64) -> Decision {
         match self {
             Self::Noop => match queue.oldest(Class::ALL) {

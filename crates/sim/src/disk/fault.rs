@@ -22,7 +22,7 @@ pub enum Fault {
         /// The error that requests fail with.
         error: IoError,
     },
-    /// Blocks that were bad are good again: the disk was mended, or has room.
+    /// Blocks that failed succeed again: the disk was mended, or has room.
     Mended,
     /// The disk starts no request before this time, but finishes those that have begun.
     StallUntil(Nanos),

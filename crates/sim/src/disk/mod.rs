@@ -65,7 +65,7 @@ use rotational::Rotational;
 use statistics::Accounting;
 use std::collections::BTreeMap;
 
-/// A submitted request that the disk is done with.
+/// A submitted request that the disk has finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// The request as it was submitted.
@@ -186,7 +186,7 @@ impl Disk {
         self.queue.is_congested(operation)
     }
 
-    /// Requests of this direction that are allocated: waiting or in service, merged ones counted once.
+    /// Returns the number of allocated requests of this direction: waiting or in service, merged ones counted once.
     #[must_use]
     pub fn allocated(&self, operation: Operation) -> u64 {
         self.queue.allocated(operation)
@@ -243,8 +243,8 @@ impl Disk {
         done.append(&mut self.finished);
     }
 
-    /// Ends a command whose requests were handed back: its slot is free, and the device takes another. For disks with a
-    /// `command_depth`; the others do so by themselves.
+    /// Ends a command whose requests were handed back: its slot becomes free, and the device can take another command.
+    /// Only for disks with a `command_depth`; the others do this by themselves.
     ///
     /// # Panics
     /// When the device holds no command.

@@ -70,7 +70,7 @@ pub(super) type EntryId = u64;
 #[derive(Debug)]
 pub(super) struct Part {
     pub request: Request,
-    /// The error that it will come back with, if it was chosen to fail by its number.
+    /// The error with which the request will come back, if it was chosen to fail by its number.
     pub fault: Option<IoError>,
 }
 

@@ -36,7 +36,7 @@ impl World {
         self.disk.submit(self.now, request);
     }
 
-    /// Goes to the next event; false when there is none.
+    /// Advances to the next event; returns `false` if there is none.
     fn step(&mut self) -> bool {
         let Some(time) = self.disk.next_event() else { return false };
         assert!(time >= self.now, "the next event, {time}, is before {}", self.now);

@@ -12,7 +12,7 @@ const BUCKETS: usize = 40;
 pub struct MaskStatistics {
     /// The class of the lock that turned them off first, `per_cpu`, or `interrupt` for handlers.
     pub cause: &'static str,
-    /// Number of such times.
+    /// Number of the times without interrupts.
     pub count: u64,
     /// Sum of the times.
     pub total: Nanos,

@@ -19,7 +19,7 @@ pub struct TraceConfig {
     pub to: Nanos,
     /// Number of slices that are kept; later ones are only counted.
     pub max_slices: usize,
-    /// Times without interrupts that are shorter are left out; not those of handlers.
+    /// Shortest time without interrupts that is recorded. Times of handlers are always recorded.
     pub shortest_off: Nanos,
     /// Records only this CPU and its delays of interrupts: times without interrupts, handlers, lock waits, requests and
     /// packets. `None` records everything.
@@ -39,7 +39,7 @@ pub struct Trace {
     pub cpus: usize,
     /// Slices in the window that were left out, for there were too many.
     pub left_out: u64,
-    /// Time at which the first of those ended.
+    /// Time at which the first of the left-out slices ended.
     pub full_at: Option<Nanos>,
 }
 
@@ -65,7 +65,7 @@ pub struct Slice {
     pub what: Activity,
 }
 
-/// The activities that can take a time.
+/// The activities that slices record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// A task was on a CPU, handlers that ran in front of it included.

@@ -30,9 +30,9 @@ const PCT_STREAM: u64 = u64::MAX - 2;
 /// The kind of point at which a schedule is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
-    /// After a step, or before it takes a lock or a per-CPU slot.
+    /// After a step, or before the task takes a lock or a per-CPU slot.
     Step,
-    /// It waits in a loop until another task has done something.
+    /// The task waits in a loop until another task has done something.
     Waits,
 }
 

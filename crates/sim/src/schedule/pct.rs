@@ -16,11 +16,12 @@ use crate::task_id::TaskId;
 /// Parameters of a schedule by random priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pct {
-    /// Orderings of steps that a bug may need, 1 or more. The order of tasks changes at one step less.
+    /// Largest number of ordering constraints that a bug may need, at least 1. The order of tasks changes at one step
+    /// fewer.
     pub depth: u32,
-    /// Steps of tasks from which the steps of change are drawn, 1 or more; best the length of the run.
+    /// Number of steps among which the steps of change are drawn, at least 1; best the length of the run.
     pub steps: u64,
-    /// Steps that a task may go on while another could run.
+    /// Number of steps that a task may continue while another could run.
     pub patience: u64,
 }
 
@@ -107,7 +108,7 @@ mod tests {
         Priorities::new(Pct { depth, steps, patience }, Rng::new(1, 0))
     }
 
-    /// The steps of the first `steps` at which the running task falls, and its ranks then.
+    /// Returns the steps among the first `steps` at which the running task loses its priority, and its ranks then.
     fn falls(of: &mut Priorities, steps: u64, at: Point) -> Vec<(u64, u64)> {
         (1..=steps).filter_map(|step| of.turn(RUNS, at).rank.map(|rank| (step, rank - FALLEN))).collect()
     }

@@ -5,7 +5,7 @@ use crate::clock::picos;
 use crate::rng::Rng;
 use machine::Nanos;
 
-/// The disturbance of each spend and each lock by a swarm.
+/// The disturbance of steps and locks in a swarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Perturb {
     /// Chance out of 65536 that a step takes longer.

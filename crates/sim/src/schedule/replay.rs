@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The decisions of a schedule in a run, where they were not to go on.
+/// The decisions of a schedule in a run, other than to continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decisions {
     is_by_rank: bool,
@@ -21,7 +21,7 @@ impl Decisions {
         self.answers.len()
     }
 
-    /// Returns whether nothing was decided but to go on.
+    /// Returns whether the schedule decided only to continue.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.answers.is_empty()

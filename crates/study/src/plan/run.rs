@@ -20,7 +20,7 @@ use report::{Table, TableHead, rows};
 
 /// A run of one of several plans, in its place in the order.
 struct Turn<'p> {
-    /// Its number among the runs of all plans.
+    /// The turn's number among the runs of all plans.
     number: usize,
     plan: &'p Plan,
     run: &'p Run,
@@ -67,7 +67,7 @@ impl Turn<'_> {
 }
 
 impl Run {
-    /// Returns its job.
+    /// Returns the run's job.
     fn job(&self) -> Job {
         Job { seed: self.seed, ..(*self.job).clone() }
     }
@@ -94,7 +94,7 @@ impl Plan {
         self.by_seed(|keys, seed| keys.of_seed(seed))
     }
 
-    /// Returns the hash of the key of each run with its name, in order.
+    /// Returns the name of each run, and the hash of its key, in order. The hash names the run's file in a store.
     pub fn names(&self) -> impl Iterator<Item = (String, Identity)> {
         self.by_seed(|keys, seed| keys.name(seed))
     }

@@ -50,7 +50,7 @@ impl Identity {
 pub struct Key {
     /// The name of the run.
     pub identity: Identity,
-    /// Everything that determines it: a line for each value, sorted.
+    /// Everything that determines the run: a line for each value, sorted.
     pub text: String,
     /// The hash of the text: 32 hexadecimal digits.
     pub hash: String,

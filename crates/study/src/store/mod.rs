@@ -29,9 +29,9 @@ use kit::in_use;
 pub struct StoredRun {
     /// The hash that names its file.
     pub hash: String,
-    /// Its name.
+    /// The run's name.
     pub identity: Identity,
-    /// Its outcome: figures and words, without counters over time and profile.
+    /// The run's outcome: figures and words, without counters over time and profile.
     pub outcome: Outcome,
 }
 

@@ -57,7 +57,7 @@ impl From<WrongContents> for SystemError {
     }
 }
 
-/// Parameters of a run beside its system, equal for all its tasks.
+/// Parameters of a run that its system does not know, equal for all its tasks.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// The random seed.
@@ -73,7 +73,7 @@ pub struct Given {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct HeldPage(
-    /// Its frame.
+    /// The held page's frame.
     pub FrameNumber,
 );
 
@@ -88,7 +88,7 @@ pub trait System: Sized + 'static {
     /// A task to wait for.
     type Task;
 
-    /// Returns the parameters of this run beside its system.
+    /// Returns the seed, scale and progress of this run.
     fn given(&self) -> &Given;
 
     /// Returns random generator number `stream` of this run. A workload gives each of its tasks a stream of its own.
@@ -155,7 +155,7 @@ pub trait System: Sized + 'static {
     /// # Errors
     /// When a file of this name exists, or memory is exhausted.
     fn create(&self, name: &str) -> Result<Self::File, SystemError>;
-    /// Opens a file of this system once more, for this task.
+    /// Opens a file of this system another time, for this task.
     ///
     /// # Errors
     /// When there is no file of this name.

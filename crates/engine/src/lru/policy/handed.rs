@@ -117,7 +117,7 @@ impl Batch {
         Self { is_dying: true, ..Self::new(family, Entries::default(), 0, 0) }
     }
 
-    /// The families of which there are pages, and how many.
+    /// Returns the families of which there are pages, and how many.
     pub(in crate::lru) fn families(&self) -> impl Iterator<Item = (Family, u64)> + use<> {
         let by_family = self.by_family;
         Family::ALL.into_iter().map(move |family| (family, by_family[family as usize])).filter(|(_, pages)| *pages > 0)

@@ -66,7 +66,7 @@ impl InEngine {
         Self { make, moves_on_use: make().moves_on_use() }
     }
 
-    /// The policy of an lruvec without pages.
+    /// Returns the policy of an lruvec without pages.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> M::Lock<OwnPolicy> {
         machine.lock(LockClass::Lru, (self.make)())
     }
@@ -120,7 +120,7 @@ impl<M: Machine> Lru<M> {
         policy.insert(&self.frames, frame, how);
     }
 
-    /// A page was used, whose flags were `flags` before.
+    /// Notes the use of a page whose flags were `flags` before.
     pub(in crate::lru) fn note_own_use(&self, own: &InEngine, frame: FrameNumber, flags: Flags) {
         if !flags.has(Flags::REFERENCED) {
             self.frames[frame].set(Flags::REFERENCED);
@@ -185,7 +185,7 @@ impl<M: Machine> Lru<M> {
                     self.frames[*frame].clear(Flags::LRU);
                     by_zone[self.list_zone(reach.zone, *frame).kind as usize] += self.frames.weight(*frame);
                 }
-                // Its last reference is falling: whoever drops it takes it off.
+                // The last reference is being dropped; the task that drops it takes the page off the list.
                 false => policy.put_back(&self.frames, *frame, Verdict::Keep),
             }
             is_taken

@@ -41,7 +41,7 @@ pub const CLUSTER: u64 = 32;
 /// Pages that a policy gives up, oldest first.
 pub type Victims = ArrayVec<FrameNumber, { CLUSTER as usize }>;
 
-/// A page that was taken off a list.
+/// Pages that were taken off a list together.
 #[derive(Debug)]
 pub struct Taken {
     /// The pages, a huge page by its head.
@@ -91,7 +91,7 @@ impl Insert {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Number of page tables through which the page was accessed since the last verdict, plus one if it was used
-    /// through its file. The first use through its file after it came does not count.
+    /// through its file. The first use through its file after it came to memory does not count.
     pub touched: u32,
     /// `true` if the page was ever used through its file; `false` if it was read ahead and never used.
     pub is_referenced: bool,
@@ -107,7 +107,7 @@ pub struct Seen {
 /// page's bits a policy may change `ACTIVE`, which is its own. Uses are noted in `REFERENCED` and `USED_AGAIN` without
 /// the policy, by a store at most, and come to it as [`Seen`].
 pub trait Policy<P: Pages + ?Sized>: Send {
-    /// A page comes to memory.
+    /// Notes that a page came to memory, and lists it.
     fn insert(&mut self, pages: &P, page: FrameNumber, how: Insert);
 
     /// Returns whether [`Policy::used`] is called for each use. That costs a hold of the lock for each use, or in the
@@ -116,18 +116,17 @@ pub trait Policy<P: Pages + ?Sized>: Send {
         false
     }
 
-    /// A listed page was used; only with [`Policy::moves_on_use`].
+    /// Notes the use of a listed page; only with [`Policy::moves_on_use`].
     fn used(&mut self, _pages: &P, _page: FrameNumber) {}
 
-    /// Hands out up to `want` pages, at most as many as there is room for in `out`, the next to go first. They are
-    /// listed no longer.
+    /// Hands out up to `want` pages, as far as `out` has room, the next to go first. They are no longer listed.
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims);
 
     /// Decides the fate of a page that was handed out, by how it was used.
     fn judge(&mut self, pages: &P, page: FrameNumber, seen: Seen) -> Verdict;
 
-    /// A page that was handed out stays: with [`Verdict::Activate`] because it is in use, with any other verdict
-    /// because it could not leave.
+    /// Lists again a page that was handed out and stays: with [`Verdict::Activate`] because it is in use, with any
+    /// other verdict because it could not leave.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
     /// Notes that a page that was handed out is about to leave. The returned shadow comes back with [`Insert::shadow`]
@@ -136,7 +135,7 @@ pub trait Policy<P: Pages + ?Sized>: Send {
         None
     }
 
-    /// A listed page leaves for another reason: its file was truncated, or its owner freed it.
+    /// Removes a listed page that leaves for another reason: its file was truncated, or its owner freed it.
     fn remove(&mut self, pages: &P, page: FrameNumber);
 
     /// Shows all listed pages, in any order, for checks.
@@ -164,7 +163,7 @@ pub struct Demand {
     pub aged_order: Order,
     /// Pages are taken with the blocks in which they lie, where the policy knows blocks.
     pub blocks: Option<Blocks>,
-    /// `true` if nothing was found so far: pages are then examined that are left alone otherwise.
+    /// `true` if nothing was found so far. The scan then examines pages that it leaves alone otherwise.
     pub doubts_marks: bool,
     /// Active pages are aged in any case: a scan that left them found nothing.
     pub forces_aging: bool,

@@ -13,7 +13,7 @@ pub trait Pages: Links {
     fn clear(&self, page: FrameNumber, flag: Flags);
     /// Clears a bit and returns whether it was set before.
     fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool;
-    /// Pages that this one entry of a policy stands for: more than 1 for a huge page.
+    /// Returns the number of pages that this one entry of a policy stands for: more than 1 for a huge page.
     fn weight(&self, _: FrameNumber) -> u64 {
         1
     }

@@ -122,7 +122,7 @@ pub struct Replay<T> {
 }
 
 impl<T: Policy<Slab>> Replay<T> {
-    /// An empty cache of `capacity` pages for keys below `keys`.
+    /// Creates an empty cache of `capacity` pages for keys below `keys`.
     ///
     /// # Panics
     /// Without capacity, or with more than 2^31 - 1 pages.
@@ -159,8 +159,8 @@ impl<T: Policy<Slab>> Replay<T> {
     /// # Panics
     /// When a key is not below the number of keys.
     pub fn run(&mut self, keys: &[u32]) -> u64 {
-        /// Keys between the one that is served and those whose slot, and whose page, is asked for: some hundred nanoseconds of
-        /// work. Chosen, no others were tried.
+        /// Distance, in keys, between the key that is served and the key whose slot (or page) is prefetched: some
+        /// hundred nanoseconds of work. Chosen; no other value was tried.
         const SLOT_AHEAD: usize = 16;
         const PAGE_AHEAD: usize = 8;
         let mut hits = 0;

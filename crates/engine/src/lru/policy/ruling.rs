@@ -45,7 +45,7 @@ pub(in crate::lru) enum State<M: Machine> {
 
 /// The lists of an lruvec, locked.
 pub(crate) enum LockedLists<'a, M: Machine> {
-    /// Classic ones.
+    /// The guard of classic lists.
     Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
     /// The guard of generations.
     Multigen(<M::Lock<multigen::Lists> as Lock<multigen::Lists>>::Guard<'a>),
@@ -120,7 +120,7 @@ impl Ruling {
 
 /// The state of one policy, for its own code. Each panics where another rules.
 impl<M: Machine> Lruvec<M> {
-    /// The state of classic.
+    /// Returns the state of the classic policy.
     #[inline]
     pub(in crate::lru) fn classic(&self) -> &classic::State<M> {
         match &self.state {
@@ -129,7 +129,7 @@ impl<M: Machine> Lruvec<M> {
         }
     }
 
-    /// The generations.
+    /// Returns the generations.
     #[inline]
     pub(in crate::lru) fn generational(&self) -> &Generational<M> {
         match &self.state {
@@ -138,7 +138,7 @@ impl<M: Machine> Lruvec<M> {
         }
     }
 
-    /// The policy behind the trait.
+    /// Returns the policy behind the trait.
     #[inline]
     pub(in crate::lru) fn own(&self) -> &M::Lock<OwnPolicy> {
         match &self.state {
@@ -147,7 +147,7 @@ impl<M: Machine> Lruvec<M> {
         }
     }
 
-    /// The classic lists.
+    /// Returns the classic lists.
     ///
     /// # Panics
     /// Where another policy rules.
@@ -167,7 +167,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// The multi-generational LRU, where that rules.
+    /// Returns the multi-generational LRU, if it is the policy.
     #[inline]
     pub(in crate::lru) const fn multigen(&self) -> Option<&Multigen> {
         match &self.ruling {
@@ -179,8 +179,8 @@ impl<M: Machine> Lru<M> {
 
 /// Pages come, are used, and leave.
 impl<M: Machine> Lru<M> {
-    /// A page comes that is on no list. Returns whether it joins as an active one, if it goes into a batch; nothing where the policy
-    /// has it already.
+    /// Notes that a page comes that is on no list. Returns whether it joins as an active one, if it goes into a batch;
+    /// `None` if the policy has listed it already.
     pub(in crate::lru) fn note_coming(&self, frame: FrameNumber, how: Insert, active: bool) -> Option<bool> {
         match &self.ruling {
             Ruling::Classic(_) => {
@@ -198,7 +198,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A page was used, whose flags were `flags` before.
+    /// Notes the use of a page whose flags were `flags` before.
     pub(in crate::lru) fn note_use(&self, frame: FrameNumber, flags: Flags) {
         match &self.ruling {
             Ruling::Classic(_) => self.note_classic_use(frame, flags),
@@ -207,7 +207,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A fresh page of a file is about to be read by a task.
+    /// Notes that a task is about to read a fresh page of a file.
     pub(crate) fn note_reader(&self, frame: FrameNumber, reader: &Task) {
         match &self.ruling {
             Ruling::Multigen(_) => self.note_reader_in_fault(frame, reader),
@@ -365,7 +365,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A scan is over. Returns whether active pages were left alone that had a share of it.
+    /// Ends a scan. Returns whether active pages were left alone that had a share of it.
     pub(crate) fn end_scan(&self, reach: Reach<'_, M>, scan: &Scan) -> bool {
         match scan {
             Scan::Classic(scan) => {
@@ -435,7 +435,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Reclaim has taken these pages, and those of files have left such shadows.
+    /// Notes that reclaim has taken these pages, and that those of files have left such shadows.
     pub(crate) fn note_evicted(&self, pages: &[FrameNumber]) {
         match &self.ruling {
             Ruling::Classic(_) => self.note_evicted_to_admission(pages),
@@ -447,8 +447,8 @@ impl<M: Machine> Lru<M> {
 
 /// The view from outside.
 impl<M: Machine> Lru<M> {
-    /// Counters of pages that came back which stay at 0, since pages of their family leave no shadows: kernels without those have no
-    /// such counter either.
+    /// Returns the counters of refaults that stay at 0, because pages of their family leave no shadows. Kernels without
+    /// shadows do not have these counters.
     pub fn uncounted_refaults(&self) -> impl Iterator<Item = ZoneEvent> {
         let by_policy = match self.choices.policy {
             // Programs' own policies may return shadows; those of this engine do not.
@@ -460,7 +460,7 @@ impl<M: Machine> Lru<M> {
             .chain(of(ZoneEvent::WORKINGSET_FILE, by_policy || self.waiting.is_some()))
     }
 
-    /// The list that a page belongs on by its flags, or that counts it.
+    /// Returns the list to which a page belongs by its flags, or which counts it.
     pub(crate) fn list_of(&self, frame: FrameNumber) -> ListName {
         ListName(match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.kind_of(self.frames[frame].flags()),
@@ -479,7 +479,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Shows all pages of a zone that are on lists, with the list that counts them.
+    /// Visits all pages of a zone that are on lists, with the list that counts them.
     pub fn for_each_listed(&self, zone: &Zone<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         let lruvec = self.lruvec_of(zone);
         let visit = |kind, frame| {

@@ -1,4 +1,5 @@
-//! Marks that were raised because migrate types were mixed in pageblocks (Linux 5.0; mechanisms/modern, 1).
+//! Reclaim up to marks that were raised because migrate types were mixed in pageblocks (Linux 5.0; mechanisms/modern,
+//! 1).
 //!
 //! The next requests that would mix them find more free pages of their own type then, and compaction has less to do.
 
@@ -18,8 +19,9 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Reclaims from a node's zones as many pages as their marks are boosted by, after the node is balanced or could
-    /// not be balanced. Continues until no boosted mark is missed. Writes and swaps nothing, and leaves object caches
-    /// alone. Then all marks of the node fall, including boosts of the meantime, and the node is compacted.
+    /// not be balanced. Ends earlier if all zones reach their boosted marks, or if nothing can be freed at the lowest
+    /// priority. Writes and swaps nothing, and leaves object caches alone. Then all boosts of the node end, including
+    /// those that began meanwhile, and the node is compacted, unless `reclaim.kswapd_compact` is `never`.
     pub(super) fn reclaim_boost(&self, task: &mut Task, node: NodeId, classzone: usize) {
         let mut left: u64 = self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.boost()).sum();
         if left == 0 {

@@ -9,7 +9,8 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// One descent, a step when a pass scanned too little to reach the marks or freed nothing.
+    /// Performs one descent of the priority: it falls by a step when a pass scanned too little to reach the marks or
+    /// freed nothing.
     pub(super) fn balance_by_scan_volume(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         self.stat.count(Event::Pageoutrun, 1);
         let mut request = request;

@@ -11,16 +11,16 @@ use machine::{Machine, Order};
 /// The result of a pass over one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ZonePass {
-    /// Enough was scanned that, had all of it been freed, the zone would be at its high mark.
+    /// `true` if the pass scanned at least as many pages as the high mark, or the zone needed nothing.
     pub scanned_enough: bool,
-    /// Pages wanted.
+    /// Pages that the pass was to free.
     pub attempted: u64,
     /// Pages that were scanned.
     pub scanned: u64,
-    /// `true` if the zone is at its high mark; with `KswapdGap::NeverLeft`, if it was before.
+    /// `true` if the zone is at its high mark; with `KswapdGap::NeverLeft`, if it was at its high mark before.
     pub is_balanced: bool,
-    /// `true` if the zone counts for its node. A zone that was marked hopeless before this pass could do that does not
-    /// count; with `KswapdGap::NeverLeft` it does.
+    /// `true` if the zone counts for its node. A zone that was marked hopeless before this pass does not count; with
+    /// `KswapdGap::NeverLeft` it does.
     pub counts: bool,
     /// `true` if the zone needed nothing, and nothing was done.
     pub was_left: bool,
@@ -52,7 +52,7 @@ impl<M: Machine> Reclaim<M> {
             KswapdTarget::Unbounded => u64::MAX,
             KswapdTarget::HighWatermark => zone.high().max(CLUSTER),
         };
-        // If compaction can do the rest, order-0 pages are what is wanted.
+        // If compaction can make the block, single pages are enough.
         let can_compact = || control.order > Order::ZERO && self.suitable(zone, control.order) != Suitability::Skipped;
         let order = match self.choices.high_order {
             HighOrder::ByCompaction if can_compact() => Order::ZERO,

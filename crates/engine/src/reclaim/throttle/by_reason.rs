@@ -34,8 +34,8 @@ impl<M: Machine> WriteWaiters<M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// A pass over a zone's lists has ended. Kswapd waits if it met pages under writeback again: it came round faster than the disk
-    /// writes. A task waits a moment where the zone is congested.
+    /// Throttles after a pass over a zone's lists. Kswapd waits if it met pages under writeback again, because it then
+    /// scans faster than the disk writes. A task waits a moment if the zone is congested.
     pub(in crate::reclaim) fn throttle_after_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         let met_again = std::mem::take(&mut control.met_again);
         if met_again > 0 {
@@ -46,15 +46,15 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// A direct reclaim has ended a pass, and `node` has its first zone. It waits a moment if nothing was freed at a low priority; not for a
-    /// cgroup, which has no kswapd.
+    /// Throttles a direct reclaim that has ended a pass; `node` has the first zone of the pass. The task waits a moment
+    /// if nothing was freed at a low priority, but not for a cgroup, which has no kswapd.
     pub(in crate::reclaim) fn throttle_without_progress(&self, node: NodeId, control: &ScanControl) {
         if control.reclaimed == 0 && control.priority <= LOW_PRIORITY && !control.is_cgroup {
             self.throttle_for_a_tick(node);
         }
     }
 
-    /// The write of a page has ended.
+    /// Notes that the write of a page has ended.
     pub(crate) fn note_written(&self, frame: FrameNumber) {
         let waiters = &self.node_state(self.zone_of(frame).node).write_waiters;
         let tasks = waiters.tasks.load(Relaxed);
@@ -67,7 +67,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until a cluster of pages was written for each task that waits so, at most 100 ms.
+    /// Sleeps until a cluster of pages was written for each task in this wait, at most 100 ms.
     #[doc(alias = "VMSCAN_THROTTLE_WRITEBACK")]
     pub fn throttle_for_writeback(&self, node: NodeId) {
         let _span = self.machine.span(Func::ReclaimThrottle);
@@ -83,7 +83,7 @@ impl<M: Machine> Reclaim<M> {
         waiters.tasks.fetch_sub(1, Relaxed);
     }
 
-    /// Sleeps for a tick (1 ms), if that may help: kswapd is at work, and much waits to be written.
+    /// Sleeps for a tick (1 ms), if that may help: kswapd is at work, and many pages wait to be written.
     #[doc(alias = "VMSCAN_THROTTLE_NOPROGRESS")]
     #[doc(alias = "VMSCAN_THROTTLE_CONGESTED")]
     pub fn throttle_for_a_tick(&self, node: NodeId) {

@@ -55,8 +55,9 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Makes tasks without memory wait until some is freed, where possible: in version 1. Elsewhere the kernel kills,
-    /// and the process is told so. The caller frees some memory when all wait ([`Cgroup::help`]).
+    /// Makes tasks without memory wait until some is freed, where the kernel can do that: in version 1. Elsewhere the
+    /// kernel kills a process, and the process that waits for it learns of this. The caller frees some memory when all
+    /// tasks wait ([`Cgroup::help`]).
     ///
     /// The kernel reports exhausted memory after sixteen tries in a row that freed nothing. This happens while pages
     /// wait for swap, or are used faster than reclaim scans them, even with most of swap free.

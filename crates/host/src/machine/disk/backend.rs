@@ -13,8 +13,8 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-/// Largest write, in bytes, that goes through the page cache of the kernel as a whole if it ends within a block: one
-/// system call costs less than two.
+/// Largest write, bytes, that goes through the page cache of the kernel as a whole if it ends within a block, because
+/// one system call costs less than two.
 const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 
 /// The memory of a request; requests of few frames need no allocation.
@@ -31,7 +31,7 @@ pub trait Backend: Send + Sync {
     /// Carries transfers out side by side for a caller that waits for all of them.
     fn run_all(&self, transfers: Vec<Transfer>);
 
-    /// Sees to it that a transfer is carried out by another thread.
+    /// Hands a transfer to another thread, which carries it out.
     fn start(&self, transfer: Transfer);
 
     /// Makes data that were written to a device durable.
@@ -126,8 +126,8 @@ impl Transfer {
         transfer
     }
 
-    /// Visits the blocks that begin before the file's end at the start of the transfer. If the file was cut after the
-    /// decision to read a block, the block does not belong to the file any more, and nothing is known of it.
+    /// Visits the blocks that begin before the file's end at the start of the transfer. If the file was truncated after
+    /// a block was chosen to be read, the block no longer belongs to the file and has no known checksum.
     fn for_each_block(&self, mut visit: impl FnMut(u64, &[u8; BLOCK_BYTES])) {
         let mut bytes = [0; BLOCK_BYTES];
         let within = self.within.div_ceil(BLOCK_BYTES);
@@ -137,12 +137,12 @@ impl Transfer {
         }
     }
 
-    /// Compares data with their checksums; after a failed write none are known. Bytes behind the file's end become
-    /// zeroes.
+    /// Compares data with their checksums. After a failed write no checksums are known. Bytes after the file's end
+    /// become zeroes.
     fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
         if self.request.operation == Operation::Read && self.within < self.bytes {
-            // The system has more where it refused to cut the file, or others have made it longer. The end is that of the
-            // read's beginning: whoever moves it into a page that is being read waits for that page.
+            // The system has more where it refused to cut the file, or others have made it longer. The end is that of
+            // the read's beginning: a task that moves the end into a page that is being read waits for that page.
             self.zero_from(self.within);
         }
         if (self.request.operation, result) == (Operation::Read, Ok(()))
@@ -218,7 +218,7 @@ impl Transfer {
         &self.request
     }
 
-    /// Makes the next attempt move at most `bytes` bytes.
+    /// Limits the next attempt to `bytes` bytes.
     pub fn cut(&mut self, bytes: usize) {
         self.cut = Some(bytes);
     }
@@ -283,7 +283,7 @@ impl Transfer {
         }
     }
 
-    /// Carries the transfer out to the end, after an attempt.
+    /// Carries the transfer out to its end, after a first attempt.
     fn go_on(mut self, mut moved: Result<usize, Errno>) {
         loop {
             if let Some(result) = self.advance(moved) {
@@ -392,7 +392,7 @@ impl Transfer {
         Extent { operation: self.request.operation, offset: first_byte(&self.request), bytes: self.bytes }
     }
 
-    /// Makes zeroes of all bytes from `start` on, counted from the beginning of the request.
+    /// Fills the request's frames with zeroes from byte `start` of the request on.
     fn zero_from(&self, start: usize) {
         let arena = &self.device.context.arena;
         let mut offset = start % BLOCK_BYTES;

@@ -53,7 +53,7 @@ impl Cipher {
         let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
         let tag = self.cipher.encrypt_inout_detached(&nonce(number), &[], bytes.as_mut_slice().into());
         let tag = u128::from_le_bytes(tag.expect("a page is not too long").into());
-        // Who reads the block hears from the engine that it was written.
+        // A reader of the block learns from the engine that it was written.
         low.store(tag as u64, Ordering::Relaxed);
         high.store((tag >> 64) as u64, Ordering::Relaxed);
         write.store(number, Ordering::Relaxed);

@@ -25,15 +25,15 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Failed requests that a device remembers, the latest.
 const ERRORS_MAX: usize = 64;
 
-/// The receiver of finished requests. Weak: it owns the machine.
+/// The receiver of finished requests. The reference is weak, because the receiver owns the machine.
 pub type Receiver = Weak<dyn Completions + Send + Sync>;
 
 /// The state that all devices of a machine have in common.
 pub(super) struct Context {
     pub arena: Arc<Arena>,
     pub receivers: OnceLock<Box<[Receiver]>>,
-    /// The number of devices with congested queues, by operation: reclaim asks for each page. Below 0 for a moment, where the end
-    /// of a congestion is counted before its beginning.
+    /// The number of devices with congested queues, by operation, so that reclaim can ask for each page. It may be
+    /// below 0 for a moment, when the end of a congestion is counted before its beginning.
     pub congested: [AtomicI32; 2],
     /// Woken whenever a device's queue stops being congested.
     pub uncongested: WaitQueue,
@@ -91,7 +91,7 @@ pub enum Durable {
     All,
 }
 
-/// An open file that requests go to: block `b` is its 4096 bytes from `4096 * b` on.
+/// An open file that receives requests: block `b` is its 4096 bytes from `4096 * b` on.
 pub struct Device {
     id: DeviceId,
     name: Arc<str>,
@@ -182,8 +182,8 @@ impl Device {
         &self.name
     }
 
-    /// Returns the file, for `sync_data`, `set_len`, `metadata`. Reading and writing it past the machine goes past the
-    /// pages in memory too.
+    /// Returns the file, for `sync_data`, `set_len` and `metadata`. Reads and writes of it bypass the machine, and so
+    /// the pages in memory.
     #[must_use]
     pub const fn file(&self) -> &File {
         &self.file
@@ -219,15 +219,15 @@ impl Device {
         }
     }
 
-    /// Ends the lock that its file may have.
+    /// Releases the file's lock, if it has one.
     pub fn unlock(&self) {
         sys::unlock_file(&self.file);
     }
 
     // ---- where it ends ----
 
-    /// Says how long the file is for its owner: a write puts no byte after that into the file. Default: as long as its
-    /// blocks.
+    /// Sets the function that returns the file's length for its owner. A write puts no byte after this length into the
+    /// file. Default: the length of the file's blocks.
     pub fn follow_length(&self, length: impl Fn() -> u64 + Send + Sync + 'static) {
         assert!(self.length.set(Box::new(length)).is_ok(), "{}: its length is followed already", self.name);
     }
@@ -238,7 +238,7 @@ impl Device {
         bytes.min(usize::try_from(within).unwrap_or(usize::MAX))
     }
 
-    /// Says that the file holds at least `bytes` bytes from now on, as far as its owner knows. Default: 0.
+    /// Notes that the file is at least `bytes` bytes long from now on, as far as its owner knows. Default: 0.
     ///
     /// A read that ends before the expected length fails, because another process has truncated the file. Beyond that
     /// length, missing bytes read as zeroes. The owner sets the length after it made the file longer, and before it
@@ -271,8 +271,8 @@ impl Device {
         if self.end_in_system()? < bytes { self.file.set_len(bytes) } else { Ok(()) }
     }
 
-    /// Sets the length of the file in the system. No earlier write puts anything after it. The owner's own length is
-    /// already this, or smaller.
+    /// Sets the length of the file in the system. No earlier write adds bytes after it. The owner's own length must
+    /// already be this or smaller.
     ///
     /// # Errors
     /// Those of the system.
@@ -383,7 +383,7 @@ impl Device {
         }
     }
 
-    /// Returns its length in the system now, in bytes.
+    /// Returns the device's length in the system now, in bytes.
     ///
     /// The position of the open file gives it, which nothing else uses. `fstat` would also ask when the file was last
     /// changed, and Linux (from 6.13) then gives the next write its own time: the inode is dirty again, and a commit of

@@ -46,18 +46,18 @@ impl Script {
         self.0.lock().every = fault;
     }
 
-    /// Makes the next sync fail with this error number of the system, which does not hear of it.
+    /// Makes the next sync fail with this error number, without a call of the system.
     pub fn fail_sync(&self, os_error: i32) {
         self.0.lock().failed_sync = Some(os_error);
     }
 
-    /// Syncs so far.
+    /// Returns the number of syncs so far.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.0.lock().syncs
     }
 
-    /// Requests so far.
+    /// Returns the number of requests so far.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.0.lock().seen

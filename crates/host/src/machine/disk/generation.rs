@@ -29,7 +29,7 @@ impl Generations {
             if self.current.load(Ordering::SeqCst) as usize % 2 == own.0 {
                 return own;
             }
-            // Who waits for this generation may have seen that it is empty.
+            // A thread that waits for this generation may have seen that it is empty.
             self.end(own);
         }
     }

@@ -61,7 +61,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// The check that data read from a device are those written.
+/// The way to check that data read from a device are those that were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
     /// Checks by checksums if [`Config::checksums`] says so.
@@ -193,7 +193,7 @@ impl Disks {
     pub(super) fn submit(&self, request: Request) {
         let device = self.table.get(request.device.index()).map(ArcSwapOption::load);
         let Some(device) = device.as_ref().and_then(|device| device.as_ref()) else {
-            // Removed by somebody who knew better than the submitter.
+            // Another thread has removed the device although this request was submitted.
             return self.context.complete(request, Err(IoError::Device));
         };
         if plug::is_plugged(self.identity()) {
@@ -253,7 +253,7 @@ impl Disks {
     }
 }
 
-/// Splits transfers into those of which something is true, and the others. Nothing is moved when it is true of all.
+/// Splits transfers into those for which `is_true` holds and the others. Moves nothing if it holds for all.
 fn split(transfers: Vec<Transfer>, is_true: impl Fn(&Transfer) -> bool) -> (Vec<Transfer>, Vec<Transfer>) {
     if transfers.iter().all(&is_true) { (transfers, Vec::new()) } else { transfers.into_iter().partition(is_true) }
 }

@@ -4,7 +4,7 @@ use crate::machine::sys::Errno;
 use machine::{BLOCK_BYTES, IoError, Operation};
 use std::fmt;
 
-/// Attempts in a row that may move nothing before a request fails.
+/// Largest number of consecutive attempts that may move nothing before a request fails.
 ///
 /// The system says "again" when it is short of memory for a moment, or when a thread ends whose request it was. A
 /// hundred times in a row is neither.
@@ -78,7 +78,7 @@ pub(super) struct Ends {
     pub now: u64,
     /// Least end, bytes, if only the owner has truncated the file.
     pub expected: u64,
-    /// A block device has its end where it is: no write moves it.
+    /// `true` for a block device, whose end no write moves.
     pub is_fixed: bool,
 }
 

@@ -52,7 +52,8 @@ impl Places {
     }
 }
 
-/// Places taken at which congestion begins, and below which it ends: 225 and 207 of 256.
+/// Returns the number of taken places at which congestion begins, and the number below which it ends: 225 and 207 of
+/// 256.
 ///
 /// Returns 7/8 plus one, and 13/16 less one, rounded like repeated halves, as on the simulated disk. Linux:
 /// `blk_queue_congestion_threshold`. Source: mechanisms/reclaim, 22.

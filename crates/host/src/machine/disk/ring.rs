@@ -37,13 +37,14 @@ use std::time::Duration;
 
 /// Submissions that the background ring takes with one system call.
 const BACKGROUND_ENTRIES: u32 = 256;
-/// Transfers that it has in flight, over all devices; the others wait in front of it. A completion's entry is 16 bytes.
+/// Largest number of transfers that the background ring has in flight, over all devices; the others wait in front of
+/// it. A completion's entry is 16 bytes.
 const BACKGROUND_IN_FLIGHT: usize = 4096 - 1;
-/// Transfers that a borrowed ring has in flight.
+/// Largest number of transfers that a borrowed ring has in flight.
 const BORROWED_ENTRIES: u32 = 64;
 /// Borrowed rings that are kept for the next borrower.
 const IDLE_RINGS_MAX: usize = 16;
-/// The completion of the read of the bell.
+/// The user data of the read that wakes the ring's thread.
 const BELL: u64 = u64::MAX;
 /// Interval of checks for completions of a refused ring.
 const REFUSED_PAUSE: Duration = Duration::from_micros(50);
@@ -216,8 +217,8 @@ impl Background {
         }
     }
 
-    /// Replaces the ring, which the system refuses, by threads, this one among them. They carry out all present and
-    /// further requests.
+    /// Replaces a ring that the system refuses by threads, this one among them. They carry out all present and further
+    /// requests.
     #[cold]
     fn fall_back(&self, errno: Errno, mut slots: Slots, waiting: VecDeque<Transfer>) {
         // The read of the bell, if it is under way, ends.
@@ -226,7 +227,7 @@ impl Background {
         drop(slots);
         left.extend(waiting);
         let pool = self.pool.get_or_init(|| Pool::of_at_most(self.io_threads - 1));
-        // Whoever came before, and saw no pool, has put it here.
+        // Transfers of threads that came before, and saw no pool, are here.
         left.extend(std::mem::take(&mut *self.inbox.lock()));
         self.notices.add(Notice::NoIoUring { os_error: errno });
         left.into_iter().for_each(|transfer| pool.start(transfer));
@@ -320,7 +321,7 @@ impl Slots {
         left
     }
 
-    /// Takes the transfer of a completion, or of an entry; `None` when it is no transfer.
+    /// Takes the transfer of a completion or of an entry; `None` if it belongs to no transfer.
     fn take(&mut self, user_data: u64) -> Option<InFlight> {
         let slot = usize::try_from(user_data).ok().filter(|&slot| slot < self.slots.len())?;
         self.free.push(slot);
@@ -446,9 +447,8 @@ fn entry(InFlight { transfer, runs }: &InFlight) -> squeue::Entry {
     }
 }
 
-/// Makes a ring for one thread whose completions interrupt no thread, or on older kernels one without these properties.
-/// It does not handle completions only on entry (`DEFER_TASKRUN`): they must also come when the ring may not be entered
-/// any more.
+/// Makes a ring for one thread that completions do not interrupt, or on older kernels one without this property. The
+/// ring does not use `DEFER_TASKRUN`, because completions must also arrive when the ring may not be entered any more.
 fn background_ring() -> io::Result<IoUring> {
     let promised = IoUring::builder()
         .setup_cqsize(BACKGROUND_IN_FLIGHT as u32 + 1)

@@ -31,11 +31,11 @@ pub struct Known {
     says: Option<String>,
     /// The key's name; empty if no key corresponds to the word.
     key: String,
-    /// Its meaning.
+    /// The key's meaning.
     about: String,
-    /// Its values, each with its meaning.
+    /// The key's values, each with its meaning.
     values: Vec<(&'static str, String)>,
-    /// Its range, its default, and the condition under which it is read.
+    /// The key's range, its default, and the condition under which it is read.
     limits: Vec<String>,
     /// The kind of files that have it: `kernels`, `machines`, `experiments`.
     owners: &'static str,

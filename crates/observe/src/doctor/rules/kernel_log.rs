@@ -251,7 +251,7 @@ fn alone(want: &Want<'_>) -> String {
     format!("zone{several} {names}{alone}")
 }
 
-/// Names zones with free memory that may not serve the request, and the reason.
+/// Names zones with free memory that the request may not use, and the reason.
 fn closed(want: &Want<'_>) -> String {
     if want.elsewhere.is_empty() {
         return String::new();
@@ -309,7 +309,7 @@ fn rooms(want: &Want<'_>) -> Vec<String> {
     }
 }
 
-/// Returns why a zone has not enough.
+/// Returns the reason for which a zone has too little memory.
 fn short(room: &Room<'_>, nodes: bool) -> String {
     let name = zone_name(room.zone, nodes);
     let Room { free, cma, high_atomic, reserve, mark, left, .. } = *room;

@@ -14,7 +14,7 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref();
     let free = need(usage.and_then(|usage| usage.least.free), "free memory over time")?;
     let seconds = signs.seconds()?;
-    // Marks wake kswapd: where it does nothing, whoever reclaims has another reason.
+    // Marks wake kswapd: if kswapd does nothing, reclaim has another reason.
     let kswapd = need(signs.kswapd.scanned, "pgscan_kswapd")? / seconds;
     let swapped = signs.swapped_out.map(|pages| pages / seconds);
     if kswapd < RATE_MIN {

@@ -19,7 +19,7 @@ pub const SHORT_MAX: f64 = 5.0;
 /// A holder of memory that reclaim cannot take.
 struct Holder {
     cause: &'static str,
-    /// Its name among figures: the line of `/proc/meminfo`.
+    /// The holder's name among figures: the line of `/proc/meminfo`.
     name: &'static str,
     pages: fn(&MemoryUse) -> Option<f64>,
     /// Smallest share of memory at which it is reported, percent.

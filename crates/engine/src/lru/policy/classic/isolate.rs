@@ -21,7 +21,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// For pages that were isolated to be reclaimed, after `scanned` pages were scanned.
+    /// Creates the part for pages that were isolated to be reclaimed, after `scanned` pages were scanned.
     const fn of_victims(scanned: u64) -> Self {
         Self { scanned, rotated: 0, counts_active: true }
     }
@@ -63,7 +63,7 @@ impl<M: Machine> Lru<M> {
                 by_zone[self.list_zone(reach.zone, frame).kind as usize] += frames.weight(frame);
                 taken.push(frame);
             } else {
-                // Its last reference is falling: whoever drops it takes it off.
+                // The last reference is being dropped; the task that drops it takes the page off the list.
                 lists.list_mut(kind).push_front(frames, frame);
             }
         }
@@ -85,7 +85,8 @@ impl<M: Machine> Lru<M> {
         if self.shares_lruvecs() { lists.list(kind).len() } else { 0 }
     }
 
-    /// Puts a page that a scan cannot use to the head of its list; false when all were skipped.
+    /// Puts a page that a scan cannot use to the head of its list. Returns `false` if as many pages were skipped as may
+    /// be.
     fn skip(&self, lists: &mut Lists, kind: ListKind, frame: FrameNumber, skips: &mut u64) -> bool {
         let Some(left) = skips.checked_sub(1) else { return false };
         *skips = left;

@@ -7,8 +7,9 @@ use crate::lru::policy::Verdict;
 use crate::memory::Flags;
 use machine::{FrameNumber, Machine};
 
-/// Judges a page by the mappings that touched it and by whether it was marked referenced; `once_is_enough` for a single touch to make
-/// it active. A page of a file that was marked and is dirty is left to the flusher, which writes no page of a program.
+/// Judges a page by the mappings that touched it and by whether it was marked referenced. With `once_is_enough`, a
+/// single touch makes it active. A marked and dirty page of a file is left to the flusher, which never writes anonymous
+/// pages.
 #[must_use]
 #[doc(alias = "page_check_references")]
 pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_enough: bool, is_file: bool) -> Verdict {

@@ -31,13 +31,13 @@ impl Lists {
         self.costs
     }
 
-    /// A list.
+    /// Returns the list of a kind.
     #[must_use]
     pub const fn list(&self, kind: ListKind) -> &List {
         &self.lists[kind as usize]
     }
 
-    /// A list, to be changed.
+    /// Returns the list of a kind, to be changed.
     pub const fn list_mut(&mut self, kind: ListKind) -> &mut List {
         &mut self.lists[kind as usize]
     }

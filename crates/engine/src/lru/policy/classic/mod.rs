@@ -46,7 +46,7 @@ impl Classic {
         }
     }
 
-    /// The state of an lruvec without pages.
+    /// Returns the state of an lruvec without pages.
     pub(in crate::lru) fn state<M: Machine>(machine: &M) -> State<M> {
         State { lists: machine.lock(LockClass::Lru, Lists::default()), nonresident: Nonresident::default() }
     }

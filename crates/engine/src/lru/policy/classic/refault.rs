@@ -103,7 +103,7 @@ impl<M: Machine> Lru<M> {
         self.packing().is_some()
     }
 
-    /// Pages of an lruvec were evicted, activated, or put back as active.
+    /// Advances the clock of shadows by the pages of an lruvec that were evicted, activated, or put back as active.
     #[doc(alias = "workingset_age_nonresident")]
     pub(super) fn age_nonresident(&self, lruvec: &Lruvec<M>, pages: u64) {
         if pages > 0 && self.has_refaults() {
@@ -119,7 +119,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A page used to be active and is so no longer.
+    /// Notes that a page that was active is no longer active.
     pub(super) fn note_deactivated(&self, frame: FrameNumber) {
         if self.has_refaults() {
             self.frames[frame].set(Flags::WORKINGSET);
@@ -146,7 +146,7 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Reclaim has taken a page, which left its shadow.
+    /// Advances the clock of shadows by a page that reclaim has taken, and that left its shadow.
     pub(crate) fn age_by_eviction(&self, frame: FrameNumber) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_of_page(frame), 1);
@@ -214,7 +214,7 @@ impl<M: Machine> Lru<M> {
         self.activated_refaults(lruvec, family) != before
     }
 
-    /// A reclaim has ended with the zones of an lruvec.
+    /// Notes that a reclaim has ended with the zones of an lruvec.
     #[doc(alias = "snapshot_refaults")]
     pub(crate) fn note_refaults_seen(&self, lruvec: &Lruvec<M>) {
         if !self.has_refaults() {
@@ -226,7 +226,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Activated refaults of an lruvec, as far as reclaim knows of them.
+    /// Returns the activated refaults of an lruvec, as far as reclaim knows of them.
     fn activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         match self.sums(lruvec) {
             Some(sums) => sums.activations[family as usize].load(Relaxed),
@@ -234,8 +234,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Pages of a list of an lruvec when they were last added up, of all its zones, since a cgroup's counters know none; nothing where
-    /// reclaim knows all at once.
+    /// Returns the pages of a list of an lruvec at the time when counters were last summed, over all its zones, because
+    /// a cgroup's counters know no zones. Returns `None` if reclaim sees exact counters.
     pub(super) fn summed_list_pages(&self, lruvec: &Lruvec<M>, kind: ListKind) -> Option<u64> {
         self.packing()?;
         let sums = self.sums(lruvec)?;

@@ -179,8 +179,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Enough was freed: stop with the family that has less left, and trim the other so that both were
-/// scanned in the same proportion (mechanisms/reclaim, 14.4).
+/// Trims the targets once enough was freed: stops the family that has less left, and shortens the other so that both
+/// are scanned in the same proportion (mechanisms/reclaim, 14.4).
 fn trim_in_proportion(original: &Targets, left: &mut Targets) {
     let sum =
         |targets: &Targets, family: Family| targets[family.inactive() as usize] + targets[family.active() as usize];

@@ -23,7 +23,7 @@ enum Balance {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Pages of each list to scan at the demand's priority.
+    /// Returns the pages of each list to scan at the demand's priority.
     #[doc(alias = "get_scan_count")]
     pub(super) fn scan_count(&self, reach: Reach<'_, M>, demand: &Demand, may_age: MayAge) -> Targets {
         let balance = self.scan_balance(reach, demand, may_age);
@@ -68,8 +68,8 @@ impl<M: Machine> Lru<M> {
         let has_share = |family: Family| self.list_pages(reach, family.inactive()) >> demand.priority > 0;
         let may_be_anon_only = match self.choices.few_files {
             FewFiles::ScansAnon => true,
-            // Who has found nothing so far takes what there is: the others wait until active pages have become inactive, and where
-            // `swappiness` is 0 nothing else scans anonymous pages.
+            // A scan that has found nothing so far takes all pages: other scans wait until active pages have become
+            // inactive, and where `swappiness` is 0 nothing else scans anonymous pages.
             FewFiles::ScansInactiveAnon => {
                 demand.doubts_marks || !may_age[Family::Anon as usize] && has_share(Family::Anon)
             }
@@ -123,7 +123,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// The parts of anonymous pages and of pages of files (mechanisms/multigen, 8.5). One of them at least is more than 0.
+/// Returns the parts of anonymous pages and of pages of files (mechanisms/multigen, 8.5). At least one of them is above
+/// 0.
 const fn parts_by_cost(swappiness: u64, [anon, file]: [u64; 2]) -> (u64, u64) {
     let total = anon + file;
     let (anon, file) = (total + anon, total + file);

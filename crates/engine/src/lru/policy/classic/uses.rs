@@ -5,7 +5,7 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// A page was used, whose flags were `flags` before.
+    /// Notes the use of a page whose flags were `flags` before.
     pub(in crate::lru) fn note_classic_use(&self, frame: FrameNumber, flags: Flags) {
         let descriptor = &self.frames[frame];
         if !flags.has(Flags::REFERENCED) {
@@ -30,7 +30,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// An inactive page was used for the second time.
+    /// Counts an activation of an inactive page as time that passed for shadows.
     #[doc(alias = "workingset_activation")]
     fn age_by_activation(&self, frame: FrameNumber) {
         if self.has_refaults() {

@@ -15,14 +15,14 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::{AcqRel, Release};
 use machine::{Lock, Machine, Nanos, Step};
 
-/// Least ratio of old pages to young ones (`Ageing::BeforeRounds`: the knob `spread`, as it is set at first).
+/// Smallest ratio of old pages to young ones (`Ageing::BeforeRounds`): the initial value of the knob `spread`.
 const SPREAD: u64 = 2;
 
 /// Pages that a reclaim has to free, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
 const GOT_ON: u64 = 64;
 
-/// Priority below which a direct reclaimer waits for a generation that another task is about to begin: there is nothing
-/// to reclaim before (mechanisms/multigen, 5.1, of v2; taken for all versions).
+/// Priority below which a direct reclaimer waits for a generation that another task is about to begin, because nothing
+/// can be reclaimed before (mechanisms/multigen, 5.1, of v2; used for all versions).
 const WAITS_BELOW: u32 = 10;
 
 /// The sizes by which it is decided whether a generation begins.
@@ -217,8 +217,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A type has as many generations as it may: the pages of its oldest join the next. Pages that cannot be taken stay where they
-    /// are, and their generation becomes the youngest. False when there are more than can be moved at once.
+    /// Joins the pages of a type's oldest generation with the next, because the type has as many generations as it may.
+    /// Pages that cannot be taken stay where they are, and their generation becomes the youngest. Returns `false` if
+    /// there are more pages than can be moved at once.
     #[doc(alias = "inc_min_seq")]
     fn give_up_oldest(
         &self,

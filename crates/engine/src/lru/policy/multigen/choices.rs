@@ -100,9 +100,9 @@ choices! {
 
     /// The pages that `pgscan` counts.
     scan_count: ScanCount = Examined, drawn 133 {
-        /// Those that were looked at, as with other policies.
+        /// Pages that were looked at, as with other policies.
         Examined,
-        /// Those that were isolated.
+        /// Pages that were isolated.
         Isolated,
     }
 

@@ -31,11 +31,11 @@ pub enum Command {
 /// Begin a generation, after a walk of page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
-    /// The cgroup; 0 is the one there is.
+    /// Number of the cgroup; only 0 exists.
     pub cgroup: u64,
     /// The node.
     pub node: NodeId,
-    /// The number of its youngest generation, after which one begins.
+    /// The number of the node's youngest generation, after which the new one begins.
     pub youngest: u64,
     /// The types that are aged: with 0 only pages of files, with [`ONLY_ANON`] only anonymous pages, with other values
     /// both, with or without room in swap. By default anonymous pages are aged if they can go to swap.
@@ -49,7 +49,7 @@ pub struct Age {
 /// Evict generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evict {
-    /// The cgroup; 0 is the one there is.
+    /// Number of the cgroup; only 0 exists.
     pub cgroup: u64,
     /// The node.
     pub node: NodeId,
@@ -57,7 +57,7 @@ pub struct Evict {
     pub oldest: u64,
     /// Value in place of `lru.swappiness`; with [`ONLY_ANON`] only anonymous pages go.
     pub swappiness: Option<u64>,
-    /// Largest number of pages that are freed; but a huge page goes as a whole.
+    /// Largest number of pages that are freed. A huge page is freed as a whole, even beyond this number.
     pub pages: u64,
 }
 
@@ -70,7 +70,7 @@ pub struct BadCommand {
     pub found: Option<String>,
     /// The word that was expected there.
     pub expected: &'static str,
-    /// The form of such a command.
+    /// The form of a correct command of this kind.
     pub form: &'static str,
 }
 
@@ -172,7 +172,7 @@ impl std::error::Error for CommandError {
 }
 
 impl Command {
-    /// The commands of a text, which commas, semicolons and line ends separate. At least one.
+    /// Returns the commands of a text, at least one. Commas, semicolons and line ends separate them.
     ///
     /// # Errors
     /// The first thing that is no command.
@@ -230,7 +230,7 @@ struct Eviction {
 }
 
 impl Commands {
-    /// The commands of a text.
+    /// Returns the commands of a text.
     ///
     /// # Errors
     /// When something in it is no command.
@@ -303,8 +303,8 @@ const fn demand(evict: &Evict) -> Demand {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Begins a generation of a node now. Where zones have lruvecs of their own, one of its highest zone. *May take locks of page
-    /// tables.*
+    /// Begins a generation of a node now. If zones have lruvecs of their own, only the highest zone begins one. *May
+    /// take locks of page tables.*
     ///
     /// # Errors
     /// When the kernel has no generations, there is no such cgroup or node, or the youngest generation is another by now.
@@ -324,7 +324,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// The lruvec whose generations a command evicts, with all its zones.
+    /// Returns the lruvec whose generations a command evicts, with all its zones.
     ///
     /// # Errors
     /// When the kernel has no generations, there is no such cgroup or node, or fewer than two generations would stay.
@@ -337,8 +337,9 @@ impl<M: Machine> Lru<M> {
             .ok_or(Refused::TooYoung { named: evict.oldest, youngest })
     }
 
-    /// The next batch of pages that commands evict, and the lruvec, after `freed` pages of the one before were freed. Generations that
-    /// are to begin do so on the way. None when all commands were carried out. *May take locks of page tables.*
+    /// Returns the next batch of pages that commands evict, and its lruvec, after `freed` pages of the previous batch
+    /// were freed. Begins generations for commands that come before it. Returns `None` when all commands were carried
+    /// out. *May take locks of page tables.*
     ///
     /// # Errors
     /// When a command is refused: those before it were carried out.

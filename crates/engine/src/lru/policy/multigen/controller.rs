@@ -10,16 +10,16 @@ use super::uses::TIERS;
 use crate::lru::Family;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Number of pages that is added to the evicted ones, for the class that the others are compared with
+/// Number of pages that is added to the total of the reference rate, with which others are compared
 /// (`RateSmoothing::ByBatch`).
 const SMOOTHING_PAGES: u64 = 64;
 
-/// The rate at which pages came back.
+/// A rate of refaults: the pages that came back, out of those that were evicted or protected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
     /// Pages that came back.
     pub refaulted: u64,
-    /// Pages that left, or were protected from that.
+    /// Pages that were evicted, or protected from eviction.
     pub total: u64,
 }
 
@@ -28,7 +28,7 @@ pub struct Rate {
 pub struct Rule {
     /// Number of refaults below which a rate has no meaning.
     pub floor: u64,
-    /// The number that is added before.
+    /// The addition to the reference rate before the comparison.
     pub smoothing: RateSmoothing,
 }
 
@@ -53,7 +53,8 @@ impl Rule {
     }
 
     /// Returns the last tier that may be evicted, for a type whose tiers have these rates. A tier is protected if its
-    /// rate is too far above `reference`. The first tier is never protected.
+    /// rate is too far above `reference`, and so are all tiers above a protected one. The first tier is never
+    /// protected.
     pub fn tier_limit(&self, reference: (Rate, u64), tiers: &[Rate], gain: u64) -> usize {
         let goes = |rate: &&Rate| self.is_ok_to_evict(reference, (**rate, gain));
         tiers[1..].iter().take_while(goes).count()
@@ -88,7 +89,7 @@ impl Counts {
         let fold = |average: &AtomicU64, now: u64| average.store((average.load(Relaxed) + now) / 2, Relaxed);
         fold(&self.average_total, self.total_now());
         fold(&self.average_refaulted, self.refaulted.load(Relaxed));
-        // What is counted in between is lost: it is an estimate.
+        // Pages counted between the fold and the reset are lost; the averages are estimates.
         [&self.evicted, &self.protected, &self.refaulted].into_iter().for_each(|count| count.store(0, Relaxed));
     }
 }
@@ -136,7 +137,7 @@ impl Controller {
         self.counts[family as usize].iter().for_each(Counts::fold);
     }
 
-    /// The rates of a type's tiers.
+    /// Returns the rates of a type's tiers.
     pub fn rates(&self, family: Family) -> [Rate; TIERS] {
         [0, 1, 2, 3].map(|tier: usize| self.counts[family as usize][tier].rate())
     }
@@ -147,7 +148,7 @@ impl Controller {
         [&counts.refaulted, &counts.evicted, &counts.protected].map(|count| count.load(Relaxed))
     }
 
-    /// The averages of a type's tier over earlier generations.
+    /// Returns the averages of a type's tier over earlier generations.
     pub fn averages(&self, family: Family, tier: usize) -> Rate {
         let counts = &self.counts[family as usize][tier];
         Rate { refaulted: counts.average_refaulted.load(Relaxed), total: counts.average_total.load(Relaxed) }

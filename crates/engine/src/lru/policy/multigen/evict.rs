@@ -182,8 +182,8 @@ impl<M: Machine> Lru<M> {
         demand.may_do_all || !needs_io
     }
 
-    /// Looks at a page at the tail of the list of `slot`. Does it belong elsewhere, and went there? Then how many pages the next
-    /// generation has more, which the caller counts.
+    /// Moves a page at the tail of the list of `slot` to where it belongs, if that is elsewhere. Returns the number of
+    /// pages that the next generation gained, for the caller to count; `None` if the page stays.
     #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
     fn sort(
         &self,
@@ -228,9 +228,9 @@ impl<M: Machine> Lru<M> {
         Some(moved)
     }
 
-    /// Moves a page to the list of another generation, where its uses are counted from 0. If a walk has just found the
-    /// page used, it goes to the generation that the walk has chosen. Returns how many pages changed their generation
-    /// here.
+    /// Moves a page to the list of another generation, and clears its count of uses. If a walk has just found the page
+    /// used, it goes to the generation that the walk has chosen. Returns the number of pages whose generation this call
+    /// changed.
     fn move_to_slot(
         &self,
         multigen: &Multigen,
@@ -287,7 +287,7 @@ impl<M: Machine> Lru<M> {
         retried
     }
 
-    /// An isolated page that would go back to the oldest generation becomes active instead.
+    /// Makes an isolated page active if it would otherwise go back to the oldest generation.
     fn keep_from_oldest(&self, multigen: &Multigen, frame: FrameNumber, owners: &mut Owners<M>) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -301,7 +301,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// The slot of the generation after that in `slot`.
+/// Returns the slot of the generation after the one in `slot`.
 const fn next_slot(slot: usize) -> usize {
     (slot + 1) % GENERATIONS
 }

@@ -42,7 +42,7 @@ impl Filter {
     }
 }
 
-/// The two bits of a table: of one hash, the same for every run.
+/// Returns the two bits of a table, from one hash that is the same for every run.
 const fn bits_of(table: u64) -> [usize; 2] {
     let mut hash = table.wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -66,7 +66,7 @@ impl Filters {
         self.of(seq).has(table)
     }
 
-    /// A table is worth the walk of `seq`.
+    /// Notes that a table is worth the walk of `seq`.
     pub fn insert(&self, seq: u64, table: u64) {
         self.of(seq).insert(table);
     }

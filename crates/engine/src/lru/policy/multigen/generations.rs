@@ -18,22 +18,22 @@ pub const GENERATIONS_MIN: u64 = 2;
 /// Kinds of zones.
 pub const ZONES: usize = ZoneKind::ALL.len();
 
-/// The slot of a generation.
+/// Returns the slot of generation number `seq`.
 pub const fn slot_of(seq: u64) -> usize {
     seq as usize % GENERATIONS
 }
 
-/// The slot that a page's word names.
+/// Returns the slot in a page's flags.
 pub const fn slot_in(flags: Flags) -> usize {
     ((flags.0 & Flags::GENERATION.0) >> Flags::GENERATION_SHIFT) as usize
 }
 
-/// The word of a page of the generation in a slot.
+/// Returns flags for a page of the generation in a slot.
 pub const fn with_slot(flags: Flags, slot: usize) -> Flags {
     Flags(flags.without(Flags::GENERATION).0 | (slot as u32) << Flags::GENERATION_SHIFT)
 }
 
-/// The type of a page with such a word.
+/// Returns the type of a page with these flags.
 pub const fn is_of(flags: Flags) -> Family {
     if flags.has(Flags::SWAPBACKED) { Family::Anon } else { Family::File }
 }
@@ -64,7 +64,7 @@ impl Seqs {
     }
 }
 
-/// See the head of this file.
+/// The generations of an lruvec: numbers, sizes and times of birth; see the head of this file.
 #[derive(Debug)]
 pub struct Generations {
     max: AtomicU64,
@@ -86,7 +86,7 @@ impl Generations {
         }
     }
 
-    /// The numbers now.
+    /// Returns the numbers of the youngest and of the oldest generations.
     pub fn seqs(&self) -> Seqs {
         // The oldest first: read in between, a type seems to have too many generations rather than too few.
         let min = [0, 1].map(|family| self.min[family].load(Acquire));
@@ -100,7 +100,7 @@ impl Generations {
         self.max.store(next, Release);
     }
 
-    /// A type's oldest generation is another now.
+    /// Notes that a type's oldest generation is `seq` now.
     pub fn set_min(&self, family: Family, seq: u64) {
         debug_assert!(seq >= self.min[family as usize].load(Relaxed), "generations do not come back");
         self.min[family as usize].store(seq, Release);
@@ -116,18 +116,18 @@ impl Generations {
         self.sizes[slot][family as usize][zone as usize].fetch_add(pages, Relaxed);
     }
 
-    /// Pages of the generation in a slot, of one kind of zone; below 0 while changes are pending.
+    /// Returns the number of pages of the generation in a slot, of one kind of zone; below 0 while changes are pending.
     pub fn counted(&self, slot: usize, family: Family, zone: ZoneKind) -> i64 {
         self.sizes[slot][family as usize][zone as usize].load(Relaxed)
     }
 
-    /// Pages of a generation and type.
+    /// Returns the number of pages of a generation and type.
     pub fn pages(&self, seq: u64, family: Family) -> u64 {
         let sizes = &self.sizes[slot_of(seq)][family as usize];
         sizes.iter().map(|pages| pages.load(Relaxed).max(0).cast_unsigned()).sum()
     }
 
-    /// Pages of all generations of a type.
+    /// Returns the number of pages of all generations of a type.
     pub fn all_pages(&self, family: Family) -> u64 {
         let seqs = self.seqs();
         (seqs.min[family as usize]..=seqs.max).map(|seq| self.pages(seq, family)).sum()

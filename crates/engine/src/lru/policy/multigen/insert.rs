@@ -13,7 +13,7 @@ use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
-/// The gauge that counts pages of a type and of an active generation or another.
+/// Returns the gauge of pages of a type, either those in active generations or the others.
 const fn gauge(family: Family, is_active: bool) -> Gauge {
     let kind = if is_active { family.active() } else { family.inactive() };
     kind.gauge()
@@ -42,7 +42,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// The generation before the youngest is about to be inactive, and the one after it active: their pages change sides.
+    /// Moves the counts of two generations between the gauges of active and inactive pages: the one before the youngest
+    /// is about to be inactive, and the one after it active.
     pub(super) fn swap_sides(&self, lruvec: &Lruvec<M>) {
         let of = lruvec.generational();
         let Seqs { max, .. } = of.generations.seqs();
@@ -137,7 +138,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A page was used through its file, whose word was `flags` before.
+    /// Notes the use of a page through its file. Its flags were `flags` before.
     pub(in crate::lru) fn note_file_use(&self, multigen: &Multigen, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::SWAPBACKED) {
             // Its page table knows.
@@ -225,8 +226,8 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Puts the part `tail` of a huge page, which is about to be split, where its head is, whose word was `flags`; if that is
-    /// isolated, where pages are taken from next. Under the lock of the lists.
+    /// Puts `tail`, a part of a huge page that is about to be split, next to its head, whose flags were `flags`. If the
+    /// head is isolated, puts the tail where pages are taken from next. The caller holds the lock of the lists.
     fn link_split(&self, multigen: &Multigen, lists: &mut Lists, head: FrameNumber, flags: Flags, tail: FrameNumber) {
         if flags.has(Flags::LRU) {
             self.frames[tail].set(with_slot(Flags::LRU, slot_in(flags)));
@@ -236,7 +237,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// The list that counts a listed page, by its generation.
+    /// Returns the list that counts a listed page, by its generation.
     pub(in crate::lru) fn kind_in_generations(&self, frame: FrameNumber) -> ListKind {
         let flags = self.frames[frame].flags();
         let family = is_of(flags);

@@ -15,17 +15,17 @@ const LISTS: usize = GENERATIONS * 2 * ZONES;
 pub struct ListId(u8);
 
 impl ListId {
-    /// The list of a slot, a type and a kind of zone.
+    /// Returns the list of a slot, a type and a kind of zone.
     pub const fn new(slot: usize, family: Family, zone: ZoneKind) -> Self {
         Self(((slot * 2 + family as usize) * ZONES + zone as usize) as u8)
     }
 
-    /// The slot of its generation.
+    /// Returns the slot of the list's generation.
     pub const fn slot(self) -> usize {
         self.0 as usize / (2 * ZONES)
     }
 
-    /// All.
+    /// Returns all lists.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..LISTS as u8).map(Self)
     }
@@ -48,7 +48,8 @@ struct Ends {
     last: u32,
 }
 
-/// See the head of this file. A list's head is where young pages come, its tail where old ones go.
+/// The lists of an lruvec's generations; see the head of this file. Young pages come to the head of a list, old ones
+/// leave at its tail.
 #[derive(Debug)]
 pub struct Lists([Ends; LISTS]);
 
@@ -67,7 +68,7 @@ impl Lists {
         self.last(list).is_none()
     }
 
-    /// The page at the tail.
+    /// Returns the page at the tail.
     pub fn last(&self, list: ListId) -> Option<FrameNumber> {
         decode(self.0[list.0 as usize].last).ok()
     }
@@ -123,7 +124,7 @@ impl Lists {
         }
     }
 
-    /// The pages of a list from head to tail.
+    /// Returns the pages of a list from head to tail.
     pub fn iter<'a>(&self, pages: &'a impl Links, list: ListId) -> impl Iterator<Item = FrameNumber> + 'a {
         let first = decode(self.0[list.0 as usize].first).ok();
         std::iter::successors(first, |page| decode(pages.next(*page)).ok())

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Number of entries that are examined (`LookAround::Window`).
 const WINDOW: u32 = 64;
 
-/// The entries around one, of its table and its region of `pages`.
+/// Returns the entries to look at around one of them, within its table and its region of `pages` pages.
 fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
     let start = page / ENTRIES * ENTRIES;
     let end = (start + ENTRIES).min(pages);

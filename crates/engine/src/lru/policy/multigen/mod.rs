@@ -58,7 +58,7 @@ impl Multigen {
         Self { choices, packing: Packing::new(lruvecs) }
     }
 
-    /// The state of an lruvec without pages.
+    /// Returns the state of an lruvec without pages.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> Generational<M> {
         Generational {
             lists: machine.lock(LockClass::Lru, Lists::default()),

@@ -10,7 +10,7 @@ use crate::memory::Flags;
 pub enum Coming {
     /// The page comes from a batch of new pages, or from a caller that moved it.
     New,
-    /// Its writeback ended: it is the next to go.
+    /// The page was rotated when its writeback ended: it is the next to go.
     Rotated,
     /// It was isolated for reclaim, and stays.
     Rejected,
@@ -25,7 +25,7 @@ pub struct Place {
     pub at_tail: bool,
 }
 
-/// The place of a page with such a word.
+/// Returns the place of a page with these flags.
 pub fn place(rule: Placement, rejected: Rejected, flags: Flags, coming: Coming, seqs: &Seqs) -> Place {
     let family = is_of(flags);
     let (youngest, oldest) = (seqs.max, seqs.min[family as usize]);

@@ -25,14 +25,14 @@ struct Round<M: Machine> {
 }
 
 impl<M: Machine> Rounds<M> {
-    /// No round.
+    /// Creates the state in which no round is under way.
     pub(super) fn new(machine: &M) -> Self {
         Self { current: machine.lock(LockClass::Other, None), ended: machine.wait_queue() }
     }
 
-    /// Begins the round after generation `seq` with these regions, or joins it if it is under way and may be shared.
-    /// Returns false if the caller does neither. `begin` is called when the round begins, before any task has a region.
-    /// `is_over` returns whether that round has ended already.
+    /// Begins the round after generation `seq`, or joins it if it is under way, is shared and has regions left. Returns
+    /// `false` if the caller does neither. `regions` returns the regions of a new round; `begin` is called before any
+    /// task has one of them. `is_over` returns whether that round has ended already.
     pub(super) fn join(
         &self,
         seq: u64,
@@ -79,7 +79,7 @@ impl<M: Machine> Rounds<M> {
         round.walkers == 0
     }
 
-    /// The round is over.
+    /// Ends the round.
     pub(super) fn end(&self, machine: &M) {
         *self.current.lock() = None;
         machine.wake(&self.ended);

@@ -24,7 +24,7 @@ pub struct GenerationScan {
 }
 
 impl GenerationScan {
-    /// A scan for a request of `order`.
+    /// Returns a scan for a request of `order`.
     pub(crate) const fn new(demand: Demand, order: Order) -> Self {
         Self { demand, order, budget: None, scanned: 0, has_begun: false, is_over: false }
     }
@@ -48,7 +48,8 @@ impl<M: Machine> Lru<M> {
         if self.machine.is_killed() {
             return None;
         }
-        // Of which type it takes pages, it will see only then. Who is killed meanwhile takes one more.
+        // The type from which pages are taken is chosen only then. A task that is killed meanwhile takes one more
+        // batch.
         self.waits_for_isolated(reach, &Family::ALL, &scan.demand);
         self.take_batch(multigen, reach, scan, freed)
     }

@@ -16,7 +16,7 @@ const FULL: u32 = 3;
 /// The bits of the word that count uses.
 const COUNT: Flags = Flags::REFERENCED.with(Flags::USED_AGAIN).with(Flags::USES);
 
-/// The number in `USES`.
+/// Returns the count of uses in a page's flags.
 pub const fn counted(flags: Flags) -> u32 {
     (flags.0 & Flags::USES.0) >> Flags::USES_SHIFT
 }
@@ -30,7 +30,7 @@ pub const fn is_saturated(flags: Flags) -> bool {
     flags.has(Flags::REFERENCED.with(Flags::USED_AGAIN))
 }
 
-/// The word after one more use.
+/// Returns the flags after one more use.
 pub const fn used(marks: UseMarks, flags: Flags) -> Flags {
     if !flags.has(Flags::REFERENCED) {
         return flags.with(Flags::REFERENCED);
@@ -45,7 +45,7 @@ pub const fn used(marks: UseMarks, flags: Flags) -> Flags {
     }
 }
 
-/// The tier of a page with such a word, of `tiers`.
+/// Returns the tier, out of `tiers`, of a page with these flags.
 pub const fn tier(marks: UseMarks, tiers: u32, flags: Flags) -> usize {
     let tier = tier_of_count(marks, flags.has(Flags::WORKINGSET), counted(flags));
     if tier < tiers as usize { tier } else { tiers as usize - 1 }
@@ -61,7 +61,7 @@ pub const fn tier_of_count(marks: UseMarks, is_workingset: bool, counted: u32) -
     }
 }
 
-/// Returns the word of a page whose uses are counted from 0 again.
+/// Returns the flags of a page whose uses are counted from 0 again.
 pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     match marks {
         UseMarks::WorkingsetSecond => flags.without(COUNT.with(Flags::WORKINGSET)),
@@ -70,7 +70,7 @@ pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     }
 }
 
-/// Returns the word of a page that comes back with `n` uses.
+/// Returns the flags of a page that comes back with `n` uses.
 pub const fn restored(flags: Flags, n: u32) -> Flags {
     if n == 0 { flags } else { with_counted(flags, n).with(Flags::REFERENCED) }
 }

@@ -30,12 +30,12 @@ impl TierCounts {
     }
 }
 
-/// The line of a generation: its number, its age in ms, its anonymous pages and those of files.
+/// Returns the line of a generation: its number, its age in ms, its anonymous pages and those of files.
 fn generation_row(seq: u64, age_ms: u64, [anon, file]: [u64; 2]) -> String {
     format!(" {seq:10} {age_ms:10} {anon:10} {file:10}\n")
 }
 
-/// The line of a tier: its number, and three counts of anonymous pages and of files.
+/// Returns the line of a tier: its number, and three counts of anonymous pages and of files.
 fn tier_row(tier: usize, counts: [TierCounts; 2]) -> String {
     let mut row = format!("{:12}{tier:10}", "");
     for (count, letter) in counts.into_iter().flat_map(TierCounts::fields) {
@@ -99,14 +99,15 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// The last tier whose pages go from an lruvec's oldest generation of a type; none where the kernel has no generations.
+    /// Returns the last tier whose pages go from an lruvec's oldest generation of a type; `None` if the kernel has no
+    /// generations.
     #[must_use]
     pub fn tier_limit(&self, lruvec: &Lruvec<M>, family: Family) -> Option<usize> {
         let multigen = self.multigen()?;
         Some(lruvec.generational().controller.tier_limit(&multigen.choices, family))
     }
 
-    /// The numbers of an lruvec's generations; none where the kernel has none.
+    /// Returns the numbers of an lruvec's generations; `None` if the kernel has none.
     #[must_use]
     pub fn generation_numbers(&self, lruvec: &Lruvec<M>) -> Option<Seqs> {
         self.multigen().map(|_| lruvec.generational().generations.seqs())

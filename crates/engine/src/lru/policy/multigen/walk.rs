@@ -127,7 +127,7 @@ impl<M: Machine> Lru<M> {
         seen
     }
 
-    /// A page was found used through a page table. An entry maps it, and its table is locked.
+    /// Notes that a page was found used through a page table. An entry maps it, and its table is locked.
     pub(super) fn promote(&self, multigen: &Multigen, lruvec: &Lruvec<M>, frame: FrameNumber, pending: &mut Pending) {
         let choices = &multigen.choices;
         let youngest = slot_of(lruvec.generational().generations.seqs().max);
@@ -137,7 +137,7 @@ impl<M: Machine> Lru<M> {
                 Promotion::FirstSighting => false,
                 Promotion::SecondSighting => !flags.has(Flags::REFERENCED),
             };
-            // Isolated, or in a batch: whoever has it finds the mark.
+            // The page is isolated or in a batch; the task that has it finds the mark.
             if is_first || !flags.has(Flags::LRU) {
                 return (!flags.has(Flags::REFERENCED)).then(|| flags.with(Flags::REFERENCED));
             }
@@ -195,7 +195,7 @@ pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) ->
     }
 }
 
-/// A number of a table that no other has.
+/// Returns a number for a table that no other table has.
 pub(super) fn table_of<M: Machine>(region: &Region<M>, page: u32) -> u64 {
     u64::from(region.id) << 32 | u64::from(page / ENTRIES)
 }

@@ -37,7 +37,7 @@ impl<P: Pages> Policy<P> for Lru {
         }
     }
 
-    /// Uses have moved it already; but those of page tables are seen only now.
+    /// Judges a page by its uses through page tables alone; other uses have moved it already.
     fn judge(&mut self, _: &P, _: FrameNumber, seen: Seen) -> Verdict {
         if seen.touched > 0 { Verdict::Activate } else { Verdict::Reclaim }
     }
