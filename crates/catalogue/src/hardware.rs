@@ -379,7 +379,7 @@ pub struct Before {
     pub file_cache_mib: Sourced<u64>,
     /// Part of this cache that was read twice and so is active, percent.
     pub file_cache_active_percent: Sourced<u64>,
-    /// Size of each of those files, KiB.
+    /// Size of each file of this cache, KiB.
     pub file_kib: Sourced<u64>,
     /// Inode tables that a fresh file system still has to write in the background, MiB.
     pub inode_tables_mib: Sourced<u64>,
@@ -408,9 +408,9 @@ impl Before {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Programs {
-    /// Used part of their files, MiB.
+    /// Used part of the programs' files, MiB.
     pub mapped_mib: Sourced<u64>,
-    /// Size of each of those files, KiB.
+    /// Size of each of the programs' files, KiB.
     pub file_kib: Sourced<u64>,
     /// Time between two wake-ups, s.
     pub wake_s: Sourced<u64>,

@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// What was recorded, any number of files together: the JSON of `stat`, `run`, `compare` or `results`, the CSV of --series, texts of
-    /// other tools as they were pasted (docs/doctor.md lists them), a directory of these or of logs of MMTests, packed by gzip or not;
+    /// other tools as they were pasted (docs/doctor-texts.md lists them), a directory of these or of logs of MMTests, packed by gzip or not;
     /// `-` is standard input. Without one, what is piped in, else the kernel that runs here
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,

@@ -13,7 +13,7 @@ use study::page;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// A directory of MMTests: a folder for each kernel with iter-*/tests-timestamp, or files tests-timestamp-KERNEL. Or texts of other tools
-    /// as they were pasted, each recording a column (docs/doctor.md lists the formats); `-` is standard input
+    /// as they were pasted, each recording a column (docs/doctor-texts.md lists the formats); `-` is standard input
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
     /// The test, where the logs are of several

@@ -226,8 +226,8 @@ impl Head {
         is_single && written == Some(&digest(rows_of_column(imported, column)))
     }
 
-    /// Returns head and times for the imported columns, of logs. A fingerprint and seeds cover all columns, and are
-    /// kept only if no logs were added or changed.
+    /// Returns the head of the report, and the times of operations, for columns that were imported from logs. A
+    /// fingerprint and seeds cover all columns, and are kept only if no logs were added or changed.
     #[must_use]
     pub fn of_columns(self, imported: &Table) -> (TableHead, Vec<Histogram>) {
         let is_whole = (0..imported.columns.len()).all(|column| self.is_as_written(imported, column));
