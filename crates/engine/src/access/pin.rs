@@ -1,8 +1,8 @@
 //! Pages pinned in place while a program reads or writes their bytes without a copy.
 //!
-//! A pinned page has a reference and a latch: it stays in its frame, and readers and a writer exclude each other. A
-//! page of a file is dirty from the moment at which it is pinned for writing. If the flusher writes it meanwhile, it is
-//! dirty again when it is released.
+//! A pinned page has a reference, which keeps it in its frame, and a latch, which lets readers and a writer exclude
+//! each other. A page of a file is dirty from the moment at which it is pinned for writing. If the flusher writes it
+//! meanwhile, it is dirty again when it is released.
 
 use super::fault::Throttle;
 use super::{Access, Error, ReadState};
@@ -26,8 +26,8 @@ pub struct PinnedForWrite {
 }
 
 impl<M: Machine> Access<M> {
-    /// Pins the page in a slot for reading if it is in memory and open ([`crate::page_cache::hazard`]), and a hazard pointer of
-    /// the task is at hand ([`Hazards::publish_at_once`]).
+    /// Pins the page in a slot for reading, if it is in memory and open ([`crate::page_cache::hazard`]) and
+    /// [`Hazards::publish_at_once`] finds a free hazard pointer.
     // Keep this function short. The fewer instructions lie between two reads, and the fewer of those write a register,
     // the more pages a processor can wait for at the same time.
     #[inline(always)]
@@ -158,7 +158,7 @@ impl<M: Machine> Access<M> {
         self.pin_dirty(task, file, page)
     }
 
-    /// Pins a page of a file for writing, as [`Access::pin_for_write`], without holding the task back.
+    /// Pins a page of a file for writing, as [`Access::pin_for_write`], without throttling the task.
     pub(super) fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         let frame = self.grab_page(task, file, page, false)?;
         let offset = u64::from(page) * PAGE_BYTES as u64;

@@ -165,8 +165,8 @@ impl<M: Machine> Access<M> {
     /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*
     ///
     /// # Errors
-    /// When a page could not be written since this was last asked. Handles that are to be told each for
-    /// itself use [`Access::fsync_since`].
+    /// When a page could not be written since this was last asked. Handles that each need to learn of every failure use
+    /// [`Access::fsync_since`].
     pub fn fsync(&self, task: &mut Task, file: &Arc<File<M>>) -> Result<(), Error> {
         self.fsync_since(task, file, &file.reported)
     }
@@ -175,7 +175,7 @@ impl<M: Machine> Access<M> {
     /// ([`File::failed_writes`]).
     ///
     /// # Errors
-    /// When a page could not be written since; the handle has been told of it then.
+    /// When a page could not be written since then. The failure then counts as reported to this handle.
     pub fn fsync_since(&self, _task: &mut Task, file: &Arc<File<M>>, seen: &AtomicU32) -> Result<(), Error> {
         let failed_before = file.failed_writes();
         self.write_dirty_pages(file);

@@ -10,10 +10,10 @@ use machine::{FrameNumber, Func, Machine, Step, WaitReason};
 const BATCH: usize = 32;
 
 impl<M: Machine> Lru<M> {
-    /// Drops the clean pages of a file that are not in use, and forgets those that left before. Returns the number of
-    /// dropped pages (`invalidate_mapping_pages`).
+    /// Drops the clean pages of a file that are not in use, and forgets the shadows of pages that left before. Returns
+    /// the number of dropped pages (`invalidate_mapping_pages`).
     ///
-    /// A read after `drop_caches` is no refault: mechanisms/modern, 6, as measured.
+    /// So a read after `drop_caches` is no refault, as measured on Linux (mechanisms/modern, 6).
     pub fn invalidate_file(&self, file: &File<M>) -> u64 {
         self.invalidate_pages(file, 0..u32::MAX)
     }

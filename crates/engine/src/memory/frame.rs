@@ -195,10 +195,10 @@ impl Owner {
 #[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub struct Frame {
     flags: AtomicU32,
-    /// Bits 0 to 15 count references: one from an index or the swap cache, one from each mapping, one from each holder.
-    /// The rest is the page's latch, which keeps readers of its bytes and a writer apart: bits 16 to 29 count readers,
-    /// bit 30 is set while a task waits, bit 31 is the writer. Each of them holds a reference, too, so that one change
-    /// of one word finds a page in memory, holds it there and lets its bytes be read.
+    /// References, readers and the latch in one word, so that one atomic step can find a page in memory, keep it there
+    /// and let its bytes be read. Bits 0 to 15 count references: one from an index or the swap cache, one from each
+    /// mapping, one from each holder. Bits 16 to 29 count readers of the bytes; bit 30 is set while a task waits for
+    /// the latch; bit 31 is set while a writer has it. Each reader and the writer hold a reference, too.
     references: AtomicU32,
     /// Page-table entries that map the page. Changed under the owner's `page_table` lock.
     mappings: AtomicU32,
@@ -313,8 +313,8 @@ impl Frame {
         self.is(flag) && self.flags.fetch_and(!flag.0, Ordering::AcqRel) & flag.0 != 0
     }
 
-    /// Changes the state bits to what `change` makes of them, in one step; returns them as they were before, or as they are if there
-    /// is nothing to change.
+    /// Replaces the state bits by the result of `change`, in one atomic step. Returns the bits before the step, or the
+    /// present bits as an error if `change` returns `None`.
     pub(crate) fn update(&self, mut change: impl FnMut(Flags) -> Option<Flags>) -> Result<Flags, Flags> {
         let changed = |flags: u32| change(Flags(flags)).map(|flags| flags.0);
         self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed).map(Flags).map_err(Flags)
@@ -611,7 +611,7 @@ impl Frame {
         self.private.load(Ordering::Acquire)
     }
 
-    /// Sets that word, to 0 where the folio is no more.
+    /// Sets the word in which a tail of a folio has its head and its order; 0 after the folio was split.
     pub(super) fn set_folio_word(&self, word: u32) {
         self.private.store(word, Ordering::Release);
     }

@@ -211,7 +211,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Returns the number of the page after a folio in which page `page` was found: the caller has a reference, and the
+    /// Returns the number of the page after a folio in which page `page` was found. The caller has a reference; the
     /// folio may have left its file.
     pub(crate) fn end_of_folio(&self, head: FrameNumber, page: u32) -> u32 {
         let pages = self.frames.pages(head) as u32;
@@ -386,15 +386,15 @@ impl<M: Machine> PageCache<M> {
         assert!(!last, "the caller holds a reference of {frame}");
     }
 
-    /// Drops a reference that a lookup took. A page that left its file meanwhile is not freed here but
-    /// put aside: it may be on an LRU list, which is the floor above (`Lru::release_orphans`).
+    /// Drops a reference that a lookup took. A page that left its file meanwhile is not freed here but put aside: it
+    /// may be on an LRU list, which only the floor above can change (`Lru::release_orphans`).
     pub(crate) fn put_page_in_use(&self, frame: FrameNumber) {
         if self.frames[frame].put() {
             self.orphan(frame);
         }
     }
 
-    /// Puts a page aside whose last reference just fell.
+    /// Puts a page aside whose last reference was just dropped.
     #[cold]
     pub(super) fn orphan(&self, frame: FrameNumber) {
         self.frames[frame].set_references(1);

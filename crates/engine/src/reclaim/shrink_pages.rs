@@ -58,7 +58,7 @@ enum Outcome {
     FreeUnlessHeld,
 }
 
-/// A list of pages whose fate is being decided.
+/// Pages whose fate is being decided.
 struct PageList<M: Machine> {
     owners: Owners<M>,
     removals: Removals<M>,
@@ -296,7 +296,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Looks again at what a step, or others meanwhile, may have changed.
+    /// Updates the facts that a step, or another task meanwhile, may have changed.
     fn see_again(&self, seen: &mut SeenPage, reach: Reach<'_, M>, frame: FrameNumber, control: &ScanControl) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -387,8 +387,8 @@ impl<M: Machine> Reclaim<M> {
         Outcome::FreeUnlessHeld
     }
 
-    /// Splits a large folio into single pages, each to have a place in swap. They go on the lists, to be scanned next.
-    /// Returns `false` if the folio is not mapped any more, or others hold it.
+    /// Splits a large folio into single pages, each of which will get a swap slot. They go on the lists, to be scanned
+    /// next. Returns `false` if the folio is not mapped any more, or other tasks hold it.
     fn split_for_swap(&self, head: FrameNumber, owners: &mut Owners<M>) -> bool {
         let start = self.frames[head].index();
         let Some(region) = owners.region_of(self, head) else { return false };

@@ -13,8 +13,8 @@ const CLUSTER: u32 = 256;
 /// The bit for the swap cache's own use of a slot.
 const CACHE: u16 = 1 << 15;
 
-/// Numbers below a bound. The next one from some number on is found by words and by words of words: in an area of 4 GiB that is
-/// nearly full, slot by slot took a million looks.
+/// A set of numbers below a bound, with a bit for each word that has one. Finding the next number slot by slot examined
+/// a million slots in a nearly full area of 4 GiB.
 #[derive(Debug)]
 struct Numbers {
     words: Box<[u64]>,
@@ -129,8 +129,8 @@ impl Slots {
 
     /// Takes a free slot for the cache. Also returns how many slots were looked at.
     ///
-    /// With `or_cached`, the slot found may also be one that only the cache holds: then nothing was taken,
-    /// and the caller may set it free by dropping it from the cache.
+    /// With `or_cached`, the slot found may also be one that only the cache uses. Nothing is taken then; the caller may
+    /// free the slot by dropping its page from the cache.
     pub fn take(&mut self, or_cached: bool) -> Option<Found> {
         if self.free == 0 {
             return None;
