@@ -1,7 +1,7 @@
 //! Carries out the fates of isolated pages: frees, writes, keeps or activates them (`shrink_page_list`).
 //!
-//! [`decide_fate`] decides, and one `match` acts. Reclaim never waits for a page lock. Description: mechanisms/reclaim,
-//! 13 (≥36).
+//! [`decide_fate`] decides, and one `match` acts. Reclaim never waits for a page lock. Description:
+//! mechanisms/reclaim, 13 (≥36).
 
 use super::choices::{LumpyReclaim, PageoutTrigger};
 use super::control::COSTLY_ORDER;

@@ -1,5 +1,5 @@
-//! Reclaim up to marks that were raised because migrate types were mixed in pageblocks (Linux 5.0; mechanisms/modern,
-//! 1).
+//! Reclaim up to marks that were raised because migrate types were mixed in pageblocks (Linux 5.0; see
+//! mechanisms/modern, 1).
 //!
 //! The next requests that would mix them find more free pages of their own type then, and compaction has less to do.
 
