@@ -15,6 +15,8 @@ pub enum Ground {
     Host,
     /// The kernel of this computer, with a process limited by a cgroup.
     Linux,
+    /// A kernel image in a virtual machine that has the memory, CPUs and disks of the machine file.
+    Guest,
 }
 
 impl Ground {
@@ -23,7 +25,7 @@ impl Ground {
     pub fn is_timed_by_the_wall(self) -> bool {
         match self {
             Self::Sim => false,
-            Self::Host | Self::Linux => true,
+            Self::Host | Self::Linux | Self::Guest => true,
         }
     }
 }
@@ -34,6 +36,7 @@ impl fmt::Display for Ground {
             Self::Sim => "sim",
             Self::Host => "host",
             Self::Linux => "linux",
+            Self::Guest => "guest",
         })
     }
 }
@@ -47,6 +50,10 @@ pub struct Place {
     pub is_limited: bool,
     /// Whether `linux` makes a swap file for the time of a run.
     pub makes_swap: bool,
+    /// Kernel images for `guest`, a column for each.
+    pub kernel_images: Vec<PathBuf>,
+    /// The folder of modules for those images; by default sought near each, and in this computer.
+    pub kernel_modules: Option<PathBuf>,
     /// The command that runs a job in a process of its own.
     pub program: PathBuf,
 }
@@ -54,6 +61,13 @@ pub struct Place {
 impl Default for Place {
     fn default() -> Self {
         let program = std::env::current_exe().unwrap_or_else(|_| "highwater".into());
-        Self { folder: std::env::temp_dir(), is_limited: true, makes_swap: false, program }
+        Self {
+            folder: std::env::temp_dir(),
+            is_limited: true,
+            makes_swap: false,
+            kernel_images: Vec::new(),
+            kernel_modules: None,
+            program,
+        }
     }
 }

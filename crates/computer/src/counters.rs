@@ -90,6 +90,14 @@ pub fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
     Some([pages("SwapTotal:")?, pages("SwapFree:")?])
 }
 
+/// Returns the memory that programs may still take on this computer, bytes (`MemAvailable`); none if the kernel does not tell.
+#[must_use]
+pub fn available_bytes() -> Option<u64> {
+    let meminfo = read("/proc/meminfo");
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+}
+
 /// Returns the version of the running kernel.
 #[must_use]
 pub fn release() -> String {

@@ -263,6 +263,24 @@ pub fn start_in(command: &mut std::process::Command, procs: std::path::PathBuf) 
     unsafe { command.pre_exec(move || std::fs::OpenOptions::new().write(true).open(&procs)?.write_all(b"0")) };
 }
 
+/// Has the system kill a command's process when the thread that starts it has ended, however that ends. A process whose
+/// starter is gone already does not begin.
+pub fn end_with_this_thread(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    let starter = std::process::id();
+    let ask = move || {
+        // SAFETY: both calls take and return numbers only.
+        let (asked, parent) = unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };
+        match asked {
+            0 if parent.cast_unsigned() == starter => Ok(()),
+            0 => Err(io::ErrorKind::Interrupted.into()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec the child only makes two calls of the system; no lock is taken, nothing is allocated.
+    unsafe { command.pre_exec(ask) };
+}
+
 /// Advises the system that a descriptor will be read at random offsets. Without support reads are no slower than
 /// before.
 pub fn expect_random_reads(file: &File) {

@@ -86,6 +86,15 @@ impl Row {
         Self { group: group.into(), name: name.into(), unit: unit.into(), better, value, format }
     }
 
+    /// Returns whether the figure is a time or a rate, or made of one: where a clock does not count, neither does the figure.
+    #[must_use]
+    pub fn is_of_time(&self) -> bool {
+        const UNITS: [&str; 5] = ["ns", "us", "ms", "s", "MHz"];
+        const GROUPS: [&str; 4] = ["cpu", "cpu at full", "cputime", "duration"];
+        let is_time = UNITS.contains(&self.unit.as_str()) || self.unit.contains("/s") || self.unit.starts_with("s ");
+        is_time || GROUPS.contains(&self.group.as_str())
+    }
+
     /// Makes a row of a rate. Higher is better.
     #[must_use]
     pub fn rate(group: &str, name: impl Into<String>, unit: &str, value: f64) -> Self {

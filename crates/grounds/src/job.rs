@@ -54,6 +54,8 @@ pub struct Job {
     pub makes_swap: bool,
     /// Pages that the device under the files of a ground of real time has room for, if known.
     pub device_pages: Option<u64>,
+    /// The kernel image that `guest` boots.
+    pub kernel_image: Option<PathBuf>,
     /// Folder and cgroup of this process on a ground of real time.
     pub inside: Option<Inside>,
 }
@@ -74,6 +76,13 @@ impl Job {
     #[must_use]
     pub fn memory_pages(&self) -> u64 {
         self.layout().usable_pages()
+    }
+
+    /// Returns the room for files on the machine's disks at the job's scale, pages.
+    #[must_use]
+    pub fn file_pages(&self) -> u64 {
+        let room = |[first, end]: [u64; 2]| end.saturating_sub(first);
+        self.scale.of(self.machine.disks.iter().map(|disk| room(disk.file_blocks.value)).sum())
     }
 
     /// Returns the swap of the machine at the job's scale, pages.
@@ -100,6 +109,25 @@ pub struct Order {
     pub scale: String,
     /// Interval between records of counters; none records nothing.
     pub series_every: Option<Every>,
+}
+
+/// A job in a form for a guest, which has none of the files that an [`Order`] may name.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Described {
+    /// Name of the workload.
+    pub workload: String,
+    /// All its parameters.
+    pub params: serde_json::Value,
+    /// Memory that tasks may use, pages.
+    pub memory_pages: u64,
+    /// The random seed.
+    pub seed: u64,
+    /// The scale, as text.
+    pub scale: String,
+    /// Interval between records of counters; none records nothing.
+    pub series_every: Option<Every>,
+    /// Whether the worker is in a cgroup that limits its memory.
+    pub has_limit: bool,
 }
 
 /// The place of a process that runs a job in real time.
@@ -221,6 +249,15 @@ pub trait Runnable: Sync {
     fn row_names(&self, job: &Job) -> Option<Vec<RowName>> {
         let _ = job;
         None
+    }
+
+    /// Runs a described job on the kernel that runs this process, and reports progress.
+    ///
+    /// # Errors
+    /// As for [`Runnable::run`], and where this build has no grounds of real time.
+    fn run_described(&self, job: &Described, progress: &Progress) -> Result<Outcome, Failure> {
+        let _ = (job, progress);
+        Err(Failure(format!("`{}` does not run in a guest", self.name())))
     }
 
     /// Runs a job to its end on the calling thread, and reports progress.

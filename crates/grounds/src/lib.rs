@@ -1,4 +1,4 @@
-//! The grounds `sim`, `host` and `linux` by name. This module maps a [`Ground`] to its [`Backend`] and makes each
+//! The grounds `sim`, `host`, `linux` and `guest` by name. This module maps a [`Ground`] to its [`Backend`] and makes each
 //! workload [`Runnable`] on all of them.
 //!
 //! The engine and the workloads are instantiated in this crate and in no crate above it: each crate that instantiates
@@ -16,7 +16,8 @@ pub mod swarm;
 pub mod system;
 
 use crate::backend::Backend;
-use crate::job::{Failure, Job, Order, Outcome, Runnable};
+use crate::job::{Described, Failure, Job, Order, Outcome, Runnable};
+use crate::real_time::guest::Guest;
 use crate::real_time::host::Host;
 use crate::real_time::linux::Linux;
 use crate::simulation::Simulated;
@@ -40,6 +41,10 @@ macro_rules! on {
             }
             Ground::Linux => {
                 type $backend = Linux;
+                $value
+            }
+            Ground::Guest => {
+                type $backend = Guest;
                 $value
             }
         }
@@ -116,6 +121,10 @@ impl<W: Workload> Runnable for W {
     fn row_names(&self, job: &Job) -> Option<Vec<RowName>> {
         let resources = on!(job.ground, B => B::resources(job)).ok()?;
         W::row_names(&job.params.read().ok()?, &resources)
+    }
+
+    fn run_described(&self, job: &Described, progress: &Progress) -> Result<Outcome, Failure> {
+        real_time::guest::run_described::<W>(job, progress)
     }
 
     fn run(&self, job: &Job, progress: &Progress) -> Result<Outcome, Failure> {

@@ -1,4 +1,4 @@
-//! Replacement for `real_time` in builds without the feature `linux`: refuses the grounds `host` and `linux`.
+//! Replacement for `real_time` in builds without the feature `linux`: refuses the grounds `host`, `linux` and `guest`.
 
 use crate::backend::Backend;
 use crate::job::{Failure, Job, Order, Outcome, Runnable};
@@ -63,6 +63,37 @@ pub mod linux {
 
     impl Missing for Linux {
         const GROUND: Ground = Ground::Linux;
+    }
+}
+
+/// The ground `guest`.
+pub mod guest {
+    use super::{Failure, Ground, Missing, Outcome, Progress, Workload};
+    use crate::job::{Described, Runnable};
+    use std::io;
+
+    /// The missing ground.
+    #[derive(Debug)]
+    pub struct Guest;
+
+    impl Missing for Guest {
+        const GROUND: Ground = Ground::Guest;
+    }
+
+    /// Refuses the job.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn run_described<W: Workload>(_: &Described, _: &Progress) -> Result<Outcome, Failure> {
+        Err(Failure(Guest::why()))
+    }
+
+    /// Does nothing: this build is never the program of a guest.
+    pub fn act_if_first() {}
+
+    /// Returns none: this build never starts such a process.
+    pub fn work_if_told(_: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
+        None
     }
 }
 

@@ -34,6 +34,7 @@ fn main() {
             ground: lab::ground::Ground::Sim,
             makes_swap: false,
             device_pages: None,
+            kernel_image: None,
             inside: None,
         };
         let started = Instant::now();

@@ -245,6 +245,7 @@ fn job_on_the_library(folder: &Path, machine: &str, scale: &str) -> Job {
         ground: Ground::Host,
         makes_swap: false,
         device_pages: None,
+        kernel_image: None,
         inside: Some(Inside { folder: folder.to_owned(), cgroup: None }),
     }
 }

@@ -29,6 +29,7 @@ fn job(workload: &str, params: &str) -> Job {
         ground: lab::ground::Ground::Sim,
         makes_swap: false,
         device_pages: None,
+        kernel_image: None,
         inside: None,
     }
 }

@@ -134,6 +134,7 @@ fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[R
         ground: Ground::Sim,
         makes_swap: false,
         device_pages: None,
+        kernel_image: None,
         inside: None,
     };
     let started = Instant::now();

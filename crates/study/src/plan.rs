@@ -6,7 +6,8 @@ mod notes;
 mod run;
 mod sets;
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use engine::{kernel::Kernel, lru::choices::PolicyKind};
 use machine::Nanos;
@@ -137,6 +138,8 @@ struct Subject<'r> {
     ground: Ground,
     /// Pages that the device under the files of its ground has room for, unless the machine file says it.
     device_pages: Option<u64>,
+    /// The kernel image of a guest.
+    image: Option<&'r Path>,
 }
 
 /// The results of a comparison.
@@ -275,6 +278,7 @@ impl Plan {
             ground: Ground::Sim,
             makes_swap: request.place.makes_swap,
             device_pages: None,
+            kernel_image: None,
             inside: None,
         };
         let grounds = if request.grounds.is_empty() { &[Ground::Sim][..] } else { &request.grounds };
@@ -426,12 +430,25 @@ fn check_all(
 }
 
 /// Returns the subjects of the columns of a ground.
-fn subjects_of<'r>(ground: Ground, place: &Place, kernels: &'r [NamedKernel], setups: &'r [Setup]) -> Vec<Subject<'r>> {
+fn subjects_of<'r>(
+    ground: Ground,
+    place: &'r Place,
+    kernels: &'r [NamedKernel],
+    setups: &'r [Setup],
+) -> Vec<Subject<'r>> {
     // What the running kernel does is in no file.
     let kernels = if grounds::running_kernel(ground).is_some() { &kernels[..1] } else { kernels };
     let device_pages = grounds::device_pages(ground, place);
+    let images: Vec<Option<&Path>> = match ground {
+        Ground::Guest if !place.kernel_images.is_empty() => {
+            place.kernel_images.iter().map(|it| Some(it.as_path())).collect()
+        }
+        _ => vec![None],
+    };
     let pairs = kernels.iter().flat_map(|named| setups.iter().map(move |setup| (named, setup)));
-    pairs.map(|(named, setup)| Subject { named, setup, ground, device_pages }).collect()
+    let of_image =
+        |image| pairs.clone().map(move |(named, setup)| Subject { named, setup, ground, device_pages, image });
+    images.into_iter().flat_map(of_image).collect()
 }
 
 impl Subject<'_> {
@@ -443,6 +460,7 @@ impl Subject<'_> {
             params: self.setup.params.clone(),
             ground: self.ground,
             device_pages: self.device_pages,
+            kernel_image: self.image.map(Path::to_owned),
             seed,
             ..plain.clone()
         }
@@ -615,7 +633,7 @@ mod tests {
         assert_eq!(words[0], "highwater+lru.batch=1+lru.swappiness=0");
         let named = NamedKernel { word: words[0].clone(), kernel: library::kernel(&words[0]).unwrap() };
         let setup = setup(library::machine("parallelio-8g").unwrap(), &library::experiment("parallelio").unwrap());
-        let subject = Subject { named: &named, setup: &setup, ground: Ground::Sim, device_pages: None };
+        let subject = Subject { named: &named, setup: &setup, ground: Ground::Sim, device_pages: None, image: None };
         let column = column(&subject, &[Ground::Sim]);
         assert_eq!(column.id, words[0]);
         assert_eq!(

@@ -16,6 +16,7 @@ use catalogue::library;
 use figures::cgroup::Cgroup;
 use kit::progress::Progress;
 use kit::{interrupt, panics};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,13 +29,13 @@ use std::time::{Duration, Instant};
 const VERB: &str = "apart";
 
 /// Interval at which the waiting process checks for the end.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Interval at which the working process reports progress.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
 /// Time in which an interrupted job may end by itself.
-const GRACE: Duration = Duration::from_secs(10);
+pub(super) const GRACE: Duration = Duration::from_secs(10);
 
 /// Time for which a job may wait for memory when none can be freed.
 const STARVED: Duration = Duration::from_secs(20);
@@ -49,7 +50,7 @@ struct Sent {
 /// A line of an answer.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Answer {
+pub(super) enum Answer {
     Progress { now_ns: u64, total_ns: u64 },
     Found(Box<Outcome>),
     Failed(String),
@@ -109,7 +110,7 @@ pub(super) fn run<R: RealGround>(
     answer.map(|outcome| *outcome).map_err(|message| Failure(why_ended(&ended, message, cgroup.as_ref())))
 }
 
-fn interrupted() -> Failure {
+pub(super) fn interrupted() -> Failure {
     Failure("interrupted".into())
 }
 
@@ -196,9 +197,17 @@ pub fn work_if_told(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Opt
 }
 
 fn carry_out(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> io::Result<()> {
+    answer_to(|sent, progress| work(&sent, find, progress))
+}
+
+/// Reads what is sent on standard input, a line, does the work, and answers. When standard input ends, the work is
+/// interrupted.
+pub(super) fn answer_to<S: DeserializeOwned>(
+    work: impl FnOnce(S, &Progress) -> Result<Outcome, Failure>,
+) -> io::Result<()> {
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
-    let sent: Sent = serde_json::from_str(&line)?;
+    let sent: S = serde_json::from_str(&line)?;
     let _guard = interrupt::guard();
     thread::spawn(|| {
         // Whatever else comes: what counts is when it ends.
@@ -207,8 +216,7 @@ fn carry_out(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> io::Result
     });
     let progress = Progress::default();
     tell_of(progress.clone());
-    let work = || work(&sent, find, &progress);
-    let outcome = catch_unwind(AssertUnwindSafe(work))
+    let outcome = catch_unwind(AssertUnwindSafe(|| work(sent, &progress)))
         .unwrap_or_else(|payload| Err(Failure(format!("a bug stopped it: {}", panics::message(&*payload)))));
     answer(&match outcome {
         Ok(outcome) => Answer::Found(Box::new(outcome)),
@@ -240,6 +248,7 @@ fn work(
         ground: order.ground,
         makes_swap: false,
         device_pages: None,
+        kernel_image: None,
         inside: Some(inside.clone()),
     };
     workload.run(&job, progress)

@@ -1,7 +1,7 @@
 //! One run on a ground of real time, from a job to its system and the outcome of its workload.
 //!
 //! The run has a process of its own, which is limited if its ground says so: see [`apart`]. [`ground`] holds the
-//! differences between the grounds; [`host`] and [`linux`] implement it.
+//! differences between the grounds; [`host`] and [`linux`] implement it. A run on [`mod@guest`] has a machine of its own instead.
 //!
 //! All this needs Linux. Builds without the feature `linux` use `no_real_time.rs` instead, which refuses these grounds
 //! and provides the items that other modules use.
@@ -9,6 +9,7 @@
 pub mod apart;
 pub(crate) mod folder;
 pub mod ground;
+pub mod guest;
 pub mod hits;
 pub mod host;
 pub mod linux;
@@ -24,6 +25,7 @@ use ground::RealGround;
 use kit::interrupt;
 use kit::progress::Progress;
 use std::fs::File;
+use std::path::Path;
 use workloads::system::{Given, System, SystemError, page_bytes};
 use workloads::workload::{Found, Resources, Workload};
 
@@ -34,8 +36,7 @@ impl<R: RealGround> Backend for R {
     }
 
     fn device_pages(place: &Place) -> Option<u64> {
-        let room = rustix::fs::statvfs(&place.folder).ok()?;
-        Some(room.f_bavail.saturating_mul(room.f_frsize) / page_bytes(1))
+        room(&place.folder)
     }
 
     fn ready(place: &Place, memory_bytes: u64) -> Result<(), String> {
@@ -59,10 +60,8 @@ impl<R: RealGround> Backend for R {
     fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
         let params: W::Params = job.params.read()?;
         let fits = |job: &Job| {
-            let resources = resources::<R>(job);
             R::check_memory(job)?;
-            W::extent(&params, &resources, job.scale).check(job.device_pages)?;
-            W::check(&params, &resources)
+            fits::<W>(&params, job, &resources::<R>(job))
         };
         fits(job).map_err(|why| {
             let remedy = R::with_more(job).filter(|(job, _)| fits(job).is_ok());
@@ -97,24 +96,49 @@ fn run<R: RealGround>(job: &Job, progress: &Progress, workload: Body<'_, R::Syst
     let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
     let told = |error: SystemError| Failure(error.0);
     let system = R::start(job, inside, given).map_err(told)?;
-    let (found, series) = run_recorded(&system, workload, job.series_every).map_err(told)?;
-    let elapsed = system.now();
-    let mut notes = R::finish(system, job, inside).map_err(told)?;
+    let mut outcome = outcome_of(&system, workload, job.series_every).map_err(told)?;
+    outcome.notes.extend(R::finish(system, job, inside).map_err(told)?);
     if interrupt::is_set() {
         return Err(Failure("interrupted".into()));
     }
     if job.machine.before.pages(job.scale) > 0 {
-        notes
+        outcome
+            .notes
             .push("memory began without what [before] of the machine describes: only the ground `sim` has that".into());
     }
-    let Found { rows, profile, report, curves, times, steps } = found;
-    let profile = (!profile.is_empty()).then_some(profile);
-    let virtual_time_ns = elapsed.0;
-    Ok(Outcome { rows, virtual_time_ns, series, notes, profile, report, curves, times, steps, ..Outcome::default() })
+    Ok(outcome)
+}
+
+/// Returns the pages that the device under a folder has room for.
+fn room(folder: &Path) -> Option<u64> {
+    let room = rustix::fs::statvfs(folder).ok()?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize) / page_bytes(1))
+}
+
+/// Checks that the device under the files has room for a workload, and the memory.
+///
+/// # Errors
+/// What does not fit.
+fn fits<W: Workload>(params: &W::Params, job: &Job, resources: &Resources) -> Result<(), String> {
+    W::extent(params, resources, job.scale).check(job.device_pages)?;
+    W::check(params, resources)
 }
 
 fn resources<R: RealGround>(job: &Job) -> Resources {
     Resources { memory_pages: job.memory_pages(), used_pages: 0, swap_pages: R::swap_pages(job) }
+}
+
+/// Runs a workload on a system. Another task records counters, if requested.
+fn outcome_of<S: System>(
+    system: &S,
+    workload: Body<'_, S>,
+    every: Option<Every>,
+) -> Result<Outcome, SystemError> {
+    let (found, series) = run_recorded(system, workload, every)?;
+    let Found { rows, profile, report, curves, times, steps } = found;
+    let profile = (!profile.is_empty()).then_some(profile);
+    let virtual_time_ns = system.now().0;
+    Ok(Outcome { rows, virtual_time_ns, series, profile, report, curves, times, steps, ..Outcome::default() })
 }
 
 /// Runs a workload. Another task records counters, if requested.

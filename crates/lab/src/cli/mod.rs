@@ -44,7 +44,7 @@ use placed::Error;
 
 use ::report::html::{Page, Part, Section};
 use ::report::{Look, grid};
-use grounds::real_time::apart;
+use grounds::real_time::{apart, guest};
 use kit::shown::{harmless, warn};
 use kit::{in_use, panics};
 use study::plan;
@@ -185,8 +185,9 @@ pub fn main() -> ExitCode {
     #[cfg(feature = "linux")]
     computer::sys::ignore_size_signal();
     let run = || {
-        // Clap does not know this verb; otherwise it would suggest it for mistyped ones.
-        match apart::work_if_told(grounds::find) {
+        // Clap does not know these verbs; otherwise it would suggest them for mistyped ones.
+        guest::act_if_first();
+        match apart::work_if_told(grounds::find).or_else(|| guest::work_if_told(grounds::find)) {
             Some(worked) => Ok(worked?),
             None => carry_out(),
         }

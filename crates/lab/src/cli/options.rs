@@ -121,10 +121,10 @@ pub struct ExperimentOptions {
     /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     pub rows: Vec<String>,
-    /// Where to run, a column for each; `sim` and `host` have a column for each kernel
+    /// Where to run, a column for each; `sim`, `host` and `guest` have a column for each kernel
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, default_value = "sim")]
     pub on: Vec<Ground>,
-    /// The folder for files of `host` and `linux`, which are removed at the end [default: the system's temporary folder]
+    /// The folder for files of `host`, `linux` and `guest`, which are removed at the end [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Run on `linux` without a limit of memory where no cgroup can be made
@@ -133,6 +133,12 @@ pub struct ExperimentOptions {
     /// Give `linux` a swap file for the time of the run, as large as the machine's swap; needs root
     #[arg(long)]
     pub swap: bool,
+    /// The kernel of `guest`, a bzImage; repeatable, a column for each
+    #[arg(long, value_name = "FILE")]
+    pub kernel_image: Vec<PathBuf>,
+    /// The folder with modules of the kernel of `guest` [default: lib/modules near its image, or of this computer]
+    #[arg(long, value_name = "DIR", requires = "kernel_image")]
+    pub kernel_modules: Option<PathBuf>,
     /// Keep what simulated runs find in this folder, and do not do again what is there: docs/sweeps.md
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
@@ -164,6 +170,8 @@ impl ExperimentOptions {
                 folder: self.dir.clone().unwrap_or_else(std::env::temp_dir),
                 is_limited: !self.no_limit,
                 makes_swap: self.swap,
+                kernel_images: self.kernel_image.clone(),
+                kernel_modules: self.kernel_modules.clone(),
                 ..Place::default()
             },
             store: self.store.clone(),

@@ -27,6 +27,7 @@ fn job(params: &str) -> Job {
         ground: lab::ground::Ground::Sim,
         makes_swap: false,
         device_pages: None,
+        kernel_image: None,
         inside: None,
     }
 }

@@ -1,0 +1,128 @@
+//! The ground `guest`: a kernel image in a virtual machine ([`guest`](::guest)), which has the memory, CPUs, disks and swap of
+//! the machine file, and the settings of the kernel file.
+//!
+//! In the guest this program is the first process, and as a second one the worker. The worker reads a [`Described`] job from
+//! the port, and answers as a process on the ground `linux` does ([`super::apart`]).
+
+mod run;
+mod settings;
+
+use super::{fits, outcome_of, room};
+use crate::backend::Backend;
+use crate::job::{Described, Failure, Job, Order, Outcome, Runnable};
+use crate::system::linux::LinuxSystem;
+use catalogue::ground::{Ground, Place};
+use computer::counters::Counters;
+use figures::cgroup::{Cgroup, Version};
+use guest::image::Image;
+use guest::modules::Modules;
+use guest::{inside, vm};
+use kit::progress::Progress;
+use std::io;
+use std::path::Path;
+use workloads::system::{Given, SystemError};
+use workloads::workload::{Resources, Workload};
+
+pub use guest::inside::act_if_first;
+
+/// The verb of the worker.
+const VERB: &str = "in-guest-work";
+
+/// The ground `guest`.
+#[derive(Debug)]
+pub struct Guest;
+
+impl Backend for Guest {
+    fn device_pages(place: &Place) -> Option<u64> {
+        room(&place.folder)
+    }
+
+    fn ready(place: &Place, memory_bytes: u64) -> Result<(), String> {
+        if place.kernel_images.is_empty() {
+            return Err("it needs a kernel: --kernel-image FILE, see `highwater guest check`".into());
+        }
+        vm::qemu_version()?;
+        guest::disk::check_tools()?;
+        for path in &place.kernel_images {
+            let (image, modules) = found(path, place)?;
+            vm::check_drivers(&image, modules.as_ref())?;
+        }
+        let free = computer::counters::available_bytes();
+        match free.filter(|free| *free < memory_bytes) {
+            Some(free) => {
+                let [needed, free] = [memory_bytes, free].map(|bytes| bytes >> 20);
+                Err(format!(
+                    "the machine has {needed} MiB, and this computer {free} MiB to spare; --scale makes it smaller"
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn resources(job: &Job) -> Result<Resources, Failure> {
+        Ok(Resources { memory_pages: job.memory_pages(), used_pages: 0, swap_pages: job.swap_pages() })
+    }
+
+    fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
+        let params: W::Params = job.params.read()?;
+        let told = |why| Failure(format!("ground `{}`: {why}", Ground::Guest));
+        fits::<W>(&params, job, &Self::resources(job)?).map_err(told)
+    }
+
+    fn run<W: Workload>(_: &Job, _: &Progress) -> Result<Outcome, Failure> {
+        Err(Failure(format!("ground `{}` runs in a machine of its own only", Ground::Guest)))
+    }
+
+    fn carry_out(
+        workload: &dyn Runnable,
+        job: &Job,
+        _: &Order,
+        place: &Place,
+        progress: &Progress,
+    ) -> Result<Outcome, Failure> {
+        run::run(workload, job, place, progress)
+    }
+}
+
+/// Opens an image, and finds its modules.
+///
+/// # Errors
+/// When it is no image, or the named folder has no modules for it, in words for the user.
+fn found(path: &Path, place: &Place) -> Result<(Image, Option<Modules>), String> {
+    let image = Image::open(path)?;
+    let modules = Modules::find(path, &image.release, place.kernel_modules.as_deref());
+    match (&place.kernel_modules, &modules) {
+        (Some(folder), None) => {
+            let folder = folder.display();
+            Err(format!("--kernel-modules {folder}: no modules of {} are there, in a folder `kernel`", image.release))
+        }
+        _ => Ok((image, modules)),
+    }
+}
+
+/// Runs a described job on the kernel that runs this process.
+///
+/// # Errors
+/// When its parameters cannot be read, or the workload fails.
+pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Result<Outcome, Failure> {
+    let params: W::Params = serde_json::from_value(job.params.clone()).map_err(|error| Failure(error.to_string()))?;
+    let given = Given { seed: job.seed, scale: job.scale.parse()?, progress: progress.clone() };
+    let told = |error: SystemError| Failure(error.0);
+    let cgroup = job.has_limit.then(|| Cgroup { path: inside::CGROUP.into(), version: Version::V2 });
+    let system =
+        LinuxSystem::new(inside::FILES.into(), job.memory_pages, Counters::new(cgroup), given).map_err(told)?;
+    outcome_of::<W, _>(&system, &params, job.series_every).map_err(told)
+}
+
+/// Runs the job that comes by the port, if this process was started as the worker of a guest. Returns none otherwise.
+///
+/// # Errors
+/// When the job cannot be read, or the answer cannot be written.
+pub fn work_if_told(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
+    let work = |job: Described, progress: &Progress| {
+        let workload = find(&job.workload);
+        let workload = workload.ok_or_else(|| Failure(format!("no workload is called `{}`", job.workload)))?;
+        workload.run_described(&job, progress)
+    };
+    std::env::args_os().skip(1).eq([VERB]).then(|| super::apart::answer_to(work))
+}

@@ -1,0 +1,112 @@
+//! Settings of a running kernel that values of a kernel file mean.
+
+use catalogue::difference;
+use engine::kernel::Kernel;
+use guest::inside;
+
+/// The way in which a value is written.
+#[derive(Clone, Copy)]
+enum Form {
+    /// As it stands.
+    Same,
+    /// As it stands; 0 leaves the value to the kernel's formula, and to another setting.
+    UnlessZero,
+    /// From milliseconds to hundredths of a second.
+    Centiseconds,
+    /// A list without brackets and commas.
+    List,
+    /// A word for a word.
+    Words(&'static [(&'static str, &'static str)]),
+}
+
+const GENERATIONS: Form = Form::Words(&[("classic", "n"), ("multigen", "y")]);
+const KHUGEPAGED: Form = Form::Words(&[("yes", "1"), ("no", "0")]);
+
+/// The key of a kernel file, the setting's file, and its form.
+const SETTINGS: [(&str, &str, Form); 24] = [
+    // Switched first: what others of multi-gen mean depends on it.
+    ("lru.policy", "/sys/kernel/mm/lru_gen/enabled", GENERATIONS),
+    ("multigen.min_ttl_ms", "/sys/kernel/mm/lru_gen/min_ttl_ms", Form::UnlessZero),
+    ("lru.swappiness", "/proc/sys/vm/swappiness", Form::Same),
+    ("memory.min_free_kbytes", "/proc/sys/vm/min_free_kbytes", Form::UnlessZero),
+    ("memory.watermark_scale_factor", "/proc/sys/vm/watermark_scale_factor", Form::UnlessZero),
+    ("memory.watermark_boost_factor", "/proc/sys/vm/watermark_boost_factor", Form::Same),
+    ("memory.lowmem_reserve_ratio", "/proc/sys/vm/lowmem_reserve_ratio", Form::List),
+    ("swap.page_cluster", "/proc/sys/vm/page-cluster", Form::Same),
+    ("writeback.dirty_ratio", "/proc/sys/vm/dirty_ratio", Form::Same),
+    ("writeback.dirty_background_ratio", "/proc/sys/vm/dirty_background_ratio", Form::Same),
+    // Behind the ratios, which they replace.
+    ("writeback.dirty_bytes", "/proc/sys/vm/dirty_bytes", Form::UnlessZero),
+    ("writeback.dirty_background_bytes", "/proc/sys/vm/dirty_background_bytes", Form::UnlessZero),
+    ("writeback.dirty_expire_ms", "/proc/sys/vm/dirty_expire_centisecs", Form::Centiseconds),
+    ("writeback.dirty_writeback_ms", "/proc/sys/vm/dirty_writeback_centisecs", Form::Centiseconds),
+    ("compact.extfrag_threshold", "/proc/sys/vm/extfrag_threshold", Form::Same),
+    ("reclaim.zone_reclaim_mode", "/proc/sys/vm/zone_reclaim_mode", Form::Same),
+    ("access.read_ahead_kb", "/sys/block/vda/queue/read_ahead_kb", Form::Same),
+    ("access.huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled", Form::Same),
+    ("access.huge_defrag", "/sys/kernel/mm/transparent_hugepage/defrag", Form::Same),
+    ("access.khugepaged_defrag", "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag", KHUGEPAGED),
+    ("access.khugepaged_pages_to_scan", "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan", Form::Same),
+    (
+        "access.khugepaged_scan_sleep_ms",
+        "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
+        Form::Same,
+    ),
+    (
+        "access.khugepaged_alloc_sleep_ms",
+        "/sys/kernel/mm/transparent_hugepage/khugepaged/alloc_sleep_millisecs",
+        Form::Same,
+    ),
+    ("access.khugepaged_max_ptes_none", "/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none", Form::Same),
+];
+
+/// Returns the settings of a guest that are those of a kernel file, in the order in which they are made.
+pub(super) fn settings(kernel: &Kernel) -> Vec<inside::Setting> {
+    let of_kernel = |(key, path, form): &(&str, &str, Form)| {
+        let setting = kernel.settings.iter().find(|it| *key == format!("{}.{}", it.section, it.key))?;
+        let value = written(&difference::plain(&setting.value), *form)?;
+        Some(inside::Setting { path: (*path).to_owned(), value, name: (*key).to_owned() })
+    };
+    SETTINGS.iter().filter_map(of_kernel).collect()
+}
+
+/// Returns a value as the kernel's file takes it; none if it is not to be set.
+fn written(value: &str, form: Form) -> Option<String> {
+    match form {
+        Form::Same => Some(value.to_owned()),
+        Form::UnlessZero => (value != "0").then(|| value.to_owned()),
+        Form::Centiseconds => value.parse::<u64>().ok().map(|ms| (ms / 10).to_string()),
+        Form::List => Some(value.replace(['[', ']'], "").replace(',', " ")),
+        Form::Words(words) => words.iter().find(|(from, _)| *from == value).map(|(_, to)| (*to).to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catalogue::library;
+
+    fn of(word: &str) -> Vec<(String, String)> {
+        settings(&library::kernel(word).unwrap()).into_iter().map(|it| (it.name, it.value)).collect()
+    }
+
+    #[test]
+    fn a_kernel_file_makes_settings() {
+        let found = of("6.1-mglru+lru.swappiness=10+multigen.min_ttl_ms=1000");
+        let expected = [("lru.policy", "y"), ("multigen.min_ttl_ms", "1000"), ("lru.swappiness", "10")];
+        assert_eq!(found[..3], expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let value = |name: &str| found.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str());
+        assert_eq!(value("memory.lowmem_reserve_ratio"), Some("256 256 32"));
+        assert_eq!(value("writeback.dirty_expire_ms"), Some("3000"));
+        assert_eq!((value("memory.min_free_kbytes"), value("access.huge_pages")), (None, Some("never")));
+        assert_eq!(of("6.1-classic")[0], ("lru.policy".to_owned(), "n".to_owned()));
+    }
+
+    #[test]
+    fn every_key_is_a_choice_of_the_engine() {
+        let kernel = library::kernel("6.1-mglru").unwrap();
+        for (key, _, _) in SETTINGS {
+            assert!(kernel.settings.iter().any(|it| key == format!("{}.{}", it.section, it.key)), "{key}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The first process of a guest, which is this program, too.
+//!
+//! It begins in the archive: mounts what programs need, loads the modules, and copies itself to the disk. It moves there,
+//! removes the archive, which no reclaim could take, and begins anew. Then it makes the settings, adds swap, drops what was
+//! cached, says what it found, and starts the worker. When the worker has ended it ends the machine.
+
+use rustix::fs::sync;
+use rustix::mount::{MountFlags, mount, mount_move};
+use rustix::process::{chdir, chroot};
+use rustix::system::{RebootCommand, init_module, reboot};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The program in the guest.
+pub const PROGRAM: &str = "/highwater";
+
+/// The file with its [`Plan`].
+pub const PLAN: &str = "/plan.json";
+
+/// The folder of modules in the archive, in files `NN-NAME`.
+pub const MODULES: &str = "/modules";
+
+/// The folder for the worker's files.
+pub const FILES: &str = "/files";
+
+/// The cgroup of a worker whose memory is limited.
+pub const CGROUP: &str = "/sys/fs/cgroup/work";
+
+/// The name of the port to the outside.
+pub const PORT: &str = "highwater";
+
+/// The word with which lines of the console begin that say why the guest cannot go on.
+pub const CANNOT: &str = "highwater: ";
+
+/// The disk with the file system, and that with swap.
+const DISK: &str = "/dev/vda";
+const SWAP: &str = "/dev/vdb";
+
+/// The argument of the process once it has moved to the disk.
+const MOVED: &str = "in-guest";
+
+/// The longest wait for a device to appear.
+const DEVICE_WAIT: Duration = Duration::from_secs(30);
+
+/// What the first process is to do.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Plan {
+    /// Settings to make, in order.
+    pub settings: Vec<Setting>,
+    /// Whether there is a disk with swap.
+    pub has_swap: bool,
+    /// Limit of the worker's memory, by a cgroup of version 2, bytes.
+    pub limit_bytes: Option<u64>,
+    /// Arguments of the worker.
+    pub worker: Vec<String>,
+}
+
+/// A setting of the kernel: a file of `/proc/sys` or `/sys`, and what is written to it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Setting {
+    /// The file.
+    pub path: String,
+    /// The value.
+    pub value: String,
+    /// What the user calls it.
+    pub name: String,
+}
+
+/// What the guest is, as it says before the worker starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct State {
+    /// The release of its kernel.
+    pub release: String,
+    /// Zones with their managed pages, those without pages left out: `DMA32`, 130,000.
+    pub zones: Vec<(String, u64)>,
+    /// Names of settings that the kernel lacks or refuses, each with the cause.
+    pub lacks: Vec<String>,
+}
+
+impl State {
+    /// Returns the pages of all zones.
+    #[must_use]
+    pub fn managed_pages(&self) -> u64 {
+        self.zones.iter().map(|(_, pages)| pages).sum()
+    }
+}
+
+/// Lines of the first process on the port. Those of the worker are its own.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Line {
+    /// The worker is about to start.
+    Up(State),
+    /// The worker failed without a word of its own.
+    Failed(String),
+}
+
+/// Acts as the first process of a guest if this is it, and ends the machine. Returns otherwise.
+pub fn act_if_first() {
+    if std::process::id() != 1 || !Path::new(PLAN).exists() {
+        return;
+    }
+    let is_moved = std::env::args_os().nth(1).is_some_and(|word| word == MOVED);
+    let result = if is_moved { work() } else { move_to_disk() };
+    if let Err(error) = result {
+        eprintln!("{CANNOT}{error}");
+    }
+    sync();
+    // Where that fails, the end of the first process is a panic, which ends the machine.
+    let _ = reboot(RebootCommand::PowerOff);
+}
+
+fn move_to_disk() -> Result<(), String> {
+    mount_all(&[("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")])?;
+    let mut modules: Vec<PathBuf> = fs::read_dir(MODULES).into_iter().flatten().flatten().map(|it| it.path()).collect();
+    modules.sort();
+    for path in &modules {
+        let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        match init_module(&bytes, c"") {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => eprintln!("{}: {error}", path.display()),
+        }
+    }
+    wait_for(DISK, "the disk (driver virtio_blk)")?;
+    let (flags, root) = (MountFlags::NOATIME, Path::new("/disk"));
+    // Its tables of inodes are zeroes that nobody need write.
+    mount(DISK, root, "ext4", flags, Some(c"noinit_itable"))
+        .map_err(|error| format!("the disk cannot be mounted (file system ext4): {error}"))?;
+    let told = |error: io::Error| format!("cannot move to the disk: {error}");
+    for folder in ["proc", "sys", "dev", "files"] {
+        fs::create_dir_all(root.join(folder)).map_err(told)?;
+    }
+    let mut files = vec![PROGRAM.into(), PLAN.into()];
+    for folder in ["/lib", "/lib64"] {
+        files.extend(fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.path()));
+    }
+    for path in &files {
+        let to = root.join(path.strip_prefix("/").unwrap_or(path));
+        to.parent().map_or(Ok(()), fs::create_dir_all).map_err(told)?;
+        fs::copy(path, &to).map_err(told)?;
+    }
+    files.iter().chain(&modules).for_each(|path| drop(fs::remove_file(path)));
+    for folder in ["/proc", "/sys", "/dev"] {
+        mount_move(folder, root.join(&folder[1..])).map_err(|error| told(error.into()))?;
+    }
+    chdir(root).and_then(|()| mount_move(root, "/")).map_err(|error| told(error.into()))?;
+    chroot(".").and_then(|()| chdir("/")).map_err(|error| told(error.into()))?;
+    Err(told(Command::new(PROGRAM).arg(MOVED).exec()))
+}
+
+fn work() -> Result<(), String> {
+    let plan = fs::read(PLAN).map_err(|error| error.to_string())?;
+    let plan: Plan = serde_json::from_slice(&plan).map_err(|error| format!("{PLAN}: {error}"))?;
+    let mut port = wait_for_port()?;
+    // Needed by some workers only; a kernel may lack each.
+    let _ = mount_all(&[("cgroup2", "/sys/fs/cgroup"), ("debugfs", "/sys/kernel/debug")]);
+    let mut lacks = Vec::new();
+    for Setting { path, value, name } in &plan.settings {
+        if let Err(error) = fs::write(path, value) {
+            let why = if error.kind() == io::ErrorKind::NotFound { "it has none".into() } else { error.to_string() };
+            lacks.push(format!("{name} ({why})"));
+        }
+    }
+    if plan.has_swap {
+        wait_for(SWAP, "the disk for swap")?;
+        computer::sys::swap_on(Path::new(SWAP)).map_err(|error| format!("no swap: {error}"))?;
+    }
+    sync();
+    fs::write("/proc/sys/vm/drop_caches", "3").map_err(|error| format!("drop_caches: {error}"))?;
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
+    let zones = zones(&fs::read_to_string("/proc/zoneinfo").unwrap_or_default());
+    tell(&mut port, &Line::Up(State { release, zones, lacks }))?;
+    let mut worker = Command::new(PROGRAM);
+    if let Some(bytes) = plan.limit_bytes {
+        limit(bytes).map_err(|error| format!("no cgroup of version 2 can be made: {error}"))?;
+        computer::sys::start_in(&mut worker, Path::new(CGROUP).join("cgroup.procs"));
+    }
+    let clones = port.try_clone().and_then(|input| Ok((input, port.try_clone()?)));
+    let (input, output) = clones.map_err(|error| format!("the port: {error}"))?;
+    let status = worker.args(&plan.worker).current_dir(FILES).stdin(input).stdout(output).status();
+    let status = status.map_err(|error| format!("cannot start the worker: {error}"))?;
+    let why = match (status.signal(), status.code()) {
+        (_, Some(0)) => return Ok(()),
+        (Some(KILL), _) => "killed for want of memory, by the guest's kernel".to_owned(),
+        (Some(signal), _) => format!("signal {signal} ended the process in the guest"),
+        (None, code) => format!("the process in the guest ended with status {}", code.unwrap_or_default()),
+    };
+    tell(&mut port, &Line::Failed(why))
+}
+
+/// Makes a cgroup that limits memory.
+fn limit(bytes: u64) -> io::Result<()> {
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory")?;
+    fs::create_dir(CGROUP)?;
+    fs::write(Path::new(CGROUP).join("memory.max"), bytes.to_string())
+}
+
+/// SIGKILL.
+const KILL: i32 = 9;
+
+fn tell(port: &mut File, line: &Line) -> Result<(), String> {
+    let line = serde_json::to_string(line).map_err(|error| error.to_string())?;
+    writeln!(port, "{line}").map_err(|error| format!("the port: {error}"))
+}
+
+fn mount_all(mounts: &[(&str, &str)]) -> Result<(), String> {
+    mounts.iter().try_for_each(|(kind, folder)| {
+        fs::create_dir_all(folder).map_err(|error| format!("{folder}: {error}"))?;
+        mount(*kind, *folder, *kind, MountFlags::empty(), None).map_err(|error| format!("{folder}: {error}"))
+    })
+}
+
+/// Waits until a device is there.
+fn wait_for(path: &str, what: &str) -> Result<(), String> {
+    wait_until(|| Path::new(path).exists().then_some(())).ok_or_else(|| format!("{what} does not appear as {path}"))
+}
+
+/// Waits for the port by its name, and opens it.
+fn wait_for_port() -> Result<File, String> {
+    let find = || {
+        let ports = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten();
+        let is_it = |port: &PathBuf| fs::read_to_string(port.join("name")).is_ok_and(|name| name.trim() == PORT);
+        let port = ports.map(|entry| entry.path()).find(is_it)?;
+        let path = Path::new("/dev").join(port.file_name()?);
+        OpenOptions::new().read(true).write(true).open(path).ok()
+    };
+    wait_until(find).ok_or_else(|| "the port does not appear (driver virtio_console)".into())
+}
+
+fn wait_until<T>(mut find: impl FnMut() -> Option<T>) -> Option<T> {
+    let began = Instant::now();
+    loop {
+        let found = find();
+        if found.is_some() || began.elapsed() > DEVICE_WAIT {
+            return found;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Returns the zones of `/proc/zoneinfo` that have pages, with their managed pages. Zones of one kind are added up over nodes.
+fn zones(zoneinfo: &str) -> Vec<(String, u64)> {
+    let mut zones: Vec<(String, u64)> = Vec::new();
+    let mut kind = "";
+    for line in zoneinfo.lines() {
+        if let Some((_, zone)) = line.split_once("zone") {
+            kind = zone.trim();
+        }
+        let managed = line.trim().strip_prefix("managed").and_then(|pages| pages.trim().parse().ok());
+        match (managed.filter(|pages| *pages > 0), zones.iter_mut().find(|(name, _)| name == kind)) {
+            (Some(pages), Some(zone)) => zone.1 += pages,
+            (Some(pages), None) => zones.push((kind.to_owned(), pages)),
+            (None, _) => {}
+        }
+    }
+    zones
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_with_pages_are_read() {
+        let text = "Node 0, zone      DMA\n  per-node stats\n  pages free     3840\n        managed  3840\n\
+                    Node 0, zone   Normal\n        managed  0\nNode 1, zone      DMA\n        managed  160\n";
+        assert_eq!(zones(text), [("DMA".to_owned(), 4000)]);
+    }
+}
