@@ -16,6 +16,13 @@ pub trait Backend {
         None
     }
 
+    /// Returns the kernel files that come nearest to the kernel of a ground that has one of its own, which is not the running one.
+    #[must_use]
+    fn fitting_kernels(place: &Place) -> Vec<&'static str> {
+        let _ = place;
+        Vec::new()
+    }
+
     /// Returns the pages that the device under the files has room for; none if unknown or if the machine file says it.
     #[must_use]
     fn device_pages(place: &Place) -> Option<u64> {

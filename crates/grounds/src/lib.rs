@@ -57,6 +57,12 @@ pub fn running_kernel(ground: Ground) -> Option<String> {
     on!(ground, B => B::running_kernel())
 }
 
+/// Returns the kernel files that come nearest to the kernel of a ground that has one of its own, which is not the running one.
+#[must_use]
+pub fn fitting_kernels(ground: Ground, place: &Place) -> Vec<&'static str> {
+    on!(ground, B => B::fitting_kernels(place))
+}
+
 /// Returns the pages that the device under the files of a ground has room for; none if unknown or if the machine file
 /// says it.
 #[must_use]

@@ -79,6 +79,8 @@ pub struct State {
     pub release: String,
     /// Zones with their managed pages, those without pages left out: `DMA32`, 130,000.
     pub zones: Vec<(String, u64)>,
+    /// Managed pages that the kernel has for itself: neither free nor on a list of reclaim.
+    pub kernel_pages: u64,
     /// Names of settings that the kernel lacks or refuses, each with the cause.
     pub lacks: Vec<String>,
 }
@@ -174,8 +176,10 @@ fn work() -> Result<(), String> {
     sync();
     fs::write("/proc/sys/vm/drop_caches", "3").map_err(|error| format!("drop_caches: {error}"))?;
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-    let zones = zones(&fs::read_to_string("/proc/zoneinfo").unwrap_or_default());
-    tell(&mut port, &Line::Up(State { release, zones, lacks }))?;
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let mut state = State { release, zones: zones(&read("/proc/zoneinfo")), lacks, ..State::default() };
+    state.kernel_pages = state.managed_pages().saturating_sub(reclaimable_pages(&read("/proc/vmstat")));
+    tell(&mut port, &Line::Up(state))?;
     let mut worker = Command::new(PROGRAM);
     if let Some(bytes) = plan.limit_bytes {
         limit(bytes).map_err(|error| format!("no cgroup of version 2 can be made: {error}"))?;
@@ -262,6 +266,15 @@ fn zones(zoneinfo: &str) -> Vec<(String, u64)> {
     zones
 }
 
+/// Returns the pages of `/proc/vmstat` that are free or on a list of reclaim.
+fn reclaimable_pages(vmstat: &str) -> u64 {
+    const GAUGES: [&str; 6] =
+        ["nr_free_pages", "nr_inactive_anon", "nr_active_anon", "nr_inactive_file", "nr_active_file", "nr_unevictable"];
+    let values = vmstat.lines().filter_map(|line| line.split_once(' '));
+    let values = values.filter(|(name, _)| GAUGES.contains(name));
+    values.filter_map(|(_, value)| value.trim().parse::<u64>().ok()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,5 +284,7 @@ mod tests {
         let text = "Node 0, zone      DMA\n  per-node stats\n  pages free     3840\n        managed  3840\n\
                     Node 0, zone   Normal\n        managed  0\nNode 1, zone      DMA\n        managed  160\n";
         assert_eq!(zones(text), [("DMA".to_owned(), 4000)]);
+        let vmstat = "nr_free_pages 100\nnr_zone_inactive_file 7\nnr_inactive_file 7\nnr_slab_unreclaimable 9\n";
+        assert_eq!(reclaimable_pages(vmstat), 107);
     }
 }

@@ -140,6 +140,8 @@ struct Subject<'r> {
     device_pages: Option<u64>,
     /// The kernel image of a guest.
     image: Option<&'r Path>,
+    /// Whether other columns have other images.
+    is_one_of_images: bool,
 }
 
 /// The results of a comparison.
@@ -199,7 +201,17 @@ impl Plan {
     /// The first unknown or wrong item: bad input.
     pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
         let experiment = library::experiment(&request.experiment)?;
-        let words = if request.kernels.is_empty() { &experiment.kernels } else { &request.kernels };
+        let fitting: Vec<String> = match request.kernels.is_empty() {
+            true => request
+                .grounds
+                .iter()
+                .flat_map(|it| grounds::fitting_kernels(*it, &request.place))
+                .map(Into::into)
+                .collect(),
+            false => Vec::new(),
+        };
+        let own = if fitting.is_empty() { &experiment.kernels } else { &fitting };
+        let words = if request.kernels.is_empty() { own } else { &request.kernels };
         let workload = find(&experiment.workload).ok_or_else(|| no_workload(&experiment))?;
         let plain = Setup::all(&Request { set: Vec::new(), ..request.clone() }, &experiment)?;
         sets::check_owners(request, &experiment, &plain[0], workload)?;
@@ -446,8 +458,9 @@ fn subjects_of<'r>(
         _ => vec![None],
     };
     let pairs = kernels.iter().flat_map(|named| setups.iter().map(move |setup| (named, setup)));
-    let of_image =
-        |image| pairs.clone().map(move |(named, setup)| Subject { named, setup, ground, device_pages, image });
+    let is_one_of_images = images.len() > 1;
+    let subject = move |named, setup, image| Subject { named, setup, ground, device_pages, image, is_one_of_images };
+    let of_image = |image| pairs.clone().map(move |(named, setup)| subject(named, setup, image));
     images.into_iter().flat_map(of_image).collect()
 }
 
@@ -633,7 +646,14 @@ mod tests {
         assert_eq!(words[0], "highwater+lru.batch=1+lru.swappiness=0");
         let named = NamedKernel { word: words[0].clone(), kernel: library::kernel(&words[0]).unwrap() };
         let setup = setup(library::machine("parallelio-8g").unwrap(), &library::experiment("parallelio").unwrap());
-        let subject = Subject { named: &named, setup: &setup, ground: Ground::Sim, device_pages: None, image: None };
+        let subject = Subject {
+            named: &named,
+            setup: &setup,
+            ground: Ground::Sim,
+            device_pages: None,
+            image: None,
+            is_one_of_images: false,
+        };
         let column = column(&subject, &[Ground::Sim]);
         assert_eq!(column.id, words[0]);
         assert_eq!(

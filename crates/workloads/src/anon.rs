@@ -42,6 +42,8 @@ pub struct Params {
     pub tasks: u64,
     /// Operations of each task, if they end the run.
     pub operations: Option<u64>,
+    /// Operations of each task before the measurement begins. Default 0.
+    pub warm_up_operations: u64,
     /// Duration in seconds, if operations do not end the run. Default 10.
     pub touch_s: u64,
 }
@@ -56,6 +58,7 @@ impl Default for Params {
             store_percent: 50,
             tasks: 4,
             operations: None,
+            warm_up_operations: 0,
             touch_s: 10,
         }
     }
@@ -106,7 +109,7 @@ impl Workload for Anon {
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
-        let Params { tasks, store_percent, .. } = *params;
+        let Params { tasks, store_percent, warm_up_operations: warm_up, .. } = *params;
         let own = params.size().pages(system.memory_pages(), system.given().scale) / tasks;
         let chooser = Chooser::new(params.distribution, params.theta, own);
         let length = params.operations.map_or(Length::Steady(Nanos::from_secs(params.touch_s)), Length::Operations);
@@ -114,7 +117,7 @@ impl Workload for Anon {
         let measured =
             Measured { name: "anon", tasks, length, fills_memory: false, keeps_step: true, look_every: LOOK_EVERY };
         let course = measure(system, &measured, move |system, n, tally| {
-            touch_at_random(system, n, own as u32, &chooser, store_percent, tally)
+            touch_at_random(system, n, own as u32, &chooser, (store_percent, warm_up), tally)
         })?;
         Ok(Found { rows: rows(&course), times: course.times("Touch"), ..Found::default() })
     }
@@ -130,7 +133,7 @@ fn touch_at_random<S: System>(
     task: u64,
     pages: u32,
     chooser: &Chooser,
-    store_percent: u64,
+    (store_percent, warm_up): (u64, u64),
     tally: &mut Tally,
 ) -> Result<(), SystemError> {
     let kept = system.kept();
@@ -146,9 +149,7 @@ fn touch_at_random<S: System>(
         Pattern::new(&name, 1).fill(kept, offset, &mut bytes);
         system.store(&region, offset, &bytes)?;
     }
-    tally.begin(system);
-    while !tally.is_over() && !system.is_killed() {
-        tally.keep_step(system);
+    let mut touch = || {
         let page = chooser.next(&mut rng);
         let offset = page_bytes(page);
         let version = &mut versions[page as usize];
@@ -163,7 +164,18 @@ fn touch_at_random<S: System>(
             *version += 1;
             time += system.now().since(started);
         }
-        tally.count(time);
+        Ok::<_, SystemError>(time)
+    };
+    for _ in 0..warm_up {
+        if system.is_killed() {
+            break;
+        }
+        touch()?;
+    }
+    tally.begin(system);
+    while !tally.is_over() && !system.is_killed() {
+        tally.keep_step(system);
+        tally.count(touch()?);
     }
     system.unmap(region);
     Ok(())

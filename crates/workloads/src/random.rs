@@ -6,7 +6,8 @@ use super::meter::{Length, Tally};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::system::contents::{Kept, Pattern};
-use crate::system::{System, SystemError, page_bytes};
+use crate::system::{MapMode, System, SystemError, page_bytes};
+use engine::ReadPattern;
 use figures::scale::Scale;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,11 @@ pub enum Access {
     /// Copied, as `pread` does.
     #[default]
     Copy,
-    /// In place: pinned by the engine, or on `linux` in a shared mapping of the file.
+    /// In place: pinned by the engine, or on `linux` and `guest` in a shared mapping of the file.
     InPlace,
+    /// Through a mapping of the file on every ground that has one: by faults, and with the accessed bits of page tables. On
+    /// `host` as `in-place`.
+    Mapped,
 }
 
 /// Part of a page that is verified after a read.
@@ -100,12 +104,14 @@ pub(super) fn length(operations: Option<u64>, full_s: u64, filling_s: u64) -> Le
     operations.map_or(time, Length::Operations)
 }
 
-/// Reads random pages of a file, verifies each, and records the time of each read, until the tally is over.
+/// Reads random pages of a file and verifies each: `warm_up` of them before the measurement, then, with the time of each,
+/// until the tally is over.
 pub(super) fn read_at_random<S: System>(
     system: &S,
     name: &str,
     chooser: &Chooser,
     (access, verify): (Access, Verify),
+    warm_up: u64,
     task: u64,
     tally: &mut Tally,
 ) -> Result<(), SystemError> {
@@ -116,25 +122,50 @@ pub(super) fn read_at_random<S: System>(
     // Then a page that is read in is a miss, on every ground: nothing is read ahead.
     system.expect_random_reads(&mut file);
     let mut bytes = vec![0; PAGE_BYTES];
-    tally.begin(system);
-    while !tally.is_over() && !system.is_killed() {
+    let region = match access {
+        Access::Mapped if system.maps_files() => {
+            let pages = system.length(&file).div_ceil(page_bytes(1)) as u32;
+            let mode = MapMode { pattern: ReadPattern::Random, ..MapMode::default() };
+            Some(system.map_file(&file, 0..pages, mode)?)
+        }
+        Access::Copy | Access::InPlace | Access::Mapped => None,
+    };
+    let mut read = |tally: Option<&mut Tally>| {
         let page = chooser.next(&mut rng);
         let offset = page_bytes(page);
         let started = system.now();
-        let ended = match access {
-            Access::Copy => {
+        let ended = match (access, &region) {
+            (Access::Copy, _) => {
                 big_file::read_whole(system, &mut file, name, offset, &mut bytes)?;
                 let ended = system.now();
                 pattern.verify(kept, offset, &bytes)?;
                 ended
             }
+            (Access::Mapped, Some(region)) => {
+                system.load(region, offset, &mut bytes)?;
+                let ended = system.now();
+                pattern.verify(kept, offset, &bytes)?;
+                ended
+            }
             // What is read is what is verified: its time is that of the access.
-            Access::InPlace => {
+            (Access::InPlace | Access::Mapped, _) => {
                 system.read_in_place(&mut file, page, |bytes| pattern.verify(kept, offset, bytes))??;
                 system.now()
             }
         };
-        tally.count(ended.since(started));
+        tally.into_iter().for_each(|tally| tally.count(ended.since(started)));
+        Ok::<_, SystemError>(())
+    };
+    for _ in 0..warm_up {
+        if system.is_killed() {
+            break;
+        }
+        read(None)?;
     }
+    tally.begin(system);
+    while !tally.is_over() && !system.is_killed() {
+        read(Some(tally))?;
+    }
+    region.into_iter().for_each(|region| system.unmap(region));
     Ok(())
 }

@@ -38,6 +38,8 @@ pub struct Params {
     pub verify: Verify,
     /// Operations of each task, if they end the run.
     pub operations: Option<u64>,
+    /// Operations of each task before the measurement begins. Default 0.
+    pub warm_up_operations: u64,
     /// Seconds after memory is full, if operations do not end the run. Default 10.
     pub full_s: u64,
     /// Longest time for memory to fill, s. Default 60.
@@ -55,6 +57,7 @@ impl Default for Params {
             access: Access::Copy,
             verify: Verify::All,
             operations: None,
+            warm_up_operations: 0,
             full_s: 10,
             filling_s: 60,
         }
@@ -102,7 +105,7 @@ impl Workload for Randread {
         let pages = params.size().pages(system.memory_pages(), system.given().scale);
         big_file::make(system, FILE, pages)?;
         let chooser = Chooser::new(params.distribution, params.theta, pages);
-        let (access, verify) = (params.access, params.verify);
+        let (access, verify, warm_up) = (params.access, params.verify, params.warm_up_operations);
         let length = length(params.operations, params.full_s, params.filling_s);
         let measured = Measured {
             name: "randread",
@@ -113,7 +116,7 @@ impl Workload for Randread {
             look_every: LOOK_EVERY,
         };
         let course = measure(system, &measured, move |system, n, tally| {
-            read_at_random(system, FILE, &chooser, (access, verify), n, tally)
+            read_at_random(system, FILE, &chooser, (access, verify), warm_up, n, tally)
         })?;
         system.remove(FILE)?;
         Ok(Found { rows: rows(&course), times: course.times("Read"), ..Found::default() })

@@ -120,7 +120,7 @@ impl Workload for Scan {
         let chooser = Chooser::new(params.distribution, params.theta, hot);
         let access = params.access;
         let read_hot = move |system: &S, n: u64, tally: &mut super::meter::Tally| {
-            read_at_random(system, HOT, &chooser, (access, Verify::All), n, tally)
+            read_at_random(system, HOT, &chooser, (access, Verify::All), 0, n, tally)
         };
         let measured = Measured {
             name: "hot",

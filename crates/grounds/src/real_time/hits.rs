@@ -132,7 +132,7 @@ fn read<S: System>(system: &S, pages: u64, access: Access, hits: u64, seed: u64)
                 big_file::read_whole(system, &mut file, FILE, page_bytes(page), &mut bytes)?;
                 word(&bytes)
             }
-            Access::InPlace => system.read_in_place(&mut file, page, word)?,
+            Access::InPlace | Access::Mapped => system.read_in_place(&mut file, page, word)?,
         };
     }
     Ok((hits as f64 / started.elapsed().as_secs_f64(), hash))

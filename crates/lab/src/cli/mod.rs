@@ -13,6 +13,8 @@ mod doctor;
 mod explain;
 mod fidelity;
 mod form;
+#[cfg(feature = "linux")]
+mod guest;
 mod import;
 mod list;
 #[cfg(feature = "linux")]
@@ -44,7 +46,7 @@ use placed::Error;
 
 use ::report::html::{Page, Part, Section};
 use ::report::{Look, grid};
-use grounds::real_time::{apart, guest};
+use grounds::real_time;
 use kit::shown::{harmless, warn};
 use kit::{in_use, panics};
 use study::plan;
@@ -99,6 +101,10 @@ enum Verb {
     /// Write this computer as a machine file, with what steps and the disk cost: measured by runs on the kernel and the simulator
     #[cfg(feature = "linux")]
     Calibrate(machine::CalibrateArguments),
+    /// What the ground `guest` needs: a kernel image in a virtual machine
+    #[cfg(feature = "linux")]
+    #[command(subcommand)]
+    Guest(guest::Which),
     /// Say in words what ails memory: of the kernel that runs here, or of a saved report
     Doctor(doctor::Arguments),
 }
@@ -107,7 +113,7 @@ enum Verb {
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Simulate", &["run", "compare", "variants", "ablate", "rank", "fidelity", "sweep", "swarm"]),
     ("Explain", &["list", "explain", "diff"]),
-    ("This computer", &["doctor", "stat", "machine", "calibrate", "bench"]),
+    ("This computer", &["doctor", "stat", "machine", "calibrate", "guest", "bench"]),
     ("Reports", &["report", "results", "import", "help"]),
 ];
 
@@ -186,8 +192,9 @@ pub fn main() -> ExitCode {
     computer::sys::ignore_size_signal();
     let run = || {
         // Clap does not know these verbs; otherwise it would suggest them for mistyped ones.
-        guest::act_if_first();
-        match apart::work_if_told(grounds::find).or_else(|| guest::work_if_told(grounds::find)) {
+        real_time::guest::act_if_first();
+        let worked = real_time::apart::work_if_told(grounds::find);
+        match worked.or_else(|| real_time::guest::work_if_told(grounds::find)) {
             Some(worked) => Ok(worked?),
             None => carry_out(),
         }
@@ -239,6 +246,8 @@ fn carry_out() -> Result<(), End> {
         Verb::Machine(machine::Which::From(arguments)) => machine_from::run(&arguments),
         #[cfg(feature = "linux")]
         Verb::Calibrate(arguments) => machine::calibrate(&arguments),
+        #[cfg(feature = "linux")]
+        Verb::Guest(which) => guest::run(&which),
         Verb::Doctor(arguments) => doctor::run(&arguments),
     }
 }

@@ -1,6 +1,7 @@
 //! Names of columns, and the command that repeats one job of a column.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use engine::kernel::Origin;
 
@@ -11,7 +12,9 @@ use report::Column;
 
 /// Makes a column: a kernel with its name and its changes, after its ground unless that is obvious.
 pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
-    let Subject { named, setup, ground, .. } = *subject;
+    let Subject { named, setup, ground, image, is_one_of_images, .. } = *subject;
+    let image = image.filter(|_| is_one_of_images).and_then(Path::file_name);
+    let of_image = image.map_or_else(String::new, |name| format!("@{}", name.display())).replace("@vmlinuz-", "@");
     let (kernel, running) = (&named.kernel, grounds::running_kernel(ground));
     let changed = kernel.settings.iter().filter(|setting| running.is_none() && setting.origin == Origin::Set);
     let of_kernel =
@@ -20,7 +23,11 @@ pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
     let kernel = running.unwrap_or_else(|| kernel.name.clone());
     let changes: String = set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
     Column {
-        id: if grounds == [Ground::Sim] { format!("{kernel}{changes}") } else { format!("{ground}-{kernel}{changes}") },
+        id: if grounds == [Ground::Sim] {
+            format!("{kernel}{changes}")
+        } else {
+            format!("{ground}-{kernel}{changes}{of_image}")
+        },
         comparable: ground == Ground::Sim && !library::is_file(&named.word) && set.is_empty(),
         set,
         ..Column::new(&kernel, ground)
@@ -41,9 +48,15 @@ pub(super) fn number(columns: &mut [Column]) {
 
 /// Returns the command that repeats one job.
 pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> String {
-    let Subject { named, setup, ground, .. } = *subject;
+    let Subject { named, setup, ground, image, .. } = *subject;
     let mut command =
         format!("highwater run {} --kernel {} --seed {seed}", quoted(&setup.experiment_word), quoted(&named.word));
+    if let Some(image) = image {
+        command.push_str(&format!(" --kernel-image {}", quoted(&image.display().to_string())));
+        let modules = request.place.kernel_modules.as_ref();
+        let modules = modules.map(|folder| format!(" --kernel-modules {}", quoted(&folder.display().to_string())));
+        command.push_str(&modules.unwrap_or_default());
+    }
     if ground.is_timed_by_the_wall() {
         command.push_str(&format!(" --on {ground} --dir {}", quoted(&request.place.folder.display().to_string())));
         command.push_str(if request.place.is_limited { "" } else { " --no-limit" });

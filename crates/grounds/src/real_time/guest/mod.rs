@@ -12,10 +12,12 @@ use crate::backend::Backend;
 use crate::job::{Described, Failure, Job, Order, Outcome, Runnable};
 use crate::system::linux::LinuxSystem;
 use catalogue::ground::{Ground, Place};
+use catalogue::versions;
 use computer::counters::Counters;
 use figures::cgroup::{Cgroup, Version};
 use guest::image::Image;
 use guest::modules::Modules;
+use guest::vm::Accelerator;
 use guest::{inside, vm};
 use kit::progress::Progress;
 use std::io;
@@ -28,11 +30,22 @@ pub use guest::inside::act_if_first;
 /// The verb of the worker.
 const VERB: &str = "in-guest-work";
 
+/// The first release that has the multi-generational LRU.
+const FIRST_WITH_GENERATIONS: versions::Version = (6, 1);
+
 /// The ground `guest`.
 #[derive(Debug)]
 pub struct Guest;
 
 impl Backend for Guest {
+    fn fitting_kernels(place: &Place) -> Vec<&'static str> {
+        let image = place.kernel_images.first().and_then(|path| Image::open(path).ok());
+        let Some(version) = image.and_then(|image| image.version()) else { return Vec::new() };
+        let mut kernels = vec![versions::nearest(version, false)];
+        kernels.extend((version >= FIRST_WITH_GENERATIONS).then(|| versions::nearest(version, true)));
+        kernels
+    }
+
     fn device_pages(place: &Place) -> Option<u64> {
         room(&place.folder)
     }
@@ -82,6 +95,54 @@ impl Backend for Guest {
     ) -> Result<Outcome, Failure> {
         run::run(workload, job, place, progress)
     }
+}
+
+/// Checks each part that a guest needs. Returns what is there, and as an error what is missing, in words for the user.
+#[must_use]
+pub fn check(place: &Place) -> Vec<Result<String, String>> {
+    let mut parts = vec![
+        vm::qemu_version().map(|version| version.trim().to_owned()),
+        guest::disk::check_tools().map(|()| "mkfs.ext4, which makes the guest's disk".to_owned()),
+    ];
+    if place.kernel_images.is_empty() {
+        let running = format!("/boot/vmlinuz-{}", computer::counters::release());
+        let hint = if Path::new(&running).exists() {
+            format!(": --kernel-image {running} is that of this computer")
+        } else {
+            String::new()
+        };
+        parts.push(Err(format!("a kernel{hint}; docs/guest.md says where others are to be had")));
+    }
+    for path in &place.kernel_images {
+        match found(path, place) {
+            Ok((image, modules)) => parts.extend(parts_of(&image, modules.as_ref())),
+            Err(why) => parts.push(Err(why)),
+        }
+    }
+    parts
+}
+
+/// Returns what there is of an image: its release, and for each driver whether it is there.
+fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, String>> {
+    let (path, release) = (image.path.display(), &image.release);
+    let mut parts =
+        vec![Ok(format!("{path}: kernel {release}, {} MiB of memory for itself", image.needed_bytes >> 20))];
+    match modules {
+        None => parts.push(Ok(format!(
+            "no modules of {release}: it must have built in {}, or --kernel-modules names their folder",
+            guest::modules::NEEDED.join(", ")
+        ))),
+        Some(modules) => parts.push(
+            vm::check_drivers(image, Some(modules)).map(|()| format!("its drivers, in {}", modules.folder.display())),
+        ),
+    }
+    parts.push(Ok(match Accelerator::of_this_computer(image) {
+        Accelerator::Kvm => "KVM: times are those of this computer".to_owned(),
+        Accelerator::Emulation => {
+            "no KVM that boots it: emulation, 10 to 50 times slower; counts are the kernel's, times are not".to_owned()
+        }
+    }));
+    parts
 }
 
 /// Opens an image, and finds its modules.

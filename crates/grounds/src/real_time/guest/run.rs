@@ -101,7 +101,10 @@ fn told_of(image: &Image, state: &State, accelerator: Accelerator) -> String {
         Accelerator::Emulation => "emulated (TCG): times and rates are the emulator's, and left out",
     };
     let built_as = if image.built_as == image.release { String::new() } else { format!(" ({})", image.built_as) };
-    format!("kernel {}{built_as}, {times}; pages managed: {}", state.release, zones.join(", "))
+    let (release, zones, kernel) = (&state.release, zones.join(", "), state.kernel_pages);
+    format!(
+        "kernel {release}{built_as}, {times}; pages managed: {zones}; {kernel} of them the kernel's own at the start"
+    )
 }
 
 /// A running guest and its port. Dropped from the first to the last: the machine ends before its files go.

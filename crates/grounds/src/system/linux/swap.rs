@@ -1,18 +1,13 @@
 //! A swap file for the time of a run.
 
 use computer::sys;
+use guest::disk::write_swap_header;
 use kit::shown;
 use machine::PAGE_BYTES;
 use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-
-/// Offset of version, last page and number of bad pages in the header of a swap area.
-const VERSION_AT: u64 = 1024;
-
-/// The last bytes of the header's page.
-const MAGIC: &[u8; 10] = b"SWAPSPACE2";
 
 /// A swap file in use. It is taken out of use and removed when dropped.
 #[derive(Debug)]
@@ -30,11 +25,8 @@ impl SwapFile {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let mut swap = Self { path, is_on: false };
         // The first page is the header.
-        let pages_all = u32::try_from(pages + 1).map_err(io::Error::other)?;
-        sys::allocate(&file, u64::from(pages_all) * PAGE_BYTES as u64)?;
-        let numbers: Vec<u8> = [1, pages_all - 1, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
-        file.write_all_at(&numbers, VERSION_AT)?;
-        file.write_all_at(MAGIC, (PAGE_BYTES - MAGIC.len()) as u64)?;
+        sys::allocate(&file, (pages + 1) * PAGE_BYTES as u64)?;
+        write_swap_header(&file, pages)?;
         file.sync_all()?;
         sys::swap_on(&swap.path)?;
         swap.is_on = true;

@@ -1,0 +1,46 @@
+//! `highwater guest check`.
+
+use super::{End, print};
+use catalogue::ground::Place;
+use grounds::real_time::guest;
+use std::path::PathBuf;
+
+/// What to do about guests.
+#[derive(clap::Subcommand)]
+pub enum Which {
+    /// Say whether a kernel image can be booted here as the ground `guest` does it, and what is missing
+    Check(Arguments),
+}
+
+/// Arguments of `highwater guest check`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The kernel, a bzImage: /boot/vmlinuz-…, or arch/x86/boot/bzImage of a built one. Repeatable
+    #[arg(long, value_name = "FILE")]
+    kernel_image: Vec<PathBuf>,
+    /// The folder with its modules [default: lib/modules near the image, or of this computer]
+    #[arg(long, value_name = "DIR", requires = "kernel_image")]
+    kernel_modules: Option<PathBuf>,
+}
+
+/// Says for each part of a guest whether it is here. Fails if one is missing.
+pub fn run(Which::Check(arguments): &Which) -> Result<(), End> {
+    let place = Place {
+        kernel_images: arguments.kernel_image.clone(),
+        kernel_modules: arguments.kernel_modules.clone(),
+        ..Place::default()
+    };
+    let found = guest::check(&place);
+    let missing = found.iter().filter(|part| part.is_err()).count();
+    let first = match missing {
+        0 => "A guest can run here.".to_owned(),
+        1 => "A guest cannot run here: one thing is missing.".to_owned(),
+        many => format!("A guest cannot run here: {many} things are missing."),
+    };
+    let line = |part: &Result<String, String>| match part {
+        Ok(is) => format!("  there    {is}\n"),
+        Err(why) => format!("  missing  {why}\n"),
+    };
+    print(&format!("{first}\n\n{}", found.iter().map(line).collect::<String>()))?;
+    if missing == 0 { Ok(()) } else { Err(End::Failed(first)) }
+}
