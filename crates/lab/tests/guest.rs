@@ -34,7 +34,7 @@ fn image() -> Option<PathBuf> {
 fn small(image: &Path, folder: &Path) -> Command {
     let mut command = highwater();
     command.args(["run", "randread", "--on", "guest", "--scale", "1/4", "--all", "--format", "csv"]);
-    command.args(["--set", "params.operations=1500", "--kernel-image"]).arg(image).arg("--dir").arg(folder);
+    command.args(["--set", "params.operations=4000", "--kernel-image"]).arg(image).arg("--dir").arg(folder);
     command
 }
 
@@ -72,7 +72,7 @@ fn a_workload_runs_on_a_kernel_image_and_leaves_nothing() {
             told.lines().find(|line| line.contains(&format!("{name},"))).unwrap_or_else(|| panic!("{name}: {told}"));
         line.rsplit(',').find_map(|word| word.parse::<f64>().ok()).unwrap_or_else(|| panic!("{line}"))
     };
-    // 24,000 reads of a file of four times memory, most of which miss.
+    // 64,000 reads of a file of four times memory, most of which miss.
     assert!(value("pgsteal_kswapd") > 1000.0, "{told}");
     assert!(is_empty(folder.path()), "its disks are gone");
 }

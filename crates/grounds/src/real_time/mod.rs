@@ -129,11 +129,7 @@ fn resources<R: RealGround>(job: &Job) -> Resources {
 }
 
 /// Runs a workload on a system. Another task records counters, if requested.
-fn outcome_of<S: System>(
-    system: &S,
-    workload: Body<'_, S>,
-    every: Option<Every>,
-) -> Result<Outcome, SystemError> {
+fn outcome_of<S: System>(system: &S, workload: Body<'_, S>, every: Option<Every>) -> Result<Outcome, SystemError> {
     let (found, series) = run_recorded(system, workload, every)?;
     let Found { rows, profile, report, curves, times, steps } = found;
     let profile = (!profile.is_empty()).then_some(profile);

@@ -29,7 +29,7 @@ pub struct CompareArguments {
     /// Names from `highwater list`, or files; a table for each
     #[arg(required = true, value_name = "EXPERIMENT", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     experiments: Vec<String>,
-    /// The kernels, in place of the experiment's own; the first is the baseline
+    /// The kernels, in place of the experiment's own, or of those nearest to the image of `guest`; the first is the baseline
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
     /// A kernel, a name or a file, beside the experiment's own. Repeatable
@@ -44,7 +44,7 @@ pub struct CompareArguments {
 pub struct RunArguments {
     /// A name from `highwater list`, or a file
     experiment: String,
-    /// The kernel, a name or a file [default: the experiment's first]
+    /// The kernel, a name or a file [default: the experiment's first; that nearest to the image of `guest`]
     #[arg(long, value_name = "KERNEL")]
     kernel: Option<String>,
     #[command(flatten)]
@@ -98,7 +98,9 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
 
 /// Runs an experiment with one kernel and shows its column.
 pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Result<(), End> {
-    let kernel = kernel_of(experiment, kernel.as_ref())?;
+    let place = options.experiment.request(experiment, &[]).place;
+    let fitting = options.experiment.on.iter().flat_map(|ground| grounds::fitting_kernels(*ground, &place)).next();
+    let kernel = kernel_of(experiment, kernel.as_ref().or(fitting.map(ToOwned::to_owned).as_ref()))?;
     carry_out(vec![options.experiment.request(experiment, &[kernel])], options)
 }
 

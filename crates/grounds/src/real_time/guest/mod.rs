@@ -172,7 +172,7 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
     let cgroup = job.has_limit.then(|| Cgroup { path: inside::CGROUP.into(), version: Version::V2 });
     let system =
         LinuxSystem::new(inside::FILES.into(), job.memory_pages, Counters::new(cgroup), given).map_err(told)?;
-    outcome_of::<W, _>(&system, &params, job.series_every).map_err(told)
+    outcome_of(&system, &|system| W::run(system, &params), job.series_every).map_err(told)
 }
 
 /// Runs the job that comes by the port, if this process was started as the worker of a guest. Returns none otherwise.
