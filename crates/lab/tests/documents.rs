@@ -23,8 +23,8 @@ use std::{
 use lab::library;
 
 /// Programs in `sh` blocks that belong to the reader's system.
-const FOREIGN: [&str; 9] =
-    ["awk", "chmod", "device=/dev/zram$(cat", "echo", "export", "mkdir", "mkfs.ext4", "modprobe", "mount"];
+const FOREIGN: [&str; 11] =
+    ["apt-get", "awk", "chmod", "device=/dev/zram$(cat", "dpkg", "echo", "export", "mkdir", "mkfs.ext4", "modprobe", "mount"];
 const ALSO_FOREIGN: [&str; 7] = ["cd", "maturin", "pip", "python3", "pytest", "sbatch", "umount"];
 
 fn root() -> PathBuf {
@@ -278,7 +278,7 @@ impl Desk {
         command.args(given).current_dir(here).stdin(Stdio::null());
         match arguments {
             // Their options are looked at, and no more; or it is but a verb that is spoken of.
-            ["bench" | "swarm" | "results", ..]
+            ["bench" | "swarm" | "results" | "guest", ..]
             | [
                 "compare" | "run" | "ablate" | "variants" | "diff" | "explain" | "sweep" | "report" | "import"
                 | "machine" | "calibrate",
