@@ -45,6 +45,9 @@ const SWAP: &str = "/dev/vdb";
 /// The argument of the process once it has moved to the disk.
 const MOVED: &str = "in-guest";
 
+/// The time after which memory of what was dropped is free.
+const SETTLES_IN: Duration = Duration::from_secs(1);
+
 /// The longest wait for a device to appear.
 const DEVICE_WAIT: Duration = Duration::from_secs(30);
 
@@ -79,7 +82,8 @@ pub struct State {
     pub release: String,
     /// Zones with their managed pages, those without pages left out: `DMA32`, 130,000.
     pub zones: Vec<(String, u64)>,
-    /// Managed pages that the kernel has for itself: neither free nor on a list of reclaim.
+    /// Managed pages that the kernel has for itself and no reclaim takes: neither free (on lists of CPUs, too) nor on a list of
+    /// reclaim nor of reclaimable objects.
     pub kernel_pages: u64,
     /// Names of settings that the kernel lacks or refuses, each with the cause.
     pub lacks: Vec<String>,
@@ -177,8 +181,12 @@ fn work() -> Result<(), String> {
     fs::write("/proc/sys/vm/drop_caches", "3").map_err(|error| format!("drop_caches: {error}"))?;
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let mut state = State { release, zones: zones(&read("/proc/zoneinfo")), lacks, ..State::default() };
-    state.kernel_pages = state.managed_pages().saturating_sub(reclaimable_pages(&read("/proc/vmstat")));
+    // What was dropped is freed a little later, by grace periods.
+    thread::sleep(SETTLES_IN);
+    let zoneinfo = read("/proc/zoneinfo");
+    let mut state = State { release, zones: zones(&zoneinfo), lacks, ..State::default() };
+    let others = reclaimable_pages(&read("/proc/vmstat")) + pages_of_cpus(&zoneinfo);
+    state.kernel_pages = state.managed_pages().saturating_sub(others);
     tell(&mut port, &Line::Up(state))?;
     let mut worker = Command::new(PROGRAM);
     if let Some(bytes) = plan.limit_bytes {
@@ -266,10 +274,23 @@ fn zones(zoneinfo: &str) -> Vec<(String, u64)> {
     zones
 }
 
-/// Returns the pages of `/proc/vmstat` that are free or on a list of reclaim.
+/// Returns the free pages that CPUs keep, by `/proc/zoneinfo`.
+fn pages_of_cpus(zoneinfo: &str) -> u64 {
+    let counts = zoneinfo.lines().filter_map(|line| line.trim().strip_prefix("count:"));
+    counts.filter_map(|pages| pages.trim().parse::<u64>().ok()).sum()
+}
+
+/// Returns the pages of `/proc/vmstat` that are free, on a list of reclaim, or of reclaimable objects.
 fn reclaimable_pages(vmstat: &str) -> u64 {
-    const GAUGES: [&str; 6] =
-        ["nr_free_pages", "nr_inactive_anon", "nr_active_anon", "nr_inactive_file", "nr_active_file", "nr_unevictable"];
+    const GAUGES: [&str; 7] = [
+        "nr_free_pages",
+        "nr_inactive_anon",
+        "nr_active_anon",
+        "nr_inactive_file",
+        "nr_active_file",
+        "nr_unevictable",
+        "nr_slab_reclaimable",
+    ];
     let values = vmstat.lines().filter_map(|line| line.split_once(' '));
     let values = values.filter(|(name, _)| GAUGES.contains(name));
     values.filter_map(|(_, value)| value.trim().parse::<u64>().ok()).sum()
@@ -284,6 +305,7 @@ mod tests {
         let text = "Node 0, zone      DMA\n  per-node stats\n  pages free     3840\n        managed  3840\n\
                     Node 0, zone   Normal\n        managed  0\nNode 1, zone      DMA\n        managed  160\n";
         assert_eq!(zones(text), [("DMA".to_owned(), 4000)]);
+        assert_eq!(pages_of_cpus("  pagesets\n    cpu: 0\n              count: 12\n    cpu: 1\n   count: 30\n"), 42);
         let vmstat = "nr_free_pages 100\nnr_zone_inactive_file 7\nnr_inactive_file 7\nnr_slab_unreclaimable 9\n";
         assert_eq!(reclaimable_pages(vmstat), 107);
     }

@@ -23,8 +23,19 @@ use std::{
 use lab::library;
 
 /// Programs in `sh` blocks that belong to the reader's system.
-const FOREIGN: [&str; 11] =
-    ["apt-get", "awk", "chmod", "device=/dev/zram$(cat", "dpkg", "echo", "export", "mkdir", "mkfs.ext4", "modprobe", "mount"];
+const FOREIGN: [&str; 11] = [
+    "apt-get",
+    "awk",
+    "chmod",
+    "device=/dev/zram$(cat",
+    "dpkg",
+    "echo",
+    "export",
+    "mkdir",
+    "mkfs.ext4",
+    "modprobe",
+    "mount",
+];
 const ALSO_FOREIGN: [&str; 7] = ["cd", "maturin", "pip", "python3", "pytest", "sbatch", "umount"];
 
 fn root() -> PathBuf {
