@@ -137,7 +137,7 @@ impl Guest {
             program: &place.program,
             plan,
             memory_kib,
-            cpus: job.machine.cpu.count.value as usize,
+            cpus: job.machine.cpu.count.value,
             disk_bytes: room.saturating_mul(PAGE_BYTES as u64).saturating_add(FILE_SYSTEM_BYTES),
             swap_pages: job.swap_pages(),
             command_line: &command_line,
