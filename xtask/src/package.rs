@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Files that a package may hold: whole names, and folders with the extension of their files.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     ".cargo_vcs_info.json",
     "Cargo.lock",
     "Cargo.toml",
@@ -23,6 +23,7 @@ const NAMES: [&str; 11] = [
     "README.md",
     "build.rs",
     "clippy.toml",
+    "kernel.config",
     "names.toml",
     // Of the charts' library.
     "src/html/uplot/LICENSE",
