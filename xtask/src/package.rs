@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Files that a package may hold: whole names, and folders with the extension of their files.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     ".cargo_vcs_info.json",
     "Cargo.lock",
     "Cargo.toml",
@@ -25,6 +25,7 @@ const NAMES: [&str; 12] = [
     "clippy.toml",
     "kernel.config",
     "names.toml",
+    "truth.toml",
     // Of the charts' library.
     "src/html/uplot/LICENSE",
 ];

@@ -289,7 +289,7 @@ impl Desk {
         command.args(given).current_dir(here).stdin(Stdio::null());
         match arguments {
             // Their options are looked at, and no more; or it is but a verb that is spoken of.
-            ["bench" | "swarm" | "results" | "guest", ..]
+            ["bench" | "swarm" | "results" | "guest" | "truth", ..]
             | [
                 "compare" | "run" | "ablate" | "variants" | "diff" | "explain" | "sweep" | "report" | "import"
                 | "machine" | "calibrate",

@@ -112,3 +112,15 @@ fn an_interrupt_ends_the_guest_and_removes_its_disks() {
     assert!(!status.success() && began.elapsed() < Duration::from_secs(90), "{status:?}");
     assert!(is_empty(folder.path()), "its disks are gone");
 }
+
+#[test]
+fn truth_refuses_what_it_does_not_know_and_says_what_there_is() {
+    let output = highwater().args(["truth", "reads", "--kernel-image", "/none/such"]).output().unwrap();
+    let told = text(&output);
+    assert!(output.status.code() == Some(2) && told.contains("no load is called `reads`"), "{told}");
+    assert!(told.contains("reads-zipf"), "{told}");
+    if has_qemu() {
+        let output = highwater().args(["truth", "--kernel-image", "/none/such"]).output().unwrap();
+        assert!(output.status.code() == Some(2) && text(&output).contains("/none/such"), "{}", text(&output));
+    }
+}

@@ -3,7 +3,7 @@
 //! - [`plan`] makes a job for each kernel and seed, [`runner`] runs them in parallel, [`bars`] shows progress.
 //! - [`store`] keeps the results of simulated runs, [`sweep`] runs a grid over a store, [`results`] reads a store.
 //! - [`ablation`] shows the effect of each difference between two kernels on a figure, [`variants`] that of other
-//!   values. [`ranking`] ranks all kernels. [`fidelity`] compares simulated with published figures. [`mod@bench`]
+//!   values. [`ranking`] ranks all kernels. [`fidelity`] compares simulated with published figures, [`truth`] with a real kernel's. [`mod@bench`]
 //!   measures the simulator.
 //! - [`page`] and [`pictures`] show results.
 
@@ -19,4 +19,5 @@ pub mod results;
 pub mod runner;
 pub mod store;
 pub mod sweep;
+pub mod truth;
 pub mod variants;

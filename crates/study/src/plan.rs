@@ -382,6 +382,12 @@ impl Plan {
         columns.filter_map(|(n, column)| Some((column.id.as_str(), &of_file(n)?.kernel))).collect()
     }
 
+    /// Returns the requested grounds that are left out, each with its reason.
+    #[must_use]
+    pub fn skipped(&self) -> &[String] {
+        &self.skipped
+    }
+
     /// Returns the machine of the first column.
     #[must_use]
     pub fn machine(&self) -> &Machine {

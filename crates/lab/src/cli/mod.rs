@@ -31,6 +31,7 @@ mod saved;
 mod stat;
 mod swarm;
 mod sweep;
+mod truth;
 mod variants;
 
 use form::Form;
@@ -77,6 +78,8 @@ enum Verb {
     Ablate(ablate::Arguments),
     /// Set every published figure beside the simulated one
     Fidelity(fidelity::Arguments),
+    /// Hold kernel files against a real kernel in a virtual machine: which counters agree, and which diverges first?
+    Truth(truth::Arguments),
     /// Say how a kernel stands beside all others in the main figure of every experiment
     Rank(rank::Arguments),
     /// Run a grid of kernels, machines and values over a store, or a part of it
@@ -111,7 +114,7 @@ enum Verb {
 
 /// Verbs by purpose, in the order of `--help`.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Simulate", &["run", "compare", "variants", "ablate", "rank", "fidelity", "sweep", "swarm"]),
+    ("Simulate", &["run", "compare", "variants", "ablate", "rank", "fidelity", "truth", "sweep", "swarm"]),
     ("Explain", &["list", "explain", "diff"]),
     ("This computer", &["doctor", "stat", "machine", "calibrate", "guest", "bench"]),
     ("Reports", &["report", "results", "import", "help"]),
@@ -230,6 +233,7 @@ fn carry_out() -> Result<(), End> {
         Verb::Variants(arguments) => variants::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Ablate(arguments) => ablate::run(&arguments),
+        Verb::Truth(arguments) => truth::run(&arguments),
         Verb::Fidelity(arguments) => fidelity::run(&arguments),
         Verb::Rank(arguments) => rank::run(&arguments),
         Verb::Sweep(arguments) => sweep::run(&arguments),

@@ -1,0 +1,246 @@
+//! A kernel file held against a kernel image: the same loads on the grounds `sim` and `guest`, counter by counter.
+//!
+//! `truth.toml` has the loads and the rule of each counter. What is looked at is how often something happened, which an
+//! emulated machine counts as a real one does.
+
+use catalogue::ground::{Ground, Place};
+use placed::{Error, Node};
+use report::Table;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use crate::plan::{Request, Set};
+
+/// The loads, and the rules by which their counters are held against each other.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// The counters, causes before their effects.
+    #[serde(rename = "counter")]
+    pub counters: Vec<Rule>,
+    /// The loads.
+    #[serde(rename = "load")]
+    pub loads: Vec<Load>,
+}
+
+/// The rule of some counters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Their names.
+    pub names: Vec<String>,
+    /// The largest distance of the simulated value from the guest's, percent.
+    pub percent: f64,
+    /// The value below which a counter says nothing.
+    pub least: f64,
+}
+
+/// One load.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Its name.
+    pub name: String,
+    /// One line about it.
+    pub about: String,
+    /// The experiment whose workload it is.
+    pub experiment: String,
+    /// Values of the kernel, the workload and the machine, `KEY=VALUE`.
+    pub set: Vec<String>,
+}
+
+/// A load on one kernel.
+#[derive(Clone, Debug, Serialize)]
+pub struct Held {
+    /// Name of the load.
+    pub load: String,
+    /// The column of the guest.
+    pub guest: String,
+    /// The counters that say something, causes before their effects.
+    pub counters: Vec<Compared>,
+}
+
+/// A counter on both grounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// Its name.
+    pub name: String,
+    /// Its median over the guest's boots, and the lowest and highest value.
+    pub guest: [f64; 3],
+    /// Its simulated median.
+    pub sim: f64,
+    /// The simulated value over the guest's; none if that is 0.
+    pub ratio: Option<f64>,
+    /// Whether they are as near as the rule demands.
+    pub agrees: bool,
+}
+
+/// Name of the file in messages.
+const FILE: &str = "crates/study/truth.toml";
+
+/// The machine of all loads.
+const MACHINE: &str = "guest-512m";
+
+/// Returns the suite.
+///
+/// # Panics
+/// Never: a test reads the file.
+pub fn suite() -> &'static Suite {
+    static SUITE: LazyLock<Suite> = LazyLock::new(|| {
+        let read = || -> Result<Suite, Error> { Node::parse(FILE, include_str!("../truth.toml"))?.read() };
+        read().unwrap_or_else(|error| panic!("{error}"))
+    });
+    &SUITE
+}
+
+impl Load {
+    /// Returns the request that runs the load on `sim` and `guest`, once for each seed.
+    #[must_use]
+    pub fn request(&self, kernels: &[String], place: &Place, seed: u64, runs: u64) -> Request {
+        let set = |text: &String| {
+            let (key, value) = text.split_once('=').unwrap_or((text, ""));
+            Set { key: key.to_owned(), values: vec![value.to_owned()] }
+        };
+        Request {
+            experiment: self.experiment.clone(),
+            kernels: kernels.to_vec(),
+            machine: Some(MACHINE.to_owned()),
+            set: self.set.iter().map(set).collect(),
+            seed,
+            runs,
+            grounds: vec![Ground::Sim, Ground::Guest],
+            place: place.clone(),
+            ..Request::default()
+        }
+    }
+}
+
+impl Rule {
+    fn compare(&self, name: &str, guest: [f64; 3], sim: f64) -> Option<Compared> {
+        let [median, low, high] = guest;
+        if median.max(sim) < self.least {
+            return None;
+        }
+        // Near one of the guest's own values is near enough.
+        let share = self.percent / 100.0;
+        let agrees = (low * (1.0 - share)..=high * (1.0 + share)).contains(&sim);
+        let ratio = (median > 0.0).then(|| sim / median);
+        Some(Compared { name: name.to_owned(), guest, sim, ratio, agrees })
+    }
+}
+
+/// Holds each column of a guest against the simulated one of the same kernel file. `table` has the runs of a load.
+#[must_use]
+pub fn held(suite: &Suite, load: &Load, table: &Table) -> Vec<Held> {
+    let is_on = |column: usize, ground: Ground| table.columns[column].ground == ground.to_string();
+    let columns = || 0..table.columns.len();
+    let pairs = columns().filter(|guest| is_on(*guest, Ground::Guest)).filter_map(|guest| {
+        let is_same =
+            |sim: &usize| is_on(*sim, Ground::Sim) && table.columns[*sim].kernel == table.columns[guest].kernel;
+        Some((guest, columns().find(is_same)?))
+    });
+    let compared = |guest: usize, sim: usize| {
+        let names = suite.counters.iter().flat_map(|rule| rule.names.iter().map(move |name| (rule, name)));
+        let of_name = |(rule, name): (&Rule, &String)| {
+            let row = table.rows.iter().find(|row| row.name == *name)?;
+            let samples: Vec<f64> = row.cells.get(guest)?.samples.iter().map(|sample| sample.value).collect();
+            let low = samples.iter().copied().reduce(f64::min)?;
+            let high = samples.iter().copied().reduce(f64::max)?;
+            rule.compare(name, [row.median(guest)?, low, high], row.median(sim)?)
+        };
+        names.filter_map(of_name).collect()
+    };
+    let held = |(guest, sim): (usize, usize)| Held {
+        load: load.name.clone(),
+        guest: table.columns[guest].id.clone(),
+        counters: compared(guest, sim),
+    };
+    pairs.map(held).collect()
+}
+
+impl Held {
+    /// Returns how many counters agree, and of how many.
+    #[must_use]
+    pub fn agree(&self) -> (usize, usize) {
+        (self.counters.iter().filter(|it| it.agrees).count(), self.counters.len())
+    }
+
+    /// Returns the first counter in causal order that does not agree.
+    #[must_use]
+    pub fn first_to_diverge(&self) -> Option<&Compared> {
+        self.counters.iter().find(|it| !it.agrees)
+    }
+}
+
+/// Returns the answer as text: how many counters agree, for each load the first that does not, and the counters, all or only
+/// those that do not agree.
+#[must_use]
+pub fn text(all: &[Held], shows_all: bool) -> String {
+    let sum = all.iter().map(Held::agree).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    let (agree, of) = sum;
+    let percent = if of == 0 { 0.0 } else { 100.0 * agree as f64 / of as f64 };
+    let mut text = format!("{agree} of {of} counters agree ({percent:.0} %)\n");
+    for held in all {
+        let (agree, of) = held.agree();
+        let first = held.first_to_diverge();
+        let first = first.map_or_else(String::new, |it| format!("; the first to diverge: {}", it.name));
+        let nothing = if of == 0 { ": nothing was reclaimed or read in" } else { "" };
+        let _ = writeln!(text, "\n{}, {}: {agree} of {of}{nothing}{first}", held.load, held.guest);
+        let shown: Vec<&Compared> = held.counters.iter().filter(|it| shows_all || !it.agrees).collect();
+        if !shown.is_empty() {
+            let _ = writeln!(text, "  {:<26}{:>22}{:>12}{:>8}", "", "guest", "sim", "ratio");
+        }
+        for Compared { name, guest: [median, low, high], sim, ratio, agrees } in shown {
+            let spread =
+                if low < high { format!("{median:.0} ({low:.0} to {high:.0})") } else { format!("{median:.0}") };
+            let ratio = ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+            let mark = if *agrees { "" } else { "  diverges" };
+            let _ = writeln!(text, "  {name:<26}{spread:>22}{sim:>12.0}{ratio:>8}{mark}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catalogue::library;
+
+    #[test]
+    fn every_load_is_an_experiment_and_ends_by_operations() {
+        for load in &suite().loads {
+            assert!(library::experiment(&load.experiment).is_ok(), "{}", load.name);
+            assert!(load.set.iter().any(|set| set.starts_with("params.operations=")), "{}", load.name);
+            assert!(load.set.iter().all(|set| set.contains('=')), "{}", load.name);
+        }
+        assert!(library::machine(MACHINE).is_ok());
+    }
+
+    #[test]
+    fn a_counter_agrees_by_its_rule_and_says_nothing_where_it_is_small() {
+        let rule = Rule { names: Vec::new(), percent: 15.0, least: 1000.0 };
+        let agrees = |guest, sim| rule.compare("pgscan_kswapd", guest, sim).map(|it| it.agrees);
+        assert_eq!(agrees([10_000.0; 3], 11_400.0), Some(true));
+        assert_eq!(agrees([10_000.0; 3], 11_600.0), Some(false));
+        assert_eq!(agrees([10_000.0, 8_000.0, 13_000.0], 14_000.0), Some(true), "near the highest of its boots");
+        assert_eq!((agrees([400.0; 3], 900.0), agrees([0.0; 3], 1_000.0)), (None, Some(false)));
+    }
+
+    #[test]
+    fn the_answer_names_the_first_cause() {
+        let compared = |name: &str, agrees| Compared {
+            name: name.to_owned(),
+            guest: [100.0; 3],
+            sim: if agrees { 100.0 } else { 300.0 },
+            ratio: Some(if agrees { 1.0 } else { 3.0 }),
+            agrees,
+        };
+        let counters = vec![compared("pgpgin", true), compared("pgscan_kswapd", false), compared("pgactivate", false)];
+        let held = Held { load: "reads-zipf".into(), guest: "guest-6.1-classic".into(), counters };
+        let text = text(&[held], false);
+        assert!(text.starts_with("1 of 3 counters agree (33 %)\n"), "{text}");
+        assert!(text.contains("reads-zipf, guest-6.1-classic: 1 of 3; the first to diverge: pgscan_kswapd"), "{text}");
+        assert!(!text.contains("pgpgin ") && text.contains("3.00  diverges"), "{text}");
+    }
+}
