@@ -76,7 +76,7 @@ fn written(value: &str, form: Form) -> Option<String> {
         Form::Same => Some(value.to_owned()),
         Form::UnlessZero => (value != "0").then(|| value.to_owned()),
         Form::Centiseconds => value.parse::<u64>().ok().map(|ms| (ms / 10).to_string()),
-        Form::List => Some(value.replace(['[', ']'], "").replace(',', " ")),
+        Form::List => Some(value.replace(['[', ']', ','], "")),
         Form::Words(words) => words.iter().find(|(from, _)| *from == value).map(|(_, to)| (*to).to_owned()),
     }
 }
