@@ -98,7 +98,7 @@ mod tests {
         let value = |name: &str| found.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str());
         assert_eq!(value("memory.lowmem_reserve_ratio"), Some("256 256 32"));
         assert_eq!(value("writeback.dirty_expire_ms"), Some("3000"));
-        assert_eq!((value("memory.min_free_kbytes"), value("access.huge_pages")), (None, Some("never")));
+        assert_eq!((value("memory.min_free_kbytes"), value("access.huge_pages")), (None, Some("always")));
         assert_eq!(of("6.1-classic")[0], ("lru.policy".to_owned(), "n".to_owned()));
     }
 
