@@ -1,5 +1,5 @@
 //! A run as the bytes of a file, with a line for each figure, in typed columns, and a head in the footer.
-//! [`super::columns`] writes and reads both.
+//! The module `columns` writes and reads both.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
