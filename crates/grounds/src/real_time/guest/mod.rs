@@ -1,4 +1,4 @@
-//! The ground `guest`: a kernel image in a virtual machine ([`guest`](::guest)), which has the memory, CPUs, disks and swap of
+//! The ground `guest`: a kernel image in a virtual machine (crate `guest`), which has the memory, CPUs, disks and swap of
 //! the machine file, and the settings of the kernel file.
 //!
 //! In the guest this program is the first process, and as a second one the worker. The worker reads a [`Described`] job from
