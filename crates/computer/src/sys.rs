@@ -263,8 +263,8 @@ pub fn start_in(command: &mut std::process::Command, procs: std::path::PathBuf) 
     unsafe { command.pre_exec(move || std::fs::OpenOptions::new().write(true).open(&procs)?.write_all(b"0")) };
 }
 
-/// Has the system kill a command's process when the thread that starts it has ended, however that ends. A process whose
-/// starter is gone already does not begin.
+/// Ties a command's process to the thread that starts it: the system kills the process when that thread has ended, however
+/// it ends. A process whose starter is gone already does not begin.
 pub fn end_with_this_thread(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
     let starter = std::process::id();

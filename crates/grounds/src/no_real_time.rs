@@ -88,7 +88,7 @@ pub mod guest {
         Err(Failure(Guest::why()))
     }
 
-    /// Does nothing: this build is never the program of a guest.
+    /// Returns at once: this build is never the program of a guest.
     pub fn act_if_first() {}
 
     /// Returns none: this build never starts such a process.

@@ -30,7 +30,7 @@ pub struct Image {
     pub path: PathBuf,
     /// Its release, as `uname -r` shows it: `6.1.0-50-amd64`.
     pub release: String,
-    /// What it is a version of, as in the text of its header; of a Debian kernel the upstream release: `Debian 6.1.176-1`.
+    /// The version that its maker gave it, if the header has one: `Debian 6.1.176-1`; else the release.
     pub built_as: String,
     /// Bytes of memory that it takes at its start.
     pub needed_bytes: u64,

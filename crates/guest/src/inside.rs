@@ -51,7 +51,7 @@ const SETTLES_IN: Duration = Duration::from_secs(1);
 /// The longest wait for a device to appear.
 const DEVICE_WAIT: Duration = Duration::from_secs(30);
 
-/// What the first process is to do.
+/// The work of the first process.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Plan {
     /// Settings to make, in order.
@@ -71,11 +71,11 @@ pub struct Setting {
     pub path: String,
     /// The value.
     pub value: String,
-    /// What the user calls it.
+    /// The key of the kernel file that it stands for.
     pub name: String,
 }
 
-/// What the guest is, as it says before the worker starts.
+/// The state of a guest, as it says before the worker starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct State {
     /// The release of its kernel.

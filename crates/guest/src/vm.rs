@@ -27,7 +27,7 @@ const CONSOLE: &str = "console.log";
 /// Lines of the console that are shown when a guest fails.
 const TAIL: usize = 12;
 
-/// Who executes the guest's instructions.
+/// The executor of a guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
     /// The processor of this computer.
@@ -44,15 +44,6 @@ impl Accelerator {
         static FOUND: OnceLock<Accelerator> = OnceLock::new();
         let is_there = || fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
         *FOUND.get_or_init(|| if is_there() && speaks_with_kvm(image) { Self::Kvm } else { Self::Emulation })
-    }
-}
-
-impl std::fmt::Display for Accelerator {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Kvm => "KVM",
-            Self::Emulation => "emulated (TCG)",
-        })
     }
 }
 
@@ -91,7 +82,7 @@ pub struct Wanted<'a> {
     pub modules: Option<&'a Modules>,
     /// The program to run in it.
     pub program: &'a Path,
-    /// What its first process does. Whether there is swap follows from `swap_pages`.
+    /// The work of its first process. Whether there is swap follows from `swap_pages`.
     pub plan: Plan,
     /// Memory, KiB.
     pub memory_kib: u64,
@@ -103,7 +94,7 @@ pub struct Wanted<'a> {
     pub swap_pages: u64,
     /// Words for the kernel's command line.
     pub command_line: &'a str,
-    /// Who executes it.
+    /// The executor of its instructions.
     pub accelerator: Accelerator,
 }
 
@@ -117,7 +108,7 @@ pub struct Vm {
 /// Returns the program, and its version as it prints it.
 ///
 /// # Errors
-/// What is missing and how to get it, in words for the user.
+/// The missing part and how to get it, in words for the user.
 pub fn qemu_version() -> Result<String, String> {
     let missing =
         || format!("{QEMU} cannot be run here: the package qemu-system-x86 of Debian has it, qemu-kvm of Fedora");
@@ -150,7 +141,7 @@ impl Vm {
     /// Makes the archive and the disks in `folder`, which is empty, and starts the machine. Returns it with its port.
     ///
     /// # Errors
-    /// What failed, in words for the user.
+    /// The step that failed, in words for the user.
     pub fn start(wanted: &Wanted<'_>, folder: &Path) -> Result<(Self, ChildStdin, ChildStdout), String> {
         let told = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
         let plan = Plan { has_swap: wanted.swap_pages > 0, ..wanted.plan.clone() };

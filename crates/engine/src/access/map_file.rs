@@ -32,7 +32,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Writes the dirty pages of the file that a shared mapping maps, and waits until they are on the device (`msync`).
-    /// Does nothing for other regions. *May sleep.*
+    /// Leaves other regions alone. *May sleep.*
     ///
     /// # Errors
     /// As [`Access::fsync`].

@@ -118,7 +118,7 @@ fn room(folder: &Path) -> Option<u64> {
 /// Checks that the device under the files has room for a workload, and the memory.
 ///
 /// # Errors
-/// What does not fit.
+/// The size that does not fit.
 fn fits<W: Workload>(params: &W::Params, job: &Job, resources: &Resources) -> Result<(), String> {
     W::extent(params, resources, job.scale).check(job.device_pages)?;
     W::check(params, resources)

@@ -5,7 +5,7 @@ use catalogue::ground::Place;
 use grounds::real_time::guest;
 use std::path::PathBuf;
 
-/// What to do about guests.
+/// The verbs about guests.
 #[derive(clap::Subcommand)]
 pub enum Which {
     /// Say whether a kernel image can be booted here as the ground `guest` does it, and what is missing

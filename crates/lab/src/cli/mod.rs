@@ -78,7 +78,7 @@ enum Verb {
     Ablate(ablate::Arguments),
     /// Set every published figure beside the simulated one
     Fidelity(fidelity::Arguments),
-    /// Hold kernel files against a real kernel in a virtual machine: which counters agree, and which diverges first?
+    /// Hold kernel files against a real kernel in a virtual machine, and name the counters that diverge, the first cause first
     Truth(truth::Arguments),
     /// Say how a kernel stands beside all others in the main figure of every experiment
     Rank(rank::Arguments),
@@ -104,7 +104,7 @@ enum Verb {
     /// Write this computer as a machine file, with what steps and the disk cost: measured by runs on the kernel and the simulator
     #[cfg(feature = "linux")]
     Calibrate(machine::CalibrateArguments),
-    /// What the ground `guest` needs: a kernel image in a virtual machine
+    /// Check what the ground `guest` needs: a kernel image in a virtual machine
     #[cfg(feature = "linux")]
     #[command(subcommand)]
     Guest(guest::Which),

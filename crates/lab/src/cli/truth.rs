@@ -49,7 +49,7 @@ enum Format {
     /// Text.
     #[default]
     Text,
-    /// The same for programs.
+    /// JSON, for programs.
     Json,
 }
 

@@ -38,7 +38,7 @@ const FILE_SYSTEM_BYTES: u64 = 256 << 20;
 /// Memory of guests that had the right number of pages, KiB, by image and pages.
 static FITTED: Mutex<BTreeMap<(PathBuf, u64), u64>> = Mutex::new(BTreeMap::new());
 
-/// What came by the port.
+/// A line that came by the port.
 enum Heard {
     Up(State),
     Told,
