@@ -170,6 +170,8 @@ choices! {
         /// Once enough was freed: direct reclaim at once, kswapd after the larger family was scanned
         /// in the same proportion as the smaller.
         Proportional,
+        /// Likewise, but kswapd stops at once, too, where nothing is left to be scanned of one of the families.
+        ProportionalOfBoth,
     }
 
     /// The split between anonymous and file pages at priority 0.

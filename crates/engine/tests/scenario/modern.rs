@@ -8,7 +8,7 @@ use engine::memory::{Flags, Gfp, Layout, NodeLayout, Zone, ZoneKind, ZoneLayout}
 use engine::page_cache::File;
 use engine::reclaim::choices::{Hopeless, WritebackMet};
 use engine::stat::Gauge;
-use engine::swap::choices::SynchronousSwap;
+use engine::swap::choices::{SwapWindows, SynchronousSwap};
 use engine::{ReadPattern, ReadState};
 use machine::{Machine, Nanos, Order, PAGE_BYTES};
 use sim::Sim;
@@ -607,6 +607,8 @@ fn synchronous_swap_is_read_a_page_at_a_time() {
         let mut plan = Plan { swap_slots: 4 * PAGES as u32, swap_is_synchronous: true, ..plan() };
         plan.layout.limit_pages = Some(PAGES / 2);
         plan.choices.swap.synchronous = synchronous;
+        // Pages that are read ahead here are of no use, and would make the window small.
+        plan.choices.swap.window = SwapWindows::Fixed;
         let vmstat = plan.run(move |ground| {
             let region = ground.region(2 * PAGES as u32);
             ground.touch(&region, 0..2 * PAGES as u32, true).unwrap();

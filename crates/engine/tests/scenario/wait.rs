@@ -4,7 +4,7 @@ use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::Error;
 use engine::allocate::choices::ReserveThrottle;
 use engine::kernel::Choices;
-use engine::lru::choices::{IsolatedWait, UnwrittenPages};
+use engine::lru::choices::{EarlyExit, IsolatedWait, UnwrittenPages};
 use engine::memory::NodeId;
 use engine::reclaim::choices::{DirectNap, ListStall, WriteoutThrottle};
 use machine::{DeviceId, Machine, Nanos, Order, PAGE_BYTES};
@@ -158,6 +158,8 @@ fn kswapd_is_throttled_when_it_meets_pages_under_writeback_again() {
             Plan { choices: choices_of("6.1-classic"), more_disks_write_ns: vec![20_000], ..Plan::default() };
         plan.choices.memory.min_free_kbytes = 1024;
         plan.choices.reclaim.list_stall = stall;
+        // A pass goes on where it has freed enough, and so meets pages again.
+        plan.choices.lru.early_exit = EarlyExit::Proportional;
         plan.choices.lru.unwritten_pages = UnwrittenPages::StayInactive;
         (plan.choices.writeback.dirty_ratio, plan.choices.writeback.dirty_background_ratio) = (80, 5);
         plan.run(|ground| {

@@ -95,6 +95,7 @@ impl OwnScan {
                 EarlyExit::BelowDefaultPriority => self.demand.priority < DEF_PRIORITY,
                 // Kswapd would go on in proportion to the other lists, and there is only this.
                 EarlyExit::Proportional => !self.demand.is_kswapd,
+                EarlyExit::ProportionalOfBoth => true,
             };
         }
     }

@@ -60,11 +60,14 @@ impl Scan {
         match early_exit {
             EarlyExit::Never => {}
             EarlyExit::BelowDefaultPriority => self.is_over = self.demand.priority < DEF_PRIORITY,
-            EarlyExit::Proportional if self.demand.is_kswapd => {
+            EarlyExit::ProportionalOfBoth if Family::ALL.into_iter().any(|it| pages_of(&self.left, it) == 0) => {
+                self.is_over = true;
+            }
+            EarlyExit::Proportional | EarlyExit::ProportionalOfBoth if self.demand.is_kswapd => {
                 trim_in_proportion(&self.original, &mut self.left);
                 self.is_trimmed = true;
             }
-            EarlyExit::Proportional => self.is_over = true,
+            EarlyExit::Proportional | EarlyExit::ProportionalOfBoth => self.is_over = true,
         }
     }
 }
@@ -179,17 +182,20 @@ impl<M: Machine> Lru<M> {
     }
 }
 
+/// Returns the pages that are to be scanned of a family.
+fn pages_of(targets: &Targets, family: Family) -> u64 {
+    targets[family.inactive() as usize] + targets[family.active() as usize]
+}
+
 /// Trims the targets once enough was freed: stops the family that has less left, and shortens the other so that both
 /// are scanned in the same proportion (mechanisms/reclaim, 14.4).
 fn trim_in_proportion(original: &Targets, left: &mut Targets) {
-    let sum =
-        |targets: &Targets, family: Family| targets[family.inactive() as usize] + targets[family.active() as usize];
-    let (small, large) = if sum(left, Family::File) > sum(left, Family::Anon) {
+    let (small, large) = if pages_of(left, Family::File) > pages_of(left, Family::Anon) {
         (Family::Anon, Family::File)
     } else {
         (Family::File, Family::Anon)
     };
-    let percent_left = sum(left, small) * 100 / (sum(original, small) + 1);
+    let percent_left = pages_of(left, small) * 100 / (pages_of(original, small) + 1);
     for kind in [small.inactive(), small.active()] {
         left[kind as usize] = 0;
     }
@@ -219,5 +225,31 @@ mod tests {
         let mut left = [0, 0, 900, 50];
         trim_in_proportion(&[0, 0, 1000, 60], &mut left);
         assert_eq!(left, [0, 0, 900, 50], "0 % of nothing is left: the larger is scanned in full");
+    }
+
+    #[test]
+    fn kswapd_stops_at_once_where_nothing_is_left_of_one_family() {
+        let ended = |early_exit, left| {
+            let demand = Demand { is_kswapd: true, to_reclaim_pages: 32, ..Demand::ANY };
+            let original = [400, 0, 1000, 0];
+            let may_age = [false; 2];
+            let turns = ListKind::ALL;
+            let mut scan = Scan {
+                demand,
+                turn: 0,
+                turns,
+                original,
+                left,
+                may_age,
+                left_active: false,
+                is_trimmed: false,
+                is_over: false,
+            };
+            scan.end_round(32, early_exit);
+            !scan.goes_on()
+        };
+        assert!(ended(EarlyExit::ProportionalOfBoth, [0, 0, 900, 0]));
+        assert!(!ended(EarlyExit::ProportionalOfBoth, [300, 0, 900, 0]), "the larger is trimmed");
+        assert!(!ended(EarlyExit::Proportional, [0, 0, 900, 0]), "the larger is scanned in full");
     }
 }
