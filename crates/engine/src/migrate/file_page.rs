@@ -22,21 +22,28 @@ impl<M: Machine> Migrate<M> {
     ) -> Move {
         let Some(file) = owners.file_of(self, from).cloned() else { return Move::Never };
         let taken = self.take_mappings(&file, from);
-        if !self.exchange(&file, from, to, held) {
+        let is_mapped = !taken.is_empty();
+        if !self.exchange(&file, from, to, is_mapped, held) {
             self.give_mappings(&file, from, taken);
             return Move::Busy;
         }
-        if !taken.is_empty() {
-            // A task that finds the page now waits until it is mapped as before.
-            self.lock_page(to);
+        if is_mapped {
             self.give_mappings(&file, to, taken);
             self.unlock_page(to);
         }
         Move::Done
     }
 
-    /// Copies an unused page, freezes it, and stores the new frame in its index. Returns `false` if the page is in use.
-    fn exchange(&self, file: &File<M>, from: FrameNumber, to: FrameNumber, held: Option<&Held>) -> bool {
+    /// Copies an unused page, freezes it, and stores the new frame in its index: locked, if its mappings are away
+    /// (`is_mapped`). Returns `false` if the page is in use.
+    fn exchange(
+        &self,
+        file: &File<M>,
+        from: FrameNumber,
+        to: FrameNumber,
+        is_mapped: bool,
+        held: Option<&Held>,
+    ) -> bool {
         let old = &self.frames[from];
         let _guard = self.lock_index(&file.i_pages);
         self.machine.spend(Step::IndexInsert, 1);
@@ -48,6 +55,12 @@ impl<M: Machine> Migrate<M> {
             return false;
         }
         self.copy_page_state(from, to, UNUSED);
+        if is_mapped {
+            // Before others find it: a task that wrote the page now would not see which of its mappings may write, and
+            // what they change after that write would be lost.
+            let is_first = self.frames[to].try_lock();
+            debug_assert!(is_first, "a frame that nobody knows is locked: {:?}", self.frames[to]);
+        }
         file.index.replace(old.index(), from, to);
         true
     }
