@@ -22,8 +22,10 @@ fn is_released(name: &str, multigen: bool) -> bool {
     if multigen { rest == "mglru" } else { ["mainline", "classic", "rc4-vanilla", ""].contains(&rest) }
 }
 
-/// Returns the kernel files of released versions, oldest first, with or without the multi-generational LRU.
-fn released(multigen: bool) -> Vec<(Version, &'static str)> {
+/// Returns the kernel files of released versions with their versions, oldest first, with or without the
+/// multi-generational LRU.
+#[must_use]
+pub fn released(multigen: bool) -> Vec<(Version, &'static str)> {
     let mut known: Vec<(Version, &str)> = embedded::names("kernels")
         .filter(|name| is_released(name, multigen))
         .filter_map(|name| Some((version(name)?, name)))
@@ -85,18 +87,19 @@ mod tests {
 
     #[test]
     fn a_version_without_a_file_names_those_around_it() {
-        assert_eq!(hint("5.15").as_deref(), Some(": the nearest are `5.12-mainline` and `6.1-classic`"));
-        assert_eq!(hint("5.15.0-91-generic"), hint("v5.15"));
+        assert_eq!(hint("5.13").as_deref(), Some(": the nearest are `5.12-mainline` and `5.15`"));
+        assert_eq!(hint("5.13.0-91-generic"), hint("v5.13"));
+        assert_eq!(hint("5.15.0-91-generic").as_deref(), Some(": did you mean `5.15`?"));
         let both = hint("6.8").unwrap();
         assert!(
-            both.contains("`6.1-classic` and `6.18-classic`; with generations `6.1-mglru` and `6.14-mglru`"),
+            both.contains("`6.6-classic` and `6.12-classic`; with generations `6.6-mglru` and `6.12-mglru`"),
             "{both}"
         );
         assert_eq!(
             hint("6.8-mglru").as_deref(),
-            Some(": the nearest with generations are `6.1-mglru` and `6.14-mglru`")
+            Some(": the nearest with generations are `6.6-mglru` and `6.12-mglru`")
         );
-        assert_eq!(hint("6.8-classic").as_deref(), Some(": the nearest are `6.1-classic` and `6.18-classic`"));
+        assert_eq!(hint("6.8-classic").as_deref(), Some(": the nearest are `6.6-classic` and `6.12-classic`"));
         assert_eq!(hint("6.1").as_deref(), Some(": did you mean `6.1-classic` or `6.1-mglru`?"));
         assert_eq!(hint("9.9").as_deref(), Some(": the nearest are `6.18-classic`; with generations `7.2-mglru`"));
         assert_eq!(hint("vanilla"), None);

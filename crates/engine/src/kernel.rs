@@ -459,12 +459,15 @@ mod tests {
     /// The values of a merged kernel do not depend on its lists, except for waits.
     #[test]
     fn classic_and_generations_of_a_version_differ_in_lists_and_waits_alone() {
-        let [classic, generations] = ["6.1-classic", "6.1-mglru"].map(|name| Kernel::built_in(name).unwrap().settings);
-        for (classic, generations) in classic.iter().zip(&generations) {
-            let key = format!("{}.{}", classic.section, classic.key);
-            let may_differ = key.starts_with("multigen.")
-                || ["lru.policy", "lru.isolated_limit", "lru.isolated_wait", "reclaim.list_stall"].contains(&&*key);
-            assert!(may_differ || classic.value == generations.value, "{key}");
+        for version in ["6.1", "6.6", "6.12"] {
+            let [classic, generations] = ["classic", "mglru"].map(|lists| format!("{version}-{lists}"));
+            let [classic, generations] = [classic, generations].map(|name| Kernel::built_in(&name).unwrap().settings);
+            for (classic, generations) in classic.iter().zip(&generations) {
+                let key = format!("{}.{}", classic.section, classic.key);
+                let may_differ = key.starts_with("multigen.")
+                    || ["lru.policy", "lru.isolated_limit", "lru.isolated_wait", "reclaim.list_stall"].contains(&&*key);
+                assert!(may_differ || classic.value == generations.value, "{version}: {key}");
+            }
         }
     }
 

@@ -550,7 +550,7 @@ fn who_finds_no_page_under_a_limit_waits_until_reclaim_knows_its_lists() {
 /// it; in smaller memory, this happens sooner. There is room in swap, so memory of no size is exhausted.
 #[test]
 fn with_swappiness_0_memory_is_not_exhausted_while_swap_has_room_whatever_its_size() {
-    let kernels = ["5.12-mainline", "6.1-classic", "6.18-classic"];
+    let kernels = ["4.18", "5.12-mainline", "6.1-classic", "6.18-classic"];
     for (kernel, memory_pages) in kernels.into_iter().flat_map(|kernel| [1024, PAGES].map(|pages| (kernel, pages))) {
         let layout = Layout::flat(memory_pages);
         let mut plan = Plan { choices: choices_of(kernel), layout, swap_slots: 4 * PAGES as u32, ..Plan::default() };
@@ -589,7 +589,7 @@ fn generations_with_swappiness_0_leave_swap_alone_and_the_error_says_so() {
 /// In a cgroup no watermark tells that pages of files are few. If there are none, anonymous pages are reclaimed.
 #[test]
 fn a_cgroup_without_pages_of_files_swaps() {
-    for kernel in ["3.10-rc4-vanilla", "mm1-lessdisrupt-v1", "highwater", "5.12-mainline"] {
+    for kernel in ["3.10-rc4-vanilla", "mm1-lessdisrupt-v1", "highwater", "5.4", "5.12-mainline"] {
         let mut plan = Plan { choices: choices_of(kernel), swap_slots: 4 * PAGES as u32, ..Plan::default() };
         plan.layout.limit_pages = Some(PAGES / 4);
         let vmstat = plan.run(move |ground| {

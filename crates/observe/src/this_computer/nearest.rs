@@ -22,10 +22,11 @@ mod tests {
         };
         assert_eq!(nearest("6.18.44-fc-v669", None), "6.18-classic");
         assert_eq!(nearest("7.0.1", Some(false)), "6.18-classic");
-        assert_eq!(nearest("6.8.0-45-generic", Some(true)), "6.1-mglru");
+        assert_eq!(nearest("6.8.0-45-generic", Some(true)), "6.6-mglru");
         assert_eq!(nearest("6.14.0", Some(true)), "6.14-mglru");
-        assert_eq!(nearest("6.8.0-45-generic", Some(false)), "6.1-classic");
-        assert_eq!(nearest("5.15.0", None), "5.12-mainline");
+        assert_eq!(nearest("6.8.0-45-generic", Some(false)), "6.6-classic");
+        assert_eq!(nearest("5.15.0-91-generic", None), "5.15");
+        assert_eq!(nearest("4.18.0-553.el8_10.x86_64", None), "4.18");
         assert_eq!(nearest("3.3.8", None), "3.3.6");
         assert_eq!(nearest("2.6.32", None), "3.3.6", "all are newer");
     }

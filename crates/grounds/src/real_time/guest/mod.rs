@@ -40,10 +40,7 @@ pub struct Guest;
 impl Backend for Guest {
     fn fitting_kernels(place: &Place) -> Vec<&'static str> {
         let image = place.kernel_images.first().and_then(|path| Image::open(path).ok());
-        let Some(version) = image.and_then(|image| image.version()) else { return Vec::new() };
-        let mut kernels = vec![versions::nearest(version, false)];
-        kernels.extend((version >= FIRST_WITH_GENERATIONS).then(|| versions::nearest(version, true)));
-        kernels
+        image.and_then(|image| image.version()).map_or_else(Vec::new, fitting)
     }
 
     fn device_pages(place: &Place) -> Option<u64> {
@@ -95,6 +92,13 @@ impl Backend for Guest {
     ) -> Result<Outcome, Failure> {
         run::run(workload, job, place, progress)
     }
+}
+
+/// Returns the kernel files nearest to a version: without generations and, where it has them, with them.
+fn fitting(version: versions::Version) -> Vec<&'static str> {
+    let mut kernels = vec![versions::nearest(version, false)];
+    kernels.extend((version >= FIRST_WITH_GENERATIONS).then(|| versions::nearest(version, true)));
+    kernels
 }
 
 /// Checks each part that a guest needs. Returns what is there, and as an error what is missing, in words for the user.
@@ -186,4 +190,17 @@ pub fn work_if_told(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Opt
         workload.run_described(&job, progress)
     };
     std::env::args_os().skip(1).eq([VERB]).then(|| super::apart::answer_to(work))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_held_against_the_files_of_its_release() {
+        assert_eq!(fitting((5, 10)), ["5.10"]);
+        assert_eq!(fitting((6, 1)), ["6.1-classic", "6.1-mglru"]);
+        assert_eq!(fitting((6, 12)), ["6.12-classic", "6.12-mglru"]);
+        assert_eq!(fitting((7, 2)), ["6.18-classic", "7.2-mglru"]);
+    }
 }
