@@ -7,6 +7,7 @@ use catalogue::ground::{Ground, Place};
 use placed::{Error, Node};
 use report::Table;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
@@ -76,6 +77,55 @@ pub struct Compared {
     pub agrees: bool,
 }
 
+/// What guests counted, so that simulations can be held against them without a guest.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The kernel, and what else was said of the guests.
+    pub notes: Vec<String>,
+    /// Each load on each kernel file.
+    pub runs: Vec<Recorded>,
+}
+
+impl Record {
+    /// Reads a record from the text of the file called `file`.
+    ///
+    /// # Errors
+    /// When it is no record, has none of the loads, or was made of a load that has other values today.
+    pub fn parse(file: &str, text: &str) -> Result<Self, String> {
+        let record: Self =
+            serde_json::from_str(text).map_err(|error| format!("{file}: no record of guests: {error}"))?;
+        for run in &record.runs {
+            let Some(load) = suite().loads.iter().find(|load| load.name == run.load) else {
+                return Err(format!("{file}: no load is called `{}`", run.load));
+            };
+            if load.set != run.set {
+                let (load, then, now) = (&run.load, run.set.join(" "), load.set.join(" "));
+                return Err(format!(
+                    "{file}: the load `{load}` is another today, and is to be recorded anew\n  then {then}\n  now  {now}"
+                ));
+            }
+        }
+        Ok(record)
+    }
+}
+
+/// What guests counted in one load, with the settings of one kernel file.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    /// Name of the load.
+    pub load: String,
+    /// The values that the load had: a load that changed is to be recorded anew.
+    pub set: Vec<String>,
+    /// The column of the guest.
+    pub guest: String,
+    /// Name of the kernel file.
+    pub kernel: String,
+    /// Median, lowest and highest value over the guest's boots, by counter.
+    pub counters: BTreeMap<String, [f64; 3]>,
+}
+
 /// Name of the file in messages.
 const FILE: &str = "crates/study/truth.toml";
 
@@ -95,9 +145,9 @@ pub fn suite() -> &'static Suite {
 }
 
 impl Load {
-    /// Returns the request that runs the load on `sim` and `guest`, once for each seed.
+    /// Returns the request that runs the load on these grounds, once for each seed.
     #[must_use]
-    pub fn request(&self, kernels: &[String], place: &Place, seed: u64, runs: u64) -> Request {
+    pub fn request(&self, grounds: &[Ground], kernels: &[String], place: &Place, seed: u64, runs: u64) -> Request {
         let set = |text: &String| {
             let (key, value) = text.split_once('=').unwrap_or((text, ""));
             Set { key: key.to_owned(), values: vec![value.to_owned()] }
@@ -109,7 +159,7 @@ impl Load {
             set: self.set.iter().map(set).collect(),
             seed,
             runs,
-            grounds: vec![Ground::Sim, Ground::Guest],
+            grounds: grounds.to_vec(),
             place: place.clone(),
             ..Request::default()
         }
@@ -130,33 +180,40 @@ impl Rule {
     }
 }
 
-/// Holds each column of a guest against the simulated one of the same kernel file. `table` has the runs of a load.
+/// Returns what the guests of a table counted. `table` has the runs of a load.
 #[must_use]
-pub fn held(suite: &Suite, load: &Load, table: &Table) -> Vec<Held> {
-    let is_on = |column: usize, ground: Ground| table.columns[column].ground == ground.to_string();
-    let columns = || 0..table.columns.len();
-    let pairs = columns().filter(|guest| is_on(*guest, Ground::Guest)).filter_map(|guest| {
-        let is_same =
-            |sim: &usize| is_on(*sim, Ground::Sim) && table.columns[*sim].kernel == table.columns[guest].kernel;
-        Some((guest, columns().find(is_same)?))
-    });
-    let compared = |guest: usize, sim: usize| {
-        let names = suite.counters.iter().flat_map(|rule| rule.names.iter().map(move |name| (rule, name)));
-        let of_name = |(rule, name): (&Rule, &String)| {
-            let row = table.rows.iter().find(|row| row.name == *name)?;
-            let samples: Vec<f64> = row.cells.get(guest)?.samples.iter().map(|sample| sample.value).collect();
-            let low = samples.iter().copied().reduce(f64::min)?;
-            let high = samples.iter().copied().reduce(f64::max)?;
-            rule.compare(name, [row.median(guest)?, low, high], row.median(sim)?)
-        };
-        names.filter_map(of_name).collect()
+pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
+    let spread = |column: usize, name: &String| {
+        let row = table.rows.iter().find(|row| row.name == *name)?;
+        let samples: Vec<f64> = row.cells.get(column)?.samples.iter().map(|sample| sample.value).collect();
+        let low = samples.iter().copied().reduce(f64::min)?;
+        let high = samples.iter().copied().reduce(f64::max)?;
+        Some((name.clone(), [row.median(column)?, low, high]))
     };
-    let held = |(guest, sim): (usize, usize)| Held {
+    let names = || suite.counters.iter().flat_map(|rule| &rule.names);
+    let columns = table.columns.iter().enumerate().filter(|(_, column)| column.ground == Ground::Guest.to_string());
+    let of_column = |(n, column): (usize, &report::Column)| Recorded {
         load: load.name.clone(),
-        guest: table.columns[guest].id.clone(),
-        counters: compared(guest, sim),
+        set: load.set.clone(),
+        guest: column.id.clone(),
+        kernel: column.kernel.clone(),
+        counters: names().filter_map(|name| spread(n, name)).collect(),
     };
-    pairs.map(held).collect()
+    columns.map(of_column).collect()
+}
+
+/// Holds what a guest counted against the simulated column of the same kernel file; `None` if `table` has none.
+#[must_use]
+pub fn held(suite: &Suite, guest: &Recorded, table: &Table) -> Option<Held> {
+    let is_same = |column: &report::Column| column.ground == Ground::Sim.to_string() && column.kernel == guest.kernel;
+    let sim = table.columns.iter().position(is_same)?;
+    let names = suite.counters.iter().flat_map(|rule| rule.names.iter().map(move |name| (rule, name)));
+    let compared = |(rule, name): (&Rule, &String)| {
+        let row = table.rows.iter().find(|row| row.name == *name)?;
+        rule.compare(name, *guest.counters.get(name)?, row.median(sim)?)
+    };
+    let counters = names.filter_map(compared).collect();
+    Some(Held { load: guest.load.clone(), guest: guest.guest.clone(), counters })
 }
 
 impl Held {

@@ -569,7 +569,7 @@ pub fn latency_rows(what: &str, times: &Histogram<u64>) -> Vec<Row> {
 }
 
 /// Counters that these workloads report. A counter kept by zone is summed over its zones.
-const COUNTERS: [(&str, &str); 17] = [
+const COUNTERS: [(&str, &str); 21] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
     ("pgsteal_kswapd", "pages"),
@@ -578,6 +578,10 @@ const COUNTERS: [(&str, &str); 17] = [
     ("pgdeactivate", "pages"),
     ("workingset_refault_file", "pages"),
     ("workingset_activate_file", "pages"),
+    ("workingset_restore_file", "pages"),
+    ("workingset_refault_anon", "pages"),
+    ("workingset_activate_anon", "pages"),
+    ("workingset_restore_anon", "pages"),
     ("lru_used_once", "pages"),
     ("allocstall", "events"),
     ("pgfault", "faults"),

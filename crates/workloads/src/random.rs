@@ -50,6 +50,17 @@ impl Verify {
     }
 }
 
+/// Way in which a task reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reads {
+    pub access: Access,
+    pub verify: Verify,
+    /// Whether the kernel is told that reads are random.
+    pub random_advice: bool,
+    /// Reads before the measurement.
+    pub warm_up: u64,
+}
+
 /// A size as a share of the memory that the system manages, or absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
@@ -104,14 +115,12 @@ pub(super) fn length(operations: Option<u64>, full_s: u64, filling_s: u64) -> Le
     operations.map_or(time, Length::Operations)
 }
 
-/// Reads random pages of a file and verifies each: `warm_up` of them before the measurement, then, with the time of each,
-/// until the tally is over.
+/// Reads random pages of a file and verifies each: some to warm up, then, with the time of each, until the tally is over.
 pub(super) fn read_at_random<S: System>(
     system: &S,
     name: &str,
     chooser: &Chooser,
-    (access, verify): (Access, Verify),
-    warm_up: u64,
+    Reads { access, verify, random_advice, warm_up }: Reads,
     task: u64,
     tally: &mut Tally,
 ) -> Result<(), SystemError> {
@@ -119,13 +128,16 @@ pub(super) fn read_at_random<S: System>(
     let pattern = Pattern::new(name, 1);
     let mut rng = system.rng(STREAM + task);
     let mut file = system.open(name)?;
-    // Then a page that is read in is a miss, on every ground: nothing is read ahead.
-    system.expect_random_reads(&mut file);
+    if random_advice {
+        // Then a page that is read in is a miss, on every ground: nothing is read ahead.
+        system.expect_random_reads(&mut file);
+    }
     let mut bytes = vec![0; PAGE_BYTES];
     let region = match access {
         Access::Mapped if system.maps_files() => {
             let pages = system.length(&file).div_ceil(page_bytes(1)) as u32;
-            let mode = MapMode { pattern: ReadPattern::Random, ..MapMode::default() };
+            let pattern = if random_advice { ReadPattern::Random } else { ReadPattern::Normal };
+            let mode = MapMode { pattern, ..MapMode::default() };
             Some(system.map_file(&file, 0..pages, mode)?)
         }
         Access::Copy | Access::InPlace | Access::Mapped => None,

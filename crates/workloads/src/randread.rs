@@ -5,7 +5,7 @@
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Measured, measure};
-use super::random::{Access, Size, Verify, check_sizes, check_theta, extent, length, read_at_random};
+use super::random::{Access, Reads, Size, Verify, check_sizes, check_theta, extent, length, read_at_random};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::system::{System, SystemError};
@@ -34,6 +34,9 @@ pub struct Params {
     pub tasks: u64,
     /// How a page is read. Default: copied.
     pub access: Access,
+    /// `true`: the kernel is told that reads are random, so that it reads nothing ahead. With multi-gen, uses through a
+    /// mapping that was told so do not keep a page. Default: `true`.
+    pub random_advice: bool,
     /// Verified part of each page. Default: all.
     pub verify: Verify,
     /// Operations of each task, if they end the run.
@@ -55,6 +58,7 @@ impl Default for Params {
             theta: 1.2,
             tasks: 16,
             access: Access::Copy,
+            random_advice: true,
             verify: Verify::All,
             operations: None,
             warm_up_operations: 0,
@@ -105,7 +109,12 @@ impl Workload for Randread {
         let pages = params.size().pages(system.memory_pages(), system.given().scale);
         big_file::make(system, FILE, pages)?;
         let chooser = Chooser::new(params.distribution, params.theta, pages);
-        let (access, verify, warm_up) = (params.access, params.verify, params.warm_up_operations);
+        let reads = Reads {
+            access: params.access,
+            verify: params.verify,
+            random_advice: params.random_advice,
+            warm_up: params.warm_up_operations,
+        };
         let length = length(params.operations, params.full_s, params.filling_s);
         let measured = Measured {
             name: "randread",
@@ -116,7 +125,7 @@ impl Workload for Randread {
             look_every: LOOK_EVERY,
         };
         let course = measure(system, &measured, move |system, n, tally| {
-            read_at_random(system, FILE, &chooser, (access, verify), warm_up, n, tally)
+            read_at_random(system, FILE, &chooser, reads, n, tally)
         })?;
         system.remove(FILE)?;
         Ok(Found { rows: rows(&course), times: course.times("Read"), ..Found::default() })

@@ -5,7 +5,7 @@
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Length, Measured, measure};
-use super::random::{Access, Size, Verify, check_sizes, check_theta, read_at_random};
+use super::random::{Access, Reads, Size, Verify, check_sizes, check_theta, read_at_random};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
@@ -120,7 +120,8 @@ impl Workload for Scan {
         let chooser = Chooser::new(params.distribution, params.theta, hot);
         let access = params.access;
         let read_hot = move |system: &S, n: u64, tally: &mut super::meter::Tally| {
-            read_at_random(system, HOT, &chooser, (access, Verify::All), 0, n, tally)
+            let reads = Reads { access, verify: Verify::All, random_advice: true, warm_up: 0 };
+            read_at_random(system, HOT, &chooser, reads, n, tally)
         };
         let measured = Measured {
             name: "hot",

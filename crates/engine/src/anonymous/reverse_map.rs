@@ -107,6 +107,8 @@ pub(crate) struct TakenMapping<M: Machine> {
 pub struct MappedUse {
     /// Mappings that touched it since that was last asked.
     pub touched: u32,
+    /// Those of them that announced neither sequential nor random access (`vma_has_recency`).
+    pub recent: u32,
     /// `true` if one of the mappings is executable.
     pub is_executable: bool,
 }
@@ -177,7 +179,7 @@ impl<M: Machine> Anonymous<M> {
             Some(region) if is_mapped => u32::from(region.test_clear_accessed(descriptor.index())),
             _ => 0,
         };
-        MappedUse { touched, is_executable: false }
+        MappedUse { touched, recent: touched, is_executable: false }
     }
 
     /// Returns the entries of a large folio in a region that were touched since this was last asked.
@@ -200,6 +202,7 @@ impl<M: Machine> Anonymous<M> {
                 // A reader that announced sequential access will not come back.
                 if region.test_clear_accessed(page) && mode.pattern != ReadPattern::Sequential {
                     found.touched += 1;
+                    found.recent += u32::from(mode.pattern == ReadPattern::Normal);
                     found.is_executable |= mode.is_executable;
                 }
             });

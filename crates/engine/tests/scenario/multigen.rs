@@ -2,9 +2,11 @@
 
 use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
+use engine::anonymous::MapMode;
 use engine::lru::Family;
 use engine::lru::policy::multigen::command::{CommandError, Refused};
 use engine::memory::NodeId;
+use engine::{ReadPattern, Task};
 use machine::{Machine, Nanos, Step};
 
 /// All that there are.
@@ -259,6 +261,46 @@ fn a_command_evicts_the_type_that_it_names() {
             }
             assert_eq!(of_types()[1], 0, "{kernel}: what was not is gone");
         });
+    }
+}
+
+/// Touches pages of a mapped file again and again, and returns the counters of reclaim's second thoughts: kept, refaults,
+/// activations, restorations.
+fn touch_mapped(kernel: &str, pattern: ReadPattern) -> [u64; 4] {
+    let vmstat = plan(kernel).run(move |ground| {
+        let pages = 2 * PAGES as u32;
+        let file = ground.import(pages);
+        let mode = MapMode { pattern, ..MapMode::default() };
+        let map = ground.engine.access().map_file(&mut Task::user(), &file, 0, pages, mode).unwrap();
+        let mut numbers = Numbers(7);
+        for _ in 0..12 * PAGES {
+            let page = numbers.below(pages);
+            // A third of the pages has two thirds of the uses.
+            ground.touch(&map, page / 3..page / 3 + 1, false).unwrap();
+            ground.touch(&map, page..page + 1, false).unwrap();
+        }
+        ground.engine.access().drop_region(&map);
+    });
+    let of = |name: &str| vmstat.get(name).copied().unwrap_or_default();
+    [of("pgactivate"), of("workingset_refault_file"), of("workingset_activate_file"), of("workingset_restore_file")]
+}
+
+/// mechanisms/multigen, 8.6.
+#[test]
+fn a_refault_through_a_mapping_restores_in_6_1_and_activates_in_6_14() {
+    let [_, refaults, activated, restored] = touch_mapped("6.1-mglru", ReadPattern::Normal);
+    assert!(refaults > 100 && restored == refaults && activated < refaults, "{refaults} {activated} {restored}");
+    let [_, refaults, activated, restored] = touch_mapped("6.14-mglru", ReadPattern::Normal);
+    assert!(activated > 100 && activated <= refaults && restored < activated, "{refaults} {activated} {restored}");
+}
+
+/// mechanisms/multigen, 8.6: such mappings have no recency.
+#[test]
+fn uses_through_a_mapping_with_random_advice_keep_no_page() {
+    for kernel in TIERED {
+        let kept = |pattern| touch_mapped(kernel, pattern)[0];
+        let (normal, random) = (kept(ReadPattern::Normal), kept(ReadPattern::Random));
+        assert!(normal > 10 * random, "{kernel}: {normal} pages kept, {random} with advice");
     }
 }
 

@@ -7,12 +7,13 @@ use super::{
     options::{OutputOptions, SeedOptions, each_once, parse_word},
     output,
 };
-use catalogue::ground::Place;
+use catalogue::ground::{Ground, Place};
 use kit::shown;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use study::bars::Bars;
 use study::plan::{self, Plan, cost};
-use study::truth::{self, Held, Load};
+use study::truth::{self, Held, Load, Record, Recorded};
 
 /// Arguments of `highwater truth`.
 #[derive(clap::Args)]
@@ -20,7 +21,7 @@ pub struct Arguments {
     /// Names of loads [default: all]
     loads: Vec<String>,
     /// The kernel, a bzImage; see `highwater guest check`. Repeatable
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", required_unless_present = "recorded")]
     kernel_image: Vec<PathBuf>,
     /// The folder with its modules [default: lib/modules near the image, or of this computer]
     #[arg(long, value_name = "DIR")]
@@ -31,6 +32,12 @@ pub struct Arguments {
     /// The folder for disks of guests, which are removed at the end [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Write what the guests counted to a file
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Start no guest: hold simulations against what guests counted when this file was recorded
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel_image", "kernel_modules", "dir", "record"])]
+    recorded: Option<PathBuf>,
     /// Show all counters. Without this, those that diverge
     #[arg(long)]
     all: bool,
@@ -61,49 +68,105 @@ struct Report<'a> {
     held: &'a [Held],
 }
 
-/// Runs the loads on `sim` and `guest`, and says which counters agree.
+/// Runs the loads on `sim` and `guest`, or on `sim` beside what guests once counted, and says which counters agree.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let suite = truth::suite();
     let loads = named(&arguments.loads)?;
     let output = arguments.output.open(false)?;
-    let place = Place {
-        folder: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
-        kernel_images: arguments.kernel_image.clone(),
-        kernel_modules: arguments.kernel_modules.clone(),
-        ..Place::default()
+    let record = arguments.record.as_deref().map(|path| output::Output::open("--record", path)).transpose()?;
+    let recorded = arguments.recorded.as_deref().map(read).transpose()?;
+    let plans = match &recorded {
+        Some(recorded) => plans_beside(arguments, recorded, &loads)?,
+        None => plans_with_guests(arguments, &loads)?,
     };
-    let SeedOptions { seed, runs, .. } = arguments.seeds;
-    let plan = |load: &&Load| {
-        let plan = Plan::new(&load.request(&arguments.kernels, &place, seed, runs.into()), grounds::find)?;
-        match plan.skipped() {
-            [] => Ok(plan.titled(|title| format!("{} {title}", load.name))),
-            skipped => Err(End::Usage(skipped.join("; "))),
-        }
-    };
-    let plans = loads.iter().map(plan).collect::<Result<Vec<_>, End>>()?;
-    let titles: Vec<String> = plans.iter().flat_map(Plan::titles).collect();
+    let titles: Vec<String> = plans.iter().flat_map(|(_, plan)| plan.titles()).collect();
+    let (loads, plans): (Vec<&Load>, Vec<Plan>) = plans.into_iter().unzip();
     if arguments.output.is_dry("truth", &titles, &cost::in_words(&plans))? {
         return Ok(());
     }
     let bars = Bars::new("truth", titles.len());
     let results = plan::run_all(&plans, arguments.seeds.threads(), &bars);
     let failures = compare::all_failures(&results)?;
-    let of_load = |(load, (_, results)): (&&Load, &(&Plan, _))| -> Vec<Held> {
-        let results: &plan::Results = results;
-        truth::held(suite, load, &results.table)
-    };
-    let held: Vec<Held> = loads.iter().zip(&results).flat_map(of_load).collect();
     let mut notes: Vec<String> = results.iter().flat_map(|(_, results)| results.table.notes.clone()).collect();
+    notes.extend(recorded.iter().flat_map(|record| record.notes.clone()));
     notes.sort_unstable();
     notes.dedup();
+    let of_load = |(load, (_, results)): (&&Load, &(&Plan, plan::Results))| -> Vec<(Recorded, Option<Held>)> {
+        let guests = match &recorded {
+            Some(record) => record.runs.iter().filter(|run| run.load == load.name).cloned().collect(),
+            None => truth::recorded(suite, load, &results.table),
+        };
+        let with_held = |guest: Recorded| {
+            let held = truth::held(suite, &guest, &results.table);
+            (guest, held)
+        };
+        guests.into_iter().map(with_held).collect()
+    };
+    let (runs, held): (Vec<Recorded>, Vec<Option<Held>>) = loads.iter().zip(&results).flat_map(of_load).unzip();
+    let held: Vec<Held> = held.into_iter().flatten().collect();
     let text = match arguments.format {
         Format::Text => format!("{}\n{}\n", truth::text(&held, arguments.all), notes.join("\n")),
         Format::Json => shown::json(&Report { schema: 1, notes: &notes, held: &held }),
     };
     let mut losses = output::Losses::default();
+    if let Some(record) = record {
+        let text = shown::json(&Record { notes, runs });
+        losses.note(record.write(|out| out.write_all(text.as_bytes())));
+    }
     losses.note(output::report(output, |out, _| out.write_all(text.as_bytes())));
     losses.note(compare::ended(&failures));
     losses.end()
+}
+
+/// Returns the runs of the loads on both grounds.
+fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {
+    let place = Place {
+        folder: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
+        kernel_images: arguments.kernel_image.clone(),
+        kernel_modules: arguments.kernel_modules.clone(),
+        ..Place::default()
+    };
+    let plan = |load: &&'a Load| plan(arguments, load, &[Ground::Sim, Ground::Guest], &arguments.kernels, &place);
+    loads.iter().map(plan).collect()
+}
+
+/// Returns the simulations of the loads in a record, with its kernel files or those that were asked for.
+fn plans_beside<'a>(arguments: &Arguments, record: &Record, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {
+    let mut plans = Vec::new();
+    for load in loads {
+        let of_load = record.runs.iter().filter(|run| run.load == load.name).map(|run| run.kernel.clone());
+        let is_asked = |kernel: &String| arguments.kernels.is_empty() || arguments.kernels.contains(kernel);
+        let kernels: Vec<String> = of_load.filter(is_asked).collect();
+        if !kernels.is_empty() {
+            plans.push(plan(arguments, load, &[Ground::Sim], &each_once(&kernels), &Place::default())?);
+        }
+    }
+    match plans.is_empty() {
+        true => Err(End::Usage("the record has none of these loads with these kernel files".to_owned())),
+        false => Ok(plans),
+    }
+}
+
+fn plan<'a>(
+    arguments: &Arguments,
+    load: &'a Load,
+    grounds: &[Ground],
+    kernels: &[String],
+    place: &Place,
+) -> Result<(&'a Load, Plan), End> {
+    let SeedOptions { seed, runs, .. } = arguments.seeds;
+    let plan = Plan::new(&load.request(grounds, kernels, place, seed, runs.into()), grounds::find)?;
+    match plan.skipped() {
+        [] => Ok((load, plan.titled(|title| format!("{} {title}", load.name)))),
+        skipped => Err(End::Usage(skipped.join("; "))),
+    }
+}
+
+/// Reads a record.
+fn read(path: &Path) -> Result<Record, End> {
+    let shown = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| End::Usage(format!("{shown}: cannot be read: {error}")))?;
+    Record::parse(&shown, &text).map_err(End::Usage)
 }
 
 /// Returns the named loads, or all.

@@ -84,6 +84,20 @@ choices! {
         WithinGenerations,
     }
 
+    /// The refaults that are counted, and what a page that comes back has of the uses that it left with.
+    refault_marks: RefaultMarks = TierAboveFirst, drawn 154 {
+        /// All are counted. A recent one of a page of a tier above the first is a restoration, and the page has its uses
+        /// again. A page whose tier is protected is an activation.
+        TierAboveFirst,
+        /// Recent ones are counted. One in a page fault, or of a page with as many uses as can be counted, is a
+        /// restoration, and the page is one of the workingset; uses begin anew. A page whose tier is protected is an
+        /// activation.
+        FaultOrSaturated,
+        /// All are counted. A recent one in a page fault is an activation, one of a page of the workingset a
+        /// restoration, and the page has its uses again.
+        Workingset,
+    }
+
     /// The family, anonymous pages or pages of files, that goes next.
     type_rule: TypeRule = OlderThenTierZero, drawn 132 {
         /// The one whose oldest generation is older; with equal ages by the refault rates of the first tiers and

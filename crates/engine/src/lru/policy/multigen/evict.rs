@@ -209,13 +209,7 @@ impl<M: Machine> Lru<M> {
             }
             Sorted::Protected => {
                 self.note_protected(self.lruvec_of(zone), family, tier, 1);
-                if let Saturated::Protected = choices.saturated {
-                    let activate = match family {
-                        Family::Anon => ZoneEvent::WorkingsetActivateAnon,
-                        Family::File => ZoneEvent::WorkingsetActivateFile,
-                    };
-                    zone.stat.count(activate, 1);
-                }
+                self.count_protected(multigen, zone, family);
             }
             Sorted::ToWrite => batch.to_write += 1,
             Sorted::Lifted | Sorted::Locked => {}

@@ -9,8 +9,9 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Asks page tables whether an isolated page was used since they were last asked. What was used through its file was
-    /// protected by its tier, or not.
+    /// Asks page tables whether an isolated page was used since they were last asked. Mappings with advice of sequential or
+    /// random access do not count (mechanisms/multigen, 8.6). What was used through its file was protected by its tier, or
+    /// not.
     pub(in crate::lru) fn judge_in_generations(
         &self,
         multigen: &Multigen,
@@ -18,7 +19,7 @@ impl<M: Machine> Lru<M> {
         owners: &mut Owners<M>,
     ) -> Verdict {
         let descriptor = &self.frames[frame];
-        if descriptor.mappings() == 0 || self.page_referenced(frame, owners).touched == 0 {
+        if descriptor.mappings() == 0 || self.page_referenced(frame, owners).recent == 0 {
             return Verdict::Reclaim;
         }
         self.look_around(multigen, frame, owners);

@@ -1,13 +1,13 @@
 //! Shadows: the token that a page leaves behind, and its use when the page comes back (mechanisms/multigen, 8.6).
 
-use super::choices::{Choices, RecentRefault};
+use super::choices::{Choices, RecentRefault, RefaultMarks};
 use super::controller::Count;
 use super::generations::{Seqs, is_of};
 use super::{Multigen, uses};
 use crate::Task;
 use crate::lru::policy::Insert;
 use crate::lru::{Family, Lru, Lruvec};
-use crate::memory::Flags;
+use crate::memory::{Flags, Zone};
 use crate::page_cache::{ReadPattern, Shadow};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Machine};
@@ -143,19 +143,36 @@ impl<M: Machine> Lru<M> {
         }
         let family = is_of(self.frames[frame].flags());
         let [refault, activate, restore] = events(family);
-        zone.stat.count(refault, 1);
         let of = self.lruvec_of(zone).generational();
         let choices = &multigen.choices;
-        if !multigen.packing.is_recent(left, choices, &of.generations.seqs(), family) {
+        let is_recent = multigen.packing.is_recent(left, choices, &of.generations.seqs(), family);
+        if is_recent || !matches!(choices.refault_marks, RefaultMarks::FaultOrSaturated) {
+            zone.stat.count(refault, 1);
+        }
+        if !is_recent {
             return;
         }
         let tier = uses::tier_of_count(choices.use_marks, left.is_workingset, left.counted);
         of.controller.count(Count::Refaulted, family, tier.min(choices.tiers as usize - 1), 1);
-        zone.stat.count(activate, self.frames[frame].is(Flags::ACTIVE).into());
-        zone.stat.count(restore, left.is_workingset.into());
+        let is_in_fault = self.frames[frame].is(Flags::ACTIVE);
+        let (is_activated, is_restored, is_workingset) = match choices.refault_marks {
+            RefaultMarks::TierAboveFirst => (false, tier > 0, left.is_workingset),
+            RefaultMarks::FaultOrSaturated => {
+                let is_restored = is_in_fault || left.is_workingset && left.counted == uses::FULL;
+                (false, is_restored, is_restored)
+            }
+            RefaultMarks::Workingset => (is_in_fault, left.is_workingset, left.is_workingset),
+        };
+        zone.stat.count(activate, is_activated.into());
+        zone.stat.count(restore, is_restored.into());
+        let counted = match choices.refault_marks {
+            RefaultMarks::FaultOrSaturated => 0,
+            RefaultMarks::TierAboveFirst | RefaultMarks::Workingset if is_workingset => 0,
+            RefaultMarks::TierAboveFirst | RefaultMarks::Workingset => left.counted,
+        };
         let known = |flags: Flags| {
-            let marked = if left.is_workingset { flags.with(Flags::WORKINGSET) } else { flags };
-            Some(uses::restored(marked, if left.is_workingset { 0 } else { left.counted }))
+            let marked = if is_workingset { flags.with(Flags::WORKINGSET) } else { flags };
+            Some(uses::restored(marked, counted))
         };
         let _ = self.frames[frame].update(known);
     }
@@ -163,6 +180,14 @@ impl<M: Machine> Lru<M> {
     /// Counts pages that stay by their tier.
     pub(super) fn note_protected(&self, lruvec: &Lruvec<M>, family: Family, tier: usize, pages: u64) {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
+    }
+
+    /// Counts a page of a zone that stays by its tier as an activation, where that is one (`multigen.refault_marks`).
+    pub(super) fn count_protected(&self, multigen: &Multigen, zone: &Zone<M>, family: Family) {
+        match multigen.choices.refault_marks {
+            RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrSaturated => zone.stat.count(events(family)[1], 1),
+            RefaultMarks::Workingset => {}
+        }
     }
 }
 

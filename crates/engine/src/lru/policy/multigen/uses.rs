@@ -11,7 +11,7 @@ use crate::memory::Flags;
 pub const TIERS: usize = 4;
 
 /// The largest number in `USES`.
-const FULL: u32 = 3;
+pub(super) const FULL: u32 = 3;
 
 /// The bits of the word that count uses.
 const COUNT: Flags = Flags::REFERENCED.with(Flags::USED_AGAIN).with(Flags::USES);
