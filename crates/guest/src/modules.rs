@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Cursor, Read as _};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Drivers without which a guest does not work: disks, the port to this program, the file system.
 pub const NEEDED: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_console", "ext4"];
@@ -34,14 +35,18 @@ pub struct Module {
 }
 
 impl Modules {
-    /// Finds the modules of a release: in `given`, or near the image as packages have them, or in this computer.
+    /// Finds the modules of a release: in `given`; or near the image as packages have them, some of which have the image in the
+    /// folder of its modules; or in this computer.
     #[must_use]
     pub fn find(image: &Path, release: &str, given: Option<&Path>) -> Option<Self> {
         let near = |folder: &Path| ["lib/modules", "usr/lib/modules"].map(|below| folder.join(below).join(release));
         let above: Vec<&Path> = image.ancestors().skip(1).take(3).collect();
         let places: Vec<PathBuf> = match given {
             Some(folder) => [folder.to_owned()].into_iter().chain(near(folder)).collect(),
-            None => above.into_iter().chain([Path::new("/")]).flat_map(near).collect(),
+            None => {
+                let beside = image.parent().filter(|folder| folder.ends_with(release)).map(Path::to_owned);
+                beside.into_iter().chain(above.into_iter().chain([Path::new("/")]).flat_map(near)).collect()
+            }
         };
         let folder = places.into_iter().find(|folder| folder.join("kernel").is_dir())?;
         let mut files = BTreeMap::new();
@@ -110,10 +115,24 @@ fn unpacked(path: &Path) -> io::Result<Vec<u8>> {
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("gz") => GzDecoder::new(&bytes[..]).read_to_end(&mut out).map(drop)?,
         Some("xz") => lzma_rs::xz_decompress(&mut Cursor::new(&bytes), &mut out).map_err(io::Error::other)?,
+        Some("zst") => return unpacked_by_zstd(path),
         Some("ko") => return Ok(bytes),
-        _ => return Err(io::Error::other("packed in a way that is not read here: .gz and .xz are")),
+        _ => return Err(io::Error::other("packed in a way that is not read here: .gz, .xz and .zst are")),
     }
     Ok(out)
+}
+
+/// Unpacks a file by the program `zstd`: few computers whose modules are packed so lack it.
+fn unpacked_by_zstd(path: &Path) -> io::Result<Vec<u8>> {
+    let output = Command::new("zstd").args(["-dcq", "--"]).arg(path).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => io::Error::other("there is no zstd to unpack it: the package zstd has it"),
+        _ => error,
+    })?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
 }
 
 /// Returns the modules that one depends on, from the text `depends=a,b` in it.
@@ -150,5 +169,17 @@ mod tests {
         assert!(found.is_built_in("ext4") && found.has("virtio_blk") && !found.has("virtio_console"));
         assert!(Modules::find(&image, "6.2", None).is_none());
         assert!(Modules::find(Path::new("/"), "6.2", Some(&modules)).is_some(), "the folder itself");
+        assert!(Modules::find(&modules.join("vmlinuz"), "6.1.0-1-test", None).is_some(), "beside the image");
+    }
+
+    #[test]
+    fn a_module_that_cannot_be_unpacked_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("virtio.ko.zst");
+        fs::write(&path, "not packed").unwrap();
+        assert!(!unpacked(&path).unwrap_err().to_string().is_empty());
+        let strange = folder.path().join("virtio.ko.rar");
+        fs::write(&strange, "").unwrap();
+        assert!(unpacked(&strange).unwrap_err().to_string().contains(".gz, .xz and .zst are"));
     }
 }
