@@ -12,11 +12,12 @@ use crate::program::Program;
 use machine::PAGE_BYTES;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{OnceLock, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The program that is a virtual machine.
 pub const QEMU: &str = "qemu-system-x86_64";
@@ -26,6 +27,12 @@ const CONSOLE: &str = "console.log";
 
 /// Lines of the console that are shown when a guest fails.
 const TAIL: usize = 12;
+
+/// The longest time between the end of the port and that of QEMU, which closes all that it has open when it ends.
+const ENDS_IN: Duration = Duration::from_secs(1);
+
+/// The text on the console of a kernel that cannot be unpacked and stops its CPU for ever.
+const HALTED: &[u8] = b"System halted";
 
 /// The executor of a guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +170,9 @@ impl Vm {
             // Commas in values are written twice.
             let file = path.display().to_string().replace(',', ",,");
             // What the guest has written need not reach this computer's disk.
-            command.args(["-drive", &format!("file={file},format=raw,if=none,id=d{n},cache=unsafe,discard=unmap")]);
+            let drive = format!("file={file},format=raw,if=none,id=d{n},cache=unsafe,discard=unmap");
+            // Where this computer's disk is full, the guest is told; else QEMU would stop it and say nothing.
+            command.args(["-drive", &format!("{drive},werror=report,rerror=report")]);
             command.args(["-device", &format!("virtio-blk-pci,drive=d{n}")]);
         }
         let errors = File::create(folder.join("errors")).map_err(told("cannot write"))?;
@@ -176,17 +185,29 @@ impl Vm {
         Ok((vm, stdin, stdout))
     }
 
-    /// Returns whether it has ended.
-    ///
-    /// # Errors
-    /// When the system does not tell.
-    pub fn has_ended(&mut self) -> io::Result<bool> {
-        Ok(self.child.try_wait()?.is_some())
+    /// Returns whether nothing more can come from it: its kernel has ended itself without ending the machine.
+    #[must_use]
+    pub fn is_halted(&self) -> bool {
+        fs::read(&self.console).is_ok_and(|console| console.windows(HALTED.len()).any(|bytes| bytes == HALTED))
     }
 
-    /// Returns the last lines of the console and of what QEMU says, and first the cause if one of them names it.
+    /// Returns whether its console has a line.
     #[must_use]
-    pub fn last_words(&self) -> String {
+    pub fn has_spoken(&self) -> bool {
+        fs::metadata(&self.console).is_ok_and(|console| console.len() > 0)
+    }
+
+    /// Waits until QEMU, whose port is closed, has ended: [`ENDS_IN`] at most.
+    pub fn settle(&mut self) {
+        let began = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < ENDS_IN {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Returns how QEMU ended, the last lines of the console and of what QEMU says, and first the cause if one of them names it.
+    #[must_use]
+    pub fn last_words(&mut self) -> String {
         let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
         let (console, errors) = (read(&self.console), read(&self.console.with_file_name("errors")));
         let lines: Vec<&str> =
@@ -195,7 +216,12 @@ impl Vm {
         let panic = lines.iter().find_map(|line| Some(&line[line.find("Kernel panic")?..]));
         let tail =
             lines[lines.len().saturating_sub(TAIL)..].iter().map(|line| format!("\n  {}", kit::shown::harmless(line)));
-        let cause = cause.or(panic).map_or_else(String::new, |cause| format!(": {}", kit::shown::harmless(cause)));
+        let signal = match self.child.try_wait() {
+            Ok(Some(status)) => status.signal().map(|signal| format!("signal {signal} ended QEMU")),
+            _ => None,
+        };
+        let cause = cause.or(panic).map(|cause| kit::shown::harmless(cause).into_owned()).or(signal);
+        let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
         match lines.is_empty() {
             true => format!("{cause}; its console has no line"),
             false => format!("{cause}; the last lines of its console:{}", tail.collect::<String>()),
@@ -240,7 +266,7 @@ fn command(wanted: &Wanted<'_>, archive: &Path, console: &Path) -> Command {
     command.arg("-kernel").arg(&wanted.image.path).arg("-initrd").arg(archive);
     // A word with `=` that the kernel does not know is a variable of its first process.
     let line = format!(
-        "console=ttyS0 rdinit={} LD_LIBRARY_PATH={} panic=-1 nokaslr norandmaps mitigations=off random.trust_cpu=on {}",
+        "console=ttyS0 earlyprintk=ttyS0 rdinit={} LD_LIBRARY_PATH={} panic=-1 nokaslr norandmaps mitigations=off random.trust_cpu=on {}",
         inside::PROGRAM,
         crate::program::LIBRARIES,
         wanted.command_line

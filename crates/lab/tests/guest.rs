@@ -113,6 +113,134 @@ fn an_interrupt_ends_the_guest_and_removes_its_disks() {
     assert!(is_empty(folder.path()), "its disks are gone");
 }
 
+/// The beginning of a kernel image, as far as this side reads it.
+fn header() -> Vec<u8> {
+    let mut bytes = vec![0; 0x1000];
+    let parts: [(usize, &[u8]); 5] = [
+        (0x202, b"HdrS"),
+        (0x206, &[0x0f, 2]),
+        (0x20e, &[0, 4]),
+        (0x260, &[0, 0, 0, 3]),
+        (0x600, b"6.1.0-none (a@b) #1 SMP\0"),
+    ];
+    parts.into_iter().for_each(|(at, part)| bytes[at..at + part.len()].copy_from_slice(part));
+    bytes
+}
+
+/// A stand-in for QEMU, which acts by a script: `$console` is the file of the console.
+struct StandIn {
+    folder: tempfile::TempDir,
+    files: tempfile::TempDir,
+}
+
+impl StandIn {
+    /// Makes one; none where the other tools are missing.
+    fn new(acts: &str) -> Option<Self> {
+        if let Err(missing) = guest::disk::check_tools() {
+            println!("skipped: {missing}");
+            return None;
+        }
+        let [folder, files] = [(); 2].map(|()| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in\n*--version*) echo QEMU emulator version 0; exit;;\n*'accel kvm'*) exit 1;;\nesac\n\
+             console=$(echo \"$*\" | sed 's/.*id=console,path=\\([^ ]*\\).*/\\1/')\necho $$ >> \"${{0%/*}}/pids\"\n{acts}\n"
+        );
+        let path = folder.path().join(guest::vm::QEMU);
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(folder.path().join("bzImage"), header()).unwrap();
+        Some(Self { folder, files })
+    }
+
+    /// Returns a command that runs a small job with it.
+    fn small(&self) -> Command {
+        let mut command = small(&self.folder.path().join("bzImage"), self.files.path());
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.folder.path().display()));
+        command
+    }
+
+    /// Checks that a run failed in so many seconds with these words, and that nothing is left of it.
+    fn fails_with(&self, words: &[&str], seconds: u64) {
+        let began = Instant::now();
+        let output = self.small().output().unwrap();
+        let told = text(&output);
+        assert!(output.status.code() == Some(1) && began.elapsed() < Duration::from_secs(seconds), "{told}");
+        words.iter().for_each(|word| assert!(told.contains(word), "{word}: {told}"));
+        self.check_left();
+    }
+
+    fn check_left(&self) {
+        assert!(is_empty(self.files.path()), "its disks are gone");
+        let pids = std::fs::read_to_string(self.folder.path().join("pids")).unwrap();
+        let mut alive = pids.lines().filter(|pid| Path::new("/proc").join(pid).exists());
+        assert_eq!(alive.next(), None, "a process is left");
+    }
+}
+
+/// A guest that is up, in the words of its first process.
+const UP: &str = r#"{"up":{"release":"6.1.0-none","zones":[["DMA32",30000]],"kernel_pages":5000,"lacks":[]}}"#;
+
+#[test]
+fn a_guest_that_is_killed_from_outside_says_so() {
+    let Some(qemu) = StandIn::new("echo Linux version 6.1 > \"$console\"; kill -9 $$") else { return };
+    qemu.fails_with(&["the guest ended: signal 9 ended QEMU", "Linux version 6.1"], 60);
+}
+
+#[test]
+fn a_guest_that_panics_at_its_start_or_at_work_says_why() {
+    let panics = "echo '[ 1.0] Kernel panic - not syncing: no memory' > \"$console\"";
+    let told = ["the guest ended: Kernel panic - not syncing: no memory", "the last lines of its console"];
+    let Some(qemu) = StandIn::new(panics) else { return };
+    qemu.fails_with(&told, 60);
+    let Some(qemu) = StandIn::new(&format!("echo '{UP}'; read job; {panics}")) else { return };
+    qemu.fails_with(&told, 60);
+}
+
+#[test]
+fn a_guest_whose_image_cannot_be_unpacked_is_not_waited_for() {
+    let Some(qemu) = StandIn::new("echo ' -- System halted' > \"$console\"; exec sleep 300") else { return };
+    qemu.fails_with(&["the guest's kernel has halted", "-- System halted"], 60);
+}
+
+#[test]
+fn a_guest_that_speaks_nonsense_is_ended() {
+    let Some(qemu) = StandIn::new("echo hello; exec sleep 300") else { return };
+    qemu.fails_with(&["its answer cannot be read"], 60);
+}
+
+#[test]
+fn what_qemu_says_when_it_does_not_start_is_shown() {
+    let Some(qemu) = StandIn::new("echo cannot set up guest memory >&2; exit 1") else { return };
+    qemu.fails_with(&["the guest ended", "cannot set up guest memory"], 60);
+}
+
+#[test]
+fn an_interrupt_while_a_guest_starts_ends_it_at_once() {
+    let Some(qemu) = StandIn::new("exec sleep 300") else { return };
+    let mut child = qemu.small().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    while !qemu.folder.path().join("pids").exists() {
+        assert!(began.elapsed() < Duration::from_secs(60), "no guest was started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let began = Instant::now();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let status = child.wait().unwrap();
+    assert!(status.code() == Some(130) && began.elapsed() < Duration::from_secs(5), "{status:?}");
+    qemu.check_left();
+}
+
+#[test]
+fn a_folder_without_the_modules_of_an_image_is_wrong_usage() {
+    let Some(qemu) = StandIn::new("exit 1") else { return };
+    let empty = tempfile::tempdir().unwrap();
+    let output = qemu.small().arg("--kernel-modules").arg(empty.path()).output().unwrap();
+    let told = text(&output);
+    assert!(output.status.code() == Some(2) && told.contains("no modules of 6.1.0-none are there"), "{told}");
+    assert!(is_empty(qemu.files.path()));
+}
+
 #[test]
 fn truth_refuses_what_it_does_not_know_and_says_what_there_is() {
     let output = highwater().args(["truth", "reads", "--kernel-image", "/none/such"]).output().unwrap();

@@ -1,6 +1,6 @@
 //! One run in a guest, seen from outside: from its start to the answer of its worker.
 
-use super::{VERB, found, settings::settings};
+use super::{VERB, found, room, settings::settings};
 use crate::job::{Described, Failure, Job, Outcome, Runnable};
 use crate::real_time::apart::{Answer, GRACE, LOOK_EVERY, interrupted};
 use crate::real_time::folder::Folder;
@@ -22,6 +22,15 @@ use std::time::{Duration, Instant};
 
 /// The longest time in which a guest starts; under emulation it takes ten to thirty seconds.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
+
+/// The longest time until the first line of a console. Under emulation it comes after two seconds, on a busy computer after ten.
+const FIRST_LINE_LIMIT: Duration = Duration::from_secs(60);
+
+/// Interval between looks at the console of a guest that says nothing.
+const CONSOLE_EVERY: Duration = Duration::from_secs(1);
+
+/// Pages of room on a device at which it is taken for full: less than ext4 takes at a time.
+const FULL_PAGES: u64 = 256;
 
 /// The longest time in which a worker says nothing. It speaks five times a second where it gets memory and a CPU.
 const SILENT_LIMIT: Duration = Duration::from_secs(120);
@@ -72,15 +81,23 @@ pub(super) fn run(workload: &dyn Runnable, job: &Job, place: &Place, progress: &
     let mut memory_kib = fitted.unwrap_or_else(|| memory_kib_for(&image, pages));
     for start in 1..=STARTS {
         let mut guest = Guest::start(job, place, (&image, modules.as_ref()), memory_kib, accelerator)?;
-        let state = guest.wait_until_up()?;
+        let state = guest.wait_until_up().map_err(|failure| explained(failure, place))?;
         let missing = pages.cast_signed() - state.managed_pages().cast_signed();
-        if missing.unsigned_abs() > pages / EXACTNESS && start < STARTS {
+        let is_exact = missing.unsigned_abs() <= pages / EXACTNESS;
+        if is_exact {
+            known().insert(key.clone(), memory_kib);
+        } else if start < STARTS {
             memory_kib = memory_kib.saturating_add_signed(missing * (PAGE_BYTES as i64 / 1024));
             continue;
         }
-        known().insert(key, memory_kib);
-        let mut outcome = *guest.work(&line, progress)?;
+        let mut outcome = *guest.work(&line, progress).map_err(|failure| explained(failure, place))?;
         outcome.notes.push(told_of(&image, &state, accelerator));
+        if !is_exact {
+            let managed = state.managed_pages();
+            outcome.notes.push(format!(
+                "its kernel manages {managed} pages, and the machine file has {pages}: compare with care"
+            ));
+        }
         if !state.lacks.is_empty() {
             outcome.notes.push(format!("settings that its kernel lacks or refuses: {}", state.lacks.join(", ")));
         }
@@ -91,6 +108,14 @@ pub(super) fn run(workload: &dyn Runnable, job: &Job, place: &Place, progress: &
         return Ok(outcome);
     }
     unreachable!("the last start is taken as it is")
+}
+
+/// Returns the failure of a guest, whose files still exist, with its cause if that is the device under them.
+fn explained(Failure(message): Failure, place: &Place) -> Failure {
+    match room(&place.folder) {
+        Some(..FULL_PAGES) => Failure(format!("the device of --dir is full: {message}")),
+        _ => Failure(message),
+    }
 }
 
 /// Returns the line about a guest.
@@ -152,8 +177,13 @@ impl Guest {
     /// Waits until the first process is about to start the worker.
     fn wait_until_up(&mut self) -> Result<State, Failure> {
         let began = Instant::now();
+        let is_late = |vm: &Vm| {
+            let waited = began.elapsed();
+            waited > BOOT_LIMIT || (waited > FIRST_LINE_LIMIT && !vm.has_spoken())
+        };
         loop {
-            match self.next(began + BOOT_LIMIT)? {
+            // Who starts has nothing to end in order.
+            match self.next(is_late, Duration::ZERO)? {
                 Heard::Up(state) => return Ok(state),
                 Heard::Told => {}
                 Heard::Ended(Ok(_)) => return Err(Failure("the guest answered what nobody asked".into())),
@@ -170,20 +200,25 @@ impl Guest {
             writeln!(stdin, "{line}").and_then(|()| stdin.flush()).map_err(told)?;
         }
         loop {
-            match self.next(Instant::now() + SILENT_LIMIT)? {
+            let waits_since = Instant::now();
+            match self.next(|_| waits_since.elapsed() > SILENT_LIMIT, GRACE)? {
                 Heard::Up(_) | Heard::Told => progress.set_now_ns(began.elapsed().as_nanos() as u64),
                 Heard::Ended(answer) => return answer.map_err(Failure),
             }
         }
     }
 
-    /// Waits for what comes next by the port.
-    fn next(&mut self, until: Instant) -> Result<Heard, Failure> {
-        let mut told_at: Option<Instant> = None;
+    /// Waits for what comes next by the port. An interrupted guest has a time of grace.
+    fn next(&mut self, is_late: impl Fn(&Vm) -> bool, grace: Duration) -> Result<Heard, Failure> {
+        let (mut told_at, mut looked_at) = (None, Instant::now());
         loop {
             match self.heard.recv_timeout(LOOK_EVERY) {
                 Ok(heard) => return if interrupt::is_set() { Err(interrupted()) } else { Ok(heard) },
                 Err(RecvTimeoutError::Disconnected) => {
+                    if interrupt::is_set() {
+                        return Err(interrupted());
+                    }
+                    self.vm.settle();
                     return Err(Failure(format!("the guest ended{}", self.vm.last_words())));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -191,18 +226,18 @@ impl Guest {
             if interrupt::is_set() {
                 // The worker is told by the end of its input.
                 self.stdin.take();
-                if told_at.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                if told_at.get_or_insert_with(Instant::now).elapsed() >= grace {
                     return Err(interrupted());
                 }
-            } else if Instant::now() > until {
-                let how = match self.accelerator {
-                    Accelerator::Kvm => "",
-                    Accelerator::Emulation => " (emulated)",
+            } else if looked_at.elapsed() > CONSOLE_EVERY {
+                looked_at = Instant::now();
+                let what = match (self.vm.is_halted(), is_late(&self.vm), self.accelerator) {
+                    (true, _, _) => "the guest's kernel has halted",
+                    (false, true, Accelerator::Kvm) => "the guest hangs: it has said nothing in time",
+                    (false, true, Accelerator::Emulation) => "the guest (emulated) hangs: it has said nothing in time",
+                    (false, false, _) => continue,
                 };
-                return Err(Failure(format!(
-                    "the guest{how} hangs: it has said nothing in time{}",
-                    self.vm.last_words()
-                )));
+                return Err(Failure(format!("{what}{}", self.vm.last_words())));
             }
         }
     }
