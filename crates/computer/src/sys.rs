@@ -11,8 +11,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Anonymous memory, in pieces smaller than a huge page.
+/// Memory of one task: anonymous, in pieces smaller than a huge page, or of a file.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -40,6 +41,32 @@ impl Mapping {
         Ok(Self { start, bytes })
     }
 
+    /// Maps `pages` pages of a file from `first` on, for reads and writes.
+    ///
+    /// # Errors
+    /// When the address space has no room, or programs may not run from the file system of an executable mapping.
+    pub fn of_file(file: &File, first: u32, pages: u32, mode: FileMode) -> io::Result<Self> {
+        let bytes = pages.max(1) as usize * PAGE_BYTES;
+        let run = if mode.is_executable { libc::PROT_EXEC } else { 0 };
+        let kind = if mode.is_private { libc::MAP_PRIVATE | libc::MAP_NORESERVE } else { libc::MAP_SHARED };
+        let access = libc::PROT_READ | libc::PROT_WRITE | run;
+        let offset = libc::off_t::try_from(u64::from(first) * PAGE_BYTES as u64).map_err(io::Error::other)?;
+        // SAFETY: a new mapping at an address of the system's choice touches no memory of the program.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, file.as_raw_fd(), offset) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let advice = match mode.reads {
+            Reads::Unknown => libc::MADV_NORMAL,
+            Reads::Sequential => libc::MADV_SEQUENTIAL,
+            Reads::Random => libc::MADV_RANDOM,
+        };
+        // SAFETY: the range is the mapping just made. Reads are right without the advice, too.
+        unsafe { libc::madvise(start, bytes, advice) };
+        let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
+        Ok(Self { start, bytes })
+    }
+
     fn check(&self, offset: usize, bytes: usize) {
         let fits = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
         assert!(fits, "{bytes} bytes at {offset} of a region of {}", self.bytes);
@@ -52,7 +79,8 @@ impl Mapping {
     pub fn store(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
         // SAFETY: the range lies in the mapping, as was just checked, which lives as long as `self`. `Mapping` is not
-        // `Sync` and gives out no references, so nobody else is at these bytes, and `bytes` lies elsewhere.
+        // `Sync` and gives out no references, so nobody else of this program is at these bytes, and `bytes` lies elsewhere.
+        // Those of a shared file may change by another mapping of it, as memory of a device does: they are only copied.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) };
     }
 
@@ -73,14 +101,39 @@ impl Mapping {
     pub fn touch(&self, offset: usize, write: bool) {
         self.check(offset, 1);
         // SAFETY: as in `store`; volatile, so that the access is made though nobody wants the byte.
-        unsafe {
+        let (byte, held) = unsafe {
             let byte = self.start.as_ptr().add(offset);
-            let held = byte.read_volatile();
-            if write {
-                byte.write_volatile(held);
-            }
+            (byte, byte.read_volatile())
+        };
+        if write {
+            // SAFETY: as in `store`; a byte is always aligned. Atomic, since another mapping of a file may store there in between.
+            let byte = unsafe { AtomicU8::from_ptr(byte) };
+            // Where it fails there is another value by now, whose page was written to for that.
+            let _ = byte.compare_exchange(held, held, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
+}
+
+/// The mode of a mapping of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct FileMode {
+    /// `true` if what is written stays with the task and never reaches the file.
+    pub is_private: bool,
+    /// `true` if the mapping is a program's text.
+    pub is_executable: bool,
+    /// The expected reads.
+    pub reads: Reads,
+}
+
+/// The reads that are expected of a mapping (`madvise`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Unknown: the system detects it.
+    Unknown,
+    /// From the beginning to the end.
+    Sequential,
+    /// At random: nothing is read ahead.
+    Random,
 }
 
 impl Drop for Mapping {

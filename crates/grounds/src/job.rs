@@ -227,8 +227,9 @@ pub trait Runnable: Sync {
         None
     }
 
-    /// Returns the reason if the workload runs only on the simulator.
-    fn sim_only(&self) -> Option<&'static str> {
+    /// Returns the reason if the workload does not run on a ground.
+    fn refused_on(&self, ground: Ground) -> Option<&'static str> {
+        let _ = ground;
         None
     }
 

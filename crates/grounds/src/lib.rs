@@ -107,8 +107,12 @@ impl<W: Workload> Runnable for W {
         serde_json::to_value(given.read::<W::Params>().ok()?).ok()
     }
 
-    fn sim_only(&self) -> Option<&'static str> {
-        W::SIM_ONLY
+    fn refused_on(&self, ground: Ground) -> Option<&'static str> {
+        match ground {
+            Ground::Sim => None,
+            Ground::Host if W::MAPS_FILES => Some("it maps files, and the library does not"),
+            Ground::Host | Ground::Linux | Ground::Guest => W::SIM_ONLY,
+        }
     }
 
     fn check(&self, job: &Job) -> Result<(), Failure> {

@@ -86,10 +86,10 @@ fn list_and_explain_know_what_is_embedded() {
     }
     let facts = text.lines().skip_while(|line| !line.starts_with("  parallelio  ")).nth(1).expect("a line below");
     assert!(facts.trim_start().starts_with("sim · 177 published figures · 25 s of CPU time"), "{facts}");
-    assert!(text.lines().any(|line| line.trim() == "sim, host, linux · 6 s of CPU time"), "{text}");
+    assert!(text.lines().any(|line| line.trim() == "sim, host, linux, guest · 6 s of CPU time"), "{text}");
     let of_ping = text.lines().skip_while(|line| !line.starts_with("  ping  ")).nth(1).expect("a line below");
     assert!(of_ping.contains(" variants · "), "{of_ping}");
-    assert!(text.lines().any(|line| line.trim_start().starts_with("sim, host, linux")), "{text}");
+    assert!(text.lines().any(|line| line.trim_start().starts_with("sim, host, linux, guest")), "{text}");
     let text = print(&["explain", "mm1-mmotm-20130606"]);
     assert!(text.contains("base: 3.10-rc4-vanilla") && text.contains("\n[reclaim]\n"), "{text}");
     assert!(print(&["explain", "parallelio"]).contains("Mel Gorman"));

@@ -184,7 +184,7 @@ fn what_only_the_simulator_runs_says_so() {
     let output = highwater(&["compare", "parallelio", "--on", "linux"]);
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.starts_with("error: experiment `parallelio` runs on the ground `sim` alone: "), "{text}");
+    assert!(text.starts_with("error: experiment `parallelio` does not run on the ground `"), "{text}");
 }
 
 #[test]

@@ -225,9 +225,9 @@ impl Plan {
         };
         let kernels = kernels.into_iter().zip(words).map(named).collect::<Result<Vec<_>, Error>>()?;
         let setups = Setup::all(request, &experiment)?;
-        let is_simulated = !request.grounds.iter().any(|ground| ground.is_timed_by_the_wall());
-        if let Some(why) = workload.sim_only().filter(|_| !is_simulated) {
-            let message = format!("experiment `{}` runs on the ground `sim` alone: {why}", experiment.name);
+        let refused = |ground: &Ground| Some((*ground, workload.refused_on(*ground)?));
+        if let Some((ground, why)) = request.grounds.iter().find_map(refused) {
+            let message = format!("experiment `{}` does not run on the ground `{ground}`: {why}", experiment.name);
             return Err(Error { place: None, message });
         }
         let plan = Self::of(request, experiment, &kernels, &setups, workload)?;

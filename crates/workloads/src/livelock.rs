@@ -196,7 +196,8 @@ impl Workload for Livelock {
 
     const ABOUT: &'static str = "programs whose code an anonymous hog takes from them, page by page";
 
-    const SIM_ONLY: Option<&'static str> = Some("the other grounds do not map files");
+    const SIM_ONLY: Option<&'static str> =
+        Some("where memory is exhausted, the other grounds end the process that all its programs are");
 
     fn about_param(key: &str) -> Option<&'static str> {
         Params::get_field_docs(key).ok()

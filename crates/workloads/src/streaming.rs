@@ -67,7 +67,7 @@ impl Workload for Streaming {
 
     const ABOUT: &'static str = "tasks that touch each page of large mapped files once";
 
-    const SIM_ONLY: Option<&'static str> = Some("the other grounds do not map files");
+    const MAPS_FILES: bool = true;
 
     fn about_param(key: &str) -> Option<&'static str> {
         Params::get_field_docs(key).ok()

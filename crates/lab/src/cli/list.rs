@@ -4,7 +4,9 @@ use placed::{Error, Node};
 
 use super::{End, show};
 use catalogue::experiment::{Experiment, Published};
+use catalogue::ground::Ground;
 use catalogue::{embedded, library};
+use clap::ValueEnum as _;
 use kit::words::counted;
 use report::Look;
 use report::grid::hanging;
@@ -41,8 +43,10 @@ fn named(folder: &str, about: impl Fn(&str) -> Result<Vec<String>, Error>) -> Re
 
 /// Describes the grounds, the variants and published figures, and the duration of an experiment.
 fn facts(experiment: &Experiment) -> String {
-    let sim_only = grounds::find(&experiment.workload).is_some_and(|workload| workload.sim_only().is_some());
-    let mut facts = vec![if sim_only { "sim" } else { "sim, host, linux" }.to_owned()];
+    let workload = grounds::find(&experiment.workload);
+    let runs_on = |ground: &&Ground| workload.is_none_or(|workload| workload.refused_on(**ground).is_none());
+    let grounds: Vec<String> = Ground::value_variants().iter().filter(runs_on).map(Ground::to_string).collect();
+    let mut facts = vec![grounds.join(", ")];
     let count = |count: usize, what: &str| (count > 0).then(|| counted(count, what));
     facts.extend(count(experiment.variants.len(), "variant"));
     facts.extend(count(experiment.published.as_ref().map_or(0, Published::count), "published figure"));

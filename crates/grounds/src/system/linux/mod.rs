@@ -1,11 +1,12 @@
 //! The ground `linux`: the kernel of this computer.
 //!
-//! Files go through the kernel's page cache, and are read in place by a shared mapping. Anonymous memory is a private
-//! mapping; tasks are threads. The cgroup of the process limits memory ([`limit`]).
+//! Files go through the kernel's page cache, and are read in place by a shared mapping, or mapped as a [`region`]. Anonymous
+//! memory is a private mapping; tasks are threads. The cgroup of the process limits memory ([`limit`]).
 //!
 //! Counters are those of the cgroup where it has them, else of the whole computer: see [`counters`].
 
 pub mod limit;
+pub mod region;
 pub mod swap;
 
 use super::threads::{Common, Stop, tasks_are_threads};
@@ -13,6 +14,7 @@ use computer::counters::{self, Counters};
 use computer::sys;
 use engine::stat::Vmstat;
 use figures::usage::Faults;
+use region::Region;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -20,7 +22,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use workloads::system::{Given, System, SystemError, page_bytes};
+use workloads::system::{Given, MapMode, System, SystemError, page_bytes};
 
 /// The state that all tasks share.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ struct Shared {
     counters: Counters,
     /// Mappings of files, one for all tasks as in any program. A mapping exists as long as a handle uses it.
     mapped: Mutex<BTreeMap<String, Weak<sys::FileMapping>>>,
+    /// The regions of files by the file's name, a token for each file that lives as long as any of them.
+    regions: Mutex<BTreeMap<String, Weak<()>>>,
 }
 
 /// The running kernel as seen by one task.
@@ -61,7 +65,7 @@ impl LinuxSystem {
             return Err(SystemError(format!("{folder} lies in memory (tmpfs): `--dir` must name a folder on a disk")));
         }
         let common = Common::new(given, folder, memory_pages);
-        let shared = Shared { common, counters, mapped: Mutex::default() };
+        let shared = Shared { common, counters, mapped: Mutex::default(), regions: Mutex::default() };
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }
 
@@ -100,7 +104,7 @@ fn words(name: &str, error: &io::Error) -> SystemError {
 
 impl System for LinuxSystem {
     type File = OpenFile;
-    type Region = sys::Mapping;
+    type Region = Region;
     tasks_are_threads!();
 
     fn free_pages(&self) -> u64 {
@@ -164,11 +168,31 @@ impl System for LinuxSystem {
         file.file.set_len(bytes).map_err(|error| words(&file.name, &error))
     }
 
+    fn maps_files(&self) -> bool {
+        true
+    }
+
+    fn map_file(&self, file: &OpenFile, pages: Range<u32>, mode: MapMode) -> Result<Region, SystemError> {
+        let told = |error: io::Error| SystemError(format!("file `{}`: cannot be mapped: {error}", file.name));
+        let token = {
+            let mut regions = self.shared.regions.lock().unwrap_or_else(PoisonError::into_inner);
+            let token = regions.get(&file.name).and_then(Weak::upgrade).unwrap_or_default();
+            regions.insert(file.name.clone(), Arc::downgrade(&token));
+            token
+        };
+        Region::of_file((&file.name, &file.file, token), pages, mode).map_err(told)
+    }
+
     fn sync(&self, file: &OpenFile) -> Result<(), SystemError> {
         file.file.sync_data().map_err(|error| words(&file.name, &error))
     }
 
     fn remove(&self, name: &str) -> Result<(), SystemError> {
+        let regions = || self.shared.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        if regions().get(name).is_some_and(|token| token.strong_count() > 0) {
+            return Err(SystemError(format!("file `{name}` is mapped")));
+        }
+        regions().remove(name);
         self.shared.mapped.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         fs::remove_file(self.path(name)?).map_err(|error| words(name, &error))
     }
@@ -186,26 +210,27 @@ impl System for LinuxSystem {
         Ok(())
     }
 
-    fn map(&self, pages: u32) -> Result<sys::Mapping, SystemError> {
-        sys::Mapping::new(pages).map_err(|error| SystemError(format!("cannot map {pages} pages: {error}")))
+    fn map(&self, pages: u32) -> Result<Region, SystemError> {
+        Region::anonymous(pages).map_err(|error| SystemError(format!("cannot map {pages} pages: {error}")))
     }
 
-    fn touch(&self, region: &sys::Mapping, pages: Range<u32>, write: bool) -> Result<(), SystemError> {
-        pages.for_each(|page| region.touch(page_bytes(page.into()) as usize, write));
+    fn touch(&self, region: &Region, pages: Range<u32>, write: bool) -> Result<(), SystemError> {
+        let memory = region.pages(pages.end.into())?;
+        pages.for_each(|page| memory.touch(page_bytes(page.into()) as usize, write));
         Ok(())
     }
 
-    fn store(&self, region: &sys::Mapping, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
-        region.store(offset as usize, bytes);
+    fn store(&self, region: &Region, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
+        region.bytes(offset, bytes.len())?.store(offset as usize, bytes);
         Ok(())
     }
 
-    fn load(&self, region: &sys::Mapping, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError> {
-        region.load(offset as usize, bytes);
+    fn load(&self, region: &Region, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError> {
+        region.bytes(offset, bytes.len())?.load(offset as usize, bytes);
         Ok(())
     }
 
-    fn unmap(&self, region: sys::Mapping) {
+    fn unmap(&self, region: Region) {
         drop(region);
     }
 

@@ -1,0 +1,134 @@
+//! Regions: anonymous memory, and pages of mapped files.
+//!
+//! The kernel ends a process that touches a mapped page after the end of its file, where the simulator returns an error. So a
+//! region of a file knows how long the file is, and asks only where an access lies after that: files of a run never get shorter.
+
+use computer::sys;
+use engine::ReadPattern;
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use workloads::system::{MapMode, Sharing, SystemError, page_bytes};
+
+/// Memory of one task.
+#[derive(Debug)]
+pub struct Region {
+    memory: sys::Mapping,
+    file: Option<Mapped>,
+}
+
+/// The file under a region.
+#[derive(Debug)]
+struct Mapped {
+    name: String,
+    file: File,
+    /// The file's page at which the region begins.
+    first: u32,
+    /// Pages from there to the end of the file, when it was last looked at.
+    known_pages: Cell<u64>,
+    /// Shows that the file is mapped.
+    _token: Arc<()>,
+}
+
+impl Region {
+    /// Maps `pages` pages of zeroes.
+    ///
+    /// # Errors
+    /// When the address space has no room.
+    pub fn anonymous(pages: u32) -> io::Result<Self> {
+        Ok(Self { memory: sys::Mapping::new(pages)?, file: None })
+    }
+
+    /// Maps pages of a file, which has a name and a token that says that it is mapped.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(super) fn of_file(
+        (name, file, token): (&str, &File, Arc<()>),
+        pages: Range<u32>,
+        mode: MapMode,
+    ) -> io::Result<Self> {
+        let reads = match mode.pattern {
+            ReadPattern::Normal => sys::Reads::Unknown,
+            ReadPattern::Sequential => sys::Reads::Sequential,
+            ReadPattern::Random => sys::Reads::Random,
+        };
+        let is_private = mode.sharing == Sharing::Private;
+        let mode = sys::FileMode { is_private, is_executable: mode.is_executable, reads };
+        let memory = sys::Mapping::of_file(file, pages.start, pages.end.saturating_sub(pages.start), mode)?;
+        let (name, file, known_pages) = (name.to_owned(), file.try_clone()?, Cell::default());
+        Ok(Self { memory, file: Some(Mapped { name, file, first: pages.start, known_pages, _token: token }) })
+    }
+
+    /// Returns the memory for an access that ends before page `end`.
+    ///
+    /// # Errors
+    /// When the file ends before that.
+    #[inline]
+    pub(super) fn pages(&self, end: u64) -> Result<&sys::Mapping, SystemError> {
+        match &self.file {
+            Some(file) if end > file.known_pages.get() => file.look(end).map(|()| &self.memory),
+            _ => Ok(&self.memory),
+        }
+    }
+
+    /// Returns the memory for an access to so many bytes from `offset` on.
+    ///
+    /// # Errors
+    /// When the file ends before that.
+    #[inline]
+    pub(super) fn bytes(&self, offset: u64, bytes: usize) -> Result<&sys::Mapping, SystemError> {
+        self.pages((offset + bytes as u64).div_ceil(page_bytes(1)))
+    }
+}
+
+impl Mapped {
+    #[cold]
+    fn look(&self, end: u64) -> Result<(), SystemError> {
+        let name = &self.name;
+        let told = |error: io::Error| SystemError(format!("file `{name}`: {error}"));
+        let pages = self.file.metadata().map_err(told)?.len().div_ceil(page_bytes(1));
+        self.known_pages.set(pages.saturating_sub(self.first.into()));
+        match end > self.known_pages.get() {
+            true => Err(SystemError(format!("file `{name}`: a page after its end is touched, it has {pages}"))),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapped(pages: u64, range: Range<u32>, mode: MapMode) -> (File, Region) {
+        let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.set_len(page_bytes(pages)).unwrap();
+        let region = Region::of_file(("f", &file, Arc::default()), range, mode).unwrap();
+        (file, region)
+    }
+
+    #[test]
+    fn a_page_after_the_end_is_an_error_until_the_file_has_grown() {
+        let (file, region) = mapped(4, 2..6, MapMode::default());
+        assert!(region.pages(2).is_ok());
+        assert!(region.pages(3).unwrap_err().0.contains("it has 4"));
+        file.set_len(page_bytes(5) - 1).unwrap();
+        region.bytes(page_bytes(2), 8).unwrap().touch(page_bytes(2) as usize, true);
+        assert!(region.bytes(page_bytes(3), 1).is_err());
+    }
+
+    #[test]
+    fn what_is_stored_reaches_a_shared_file_and_no_private_one() {
+        use std::os::unix::fs::FileExt as _;
+        for (sharing, expected) in [(Sharing::Shared, b"high"), (Sharing::Private, b"\0\0\0\0")] {
+            let (file, region) = mapped(2, 1..2, MapMode { sharing, ..MapMode::default() });
+            region.bytes(0, 4).unwrap().store(0, b"high");
+            let (mut found, mut loaded) = ([1; 4], [1; 4]);
+            file.read_exact_at(&mut found, page_bytes(1)).unwrap();
+            region.bytes(0, 4).unwrap().load(0, &mut loaded);
+            assert_eq!((&found, &loaded), (expected, b"high"), "{sharing:?}");
+        }
+    }
+}
