@@ -49,6 +49,8 @@ pub struct Experiment {
     pub picture: Picture,
     /// Panels of a picture over time. An empty list means the usual ones.
     pub plot: Vec<PlotPanel>,
+    /// The size of a run where the ground `guest` is among others, which emulates its machine on many computers.
+    pub guest: OnGuest,
     /// The workload's parameters.
     pub params: Node,
     /// Published figures, if there are any.
@@ -77,6 +79,19 @@ struct ExperimentText {
     cpu_s: Option<u32>,
     #[serde(default)]
     picture: Picture,
+}
+
+/// The size of a run with a guest, on all its grounds, so that like is compared with like. What the user gives counts more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnGuest {
+    /// Name or file of the machine; the experiment's own by default.
+    pub machine: Option<String>,
+    /// The scale as text; full size by default.
+    pub scale: Option<String>,
+    /// Keys as for `--set`, with their values as in a file.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
 }
 
 /// The kind of picture of a run.
@@ -169,6 +184,12 @@ impl Experiment {
         let params = node.take("params").unwrap_or(empty);
         let variants = node.take("variant").map(|list| list.read()).transpose()?.unwrap_or_default();
         let plot = node.take("plot").map(|list| list.read()).transpose()?.unwrap_or_default();
+        let guest = node.take("guest");
+        let on_guest: OnGuest = guest.as_ref().map(Node::read).transpose()?.unwrap_or_default();
+        if let Some(Err(message)) = on_guest.scale.as_ref().map(|text| text.parse::<Scale>()) {
+            let place = guest.as_ref().and_then(|guest| guest.get("scale")).map_or(&node.place, |scale| &scale.place);
+            return Err(Error::at(place, format!("`guest.scale`: {message}")));
+        }
         let text: ExperimentText = node.read()?;
         let ExperimentText {
             about,
@@ -218,6 +239,7 @@ impl Experiment {
             cpu_s,
             picture,
             plot,
+            guest: on_guest,
             params,
             published,
         })

@@ -2,6 +2,7 @@
 
 mod column;
 pub mod cost;
+mod guest;
 mod notes;
 mod run;
 mod sets;
@@ -78,6 +79,8 @@ pub struct Request {
     pub place: Place,
     /// The folder for results of simulated runs, if they are to be kept.
     pub store: Option<PathBuf>,
+    /// Lines to stand below the report.
+    pub notes: Vec<String>,
 }
 
 /// A comparison, ready to run.
@@ -99,6 +102,8 @@ pub struct Plan {
     store: Option<Store>,
     /// Requested grounds that are left out, with reasons.
     skipped: Vec<String>,
+    /// Further lines to stand below the report.
+    notes: Vec<String>,
 }
 
 /// One run of a plan.
@@ -339,7 +344,9 @@ impl Plan {
         let runs = (0..columns.len()).flat_map(|column| seeds.iter().map(move |seed| (column, *seed)));
         let runs = runs.map(|(column, seed)| run(column, seed)).collect();
         let (scale, place) = (plain.scale, request.place.clone());
-        let plan = Self { experiment, columns, seeds, scale, workload, machine, place, runs, store: None, skipped };
+        let notes = request.notes.clone();
+        let plan =
+            Self { experiment, columns, seeds, scale, workload, machine, place, runs, store: None, skipped, notes };
         let store = match &request.store {
             Some(_) if subjects.iter().all(|subject| subject.ground.is_timed_by_the_wall()) => {
                 let message = "--store keeps simulated runs, of the ground `sim`, which is not among those of `--on`";

@@ -151,7 +151,7 @@ fn completed(request: Request, options: &Options) -> Result<Request, End> {
         Some(word) => variants::named(&request, word)?,
         None => request,
     };
-    let request = options.beside.of(request);
+    let request = options.beside.of(request).sized_for_guests()?;
     let is_page = options.format == ReportFormat::Html;
     let request = Request {
         profile: request.profile || is_page,
@@ -166,8 +166,8 @@ fn completed(request: Request, options: &Options) -> Result<Request, End> {
 
 fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     let requests = requests.into_iter().map(|request| completed(request, options)).collect::<Result<Vec<_>, End>>()?;
-    let ExperimentOptions { rows, seeds, scale, .. } = &options.experiment;
-    let scale = scale.filter(|scale| !scale.is_full());
+    let ExperimentOptions { rows, seeds, .. } = &options.experiment;
+    let scale = requests.iter().find_map(|request| request.scale).filter(|scale| !scale.is_full());
     if let Some(scale) = scale.filter(|_| options.published) {
         return Err(End::Usage(format!("--published: published figures are of full size, not of --scale {scale}")));
     }

@@ -183,7 +183,7 @@ impl Plan {
                 notes.extend(outcome.report.iter().cloned());
             }
         }
-        notes.extend(self.skipped.iter().cloned());
+        notes.extend(self.skipped.iter().chain(&self.notes).cloned());
         notes.extend(self.unused());
         notes.extend(self.same_runs(ended));
         notes.extend(self.idle_runs(ended));
