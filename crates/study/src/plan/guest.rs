@@ -53,9 +53,9 @@ mod tests {
     fn a_run_with_a_guest_ends_by_operations_and_says_so() {
         let sized = request(&[Ground::Sim, Ground::Guest]).sized_for_guests().unwrap();
         assert!(sized.set.iter().any(|set| set.key == "params.operations"));
-        assert!(sized.scale.is_some_and(|scale| !scale.is_full()) && sized.notes[0].contains("params.operations="));
+        assert!(sized.machine.is_some() && sized.notes[0].contains("params.operations="));
         let plain = request(&[Ground::Sim]).sized_for_guests().unwrap();
-        assert!(plain.set.is_empty() && plain.scale.is_none() && plain.notes.is_empty());
+        assert!(plain.set.is_empty() && plain.machine.is_none() && plain.notes.is_empty());
     }
 
     #[test]
