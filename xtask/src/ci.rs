@@ -6,7 +6,7 @@
 
 use std::{env, process::Command, time::Instant};
 
-use crate::{Outcome, cargo, highwater, links, output, package, readme, root, run, sanitize, scales, target};
+use crate::{Outcome, cargo, highwater, links, output, package, readme, root, run, sanitize, scales, target, truth};
 
 /// The end of a step without a failure.
 enum Ended {
@@ -41,7 +41,8 @@ const STEPS: [(&str, Step); 18] = [
 ];
 
 /// Steps that take hours. They run only by name, every night.
-const NIGHTLY: [(&str, Step); 1] = [("scales", || well(scales::check(&root())))];
+const NIGHTLY: [(&str, Step); 2] =
+    [("scales", || well(scales::check(&root()))), ("truth", || well(truth::write(&root(), true)))];
 
 fn well(outcome: Outcome) -> Result<Ended, String> {
     outcome.map(|()| Ended::Well)

@@ -11,6 +11,7 @@ mod records;
 mod sanitize;
 mod scales;
 mod splice;
+mod truth;
 
 use std::{
     env,
@@ -32,6 +33,7 @@ usage: cargo xtask VERB
                     run every experiment by every kernel at every scale, put the figures into docs/scales.csv and the tables
                     into docs/scales.md; takes hours; or those that are named, or that docs/scales.csv lacks
   scales --page     make the tables anew, by docs/scales.csv
+  truth [--check]   hold simulations against the records of guests in docs/truth, in docs/truth.md; or say that it is stale
   records [--check] put the measurements of docs/records into the tables of docs/; or say what is stale
   package           package every crate that is published, and look at what the packages hold
   links             look for what links in README.md and docs/, and citations of docs/mechanisms, point to
@@ -53,6 +55,8 @@ fn main() -> ExitCode {
         ["records", "--check"] => records::write(&root(), true),
         ["figures"] => figures::write(&root(), None),
         ["figures", "--only", names] => figures::write(&root(), Some(names)),
+        ["truth"] => truth::write(&root(), false),
+        ["truth", "--check"] => truth::write(&root(), true),
         ["fidelity"] => fidelity::write(&root(), None),
         ["fidelity", "--only", names] => fidelity::write(&root(), Some(names)),
         ["scales", "--page"] => scales::write_page(&root()),

@@ -87,7 +87,7 @@ fn printed_by(command: &str) -> Result<String, String> {
 }
 
 /// Returns a command with its output in the form of a text.
-fn quoted(command: &str, printed: &str) -> String {
+pub fn quoted(command: &str, printed: &str) -> String {
     format!("```text\n$ {command}\n{}\n```", printed.trim_end())
 }
 

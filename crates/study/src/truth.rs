@@ -195,7 +195,8 @@ pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     let of_column = |(n, column): (usize, &report::Column)| Recorded {
         load: load.name.clone(),
         set: load.set.clone(),
-        guest: column.id.clone(),
+        // Without what all columns of the load have.
+        guest: load.set.iter().fold(column.id.clone(), |id, set| id.replacen(&format!("+{set}"), "", 1)),
         kernel: column.kernel.clone(),
         counters: names().filter_map(|name| spread(n, name)).collect(),
     };
@@ -282,6 +283,27 @@ mod tests {
         assert_eq!(agrees([10_000.0; 3], 11_600.0), Some(false));
         assert_eq!(agrees([10_000.0, 8_000.0, 13_000.0], 14_000.0), Some(true), "near the highest of its boots");
         assert_eq!((agrees([400.0; 3], 900.0), agrees([0.0; 3], 1_000.0)), (None, Some(false)));
+    }
+
+    #[test]
+    fn a_record_is_read_unless_a_load_has_changed() {
+        let run = |load: &Load| Recorded {
+            load: load.name.clone(),
+            set: load.set.clone(),
+            guest: "guest-6.1-classic".into(),
+            kernel: "6.1-classic".into(),
+            counters: BTreeMap::from([("pgpgin".into(), [1.0, 1.0, 2.0])]),
+        };
+        let record = Record { notes: Vec::new(), runs: suite().loads.iter().map(run).collect() };
+        let parse = |record: &Record| Record::parse("r.json", &serde_json::to_string(record).unwrap());
+        assert_eq!(parse(&record).as_ref(), Ok(&record));
+        let mut other = record.clone();
+        other.runs[0].set.push("params.tasks=2".into());
+        let error = parse(&other).unwrap_err();
+        assert!(error.contains("r.json: the load `reads-below` is another today"), "{error}");
+        other.runs[0].load = "none".into();
+        assert_eq!(parse(&other), Err("r.json: no load is called `none`".into()));
+        assert!(Record::parse("r.json", "{").unwrap_err().starts_with("r.json: no record of guests: EOF"));
     }
 
     #[test]
