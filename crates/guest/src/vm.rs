@@ -197,7 +197,7 @@ impl Vm {
         fs::metadata(&self.console).is_ok_and(|console| console.len() > 0)
     }
 
-    /// Waits until QEMU, whose port is closed, has ended: [`ENDS_IN`] at most.
+    /// Waits until QEMU, whose port is closed, has ended, a second at most.
     pub fn settle(&mut self) {
         let began = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < ENDS_IN {
