@@ -155,20 +155,18 @@ impl<M: Machine> Lru<M> {
         let tier = uses::tier_of_count(choices.use_marks, left.is_workingset, left.counted);
         of.controller.count(Count::Refaulted, family, tier.min(choices.tiers as usize - 1), 1);
         let is_in_fault = self.frames[frame].is(Flags::ACTIVE);
-        let (is_activated, is_restored, is_workingset) = match choices.refault_marks {
-            RefaultMarks::TierAboveFirst => (false, tier > 0, left.is_workingset),
-            RefaultMarks::FaultOrSaturated => {
-                let is_restored = is_in_fault || left.is_workingset && left.counted == uses::FULL;
-                (false, is_restored, is_restored)
-            }
-            RefaultMarks::Workingset => (is_in_fault, left.is_workingset, left.is_workingset),
+        let is_saturated = left.is_workingset && left.counted == uses::FULL;
+        let (is_activated, is_restored) = match choices.refault_marks {
+            RefaultMarks::TierAboveFirst => (false, tier > 0),
+            RefaultMarks::FaultOrSaturated => (false, is_in_fault || is_saturated),
+            RefaultMarks::Workingset => (is_in_fault, left.is_workingset),
         };
         zone.stat.count(activate, is_activated.into());
         zone.stat.count(restore, is_restored.into());
-        let counted = match choices.refault_marks {
-            RefaultMarks::FaultOrSaturated => 0,
-            RefaultMarks::TierAboveFirst | RefaultMarks::Workingset if is_workingset => 0,
-            RefaultMarks::TierAboveFirst | RefaultMarks::Workingset => left.counted,
+        let (is_workingset, counted) = match choices.refault_marks {
+            RefaultMarks::FaultOrSaturated => (is_restored, 0),
+            _ if left.is_workingset => (true, 0),
+            RefaultMarks::TierAboveFirst | RefaultMarks::Workingset => (false, left.counted),
         };
         let known = |flags: Flags| {
             let marked = if is_workingset { flags.with(Flags::WORKINGSET) } else { flags };
