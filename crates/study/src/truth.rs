@@ -77,7 +77,7 @@ pub struct Compared {
     pub agrees: bool,
 }
 
-/// What guests counted, so that simulations can be held against them without a guest.
+/// Counts of guests, kept so that simulations can be held against them without a guest.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -91,7 +91,7 @@ impl Record {
     /// Reads a record from the text of the file called `file`.
     ///
     /// # Errors
-    /// When it is no record, has none of the loads, or was made of a load that has other values today.
+    /// When it is no record, names a load that does not exist, or was made of a load that has other values today.
     pub fn parse(file: &str, text: &str) -> Result<Self, String> {
         let record: Self =
             serde_json::from_str(text).map_err(|error| format!("{file}: no record of guests: {error}"))?;
@@ -110,7 +110,7 @@ impl Record {
     }
 }
 
-/// What guests counted in one load, with the settings of one kernel file.
+/// Counts of guests in one load, with the settings of one kernel file.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {

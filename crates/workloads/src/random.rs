@@ -55,7 +55,7 @@ impl Verify {
 pub(super) struct Reads {
     pub access: Access,
     pub verify: Verify,
-    /// Whether the kernel is told that reads are random.
+    /// `true` if the kernel is told that reads are random.
     pub random_advice: bool,
     /// Reads before the measurement.
     pub warm_up: u64,

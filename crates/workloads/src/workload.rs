@@ -58,7 +58,7 @@ pub trait Workload: Sync + 'static {
     /// The reason if the workload runs only on the simulator.
     const SIM_ONLY: Option<&'static str> = None;
 
-    /// Whether the workload maps files ([`System::map_file`]), which the library cannot.
+    /// `true` if the workload maps files ([`System::map_file`]), which the library cannot.
     const MAPS_FILES: bool = false;
 
     /// Returns the meaning of a parameter; none if it has no description. With `documented::DocumentedFields` derived

@@ -107,7 +107,7 @@ pub(crate) struct TakenMapping<M: Machine> {
 pub struct MappedUse {
     /// Mappings that touched it since that was last asked.
     pub touched: u32,
-    /// Those of them that announced neither sequential nor random access (`vma_has_recency`).
+    /// The number of them without advice of sequential or random access (`vma_has_recency`).
     pub recent: u32,
     /// `true` if one of the mappings is executable.
     pub is_executable: bool,
