@@ -1,18 +1,18 @@
 //! Generations of pages over time, as `--lru-gen` writes them.
 
-use std::io;
+use std::{borrow::Cow, io};
 
-use machine::Nanos;
+use serde::{Deserialize, Serialize};
 
 use crate::moments::OfRun;
 
 /// The generations at a moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Moment {
-    /// Time since the system started.
-    pub now: Nanos,
+    /// Time since the system started, ns.
+    pub now_ns: u64,
     /// The workload's name for the moment, if any.
-    pub mark: Option<&'static str>,
+    pub mark: Option<Cow<'static, str>>,
     /// The generations in the form of `lru_gen_full` of debugfs.
     pub text: String,
 }
@@ -27,9 +27,9 @@ pub type RunGenerations = OfRun<Moment>;
 /// When `out` cannot be written to.
 pub fn write(runs: &[RunGenerations], out: &mut dyn io::Write) -> io::Result<()> {
     for RunGenerations { column, seed, moments } in runs {
-        for Moment { now, mark, text } in moments {
-            let mark = mark.map_or_else(String::new, |mark| format!(", {mark}"));
-            writeln!(out, "# {:.3} s, {column}, seed {seed}{mark}", now.0 as f64 / 1e9)?;
+        for Moment { now_ns, mark, text } in moments {
+            let mark = mark.as_ref().map_or_else(String::new, |mark| format!(", {mark}"));
+            writeln!(out, "# {:.3} s, {column}, seed {seed}{mark}", *now_ns as f64 / 1e9)?;
             writeln!(out, "{text}")?;
         }
     }
@@ -42,7 +42,11 @@ mod tests {
 
     #[test]
     fn each_moment_has_its_time_and_run_above() {
-        let moment = |ms, mark| Moment { now: Nanos::from_millis(ms), mark, text: "memcg     0 /\n".into() };
+        let moment = |ms, mark: Option<&'static str>| Moment {
+            now_ns: ms * 1_000_000,
+            mark: mark.map(Cow::from),
+            text: "memcg     0 /\n".into(),
+        };
         let runs = [
             RunGenerations { column: "a".into(), seed: 7, moments: vec![moment(0, None), moment(1500, Some("here"))] },
             RunGenerations { column: "b".into(), seed: 8, moments: vec![moment(2000, None)] },

@@ -42,7 +42,7 @@ pub struct Job {
     pub series_every: Option<Every>,
     /// Interval between records of memory on a simulated machine; `None` records nothing.
     pub memory_every: Option<Nanos>,
-    /// Interval between records of the generations of pages on a simulated machine; `None` records nothing.
+    /// Interval between records of the generations of pages, on a simulated machine or in a guest; `None` records nothing.
     pub generations_every: Option<Nanos>,
     /// The traced part of the run, on a simulated machine; `None` traces nothing.
     pub trace: Option<TraceConfig>,
@@ -126,6 +126,8 @@ pub struct Described {
     pub scale: String,
     /// Interval between records of counters; none records nothing.
     pub series_every: Option<Every>,
+    /// Interval between records of the generations of pages, ns; none records nothing.
+    pub generations_every_ns: Option<u64>,
     /// Whether the worker is in a cgroup that limits its memory.
     pub has_limit: bool,
 }
@@ -161,7 +163,7 @@ pub struct Outcome {
     #[serde(skip)]
     pub memory: Option<Vec<memory_map::Moment>>,
     /// Generations of pages over time, if requested.
-    #[serde(skip)]
+    #[serde(default)]
     pub generations: Option<Vec<generations::Moment>>,
     /// Events over time, if a trace was requested.
     #[serde(skip)]

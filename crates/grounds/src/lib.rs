@@ -144,7 +144,7 @@ impl<W: Workload> Runnable for W {
 
 /// The workloads, in the order of the list. A static, because crates above would inline a constant and compile every
 /// workload anew.
-static ALL: [&dyn Runnable; 15] = [
+static ALL: [&dyn Runnable; 16] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,
     &workloads::highalloc::Highalloc,
@@ -156,6 +156,7 @@ static ALL: [&dyn Runnable; 15] = [
     &workloads::randwrite::Randwrite,
     &workloads::anon::Anon,
     &workloads::scan::Scan,
+    &workloads::hotset::Hotset,
     &workloads::simon::Simon,
     &workloads::thp::Thp,
     &workloads::exhaust::Exhaust,

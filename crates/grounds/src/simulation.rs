@@ -23,6 +23,7 @@ use figures::{generations, locks, memory_map, moments, nodes, series};
 use kit::progress::Progress;
 use machine::{DeviceId, Nanos};
 use sim::{CostModel, LockFairness, NetworkConfig, Sim};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -311,8 +312,11 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
     let Some(every) = every else { return recorded };
     let (engine, watched, progress) = (system.shared_engine(), sim.clone(), progress.clone());
     let Recorded { series, memory, generations } = recorded.clone();
-    let generations_at =
-        |engine: &Engine<Sim>, now, mark| generations::Moment { now, mark, text: engine.lru().lru_gen_full() };
+    let generations_at = |engine: &Engine<Sim>, now: Nanos, mark: Option<&'static str>| generations::Moment {
+        now_ns: now.0,
+        mark: mark.map(Cow::from),
+        text: engine.lru().lru_gen_full(),
+    };
     if job.memory_every.or(job.generations_every).is_some() {
         let (engine, memory, generations) = (engine.clone(), memory.clone(), generations.clone());
         system.on_mark(move |now, mark| {

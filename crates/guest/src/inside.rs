@@ -5,6 +5,7 @@
 //! cached, says what it found, and starts the worker. When the worker has ended it ends the machine.
 
 use rustix::fs::sync;
+use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::mount::{MountFlags, mount, mount_move};
 use rustix::process::{chdir, chroot};
 use rustix::system::{RebootCommand, init_module, reboot};
@@ -82,8 +83,8 @@ pub struct State {
     pub release: String,
     /// Zones with their managed pages, those without pages left out: `DMA32`, 130,000.
     pub zones: Vec<(String, u64)>,
-    /// Managed pages that the kernel has for itself and no reclaim takes: neither free (on lists of CPUs, too) nor on a list of
-    /// reclaim nor of reclaimable objects.
+    /// Managed pages that no reclaim takes: neither free (on lists of CPUs, too) nor on a list of reclaim. They are the kernel's
+    /// own, with the reclaimable objects that `drop_caches` has left, and those of this program.
     pub kernel_pages: u64,
     /// Names of settings that the kernel lacks or refuses, each with the cause.
     pub lacks: Vec<String>,
@@ -105,6 +106,13 @@ pub enum Line {
     Up(State),
     /// The worker failed without a word of its own.
     Failed(String),
+}
+
+/// Keeps this program in memory, each page from its first use on, so that reclaim finds only what the workload has.
+///
+/// Machine files count it as the kernel's own memory. Where the kernel refuses, it stays as any program does.
+pub fn keep_program() {
+    let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
 }
 
 /// Acts as the first process of a guest if this is it, and ends the machine. Returns otherwise.
@@ -161,6 +169,7 @@ fn move_to_disk() -> Result<(), String> {
 }
 
 fn work() -> Result<(), String> {
+    keep_program();
     let plan = fs::read(PLAN).map_err(|error| error.to_string())?;
     let plan: Plan = serde_json::from_slice(&plan).map_err(|error| format!("{PLAN}: {error}"))?;
     let mut port = wait_for_port()?;
@@ -185,7 +194,7 @@ fn work() -> Result<(), String> {
     thread::sleep(SETTLES_IN);
     let zoneinfo = read("/proc/zoneinfo");
     let mut state = State { release, zones: zones(&zoneinfo), lacks, ..State::default() };
-    let others = reclaimable_pages(&read("/proc/vmstat")) + pages_of_cpus(&zoneinfo);
+    let others = pages_of_reclaim(&read("/proc/vmstat")) + pages_of_cpus(&zoneinfo);
     state.kernel_pages = state.managed_pages().saturating_sub(others);
     tell(&mut port, &Line::Up(state))?;
     let mut worker = Command::new(PROGRAM);
@@ -280,17 +289,10 @@ fn pages_of_cpus(zoneinfo: &str) -> u64 {
     counts.filter_map(|pages| pages.trim().parse::<u64>().ok()).sum()
 }
 
-/// Returns the pages of `/proc/vmstat` that are free, on a list of reclaim, or of reclaimable objects.
-fn reclaimable_pages(vmstat: &str) -> u64 {
-    const GAUGES: [&str; 7] = [
-        "nr_free_pages",
-        "nr_inactive_anon",
-        "nr_active_anon",
-        "nr_inactive_file",
-        "nr_active_file",
-        "nr_unevictable",
-        "nr_slab_reclaimable",
-    ];
+/// Returns the pages of `/proc/vmstat` that are free, or on a list from which reclaim takes pages.
+fn pages_of_reclaim(vmstat: &str) -> u64 {
+    const GAUGES: [&str; 5] =
+        ["nr_free_pages", "nr_inactive_anon", "nr_active_anon", "nr_inactive_file", "nr_active_file"];
     let values = vmstat.lines().filter_map(|line| line.split_once(' '));
     let values = values.filter(|(name, _)| GAUGES.contains(name));
     values.filter_map(|(_, value)| value.trim().parse::<u64>().ok()).sum()
@@ -307,6 +309,6 @@ mod tests {
         assert_eq!(zones(text), [("DMA".to_owned(), 4000)]);
         assert_eq!(pages_of_cpus("  pagesets\n    cpu: 0\n              count: 12\n    cpu: 1\n   count: 30\n"), 42);
         let vmstat = "nr_free_pages 100\nnr_zone_inactive_file 7\nnr_inactive_file 7\nnr_slab_unreclaimable 9\n";
-        assert_eq!(reclaimable_pages(vmstat), 107);
+        assert_eq!(pages_of_reclaim(vmstat), 107);
     }
 }

@@ -805,7 +805,7 @@ fn generations_over_time_are_written_and_change_no_report() {
     assert_eq!(fs::read_to_string(&file).unwrap(), text, "what was refused writes nothing");
     assert!(message(2, &[&run[..], &["--lru-gen", &file, "--output", &file]].concat()).contains("same file"));
     let on_host = message(2, &["compare", "randread", "--on", "host", "--lru-gen", &file]);
-    assert_eq!(on_host, "error: --lru-gen works on the ground `sim` alone, not on `host`\n");
+    assert_eq!(on_host, "error: --lru-gen works on the grounds `sim` and `guest` alone, not on `host`\n");
 }
 
 #[test]

@@ -566,6 +566,36 @@ pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
     run_alike::<G>(4, act, |_, stage| assert_eq!(stage.finished.lock().len() as u64, 4 * EACH));
 }
 
+/// Tests that requests that a ground may hold back are at their device when the task sleeps and when the plug ends, each once.
+pub fn requests_held_back_complete_once<G: Ground>() {
+    const REQUESTS: u64 = 40;
+    fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
+        let submit = |numbers: std::ops::Range<u64>| {
+            for number in numbers {
+                // Some follow each other on the device, some come before the last, and some are far away.
+                let block = [number, 500 - number, number * 1000][number as usize % 3];
+                let frame = number as u32;
+                machine.submit(request(Operation::Write, block, frame..frame + 1));
+            }
+        };
+        machine.plugged(|| {
+            submit(0..REQUESTS / 2);
+            stage.wait_until(machine, &stage.done, || stage.finished.lock().len() as u64 == REQUESTS / 2);
+            // One within another changes nothing.
+            machine.plugged(|| submit(REQUESTS / 2..REQUESTS));
+        });
+        stage.wait_until(machine, &stage.done, || stage.finished.lock().len() as u64 == REQUESTS);
+    }
+    G::run(&[act], |_, stage| {
+        let finished = stage.finished.lock();
+        assert!(finished.iter().all(|(_, result)| result.is_ok()));
+        let mut frames: Vec<u32> =
+            finished.iter().flat_map(|(request, _)| &request.frames).map(|frame| frame.0).collect();
+        frames.sort_unstable();
+        assert_eq!(frames, (0..REQUESTS as u32).collect::<Vec<_>>());
+    });
+}
+
 /// Tests, where there are hazard pointers, that a published frame is found by any task until it is withdrawn.
 pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
     const FRAME: FrameNumber = FrameNumber(5);
@@ -651,6 +681,7 @@ macro_rules! conformance_tests {
             frames_hold_their_stamps
             requests_complete_once_and_carry_contents
             a_full_queue_makes_submitters_wait
+            requests_held_back_complete_once
             the_end_of_congestion_is_told
             what_is_published_is_found_until_it_is_withdrawn
         );

@@ -173,6 +173,14 @@ pub trait Machine: Observe + Sized + 'static {
     /// until the task sleeps.
     fn submit(&self, request: Request);
 
+    /// Runs `work`, and may hold back the requests that the task submits meanwhile, so that those on consecutive blocks become one
+    /// (`blk_start_plug`). They are at their devices when this returns, and whenever the task sleeps. *May sleep.* Default: none
+    /// is held back.
+    #[doc(alias = "blk_start_plug")]
+    fn plugged<T>(&self, work: impl FnOnce() -> T) -> T {
+        work()
+    }
+
     /// Returns whether the device's queue for `operation` is fuller than its congestion threshold. *Anywhere.*
     fn is_congested(&self, device: DeviceId, operation: Operation) -> bool;
 

@@ -35,6 +35,7 @@ mod mask;
 mod notes;
 mod packets;
 mod per_cpu;
+mod plug;
 mod pressure;
 mod record;
 mod requests;

@@ -8,7 +8,7 @@ use crate::event::EventKind;
 use crate::fiber::Ask;
 use crate::record::fingerprint::Mark;
 use crate::record::trace::Way;
-use crate::task::State;
+use crate::task::{State, Task};
 use crate::wait_queue::Sleeper;
 use crate::world::World;
 use machine::{Func, Operation, Request, Step, WaitReason};
@@ -17,31 +17,73 @@ const OPERATIONS: [Operation; 2] = [Operation::Read, Operation::Write];
 
 impl World {
     pub(crate) fn submit(&self, request: Request) {
-        self.sleeping_task("submit");
+        let task = self.sleeping_task("submit");
         self.within(Func::SubmitBio, || {
             self.spend(Step::SubmitRequest, 1);
             let index = request.device.index();
             assert!(index < self.devices.len(), "there is no device {index}");
-            let device = &self.devices[index];
-            if !device.takes_at_once(&request) {
-                self.note_wait(Some(WaitReason::DeviceQueue));
-                self.wait_for_room(device, &request);
-                self.note_wait(None);
+            let Some(request) = self.hold_back(&task, request) else { return };
+            self.let_go(&task);
+            if let Some(request) = self.hold_back(&task, request) {
+                self.queue(request);
             }
-            device.stamps.borrow_mut().submit(&self.stamps, &request);
-            self.fingerprint.mix(
-                Mark::Submit,
-                self.clock.get(),
-                request.block << 16 | (request.frames.len() as u64) << 1 | request.operation as u64,
-            );
-            self.note_submitted(&request);
-            let now = nanos(self.clock.get());
-            let operation = request.operation;
-            device.disk.borrow_mut().submit(now, request);
-            self.arm_device(index);
-            self.wake_first_waiter(device, operation);
-            self.note_congestion(device);
         });
+    }
+
+    /// Runs `work` with a plug, if the task has none yet.
+    pub(crate) fn plugged<T>(&self, work: impl FnOnce() -> T) -> T {
+        let task = self.sleeping_task("plug");
+        if task.plug.borrow().is_open {
+            return work();
+        }
+        task.plug.borrow_mut().is_open = true;
+        let done = work();
+        task.plug.borrow_mut().is_open = false;
+        self.within(Func::SubmitBio, || self.let_go(&task));
+        done
+    }
+
+    /// Holds a request back, or returns it if the task has no plug or must let go of what it holds before.
+    fn hold_back(&self, task: &Task, request: Request) -> Option<Request> {
+        let mut plug = task.plug.borrow_mut();
+        if !plug.is_open {
+            return Some(request);
+        }
+        let blocks_max = self.devices[request.device.index()].disk.borrow().max_request_pages();
+        plug.hold(request, blocks_max)
+    }
+
+    /// Queues the requests that the task has held back. It may wait for places in queues.
+    pub(crate) fn let_go(&self, task: &Task) {
+        loop {
+            let first = task.plug.borrow_mut().take_first();
+            let Some(requests) = first else { return };
+            requests.into_iter().for_each(|request| self.queue(request));
+        }
+    }
+
+    /// Puts a request into its device's queue, if need be when there is room.
+    fn queue(&self, request: Request) {
+        let index = request.device.index();
+        let device = &self.devices[index];
+        if !device.takes_at_once(&request) {
+            self.note_wait(Some(WaitReason::DeviceQueue));
+            self.wait_for_room(device, &request);
+            self.note_wait(None);
+        }
+        device.stamps.borrow_mut().submit(&self.stamps, &request);
+        self.fingerprint.mix(
+            Mark::Submit,
+            self.clock.get(),
+            request.block << 16 | (request.frames.len() as u64) << 1 | request.operation as u64,
+        );
+        self.note_submitted(&request);
+        let now = nanos(self.clock.get());
+        let operation = request.operation;
+        device.disk.borrow_mut().submit(now, request);
+        self.arm_device(index);
+        self.wake_first_waiter(device, operation);
+        self.note_congestion(device);
     }
 
     /// Waits for a place in the device's queue. No kill ends the wait, because the request must reach its device.

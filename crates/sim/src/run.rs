@@ -275,6 +275,7 @@ impl World {
             is_killed: Cell::new(self.phase.get() == Phase::Ending),
             stalls: Cell::new(0),
             is_aside: Cell::new(false),
+            plug: RefCell::default(),
             rng: RefCell::new(Rng::new(self.config.seed, u64::from(id.0))),
             ended: WaitQueue::default(),
         });

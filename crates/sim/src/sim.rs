@@ -486,6 +486,10 @@ impl Machine for Sim {
         self.0.submit(request);
     }
 
+    fn plugged<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.plugged(work)
+    }
+
     fn is_congested(&self, device: DeviceId, operation: Operation) -> bool {
         self.0.devices[device.index()].disk.borrow().is_congested(operation)
     }

@@ -1,6 +1,7 @@
 //! Tasks: kernel tasks and workloads alike.
 
 use crate::fiber::{Fiber, Job};
+use crate::plug::Plug;
 use crate::record::profile::NodeId;
 use crate::rng::Rng;
 use crate::task_id::TaskId;
@@ -58,6 +59,8 @@ pub(crate) struct Task {
     pub(crate) stalls: Cell<u32>,
     /// `true` if the task does not count for pressure.
     pub(crate) is_aside: Cell<bool>,
+    /// The requests that it holds back.
+    pub(crate) plug: RefCell<Plug>,
     pub(crate) rng: RefCell<Rng>,
     pub(crate) ended: WaitQueue,
 }

@@ -18,7 +18,10 @@ impl World {
         if task.is_killed.get() {
             self.refuse_to_sleep();
         } else if queue.wakes.get() == ticket.0 && self.clock.get() < until {
-            self.sleep_at(queue, &task, until);
+            self.let_go(&task);
+            if queue.wakes.get() == ticket.0 && self.clock.get() < until {
+                self.sleep_at(queue, &task, until);
+            }
         }
         deadline.map_or(Nanos(u64::MAX), |deadline| deadline.since(nanos(self.clock.get())))
     }
@@ -28,6 +31,7 @@ impl World {
         if task.is_killed.get() {
             self.refuse_to_sleep();
         } else if time.0 > 0 {
+            self.let_go(&task);
             let until = self.clock.get().saturating_add(picos(time));
             self.begin_sleep(&task, State::Sleeping, until);
             self.suspend(Ask::Sleep);

@@ -11,6 +11,7 @@ pub mod cpu_rows;
 pub mod exhaust;
 pub mod extent;
 pub mod highalloc;
+pub mod hotset;
 pub mod livelock;
 pub mod meter;
 pub mod multibuild;

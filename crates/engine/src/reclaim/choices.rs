@@ -55,6 +55,15 @@ choices! {
         Never,
     }
 
+    /// The time at which the pages that reclaim writes go to their device.
+    written_pages: WrittenPages = AtOnce, drawn 155 {
+        /// Each at once.
+        AtOnce,
+        /// With others, as long requests, when a list has been scanned, the task sleeps, or enough are together
+        /// (`blk_start_plug`). Pages are back on their list before they are written, and leave it from its tail.
+        Plugged,
+    }
+
     /// The treatment of a page under writeback that reclaim meets.
     writeback_met: WritebackMet = Keep, drawn 42 {
         /// Reclaim keeps it: the page makes another round of its list, written or not.

@@ -1,7 +1,7 @@
 //! Shrinking one lruvec: its policy hands out batches of pages until the scan ends (mechanisms/reclaim, 12, 14, 24;
 //! mechanisms/multigen, 6.1 and 6.2).
 
-use super::choices::{ForCompaction, ListStall, LumpyReclaim, ZoneWriteback};
+use super::choices::{ForCompaction, ListStall, LumpyReclaim, WrittenPages, ZoneWriteback};
 use super::control::COSTLY_ORDER;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
@@ -55,8 +55,14 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::ShrinkLruvec);
         let mut scan = self.begin_counted_scan(reach, control);
         let mut freed = 0;
-        while let Some(batch) = self.next_batch(reach, &mut scan, freed) {
-            freed += self.shrink_batch(task, reach, &batch, control);
+        let mut shrink = || {
+            while let Some(batch) = self.next_batch(reach, &mut scan, freed) {
+                freed += self.shrink_batch(task, reach, &batch, control);
+            }
+        };
+        match self.choices.written_pages {
+            WrittenPages::AtOnce => shrink(),
+            WrittenPages::Plugged => self.machine.plugged(shrink),
         }
         control.reclaimed += freed;
         control.left_active |= self.end_scan(reach, &scan);

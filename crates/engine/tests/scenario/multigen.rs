@@ -4,6 +4,7 @@ use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::anonymous::MapMode;
 use engine::lru::Family;
+use engine::lru::policy::multigen::choices::{IsolatedMarks, RefaultMarks, Walk};
 use engine::lru::policy::multigen::command::{CommandError, Refused};
 use engine::memory::NodeId;
 use engine::{ReadPattern, Task};
@@ -294,6 +295,43 @@ fn a_refault_through_a_mapping_restores_in_6_1_and_activates_in_6_14() {
     assert!(activated > 100 && activated <= refaults && restored < activated, "{refaults} {activated} {restored}");
 }
 
+/// Stores more memory than there is, and touches pages of it at random; only reclaim itself finds used pages. Returns the counts
+/// of pages scanned and protected.
+fn touch_swapped(isolated_marks: IsolatedMarks, refault_marks: RefaultMarks) -> [u64; 2] {
+    let mut plan = plan("6.1-mglru");
+    plan.choices.multigen.walk = Walk::Never;
+    plan.choices.multigen.isolated_marks = isolated_marks;
+    plan.choices.multigen.refault_marks = refault_marks;
+    let vmstat = plan.run(|ground| {
+        let pages = 3 * PAGES as u32 / 2;
+        let region = ground.region(pages);
+        ground.touch(&region, 0..pages, true).unwrap();
+        let mut numbers = Numbers(7);
+        for _ in 0..4 * PAGES {
+            // The first half is used most.
+            let page = numbers.below(pages) / (1 + numbers.below(2));
+            ground.touch(&region, page..page + 1, false).unwrap();
+        }
+    });
+    ["pgscan_kswapd_normal", "workingset_activate_anon"].map(|name| vmstat.get(name).copied().unwrap_or_default())
+}
+
+/// mechanisms/multigen, 6.2: the look around a used page of a batch takes the accessed bits of the others. Those would be evicted.
+#[test]
+fn pages_found_used_while_they_are_isolated_stay() {
+    let scanned = |isolated_marks| touch_swapped(isolated_marks, RefaultMarks::FaultOrFourUses)[0];
+    let (kept, evicted) = (scanned(IsolatedMarks::FirstTaken), scanned(IsolatedMarks::Kept));
+    assert!(kept * 4 > evicted * 5, "{kept} pages scanned, {evicted} where they go");
+}
+
+/// mechanisms/multigen, 8.6.
+#[test]
+fn what_came_back_by_a_fault_is_protected_once_in_6_1() {
+    let protected = |refault_marks| touch_swapped(IsolatedMarks::FirstTaken, refault_marks)[1];
+    let (by_faults, by_tiers) = (protected(RefaultMarks::FaultOrFourUses), protected(RefaultMarks::TierAboveFirst));
+    assert!(by_faults > 100 && by_tiers == 0, "{by_faults} {by_tiers}");
+}
+
 /// mechanisms/multigen, 8.6: such mappings have no recency.
 #[test]
 fn uses_through_a_mapping_with_random_advice_keep_no_page() {
@@ -338,7 +376,7 @@ fn the_full_view_counts_tiers() {
 /// pages before reclaim scans them.
 #[test]
 fn a_walk_keeps_used_anonymous_memory() {
-    use engine::lru::policy::multigen::choices::{LookAround, Walk};
+    use engine::lru::policy::multigen::choices::LookAround;
     for kernel in TIERED {
         let run = |is_walked: bool| {
             let mut plan = plan(kernel);

@@ -3,10 +3,11 @@
 use crate::ground::{Ground, PAGES, Plan, stamp};
 use engine::anonymous::Region;
 use engine::memory::{Flags, Gfp};
+use engine::reclaim::choices::WrittenPages;
 use engine::stat::Gauge;
 use engine::swap::choices::SwapWindows;
 use engine::{Error, Task};
-use machine::{IoError, Machine, Nanos};
+use machine::{IoError, Machine, Nanos, Step};
 use sim::Sim;
 use sim::disk::Fault;
 
@@ -70,6 +71,26 @@ fn a_swap_window_by_use_is_large_for_faults_in_order_and_small_for_others() {
     assert!(swapped_in_per_fault(SwapWindows::ByUse, |nth| TWICE - 1 - nth) > 4.0);
     assert!(swapped_in_per_fault(SwapWindows::Fixed, scattered) > 4.0);
     assert!(swapped_in_per_fault(SwapWindows::ByUse, scattered) < 1.2);
+}
+
+/// A disk writes a page faster than reclaim looks at a batch. What is written while it is off its list is not moved to the
+/// tail, and goes round the whole list. A plug holds requests back until the batch is on its list again.
+#[test]
+fn pages_written_under_a_plug_leave_from_the_tail_of_their_list() {
+    let run = |written_pages| {
+        let costs = vec![(Step::UnmapPage, 20_000)];
+        let mut plan = Plan { write_ns: 1000, costs, with_kswapd: false, ..Plan::default() };
+        plan.choices.reclaim.written_pages = written_pages;
+        let vmstat = plan.run(|ground| {
+            let region = ground.region(TWICE);
+            ground.write_stamps(&region, 0..TWICE).unwrap();
+            (0..TWICE).step_by(7).for_each(|page| assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page)));
+        });
+        (vmstat["pswpout"], vmstat["pgrotated"])
+    };
+    let ((at_once, few), (plugged, rotated)) = (run(WrittenPages::AtOnce), run(WrittenPages::Plugged));
+    assert!(rotated * 10 > plugged * 9, "{rotated} of {plugged} pages were moved to the tail");
+    assert!(few * 2 < at_once && at_once > plugged, "{few} of {at_once}; plugged {plugged}");
 }
 
 /// The disk stands still under pages that are being swapped out. Touching one finds it in the swap cache: no

@@ -9,6 +9,7 @@ use super::{
     options::open_svg,
     output::{self, Losses, Output},
 };
+use catalogue::ground::Ground;
 use figures::profile::View;
 use figures::series::Every;
 use figures::trace::{RunTrace, Window};
@@ -47,7 +48,7 @@ pub struct BesideOptions {
     #[arg(long, value_name = "FILE", group = "sampled")]
     buddyinfo: Option<PathBuf>,
     /// Write generations of pages over time, as text in the form of lru_gen_full of debugfs: their ages, pages, and what became of
-    /// each tier (`sim`; kernels with `lru.policy = "multigen"`)
+    /// each tier (`sim`, `guest`; kernels with `lru.policy = "multigen"`)
     #[arg(long, value_name = "FILE", group = "sampled")]
     lru_gen: Option<PathBuf>,
     /// The interval of --series, --memory-map, --buddyinfo and --lru-gen, in seconds of the run
@@ -74,15 +75,19 @@ impl BesideOptions {
         first_given(&options)
     }
 
-    /// Returns the first given option that only a simulated machine supports, if any.
-    pub fn wants_simulation(&self) -> Option<&'static str> {
+    /// Returns the first given option that a ground does not support, if any, and those that support it.
+    pub fn unsupported_on(&self, ground: Ground) -> Option<(&'static str, &'static str)> {
+        const SIM: &str = "ground `sim` alone";
+        const SIM_AND_GUEST: &str = "grounds `sim` and `guest` alone";
+        let is_sim = ground == Ground::Sim;
         let options = [
-            ("--trace", self.trace.is_some()),
-            ("--memory-map", self.memory_map.is_some()),
-            ("--buddyinfo", self.buddyinfo.is_some()),
-            ("--lru-gen", self.lru_gen.is_some()),
+            ("--trace", self.trace.is_some(), is_sim, SIM),
+            ("--memory-map", self.memory_map.is_some(), is_sim, SIM),
+            ("--buddyinfo", self.buddyinfo.is_some(), is_sim, SIM),
+            ("--lru-gen", self.lru_gen.is_some(), is_sim || ground == Ground::Guest, SIM_AND_GUEST),
         ];
-        first_given(&options)
+        let unsupported = options.iter().find(|(_, is_given, is_supported, _)| *is_given && !is_supported);
+        unsupported.map(|(name, .., grounds)| (*name, *grounds))
     }
 
     /// Refuses a difference unless there are two columns.
@@ -99,7 +104,9 @@ impl BesideOptions {
     /// Returns the first given option, if any.
     pub fn wants_any(&self) -> Option<&'static str> {
         let series = self.series.is_some().then_some("--series");
-        self.wants_profile().or(self.wants_simulation()).or(series)
+        let others = [("--trace", self.trace.is_some()), ("--memory-map", self.memory_map.is_some())];
+        let texts = [("--buddyinfo", self.buddyinfo.is_some()), ("--lru-gen", self.lru_gen.is_some())];
+        self.wants_profile().or(first_given(&others)).or(first_given(&texts)).or(series)
     }
 
     /// Adds to a request what the runs must record for these files.

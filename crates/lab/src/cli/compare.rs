@@ -131,10 +131,9 @@ fn check_several(options: &Options, named: usize) -> Result<(), End> {
 /// Refuses options that the grounds of a request do not support.
 fn check_grounds(request: &Request, options: &Options) -> Result<(), End> {
     let is_real = |ground: &Ground| ground.is_timed_by_the_wall();
-    if let (Some(ground), Some(option)) =
-        (request.grounds.iter().find(|ground| is_real(ground)), options.beside.wants_simulation())
-    {
-        return Err(End::Usage(format!("{option} works on the ground `sim` alone, not on `{ground}`")));
+    let unsupported = |ground: &Ground| Some((*ground, options.beside.unsupported_on(*ground)?));
+    if let Some((ground, (option, grounds))) = request.grounds.iter().find_map(unsupported) {
+        return Err(End::Usage(format!("{option} works on the {grounds}, not on `{ground}`")));
     }
     let unanswered = options.locks.then_some("--locks").or(options.beside.wants_profile());
     match unanswered {

@@ -165,6 +165,11 @@ impl Disk {
         self.capacity_blocks
     }
 
+    /// Returns the pages of the largest request that merging makes.
+    pub(crate) fn max_request_pages(&self) -> u64 {
+        self.queue.max_request_pages()
+    }
+
     /// Returns whether a slot is free: fewer than `nr_requests` requests of this direction are allocated.
     #[must_use]
     pub fn has_room(&self, operation: Operation) -> bool {

@@ -193,6 +193,10 @@ impl Queue {
         }
     }
 
+    pub(super) fn max_request_pages(&self) -> u64 {
+        self.max_request_pages
+    }
+
     /// Returns whether a slot is free for `operation`.
     pub(super) fn has_room(&self, operation: Operation) -> bool {
         self.slots[operation as usize].allocated < self.nr_requests

@@ -7,7 +7,7 @@
 mod run;
 mod settings;
 
-use super::{fits, outcome_of, room};
+use super::{Records, fits, outcome_of, room};
 use crate::backend::Backend;
 use crate::job::{Described, Failure, Job, Order, Outcome, Runnable};
 use crate::system::linux::LinuxSystem;
@@ -20,6 +20,7 @@ use guest::modules::Modules;
 use guest::vm::Accelerator;
 use guest::{inside, vm};
 use kit::progress::Progress;
+use machine::Nanos;
 use std::io;
 use std::path::Path;
 use workloads::system::{Given, SystemError};
@@ -176,7 +177,8 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
     let cgroup = job.has_limit.then(|| Cgroup { path: inside::CGROUP.into(), version: Version::V2 });
     let system =
         LinuxSystem::new(inside::FILES.into(), job.memory_pages, Counters::new(cgroup), given).map_err(told)?;
-    outcome_of(&system, &|system| W::run(system, &params), job.series_every).map_err(told)
+    let records = Records { series: job.series_every, generations: job.generations_every_ns.map(Nanos) };
+    outcome_of(&system, &|system| W::run(system, &params), records).map_err(told)
 }
 
 /// Runs the job that comes by the port, if this process was started as the worker of a guest. Returns none otherwise.
@@ -189,7 +191,10 @@ pub fn work_if_told(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Opt
         let workload = workload.ok_or_else(|| Failure(format!("no workload is called `{}`", job.workload)))?;
         workload.run_described(&job, progress)
     };
-    std::env::args_os().skip(1).eq([VERB]).then(|| super::apart::answer_to(work))
+    std::env::args_os().skip(1).eq([VERB]).then(|| {
+        inside::keep_program();
+        super::apart::answer_to(work)
+    })
 }
 
 #[cfg(test)]

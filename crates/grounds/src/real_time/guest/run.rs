@@ -36,10 +36,10 @@ const FULL_PAGES: u64 = 256;
 const SILENT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Starts of a guest for one run: after the first its memory is corrected by what its kernel manages.
-const STARTS: usize = 2;
+const STARTS: usize = 3;
 
 /// The largest difference between the pages of the machine file and those that a guest's kernel manages, one part in so many.
-const EXACTNESS: u64 = 200;
+const EXACTNESS: u64 = 500;
 
 /// Bytes of the file system's journal and tables beside the room for files.
 const FILE_SYSTEM_BYTES: u64 = 256 << 20;
@@ -70,6 +70,7 @@ pub(super) fn run(workload: &dyn Runnable, job: &Job, place: &Place, progress: &
         seed: job.seed,
         scale: job.scale.to_string(),
         series_every: job.series_every,
+        generations_every_ns: job.generations_every.map(|every| every.0),
         has_limit: job.layout().limit_pages.is_some(),
     };
     let line = serde_json::to_string(&described).map_err(|error| Failure(error.to_string()))?;

@@ -89,13 +89,21 @@ choices! {
         /// All are counted. A recent one of a page of a tier above the first is a restoration, and the page has its uses
         /// again. A page whose tier is protected is an activation.
         TierAboveFirst,
-        /// Recent ones are counted. One in a page fault, or of a page with as many uses as can be counted, is a
-        /// restoration, and the page is one of the workingset; uses begin anew. A page whose tier is protected is an
-        /// activation.
-        FaultOrSaturated,
+        /// Recent ones are counted. One in a page fault, or of a page with four uses or more, is a restoration, and the
+        /// page has as many uses as can be counted. A page whose tier is protected is an activation.
+        FaultOrFourUses,
         /// All are counted. A recent one in a page fault is an activation, one of a page of the workingset a
         /// restoration, and the page has its uses again.
         Workingset,
+    }
+
+    /// The marks of use of a page that is taken off its list to be evicted.
+    isolated_marks: IsolatedMarks = Kept, drawn 156 {
+        /// It has them still.
+        Kept,
+        /// Uses that no first use is marked before are forgotten, and so is the mark of the first. Where a walk or a look
+        /// around sets this mark again before the page is judged, the page stays in memory if it is mapped.
+        FirstTaken,
     }
 
     /// The family, anonymous pages or pages of files, that goes next.

@@ -1,6 +1,6 @@
 //! One batch: pages of the oldest generation, sorted and isolated under one hold of the lock (mechanisms/multigen, 6.2).
 
-use super::choices::{DirtyAtTail, Rejected, Saturated, ScanCount, TypeRule};
+use super::choices::{DirtyAtTail, IsolatedMarks, Rejected, Saturated, ScanCount, TypeRule};
 use super::controller::Choice;
 use super::generations::{GENERATIONS, is_of, slot_in, slot_of, with_slot};
 use super::lists::{ListId, Lists};
@@ -162,6 +162,7 @@ impl<M: Machine> Lru<M> {
                     moved_to_next += to_next;
                 } else if self.may_isolate(frame, demand) && self.frames[frame].get_unless_zero() {
                     self.unlink_listed(of, lists, frame);
+                    self.take_first_mark(multigen, frame, batch);
                     batch.taken += weight;
                     batch.entries.push(frame);
                 } else {
@@ -180,6 +181,19 @@ impl<M: Machine> Lru<M> {
         let flags = self.frames[frame].flags();
         let needs_io = flags.has(Flags::DIRTY) || flags.has(Flags::SWAPBACKED) && !flags.has(Flags::SWAPCACHE);
         demand.may_do_all || !needs_io
+    }
+
+    /// Takes the mark of the first use from a page that leaves its list, so that it shows uses from now on.
+    fn take_first_mark(&self, multigen: &Multigen, frame: FrameNumber, batch: &mut Gathered) {
+        match multigen.choices.isolated_marks {
+            IsolatedMarks::Kept => return,
+            IsolatedMarks::FirstTaken => {}
+        }
+        let taken = |flags: Flags| (uses::isolated(flags) != flags).then(|| uses::isolated(flags));
+        let is_open = matches!(self.frames[frame].update(taken), Ok(before) if before.has(Flags::HAZARD));
+        if is_open && self.frames[frame].get_unless_zero() {
+            batch.opened.push(frame);
+        }
     }
 
     /// Moves a page at the tail of the list of `slot` to where it belongs, if that is elsewhere. Returns the number of
@@ -305,10 +319,9 @@ const fn sorted(flags: Flags, slot: usize, is_above_limit: bool, saturated: Satu
     if slot_in(flags) != slot {
         return Sorted::Elsewhere;
     }
-    let is_saturated = uses::is_saturated(flags);
     match saturated {
-        Saturated::Lifted if is_saturated => return Sorted::Lifted,
-        Saturated::Protected if is_saturated => return Sorted::Protected,
+        Saturated::Lifted if uses::is_saturated(flags) => return Sorted::Lifted,
+        Saturated::Protected if uses::is_full(flags) => return Sorted::Protected,
         Saturated::LikeOthers | Saturated::Protected | Saturated::Lifted => {}
     }
     if is_above_limit {

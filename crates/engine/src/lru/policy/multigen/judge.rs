@@ -1,7 +1,7 @@
 //! Judgement of an isolated page by its recent use through page tables (mechanisms/multigen, 5.3).
 
 use super::Multigen;
-use super::choices::Promotion;
+use super::choices::{IsolatedMarks, Promotion};
 use crate::anonymous::Owners;
 use crate::lru::Lru;
 use crate::lru::policy::Verdict;
@@ -19,6 +19,13 @@ impl<M: Machine> Lru<M> {
         owners: &mut Owners<M>,
     ) -> Verdict {
         let descriptor = &self.frames[frame];
+        match multigen.choices.isolated_marks {
+            // A walk or a look around that found it used after it was isolated has left it the mark.
+            IsolatedMarks::FirstTaken if descriptor.mappings() > 0 && descriptor.is(Flags::REFERENCED) => {
+                return Verdict::Keep;
+            }
+            IsolatedMarks::FirstTaken | IsolatedMarks::Kept => {}
+        }
         if descriptor.mappings() == 0 || self.page_referenced(frame, owners).recent == 0 {
             return Verdict::Reclaim;
         }

@@ -146,7 +146,7 @@ impl<M: Machine> Lru<M> {
         let of = self.lruvec_of(zone).generational();
         let choices = &multigen.choices;
         let is_recent = multigen.packing.is_recent(left, choices, &of.generations.seqs(), family);
-        if is_recent || !matches!(choices.refault_marks, RefaultMarks::FaultOrSaturated) {
+        if is_recent || !matches!(choices.refault_marks, RefaultMarks::FaultOrFourUses) {
             zone.stat.count(refault, 1);
         }
         if !is_recent {
@@ -155,22 +155,21 @@ impl<M: Machine> Lru<M> {
         let tier = uses::tier_of_count(choices.use_marks, left.is_workingset, left.counted);
         of.controller.count(Count::Refaulted, family, tier.min(choices.tiers as usize - 1), 1);
         let is_in_fault = self.frames[frame].is(Flags::ACTIVE);
-        let is_saturated = left.is_workingset && left.counted == uses::FULL;
+        let has_four_uses = left.is_workingset && left.counted + 1 >= uses::FULL;
         let (is_activated, is_restored) = match choices.refault_marks {
             RefaultMarks::TierAboveFirst => (false, tier > 0),
-            RefaultMarks::FaultOrSaturated => (false, is_in_fault || is_saturated),
+            RefaultMarks::FaultOrFourUses => (false, is_in_fault || has_four_uses),
             RefaultMarks::Workingset => (is_in_fault, left.is_workingset),
         };
         zone.stat.count(activate, is_activated.into());
         zone.stat.count(restore, is_restored.into());
-        let (is_workingset, counted) = match choices.refault_marks {
-            RefaultMarks::FaultOrSaturated => (is_restored, 0),
-            _ if left.is_workingset => (true, 0),
-            RefaultMarks::TierAboveFirst | RefaultMarks::Workingset => (false, left.counted),
-        };
         let known = |flags: Flags| {
-            let marked = if is_workingset { flags.with(Flags::WORKINGSET) } else { flags };
-            Some(uses::restored(marked, counted))
+            Some(match choices.refault_marks {
+                RefaultMarks::FaultOrFourUses if is_restored => uses::full(flags),
+                RefaultMarks::FaultOrFourUses => flags,
+                _ if left.is_workingset => flags.with(Flags::WORKINGSET),
+                RefaultMarks::TierAboveFirst | RefaultMarks::Workingset => uses::restored(flags, left.counted),
+            })
         };
         let _ = self.frames[frame].update(known);
     }
@@ -183,7 +182,7 @@ impl<M: Machine> Lru<M> {
     /// Counts a page of a zone that stays by its tier as an activation, where that is one (`multigen.refault_marks`).
     pub(super) fn count_protected(&self, multigen: &Multigen, zone: &Zone<M>, family: Family) {
         match multigen.choices.refault_marks {
-            RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrSaturated => zone.stat.count(events(family)[1], 1),
+            RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrFourUses => zone.stat.count(events(family)[1], 1),
             RefaultMarks::Workingset => {}
         }
     }

@@ -70,6 +70,24 @@ pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     }
 }
 
+/// Returns the flags of a page that counts as used as often as can be counted, though no first use is marked.
+pub const fn full(flags: Flags) -> Flags {
+    with_counted(flags, FULL).with(Flags::WORKINGSET)
+}
+
+/// Returns whether a page counts as used as often as can be counted.
+pub const fn is_full(flags: Flags) -> bool {
+    flags.has(Flags::WORKINGSET) && counted(flags) == FULL
+}
+
+/// Returns the flags of a page that is isolated to be evicted (`IsolatedMarks::FirstTaken`).
+pub const fn isolated(flags: Flags) -> Flags {
+    match flags.has(Flags::REFERENCED) {
+        true => flags.without(Flags::REFERENCED.with(Flags::USED_AGAIN)),
+        false => flags.without(COUNT.with(Flags::WORKINGSET)),
+    }
+}
+
 /// Returns the flags of a page that comes back with `n` uses.
 pub const fn restored(flags: Flags, n: u32) -> Flags {
     if n == 0 { flags } else { with_counted(flags, n).with(Flags::REFERENCED) }

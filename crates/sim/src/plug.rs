@@ -1,0 +1,129 @@
+//! Requests that a task holds back until it has more of them (`blk_plug`).
+//!
+//! A request joins one that is held if their blocks touch. All go to their devices when the task ends the plug or sleeps, and
+//! before that when a further one would be too many (`BLK_MAX_REQUEST_COUNT`) or the last is long enough by itself
+//! (`BLK_PLUG_FLUSH_SIZE`). Linux: 2.6.39, "block: initial patch for on-stack per-task plugging"; the size since 4.10.
+
+use machine::{BLOCK_BYTES, DeviceId, Operation, Request};
+use std::collections::VecDeque;
+
+/// Requests on separate blocks that are held at most.
+const HELD_MAX: usize = 16;
+
+/// Length of the last request, in blocks, from which on no further one is held: 128 KiB.
+const LONG: u64 = (128 << 10) / BLOCK_BYTES as u64;
+
+/// The requests that a task holds back.
+#[derive(Debug, Default)]
+pub(crate) struct Plug {
+    /// `true` while requests are held back.
+    pub(crate) is_open: bool,
+    held: VecDeque<Held>,
+}
+
+/// Requests on consecutive blocks.
+#[derive(Debug)]
+struct Held {
+    kind: (DeviceId, Operation, bool),
+    block: u64,
+    end: u64,
+    parts: VecDeque<Request>,
+}
+
+impl Held {
+    fn new(request: Request) -> Self {
+        let (block, end) = (request.block, end_of(&request));
+        Self { kind: kind_of(&request), block, end, parts: VecDeque::from([request]) }
+    }
+
+    /// Adds a request that touches these. Gives it back if it does not, or if more than `blocks_max` would be one.
+    fn join(&mut self, request: Request, blocks_max: u64) -> Option<Request> {
+        let end = end_of(&request);
+        if kind_of(&request) != self.kind || self.end - self.block + end - request.block > blocks_max {
+            return Some(request);
+        }
+        if request.block == self.end {
+            self.end = end;
+            self.parts.push_back(request);
+        } else if end == self.block {
+            self.block = request.block;
+            self.parts.push_front(request);
+        } else {
+            return Some(request);
+        }
+        None
+    }
+}
+
+impl Plug {
+    /// Holds a request back. Gives it back if the task must let go of all that it holds first.
+    pub(crate) fn hold(&mut self, request: Request, blocks_max: u64) -> Option<Request> {
+        let mut request = request;
+        for held in &mut self.held {
+            request = held.join(request, blocks_max)?;
+        }
+        let is_long = self.held.back().is_some_and(|last| last.end - last.block >= LONG);
+        if is_long || self.held.len() >= HELD_MAX {
+            return Some(request);
+        }
+        self.held.push_back(Held::new(request));
+        None
+    }
+
+    /// Takes the requests that are held longest: those on consecutive blocks, in block order.
+    pub(crate) fn take_first(&mut self) -> Option<VecDeque<Request>> {
+        self.held.pop_front().map(|held| held.parts)
+    }
+}
+
+fn kind_of(request: &Request) -> (DeviceId, Operation, bool) {
+    (request.device, request.operation, request.is_sync)
+}
+
+fn end_of(request: &Request) -> u64 {
+    request.block + request.frames.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::FrameNumber;
+
+    fn write(block: u64, blocks: u32) -> Request {
+        let frames = (0..blocks).map(FrameNumber).collect();
+        Request { device: DeviceId(0), operation: Operation::Write, block, frames, is_sync: false }
+    }
+
+    /// Takes all that is held: blocks and lengths.
+    fn taken(plug: &mut Plug) -> Vec<Vec<(u64, usize)>> {
+        let parts = |parts: VecDeque<Request>| parts.iter().map(|part| (part.block, part.frames.len())).collect();
+        std::iter::from_fn(|| plug.take_first()).map(parts).collect()
+    }
+
+    #[test]
+    fn requests_that_touch_are_held_as_one_and_in_block_order() {
+        let mut plug = Plug::default();
+        for request in [write(10, 2), write(50, 1), write(12, 1), write(9, 1)] {
+            assert_eq!(plug.hold(request, 100), None);
+        }
+        let other = Request { is_sync: true, ..write(51, 1) };
+        assert_eq!(plug.hold(other, 100), None, "what a task waits for is no part of what none waits for");
+        assert_eq!(taken(&mut plug), [vec![(9, 1), (10, 2), (12, 1)], vec![(50, 1)], vec![(51, 1)]]);
+        assert_eq!(taken(&mut plug), [[]; 0]);
+    }
+
+    #[test]
+    fn too_many_or_a_long_one_must_go_first_and_none_grows_too_long() {
+        let mut plug = Plug::default();
+        for n in 0..HELD_MAX as u64 {
+            assert_eq!(plug.hold(write(n * 10, 1), 100), None);
+        }
+        assert_eq!(plug.hold(write(1, 1), 100), None, "it joins the first");
+        assert_eq!(plug.hold(write(999, 1), 100), Some(write(999, 1)));
+        assert_eq!(taken(&mut plug).len(), HELD_MAX);
+
+        assert_eq!(plug.hold(write(0, 32), 40), None);
+        assert_eq!(plug.hold(write(32, 8), 40), None, "up to the longest request");
+        assert_eq!(plug.hold(write(40, 1), 40), Some(write(40, 1)));
+    }
+}
