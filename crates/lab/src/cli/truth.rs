@@ -9,11 +9,12 @@ use super::{
 };
 use catalogue::ground::{Ground, Place};
 use kit::shown;
+use report::Table;
 use std::fs;
 use std::path::{Path, PathBuf};
 use study::bars::Bars;
 use study::plan::{self, Plan, cost};
-use study::truth::{self, Held, Load, Record, Recorded};
+use study::truth::{self, Difference, Held, Load, Record, Recorded, Suite};
 
 /// Arguments of `highwater truth`.
 #[derive(clap::Args)]
@@ -32,7 +33,7 @@ pub struct Arguments {
     /// The folder for disks of guests, which are removed at the end [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Write what the guests counted to a file
+    /// Write what the guests counted to a file, after each load
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Start no guest: hold simulations against what guests counted when this file was recorded
@@ -66,6 +67,7 @@ struct Report<'a> {
     schema: u32,
     notes: &'a [String],
     held: &'a [Held],
+    differences: &'a [Difference],
 }
 
 /// Runs the loads on `sim` and `guest`, or on `sim` beside what guests once counted, and says which counters agree.
@@ -73,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let suite = truth::suite();
     let loads = named(&arguments.loads)?;
     let output = arguments.output.open(false)?;
-    let record = arguments.record.as_deref().map(|path| output::Output::open("--record", path)).transpose()?;
+    let mut keeper = arguments.record.as_deref().map(Keeper::open).transpose()?;
     let recorded = arguments.recorded.as_deref().map(read).transpose()?;
     let plans = match &recorded {
         Some(recorded) => plans_beside(arguments, recorded, &loads)?,
@@ -85,40 +87,67 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         return Ok(());
     }
     let bars = Bars::new("truth", titles.len());
-    let results = plan::run_all(&plans, arguments.seeds.threads(), &bars);
+    let mut results = Vec::new();
+    // A load with guests takes minutes, and what it found is kept at once.
+    for some in plans.chunks(if recorded.is_some() { plans.len() } else { 1 }) {
+        results.extend(plan::run_all(some, arguments.seeds.threads(), &bars));
+        if let Some(keeper) = &mut keeper {
+            keeper.keep(suite, loads.iter().zip(&results).map(|(load, (_, results))| (*load, &results.table)))?;
+        }
+    }
     let failures = compare::all_failures(&results)?;
     let mut notes: Vec<String> = results.iter().flat_map(|(_, results)| results.table.notes.clone()).collect();
     notes.extend(recorded.iter().flat_map(|record| record.notes.clone()));
     notes.sort_unstable();
     notes.dedup();
-    let of_load = |(load, (_, results)): (&&Load, &(&Plan, plan::Results))| -> Vec<(Recorded, Option<Held>)> {
-        let guests = match &recorded {
+    let of_load = |(load, (_, results)): (&&Load, &(&Plan, plan::Results))| -> Vec<Option<Held>> {
+        let guests: Vec<Recorded> = match &recorded {
             Some(record) => record.runs.iter().filter(|run| run.load == load.name).cloned().collect(),
             None => truth::recorded(suite, load, &results.table),
         };
-        let with_held = |guest: Recorded| {
-            let held = truth::held(suite, &guest, &results.table);
-            (guest, held)
-        };
-        guests.into_iter().map(with_held).collect()
+        guests.iter().map(|guest| truth::held(suite, guest, &results.table)).collect()
     };
-    let (runs, held): (Vec<Recorded>, Vec<Option<Held>>) = loads.iter().zip(&results).flat_map(of_load).unzip();
-    let held: Vec<Held> = held.into_iter().flatten().collect();
+    let held: Vec<Held> = loads.iter().zip(&results).flat_map(of_load).flatten().collect();
+    let differences = truth::differences(suite, &held);
     let text = match arguments.format {
-        Format::Text => format!("{}\n{}\n", truth::text(&held, arguments.all), notes.join("\n")),
-        Format::Json => shown::json(&Report { schema: 1, notes: &notes, held: &held }),
+        Format::Text => format!("{}\n{}\n", truth::text(&held, &differences, arguments.all), notes.join("\n")),
+        Format::Json => shown::json(&Report { schema: 1, notes: &notes, held: &held, differences: &differences }),
     };
     let mut losses = output::Losses::default();
-    if let Some(record) = record {
-        // What is said of simulations is of today's.
-        notes.retain(|note| note.starts_with("guest"));
-        let text = shown::json(&Record { notes, runs });
-        losses.note(record.write(|out| out.write_all(text.as_bytes())));
-    }
     losses.note(output::report(output, |out, _| out.write_all(text.as_bytes())));
     losses.note(compare::ended(&failures));
     losses.end()
 }
+
+/// The file of `--record`.
+struct Keeper<'a> {
+    path: &'a Path,
+    /// The file, opened before the work begins, until it is first written.
+    opened: Option<output::Output>,
+}
+
+impl<'a> Keeper<'a> {
+    fn open(path: &'a Path) -> Result<Self, End> {
+        Ok(Self { path, opened: Some(output::Output::open(OPTION, path)?) })
+    }
+
+    /// Writes what the guests of these loads counted.
+    fn keep<'t>(&mut self, suite: &Suite, found: impl Iterator<Item = (&'t Load, &'t Table)>) -> Result<(), End> {
+        let mut record = Record::default();
+        for (load, table) in found {
+            // What is said of simulations is of today's.
+            record.notes.extend(table.notes.iter().filter(|note| note.starts_with("guest")).cloned());
+            record.runs.extend(truth::recorded(suite, load, table));
+        }
+        record.notes.sort_unstable();
+        record.notes.dedup();
+        let output = self.opened.take().map_or_else(|| output::Output::open(OPTION, self.path), Ok)?;
+        output.write(|out| out.write_all(shown::json(&record).as_bytes()))
+    }
+}
+
+/// The option that names the file of a [`Keeper`].
+const OPTION: &str = "--record";
 
 /// Returns the runs of the loads on both grounds.
 fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {

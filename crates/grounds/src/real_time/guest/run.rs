@@ -127,9 +127,10 @@ fn told_of(image: &Image, state: &State, accelerator: Accelerator) -> String {
         Accelerator::Emulation => "emulated (TCG): times and rates are the emulator's, and left out",
     };
     let built_as = if image.built_as == image.release { String::new() } else { format!(" ({})", image.built_as) };
-    let (release, zones, kernel) = (&state.release, zones.join(", "), state.kernel_pages);
+    // In MiB it is the same at each start.
+    let (release, zones, kernel) = (&state.release, zones.join(", "), state.kernel_pages / 256);
     format!(
-        "kernel {release}{built_as}, {times}; pages managed: {zones}; {kernel} of them the kernel's own at the start"
+        "kernel {release}{built_as}, {times}; pages managed: {zones}; {kernel} MiB of them the kernel's own and this program's"
     )
 }
 
