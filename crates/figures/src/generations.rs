@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn each_moment_has_its_time_and_run_above() {
-        let moment = |ms, mark: Option<&'static str>| Moment {
+        let moment = |ms: u64, mark: Option<&'static str>| Moment {
             now_ns: ms * 1_000_000,
             mark: mark.map(Cow::from),
             text: "memcg     0 /\n".into(),

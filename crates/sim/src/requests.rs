@@ -67,9 +67,15 @@ impl World {
         let index = request.device.index();
         let device = &self.devices[index];
         if !device.takes_at_once(&request) {
-            self.note_wait(Some(WaitReason::DeviceQueue));
+            // A task that lets go because it is about to wait for something else waits for that all the time.
+            let is_told = self.sleeping_task("submit").waits.get().is_some();
+            if !is_told {
+                self.note_wait(Some(WaitReason::DeviceQueue));
+            }
             self.wait_for_room(device, &request);
-            self.note_wait(None);
+            if !is_told {
+                self.note_wait(None);
+            }
         }
         device.stamps.borrow_mut().submit(&self.stamps, &request);
         self.fingerprint.mix(
