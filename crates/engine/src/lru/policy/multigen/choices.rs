@@ -95,6 +95,8 @@ choices! {
         /// All are counted. A recent one in a page fault is an activation, one of a page of the workingset a
         /// restoration, and the page has its uses again.
         Workingset,
+        /// As `workingset`, but only a restoration is an activation.
+        RestoredAlone,
     }
 
     /// The marks of use of a page that is taken off its list to be evicted.

@@ -160,6 +160,7 @@ impl<M: Machine> Lru<M> {
             RefaultMarks::TierAboveFirst => (false, tier > 0),
             RefaultMarks::FaultOrFourUses => (false, is_in_fault || has_four_uses),
             RefaultMarks::Workingset => (is_in_fault, left.is_workingset),
+            RefaultMarks::RestoredAlone => (is_in_fault && left.is_workingset, left.is_workingset),
         };
         zone.stat.count(activate, is_activated.into());
         zone.stat.count(restore, is_restored.into());
@@ -168,7 +169,9 @@ impl<M: Machine> Lru<M> {
                 RefaultMarks::FaultOrFourUses if is_restored => uses::full(flags),
                 RefaultMarks::FaultOrFourUses => flags,
                 _ if left.is_workingset => flags.with(Flags::WORKINGSET),
-                RefaultMarks::TierAboveFirst | RefaultMarks::Workingset => uses::restored(flags, left.counted),
+                RefaultMarks::TierAboveFirst | RefaultMarks::Workingset | RefaultMarks::RestoredAlone => {
+                    uses::restored(flags, left.counted)
+                }
             })
         };
         let _ = self.frames[frame].update(known);
@@ -183,7 +186,7 @@ impl<M: Machine> Lru<M> {
     pub(super) fn count_protected(&self, multigen: &Multigen, zone: &Zone<M>, family: Family) {
         match multigen.choices.refault_marks {
             RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrFourUses => zone.stat.count(events(family)[1], 1),
-            RefaultMarks::Workingset => {}
+            RefaultMarks::Workingset | RefaultMarks::RestoredAlone => {}
         }
     }
 }
