@@ -282,8 +282,8 @@ fn command(wanted: &Wanted<'_>, archive: &Path, console: &Path) -> Command {
 /// Returns the memory, KiB, of a machine whose kernel manages so many pages, by experience: what it manages is less by its
 /// text and data, and by a descriptor of 64 bytes for each page.
 ///
-/// What an image asks for is room to unpack itself. Kernels 6.1.176 and 7.2.12 of Debian keep 0.78 of that: 49.6 MiB of 63.6, 47.1 of
-/// 60.3.
+/// An image asks for room to unpack itself, and a running kernel keeps less. Debian's 6.1.176 keeps 49.6 MiB of the 63.6 that it asks
+/// for, 7.2.12 47.1 of 60.3: both 0.78.
 #[must_use]
 pub fn memory_kib_for(image: &Image, pages: u64) -> u64 {
     let managed = pages * PAGE_BYTES as u64;

@@ -289,8 +289,8 @@ impl Held {
     }
 }
 
-/// Returns the answer as text: how many counters agree, how many differences between kernels have the right sign, for each load the first that does not, and the counters, all or only
-/// those that do not agree.
+/// Returns the answer as text: how many counters agree, and how many differences between kernels have the right sign; then for each
+/// load the first counter that does not agree, and the counters, all or only those that do not agree.
 #[must_use]
 pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String {
     let sum = all.iter().map(Held::agree).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
