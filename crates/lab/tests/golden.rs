@@ -31,9 +31,9 @@ fn check_rows_are_known(name: &str, scale: &str, set: &[String], report: &str) {
     assert!(unknown.is_empty(), "{name}: {unknown:?} are not among {known:?}");
 }
 
-/// Experiments with golden short reports, which `compare` prints by default: with three kernels, with two, and with
-/// shares that differ in points.
-const SHORT: [&str; 3] = ["parallelio", "anon", "randread-pmem"];
+/// Experiments with golden short reports, which `compare` prints by default: with three kernels, with two, with shares that
+/// differ in points, and with a share in front.
+const SHORT: [&str; 4] = ["parallelio", "anon", "randread-pmem", "hotset"];
 
 /// Columns and lines of a laptop's screen.
 const SCREEN: (usize, usize) = (100, 40);

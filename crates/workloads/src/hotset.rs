@@ -6,7 +6,8 @@
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
-use super::random::{Access, Size, check_sizes};
+use super::pass::{COLD, Files, HOT};
+use super::random::{Access, Size};
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
 use crate::system::{MapMode, System, SystemError, page_bytes};
@@ -20,12 +21,6 @@ use serde::{Deserialize, Serialize};
 
 /// Random stream of the hot touches.
 const STREAM: u64 = 7000;
-
-/// Name of the hot set's file.
-const HOT: &str = "hot.dat";
-
-/// Name of the file of the pass.
-const COLD: &str = "cold.dat";
 
 /// The `[params]` of an experiment.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
@@ -59,11 +54,11 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the pages of both files.
-    fn pages(&self, memory_pages: u64, scale: Scale) -> (u64, u64) {
+    /// Returns the sizes of both files.
+    fn files(&self, memory_pages: u64, scale: Scale) -> Files {
         let hot = Size { percent: self.hot_percent, mib: self.hot_mib };
         let cold = Size { percent: self.cold_percent, mib: self.cold_mib };
-        (hot.pages(memory_pages, scale), cold.pages(memory_pages, scale))
+        Files::of(hot, cold, memory_pages, scale)
     }
 }
 
@@ -85,9 +80,9 @@ impl Workload for Hotset {
     }
 
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
-        let (hot, cold) = params.pages(resources.memory_pages, Scale::FULL);
-        check_sizes(1, hot, "a hot set")?;
-        check_sizes(1, cold, "a file")?;
+        let files = params.files(resources.memory_pages, Scale::FULL);
+        files.check(1)?;
+        let cold = files.cold;
         match params.reads_per_touch {
             0 => Err("reads_per_touch is 0: at least a page must be read before each touch".into()),
             reads if reads > cold => Err(format!("reads_per_touch is {reads}, and the file has {cold} pages")),
@@ -96,8 +91,7 @@ impl Workload for Hotset {
     }
 
     fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
-        let (hot, cold) = params.pages(resources.memory_pages, scale);
-        let file_pages = hot.saturating_add(cold);
+        let file_pages = params.files(resources.memory_pages, scale).pages();
         Extent { wait_s: 0, operations: file_pages, file_pages, time_s: None }
     }
 
@@ -106,9 +100,9 @@ impl Workload for Hotset {
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
-        let (hot, cold) = params.pages(system.memory_pages(), system.given().scale);
-        big_file::make(system, COLD, cold)?;
-        big_file::make(system, HOT, hot)?;
+        let files = params.files(system.memory_pages(), system.given().scale);
+        let Files { hot, cold } = files;
+        files.make(system)?;
         let (access, reads) = (params.access, params.reads_per_touch);
         let measured = Measured {
             name: "hotset",
@@ -125,8 +119,7 @@ impl Workload for Hotset {
             done
         })?;
         let left = pages_left(system, hot, access)?;
-        system.remove(HOT)?;
-        system.remove(COLD)?;
+        Files::remove(system)?;
         Ok(Found { rows: rows(&course, left), times: course.times("Touch"), ..Found::default() })
     }
 }

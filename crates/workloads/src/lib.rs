@@ -16,6 +16,7 @@ pub mod livelock;
 pub mod meter;
 pub mod multibuild;
 pub mod parallelio;
+mod pass;
 pub mod ping;
 pub mod postmark;
 pub mod random;

@@ -5,7 +5,8 @@
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Length, Measured, measure};
-use super::random::{Access, Reads, Size, Verify, check_sizes, check_theta, read_at_random};
+use super::pass::{COLD, Files, HOT};
+use super::random::{Access, Reads, Size, Verify, check_theta, read_at_random};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
@@ -18,12 +19,6 @@ use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-/// Name of the hot set's file.
-const HOT: &str = "hot.dat";
-
-/// Name of the file of the pass.
-const COLD: &str = "cold.dat";
 
 /// The `[params]` of an experiment.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
@@ -66,11 +61,11 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the pages of both files.
-    fn pages(&self, memory_pages: u64, scale: Scale) -> (u64, u64) {
+    /// Returns the sizes of both files.
+    fn files(&self, memory_pages: u64, scale: Scale) -> Files {
         let hot = Size { percent: self.hot_percent, mib: self.hot_mib };
         let cold = Size { percent: self.cold_percent, mib: self.cold_mib };
-        (hot.pages(memory_pages, scale), cold.pages(memory_pages, scale))
+        Files::of(hot, cold, memory_pages, scale)
     }
 }
 
@@ -93,14 +88,11 @@ impl Workload for Scan {
 
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         check_theta(params.distribution, params.theta)?;
-        let (hot, cold) = params.pages(resources.memory_pages, Scale::FULL);
-        check_sizes(params.tasks, hot, "a hot set")?;
-        check_sizes(1, cold, "a file")
+        params.files(resources.memory_pages, Scale::FULL).check(params.tasks)
     }
 
     fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
-        let (hot, cold) = params.pages(resources.memory_pages, scale);
-        let file_pages = hot.saturating_add(cold);
+        let file_pages = params.files(resources.memory_pages, scale).pages();
         // How long the pass takes is what is measured.
         Extent { wait_s: params.alone_s, operations: file_pages, file_pages, time_s: None }
     }
@@ -110,9 +102,9 @@ impl Workload for Scan {
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
-        let (hot, cold) = params.pages(system.memory_pages(), system.given().scale);
-        big_file::make(system, COLD, cold)?;
-        big_file::make(system, HOT, hot)?;
+        let files = params.files(system.memory_pages(), system.given().scale);
+        let Files { hot, cold } = files;
+        files.make(system)?;
         // Twice: what was used once is not hot yet.
         for _ in 0..2 {
             big_file::read_through(system, HOT, hot, |_| Pattern::new(HOT, 1))?;
@@ -143,8 +135,7 @@ impl Workload for Scan {
         let beside = measure(system, &Measured { length: Length::Until(is_through), ..measured }, read_hot);
         let (passed, time) = pass.join(system)?;
         let beside = beside?;
-        system.remove(HOT)?;
-        system.remove(COLD)?;
+        Files::remove(system)?;
         let times = [alone.times("Read alone"), beside.times("Read beside")].concat();
         Ok(Found { rows: rows(&alone, &beside, passed, time), times, ..Found::default() })
     }
