@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Files that a package may hold: whole names, and folders with the extension of their files.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     ".cargo_vcs_info.json",
     "Cargo.lock",
     "Cargo.toml",
@@ -26,6 +26,7 @@ const NAMES: [&str; 13] = [
     "kernel.config",
     "names.toml",
     "truth.toml",
+    "truth-last.toml",
     // Of the charts' library.
     "src/html/uplot/LICENSE",
 ];

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Memory of one task: anonymous, in pieces smaller than a huge page, or of a file.
+/// Memory of one task: anonymous, or of a file.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -26,19 +26,31 @@ impl Mapping {
     /// # Errors
     /// When the address space has no room.
     pub fn new(pages: u32) -> io::Result<Self> {
-        // A mapping has a page at least.
-        let bytes = pages.max(1) as usize * PAGE_BYTES;
-        let (access, kind) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-        // SAFETY: a new private mapping at an address of the system's choice touches no memory of the program.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let (start, bytes) = map_zeroes(pages, 0)?;
         // SAFETY: the range is the mapping just made. Where there are no huge pages the advice fails, and need not be given.
-        unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
-        let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
+        unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE) };
         Ok(Self { start, bytes })
+    }
+
+    /// Maps `pages` pages of zeroes that begin where a huge page may, without advice for or against huge pages.
+    ///
+    /// # Errors
+    /// When the address space has no room.
+    pub fn huge(pages: u32) -> io::Result<Self> {
+        let (start, mapped) = map_zeroes(pages, HUGE_PAGE_BYTES)?;
+        let bytes = mapped - HUGE_PAGE_BYTES;
+        let before = start.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: less than a huge page lies before the aligned address, and so much more than `bytes` was mapped.
+        let aligned = unsafe { start.add(before) };
+        let after = HUGE_PAGE_BYTES - before;
+        // SAFETY: both ranges lie in the mapping just made, outside of what is kept of it.
+        unsafe {
+            if before > 0 {
+                libc::munmap(start.as_ptr().cast(), before);
+            }
+            libc::munmap(aligned.as_ptr().add(bytes).cast(), after);
+        }
+        Ok(Self { start: aligned, bytes })
     }
 
     /// Maps `pages` pages of a file from `first` on, for reads and writes.
@@ -114,6 +126,23 @@ impl Mapping {
     }
 }
 
+/// Bytes of a huge page, and their alignment.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Maps `pages` pages of zeroes and `more` bytes, private to this program. Returns the beginning and the size.
+fn map_zeroes(pages: u32, more: usize) -> io::Result<(NonNull<u8>, usize)> {
+    // A mapping has a page at least.
+    let bytes = pages.max(1) as usize * PAGE_BYTES + more;
+    let (access, kind) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+    // SAFETY: a new private mapping at an address of the system's choice touches no memory of the program.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((NonNull::new(start.cast()).expect("no mapping is at address 0"), bytes))
+}
+
 /// The mode of a mapping of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct FileMode {
@@ -138,7 +167,7 @@ pub enum Reads {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping of `new`, unmapped once, and no reference to it was given out.
+        // SAFETY: this is the mapping that was made with it, unmapped once, and no reference to it was given out.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

@@ -144,7 +144,7 @@ impl<W: Workload> Runnable for W {
 
 /// The workloads, in the order of the list. A static, because crates above would inline a constant and compile every
 /// workload anew.
-static ALL: [&dyn Runnable; 16] = [
+static ALL: [&dyn Runnable; 18] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,
     &workloads::highalloc::Highalloc,
@@ -157,6 +157,8 @@ static ALL: [&dyn Runnable; 16] = [
     &workloads::anon::Anon,
     &workloads::scan::Scan,
     &workloads::hotset::Hotset,
+    &workloads::compile::Compile,
+    &workloads::exits::Exits,
     &workloads::simon::Simon,
     &workloads::thp::Thp,
     &workloads::exhaust::Exhaust,

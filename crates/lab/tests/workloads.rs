@@ -125,11 +125,91 @@ fn a_pass_leaves_the_hot_set_in_memory() {
 }
 
 #[test]
+fn programs_that_end_leave_their_memory_and_swap_to_the_one_that_stays() {
+    let rows = run("exits", "stays_percent = 30\nprogram_percent = 90\nprograms = 2\ntouches_after = 3000\n");
+    // 614 pages stay. In 3000 touches after the end of each program all of them come back, if they were swapped out.
+    let (out, back) = (value(&rows, "pswpout"), value(&rows, "pswpin"));
+    assert!(out > 614.0 && back > 0.0, "{out} pages out and {back} in");
+    assert!(back <= out, "what was of a program that ended is wanted by nobody: {out} pages out and {back} in");
+    assert!(!rows.iter().any(|row| row.name.starts_with("thp_")), "none of it may be huge");
+}
+
+#[test]
+fn programs_with_huge_pages_get_them_while_memory_has_some() {
+    let mut job = job("exits", "stays_percent = 30\nprogram_percent = 50\nprograms = 1\nhuge_pages = true\n");
+    job.scale = "1/16".parse().expect("a fraction");
+    job.kernel = library::kernel("6.1-classic").expect("an embedded kernel");
+    let rows = grounds::find("exits").expect("it is listed").run(&job, &Progress::default()).expect("it ends").rows;
+    // 16 MiB in eight ranges.
+    assert!(value(&rows, "thp_fault_alloc") > 0.0 && value(&rows, "thp_fault_alloc") <= 8.0);
+}
+
+#[test]
+fn a_private_mapping_copies_what_is_stored_to_and_keeps_the_file() {
+    let of = |store_percent: u64| {
+        let params = format!(
+            "region_percent = 60\ntasks = 1\noperations = 3000\nprivate_file = true\nstore_percent = {store_percent}\n"
+        );
+        run("anon", &params)
+    };
+    let (read, stored) = (of(0), of(100));
+    assert_eq!(value(&read, "pswpout"), 0.0, "there is no anonymous page");
+    assert!(value(&stored, "pgfault") > value(&read, "pgfault"), "a store to a page that was read faults again");
+}
+
+#[test]
+fn dropped_pages_are_read_in_once_more() {
+    let of = |every: u64| {
+        let params = format!("file_percent = 25\ntasks = 1\noperations = 20_000\ndrop_caches_every = {every}\n");
+        value(&run("randread", &params), "pgpgin")
+    };
+    // 512 pages fit, and 10,000 reads touch all of them.
+    assert_eq!(of(0), 2048.0);
+    assert_eq!(of(10_000), 2.0 * 2048.0);
+}
+
+/// Returns the parameters of a small build for `compile`.
+fn small_build(more: &str) -> String {
+    let build = [
+        ("tree_files", "400"),
+        ("tree_file_kib", "12"),
+        ("units", "12"),
+        ("headers", "20"),
+        ("headers_kib", "2560"),
+        ("text_mib", "8"),
+        ("memory_mib", "[64, 128]"),
+        ("unit_ms", "20"),
+        ("object_kib", "60"),
+        ("link_mib", "[0, 0]"),
+        ("link_ms", "0"),
+    ];
+    let line =
+        |(key, value): (&str, &str)| format!("{key} = {{ value = {value}, from = \"assumed\", source = \"small\" }}\n");
+    format!("{more}[build]\n{}", build.map(line).concat())
+}
+
+#[test]
+fn compilers_read_what_they_share_once_where_memory_holds_it() {
+    let at = |scale: &str| {
+        let job = Job { scale: scale.parse().expect("a fraction"), ..job("compile", &small_build("jobs = 3\n")) };
+        let workload = grounds::find("compile").expect("it is listed");
+        workload.check(&job).expect("the parameters are right");
+        workload.run(&job, &Progress::default()).expect("the run ends").rows
+    };
+    let rows = at("1/16");
+    assert_eq!(value(&rows, "pswpout"), 0.0, "three compilers of 8 MiB fit into 32");
+    // Text of 512 KiB, 20 headers of a page or two, twelve sources of three pages.
+    assert!(value(&rows, "pgpgin") < 1024.0, "{} KiB", value(&rows, "pgpgin"));
+    assert!(refused("compile", &small_build("jobs = 13\n")).contains("jobs is 13"));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_figures() {
     for (workload, params) in [
         ("randread", "operations = 500\n"),
         ("randwrite", "operations = 300\n"),
         ("anon", "operations = 300\n"),
+        ("exits", "programs = 1\n"),
         ("scan", "cold_percent = 100\nalone_s = 0\n"),
         ("scan", "cold_percent = 100\nalone_s = 0\naccess = \"in-place\"\n"),
     ] {
@@ -148,6 +228,8 @@ fn every_row_of_a_run_was_known_before_it() {
         ("randread", "operations = 500\n"),
         ("randwrite", "operations = 300\nsync_every = 50\n"),
         ("anon", "operations = 300\n"),
+        ("exits", "programs = 1\nhuge_pages = true\n"),
+        ("compile", &small_build("")),
         ("scan", "cold_percent = 100\nalone_s = 0\n"),
     ] {
         let known = grounds::find(workload).expect("it is listed").row_names(&job(workload, params)).expect("known");
@@ -166,6 +248,8 @@ fn what_makes_no_run_is_refused_before_it_runs() {
     assert!(refused("randread", "tasks = 0\n").starts_with(&format!("{prefix}0 tasks")));
     assert!(refused("randread", "distribution = \"zipf\"\ntheta = 0.0\n").contains("theta"));
     assert!(refused("randwrite", "file_mib = 0\n").contains("a file of 0 pages"));
+    assert!(refused("exits", "stores_per_touch = 0\n").contains("stores_per_touch is 0"));
+    assert!(refused("exits", "program_percent = 900\n").contains("of two programs do not fit"));
     assert_eq!(refused("scan", "hot = 1\n").split(": ").next(), Some("params.toml:1"));
 }
 

@@ -51,7 +51,18 @@ pub struct Load {
     pub set: Vec<String>,
 }
 
-/// A load on one kernel.
+/// The counters of a load on one kernel, as both grounds have them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counted {
+    /// Name of the load.
+    pub load: String,
+    /// The column of the guest.
+    pub guest: String,
+    /// By name, the guest's median with its lowest and highest value, and the simulated median.
+    pub counters: BTreeMap<String, ([f64; 3], f64)>,
+}
+
+/// A load on one kernel, counter by counter.
 #[derive(Clone, Debug, Serialize)]
 pub struct Held {
     /// Name of the load.
@@ -60,9 +71,6 @@ pub struct Held {
     pub guest: String,
     /// The counters that say something, causes before their effects.
     pub counters: Vec<Compared>,
-    /// The medians of every counter, the guest's and the simulated.
-    #[serde(skip)]
-    pub medians: BTreeMap<String, [f64; 2]>,
 }
 
 /// A counter on both grounds.
@@ -155,6 +163,9 @@ pub struct Recorded {
 /// Name of the file in messages.
 const FILE: &str = "crates/study/truth.toml";
 
+/// Name of the file of the last results in messages.
+const LAST_FILE: &str = "crates/study/truth-last.toml";
+
 /// The machine of all loads.
 const MACHINE: &str = "guest-512m";
 
@@ -168,6 +179,46 @@ pub fn suite() -> &'static Suite {
         read().unwrap_or_else(|error| panic!("{error}"))
     });
     &SUITE
+}
+
+/// The last result of one record of guests.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Last {
+    /// Name of the record: the kernel that was run.
+    pub name: String,
+    /// Counters that agree, and all.
+    pub counters: [usize; 2],
+    /// Differences between two kernels that have the right sign, and all.
+    pub signs: [usize; 2],
+}
+
+/// Returns the last result of each record in `docs/truth`, which `cargo xtask truth` writes.
+///
+/// # Panics
+/// Never: a test reads the file.
+pub fn last() -> &'static [Last] {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Results {
+        #[serde(rename = "record")]
+        records: Vec<Last>,
+    }
+    static RESULTS: LazyLock<Vec<Last>> = LazyLock::new(|| {
+        let read = || -> Result<Results, Error> { Node::parse(LAST_FILE, include_str!("../truth-last.toml"))?.read() };
+        read().unwrap_or_else(|error| panic!("{error}")).records
+    });
+    &RESULTS
+}
+
+/// Returns the last results as a line of text.
+#[must_use]
+pub fn last_text(results: &[Last]) -> String {
+    let of = |Last { name, counters: [agree, counters], signs: [right, signs] }: &Last| {
+        format!("{name} {agree} of {counters} counters, {right} of {signs} signs of differences")
+    };
+    let results: Vec<String> = results.iter().map(of).collect();
+    format!("beside what real kernels counted (docs/truth.md): {}", results.join("; "))
 }
 
 impl Load {
@@ -206,7 +257,7 @@ impl Rule {
     }
 }
 
-/// Returns what the guests of a table counted. `table` has the runs of a load.
+/// Returns what the guests of a table counted, without those that failed. `table` has the runs of a load.
 #[must_use]
 pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     let spread = |column: usize, name: &String| {
@@ -226,46 +277,53 @@ pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
         kernel: column.kernel.clone(),
         counters: names().filter_map(|name| spread(n, name)).collect(),
     };
-    columns.map(of_column).collect()
+    // A guest that failed counted nothing.
+    columns.map(of_column).filter(|run| !run.counters.is_empty()).collect()
 }
 
-/// Holds what a guest counted against the simulated column of the same kernel file; `None` if `table` has none.
+/// Returns what a guest counted beside the simulated column of the same kernel file; `None` if `table` has none.
 #[must_use]
-pub fn held(suite: &Suite, guest: &Recorded, table: &Table) -> Option<Held> {
+pub fn counted(guest: &Recorded, table: &Table) -> Option<Counted> {
     let is_same = |column: &report::Column| column.ground == Ground::Sim.to_string() && column.kernel == guest.kernel;
     let sim = table.columns.iter().position(is_same)?;
+    let both = |(name, spread): (&String, &[f64; 3])| {
+        let row = table.rows.iter().find(|row| row.name == *name)?;
+        Some((name.clone(), (*spread, row.median(sim)?)))
+    };
+    let counters = guest.counters.iter().filter_map(both).collect();
+    Some(Counted { load: guest.load.clone(), guest: guest.guest.clone(), counters })
+}
+
+/// Holds the simulated counters of a load against those of the guest, by the rule of each.
+#[must_use]
+pub fn held(suite: &Suite, counted: &Counted) -> Held {
     let names = suite.counters.iter().flat_map(|rule| rule.names.iter().map(move |name| (rule, name)));
     let compared = |(rule, name): (&Rule, &String)| {
-        let row = table.rows.iter().find(|row| row.name == *name)?;
-        rule.compare(name, *guest.counters.get(name)?, row.median(sim)?)
+        let (guest, sim) = counted.counters.get(name)?;
+        rule.compare(name, *guest, *sim)
     };
-    let counters = names.clone().filter_map(compared).collect();
-    let medians = |(_, name): (&Rule, &String)| {
-        let row = table.rows.iter().find(|row| row.name == *name)?;
-        Some((name.clone(), [guest.counters.get(name)?[0], row.median(sim)?]))
-    };
-    let medians = names.filter_map(medians).collect();
-    Some(Held { load: guest.load.clone(), guest: guest.guest.clone(), counters, medians })
+    let counters = names.filter_map(compared).collect();
+    Held { load: counted.load.clone(), guest: counted.guest.clone(), counters }
 }
 
 /// Returns the counters of which two kernels have different numbers in the same load, by the guests and the counter's rule.
 #[must_use]
-pub fn differences(suite: &Suite, all: &[Held]) -> Vec<Difference> {
+pub fn differences(suite: &Suite, all: &[Counted]) -> Vec<Difference> {
     let mut found = Vec::new();
     for (n, one) in all.iter().enumerate() {
         for other in all[n + 1..].iter().filter(|other| other.load == one.load) {
             for rule in &suite.counters {
                 for name in &rule.names {
-                    let (Some(ones), Some(others)) = (one.medians.get(name), other.medians.get(name)) else { continue };
-                    let ([counted, sim], [counted_there, sim_there]) = (*ones, *others);
-                    let more = counted.max(counted_there);
+                    let both = one.counters.get(name).zip(other.counters.get(name));
+                    let Some((([counted, ..], sim), ([counted_there, ..], sim_there))) = both else { continue };
+                    let more = counted.max(*counted_there);
                     if more >= rule.least && (counted - counted_there).abs() > more * rule.percent / 100.0 {
                         found.push(Difference {
                             load: one.load.clone(),
                             name: name.clone(),
                             guests: [one.guest.clone(), other.guest.clone()],
-                            counted: [counted, counted_there],
-                            sim: [sim, sim_there],
+                            counted: [*counted, *counted_there],
+                            sim: [*sim, *sim_there],
                         });
                     }
                 }
@@ -340,12 +398,22 @@ mod tests {
     fn every_load_is_an_experiment_and_ends_by_operations() {
         for load in &suite().loads {
             assert!(library::experiment(&load.experiment).is_ok(), "{}", load.name);
-            // One pass over a file has as many as the file has pages.
-            let is_pass = load.experiment == "hotset";
-            assert!(is_pass || load.set.iter().any(|set| set.starts_with("params.operations=")), "{}", load.name);
+            // These have no other end: their operations follow from their sizes.
+            let always_ends = ["hotset", "exits", "compile"].contains(&load.experiment.as_str());
+            assert!(always_ends || load.set.iter().any(|set| set.starts_with("params.operations=")), "{}", load.name);
             assert!(load.set.iter().all(|set| set.contains('=')), "{}", load.name);
         }
         assert!(library::machine(MACHINE).is_ok());
+    }
+
+    #[test]
+    fn the_last_results_are_told_in_a_line() {
+        assert!(last().iter().all(|it| it.counters[0] <= it.counters[1] && it.signs[0] <= it.signs[1]), "{:?}", last());
+        let results = [Last { name: "debian-6.1".into(), counters: [83, 94], signs: [29, 31] }];
+        assert_eq!(
+            last_text(&results),
+            "beside what real kernels counted (docs/truth.md): debian-6.1 83 of 94 counters, 29 of 31 signs of differences"
+        );
     }
 
     #[test]
@@ -389,12 +457,7 @@ mod tests {
             agrees,
         };
         let counters = vec![compared("pgpgin", true), compared("pgscan_kswapd", false), compared("pgactivate", false)];
-        let held = Held {
-            load: "reads-zipf".into(),
-            guest: "guest-6.1-classic".into(),
-            counters,
-            medians: BTreeMap::default(),
-        };
+        let held = Held { load: "reads-zipf".into(), guest: "guest-6.1-classic".into(), counters };
         let text = text(&[held], &[], false);
         assert!(text.starts_with("1 of 3 counters agree (33 %)\n"), "{text}");
         assert!(text.contains("reads-zipf, guest-6.1-classic: 1 of 3; the first to diverge: pgscan_kswapd"), "{text}");
@@ -403,12 +466,11 @@ mod tests {
 
     #[test]
     fn which_of_two_kernels_has_more_is_right_or_wrong() {
-        let held = |guest: &str, load: &str, activated: [f64; 2], refaults: [f64; 2]| Held {
+        let held = |guest: &str, load: &str, activated: [f64; 2], refaults: [f64; 2]| Counted {
             load: load.into(),
             guest: guest.into(),
-            counters: Vec::new(),
-            medians: [("pgactivate", activated), ("workingset_refault_file", refaults), ("pswpin", [9.0, 900.0])]
-                .map(|(name, values)| (name.to_owned(), values))
+            counters: [("pgactivate", activated), ("workingset_refault_file", refaults), ("pswpin", [9.0, 900.0])]
+                .map(|(name, [counted, sim])| (name.to_owned(), ([counted; 3], sim)))
                 .into(),
         };
         let all = [

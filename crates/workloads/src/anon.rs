@@ -7,13 +7,16 @@
 //! run: a task whose region happens to be in memory touches it a hundred times as often as a task that waits for
 //! faults, so reclaim finds its pages in use and takes those of the others. Either all tasks then fault alike, or a few
 //! never fault and make the sum. With equal work the same share of every region stays in memory, on any ground.
+//!
+//! A region may be a private mapping of a file instead, whose pages are copied when they are first stored to.
 
+use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
 use super::random::{Size, check_sizes, check_theta, extent};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
-use crate::system::{System, SystemError, page_bytes};
+use crate::system::{MapMode, Sharing, System, SystemError, page_bytes};
 use crate::workload::{Found, Resources, Workload};
 use documented::DocumentedFields;
 use figures::figure::{Row, RowName, names};
@@ -32,6 +35,9 @@ pub struct Params {
     pub region_percent: u64,
     /// Size of all regions together in MiB at full scale, instead of `region_percent`.
     pub region_mib: Option<u64>,
+    /// `true`: a region is a private mapping of a file as large, whose pages are copied when they are first stored to. Nothing
+    /// is stored before the random touches. Default: `false`.
+    pub private_file: bool,
     /// How often each page of a region is touched. Default: all pages equally often.
     pub distribution: Distribution,
     /// For zipf, the exponent: above 0. Default 1.2.
@@ -53,6 +59,7 @@ impl Default for Params {
         Self {
             region_percent: 150,
             region_mib: None,
+            private_file: false,
             distribution: Distribution::Uniform,
             theta: 1.2,
             store_percent: 50,
@@ -100,8 +107,10 @@ impl Workload for Anon {
         check_sizes(params.tasks, pages, "regions")
     }
 
-    fn extent(params: &Params, _: &Resources, _: Scale) -> Extent {
-        extent(params.operations, params.tasks, params.touch_s, 0)
+    fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
+        let pages = params.size().pages(resources.memory_pages, scale);
+        let file_pages = if params.private_file { pages } else { 0 };
+        extent(params.operations, params.tasks, params.touch_s, file_pages)
     }
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
@@ -109,16 +118,19 @@ impl Workload for Anon {
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
-        let Params { tasks, store_percent, warm_up_operations: warm_up, .. } = *params;
+        let Params { tasks, private_file, store_percent, warm_up_operations: warm_up, .. } = *params;
         let own = params.size().pages(system.memory_pages(), system.given().scale) / tasks;
         let chooser = Chooser::new(params.distribution, params.theta, own);
         let length = params.operations.map_or(Length::Steady(Nanos::from_secs(params.touch_s)), Length::Operations);
+        let files = if private_file { tasks } else { 0 };
+        (0..files).try_for_each(|task| big_file::make(system, &name_of(task), own))?;
         // Memory is full before the measured part begins.
         let measured =
             Measured { name: "anon", tasks, length, fills_memory: false, keeps_step: true, look_every: LOOK_EVERY };
         let course = measure(system, &measured, move |system, n, tally| {
-            touch_at_random(system, n, own as u32, &chooser, (store_percent, warm_up), tally)
+            touch_at_random(system, n, (private_file, own as u32), &chooser, (store_percent, warm_up), tally)
         })?;
+        (0..files).try_for_each(|task| system.remove(&name_of(task)))?;
         Ok(Found { rows: rows(&course), times: course.times("Touch"), ..Found::default() })
     }
 }
@@ -128,27 +140,47 @@ fn rows(course: &Course) -> Vec<Row> {
     [course.rate_rows("anon"), hits, course.latency_rows("Touch"), course.cost_rows()].concat()
 }
 
+/// Returns the name of the region of a task, which its contents and its file have.
+fn name_of(task: u64) -> String {
+    format!("anon {task}")
+}
+
+/// Maps the region of a task, and stores the first version of each page unless a file has it.
+fn region_of<S: System>(
+    system: &S,
+    name: &str,
+    (is_file, pages): (bool, u32),
+    bytes: &mut [u8],
+) -> Result<S::Region, SystemError> {
+    if is_file {
+        let mode = MapMode { sharing: Sharing::Private, ..MapMode::default() };
+        return system.map_file(&system.open(name)?, 0..pages, mode);
+    }
+    let region = system.map(pages)?;
+    for offset in (0..pages.into()).map(page_bytes) {
+        if system.is_killed() {
+            break;
+        }
+        Pattern::new(name, 1).fill(system.kept(), offset, bytes);
+        system.store(&region, offset, bytes)?;
+    }
+    Ok(region)
+}
+
 fn touch_at_random<S: System>(
     system: &S,
     task: u64,
-    pages: u32,
+    (is_file, pages): (bool, u32),
     chooser: &Chooser,
     (store_percent, warm_up): (u64, u64),
     tally: &mut Tally,
 ) -> Result<(), SystemError> {
     let kept = system.kept();
-    let name = format!("anon {task}");
+    let name = name_of(task);
     let mut rng = system.rng(STREAM + task);
-    let region = system.map(pages)?;
     let mut versions = vec![1_u32; pages as usize];
     let mut bytes = vec![0; PAGE_BYTES];
-    for offset in (0..pages.into()).map(page_bytes) {
-        if system.is_killed() {
-            break;
-        }
-        Pattern::new(&name, 1).fill(kept, offset, &mut bytes);
-        system.store(&region, offset, &bytes)?;
-    }
+    let region = region_of(system, &name, (is_file, pages), &mut bytes)?;
     let mut touch = || {
         let page = chooser.next(&mut rng);
         let offset = page_bytes(page);

@@ -169,6 +169,18 @@ impl Build {
         (0..self.files()).try_for_each(|n| write_file(system, &tree_file(tree, n), self.file_pages(n)))
     }
 
+    /// Writes the text of the compiler and a tree to the device, and drops them from memory.
+    ///
+    /// # Errors
+    /// As for [`Build::install`], and when the ground does not drop caches.
+    pub fn unpack_cold<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
+        self.install(system)?;
+        self.unpack(system, tree)?;
+        let files = (0..self.files()).map(|n| tree_file(tree, n)).chain([COMPILER.to_owned()]);
+        files.into_iter().try_for_each(|name| system.sync(&system.open(&name)?))?;
+        system.drop_caches()
+    }
+
     /// Writes tree number `tree` as a copy of another, which is read.
     ///
     /// # Errors
@@ -246,7 +258,11 @@ impl Build {
         }
     }
 
-    fn compile<S: System>(&self, system: &S, tree: u64, unit: u64) -> Result<(), SystemError> {
+    /// Compiles one unit: a program with its own memory, which it gives back at its end, reads sources and writes an object.
+    ///
+    /// # Errors
+    /// As for [`Build::make`].
+    pub fn compile<S: System>(&self, system: &S, tree: u64, unit: u64) -> Result<(), SystemError> {
         // All builds are of one tree: a unit costs the same in each of them.
         let mut rng = system.rng(unit);
         let mut buffer = vec![0; 8 * PAGE_BYTES];
@@ -337,15 +353,15 @@ pub fn task_name(tree: u64) -> String {
 /// Returns the name of file `n` of a tree.
 #[must_use]
 pub fn tree_file(tree: u64, n: u64) -> String {
-    format!("{tree}/{n}")
+    format!("{tree}-{n}")
 }
 
 fn object(tree: u64, unit: u64) -> String {
-    format!("{tree}/{unit}.o")
+    format!("{tree}-{unit}.o")
 }
 
 fn image(tree: u64) -> String {
-    format!("{tree}/vmlinux")
+    format!("{tree}-vmlinux")
 }
 
 fn write_file<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemError> {

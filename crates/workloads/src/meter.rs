@@ -398,7 +398,10 @@ impl Course {
             by_task: vec![1, 1],
             read_in: Some(0),
             cpu: CpuTimes::default(),
-            counters: counter_names().map(|name| (name.to_owned(), 0)).collect(),
+            counters: counter_names()
+                .chain(HUGE_PAGE_COUNTERS.map(|[name, _]| name))
+                .map(|name| (name.to_owned(), 0))
+                .collect(),
             spent: Default::default(),
             times: [times.clone(), times],
         }
@@ -529,6 +532,16 @@ impl Course {
         rows.extend(counter_rows(&self.counters));
         rows
     }
+
+    /// Returns the rows of huge pages, for workloads whose memory may have some.
+    #[must_use]
+    pub fn huge_page_rows(&self) -> Vec<Row> {
+        let row = |[name, renamed]: [&str; 2]| {
+            let value = [renamed, name].into_iter().find_map(|name| self.counters.get(name))?;
+            Some(event_row(name, "huge pages", *value))
+        };
+        HUGE_PAGE_COUNTERS.into_iter().filter_map(row).collect()
+    }
 }
 
 fn hit_row(name: &str, operations: u64, misses: u64) -> Option<Row> {
@@ -593,6 +606,13 @@ const COUNTERS: [(&str, &str); 21] = [
     ("nr_vmscan_write", "pages"),
 ];
 
+/// Counters of huge pages, each with its name from 4.5 on.
+const HUGE_PAGE_COUNTERS: [[&str; 2]; 3] = [
+    ["thp_fault_alloc", "thp_fault_alloc"],
+    ["thp_fault_fallback", "thp_fault_fallback"],
+    ["thp_split", "thp_split_page"],
+];
+
 /// Returns the names of the counters that [`counter_rows`] shows.
 pub fn counter_names() -> impl Iterator<Item = &'static str> {
     COUNTERS.iter().map(|(name, _)| *name)
@@ -601,17 +621,13 @@ pub fn counter_names() -> impl Iterator<Item = &'static str> {
 /// Returns the rows of the growth of the main counters. A counter that the ground lacks has no row.
 #[must_use]
 pub fn counter_rows(counters: &Vmstat) -> Vec<Row> {
-    let row = |(name, unit): &(&str, &str)| {
-        Some(Row::new(
-            "vmstat",
-            *name,
-            unit,
-            Better::Neutral,
-            Format::Decimals(0),
-            counters::sum(counters, name)? as f64,
-        ))
-    };
+    let row = |(name, unit): &(&str, &str)| Some(event_row(name, unit, counters::sum(counters, name)?));
     COUNTERS.iter().filter_map(row).collect()
+}
+
+/// Returns the row of the growth of one counter.
+fn event_row(name: &str, unit: &str, value: u64) -> Row {
+    Row::new("vmstat", name, unit, Better::Neutral, Format::Decimals(0), value as f64)
 }
 
 /// Adds the time spent since `seen` under `part`.

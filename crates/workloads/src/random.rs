@@ -59,6 +59,8 @@ pub(super) struct Reads {
     pub random_advice: bool,
     /// Reads before the measurement.
     pub warm_up: u64,
+    /// Measured reads between two drops of clean pages; 0: none is dropped.
+    pub drop_every: u64,
 }
 
 /// A size as a share of the memory that the system manages, or absolute.
@@ -120,7 +122,7 @@ pub(super) fn read_at_random<S: System>(
     system: &S,
     name: &str,
     chooser: &Chooser,
-    Reads { access, verify, random_advice, warm_up }: Reads,
+    Reads { access, verify, random_advice, warm_up, drop_every }: Reads,
     task: u64,
     tally: &mut Tally,
 ) -> Result<(), SystemError> {
@@ -175,8 +177,16 @@ pub(super) fn read_at_random<S: System>(
         read(None)?;
     }
     tally.begin(system);
+    let mut until_drop = drop_every;
     while !tally.is_over() && !system.is_killed() {
         read(Some(tally))?;
+        if drop_every > 0 {
+            until_drop -= 1;
+            if until_drop == 0 {
+                system.drop_caches()?;
+                until_drop = drop_every;
+            }
+        }
     }
     region.into_iter().for_each(|region| system.unmap(region));
     Ok(())

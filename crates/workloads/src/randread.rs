@@ -43,6 +43,9 @@ pub struct Params {
     pub operations: Option<u64>,
     /// Operations of each task before the measurement begins. Default 0.
     pub warm_up_operations: u64,
+    /// Measured operations of each task between two drops of the files' clean pages from memory (`drop_caches`); 0: none are
+    /// dropped. Default 0.
+    pub drop_caches_every: u64,
     /// Seconds after memory is full, if operations do not end the run. Default 10.
     pub full_s: u64,
     /// Longest time for memory to fill, s. Default 60.
@@ -62,6 +65,7 @@ impl Default for Params {
             verify: Verify::All,
             operations: None,
             warm_up_operations: 0,
+            drop_caches_every: 0,
             full_s: 10,
             filling_s: 60,
         }
@@ -114,6 +118,7 @@ impl Workload for Randread {
             verify: params.verify,
             random_advice: params.random_advice,
             warm_up: params.warm_up_operations,
+            drop_every: params.drop_caches_every,
         };
         let length = length(params.operations, params.full_s, params.filling_s);
         let measured = Measured {

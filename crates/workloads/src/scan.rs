@@ -112,7 +112,7 @@ impl Workload for Scan {
         let chooser = Chooser::new(params.distribution, params.theta, hot);
         let access = params.access;
         let read_hot = move |system: &S, n: u64, tally: &mut super::meter::Tally| {
-            let reads = Reads { access, verify: Verify::All, random_advice: true, warm_up: 0 };
+            let reads = Reads { access, verify: Verify::All, random_advice: true, warm_up: 0, drop_every: 0 };
             read_at_random(system, HOT, &chooser, reads, n, tally)
         };
         let measured = Measured {

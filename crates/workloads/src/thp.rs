@@ -95,7 +95,8 @@ impl Workload for Thp {
 
     const ABOUT: &'static str = "a program with huge pages beside the copy of a file";
 
-    const SIM_ONLY: Option<&'static str> = Some("the other grounds have no memory with huge pages");
+    const SIM_ONLY: Option<&'static str> =
+        Some("its times are told apart by function of the kernel, which the other grounds cannot");
 
     fn about_param(key: &str) -> Option<&'static str> {
         Params::get_field_docs(key).ok()

@@ -14,7 +14,7 @@ use study::bars::Bars;
 use study::fidelity::text::Look;
 use study::fidelity::{Fidelity, text};
 use study::plan::{Plan, Request, Results, cost};
-use study::{pictures, plan};
+use study::{pictures, plan, truth};
 
 /// Arguments of `highwater fidelity`.
 #[derive(clap::Args)]
@@ -116,6 +116,10 @@ fn report(found: &[Fidelity], arguments: &Arguments, look: Look) -> String {
         text.push_str(&format!("\n{title}\n{}", text::figures(it, arguments.misses, look)));
     }
     text.push_str(&format!("\n{}\n", footer(found, arguments)));
+    // The page in docs/ is of published figures alone.
+    if look == Look::Plain {
+        text.push_str(&format!("{}\n", truth::last_text(truth::last())));
+    }
     text
 }
 
@@ -128,7 +132,11 @@ fn page(found: &[Fidelity], arguments: &Arguments) -> Page {
         let figures = Part::table("Figures", text::figures_grid(it, arguments.misses));
         sections.push(Section::new(it.experiment.clone(), vec![figures]));
     }
-    Page { title: "Published figures beside simulated ones".into(), about: vec![footer(found, arguments)], sections }
+    Page {
+        title: "Published figures beside simulated ones".into(),
+        about: vec![footer(found, arguments), truth::last_text(truth::last())],
+        sections,
+    }
 }
 
 /// Describes the runs behind the figures, and their fingerprints.

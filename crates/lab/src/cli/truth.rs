@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use study::bars::Bars;
 use study::plan::{self, Plan, cost};
-use study::truth::{self, Difference, Held, Load, Record, Recorded, Suite};
+use study::truth::{self, Counted, Difference, Held, Load, Record, Recorded, Suite};
 
 /// Arguments of `highwater truth`.
 #[derive(clap::Args)]
@@ -100,15 +100,16 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     notes.extend(recorded.iter().flat_map(|record| record.notes.clone()));
     notes.sort_unstable();
     notes.dedup();
-    let of_load = |(load, (_, results)): (&&Load, &(&Plan, plan::Results))| -> Vec<Option<Held>> {
+    let of_load = |(load, (_, results)): (&&Load, &(&Plan, plan::Results))| -> Vec<Option<Counted>> {
         let guests: Vec<Recorded> = match &recorded {
             Some(record) => record.runs.iter().filter(|run| run.load == load.name).cloned().collect(),
             None => truth::recorded(suite, load, &results.table),
         };
-        guests.iter().map(|guest| truth::held(suite, guest, &results.table)).collect()
+        guests.iter().map(|guest| truth::counted(guest, &results.table)).collect()
     };
-    let held: Vec<Held> = loads.iter().zip(&results).flat_map(of_load).flatten().collect();
-    let differences = truth::differences(suite, &held);
+    let counted: Vec<Counted> = loads.iter().zip(&results).flat_map(of_load).flatten().collect();
+    let held: Vec<Held> = counted.iter().map(|counted| truth::held(suite, counted)).collect();
+    let differences = truth::differences(suite, &counted);
     let text = match arguments.format {
         Format::Text => format!("{}\n{}\n", truth::text(&held, &differences, arguments.all), notes.join("\n")),
         Format::Json => shown::json(&Report { schema: 1, notes: &notes, held: &held, differences: &differences }),

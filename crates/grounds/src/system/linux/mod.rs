@@ -214,6 +214,10 @@ impl System for LinuxSystem {
         Region::anonymous(pages).map_err(|error| SystemError(format!("cannot map {pages} pages: {error}")))
     }
 
+    fn map_huge(&self, pages: u32) -> Result<Region, SystemError> {
+        Region::huge(pages).map_err(|error| SystemError(format!("cannot map {pages} pages: {error}")))
+    }
+
     fn touch(&self, region: &Region, pages: Range<u32>, write: bool) -> Result<(), SystemError> {
         let memory = region.pages(pages.end.into())?;
         pages.for_each(|page| memory.touch(page_bytes(page.into()) as usize, write));

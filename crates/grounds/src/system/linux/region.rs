@@ -41,6 +41,14 @@ impl Region {
         Ok(Self { memory: sys::Mapping::new(pages)?, file: None })
     }
 
+    /// Maps `pages` pages of zeroes, which may be huge pages where the kernel makes them without advice.
+    ///
+    /// # Errors
+    /// When the address space has no room.
+    pub fn huge(pages: u32) -> io::Result<Self> {
+        Ok(Self { memory: sys::Mapping::huge(pages)?, file: None })
+    }
+
     /// Maps pages of a file, which has a name and a token that says that it is mapped.
     ///
     /// # Errors
@@ -101,6 +109,22 @@ impl Mapped {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_for_huge_pages_is_zeroes_that_can_be_stored_to_at_both_ends() {
+        for pages in [1, 511, 1025] {
+            let region = Region::huge(pages).unwrap();
+            let last = page_bytes(u64::from(pages) - 1);
+            for offset in [0, last] {
+                let (memory, mut found) = (region.bytes(offset, 4).unwrap(), [1; 4]);
+                memory.load(offset as usize, &mut found);
+                assert_eq!(found, [0; 4]);
+                memory.store(offset as usize, b"high");
+                memory.load(offset as usize, &mut found);
+                assert_eq!(&found, b"high");
+            }
+        }
+    }
 
     fn mapped(pages: u64, range: Range<u32>, mode: MapMode) -> (File, Region) {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
