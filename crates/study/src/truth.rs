@@ -273,7 +273,10 @@ pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
         load: load.name.clone(),
         set: load.set.clone(),
         // Without what all columns of the load have.
-        guest: load.set.iter().fold(column.id.clone(), |id, set| id.replacen(&format!("+{set}"), "", 1)),
+        guest: load
+            .set
+            .iter()
+            .fold(column.id.clone(), |id, set| id.replacen(&format!("+{}", set.replace('"', "")), "", 1)),
         kernel: column.kernel.clone(),
         counters: names().filter_map(|name| spread(n, name)).collect(),
     };
