@@ -1,6 +1,7 @@
 //! The grounds on which an experiment may run. The crate `grounds` implements them. The grounds of real time need the
 //! feature `linux`.
 
+use figures::cgroup::Version;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -54,8 +55,27 @@ pub struct Place {
     pub kernel_images: Vec<PathBuf>,
     /// The folder of modules for those images; by default sought near each, and in this computer.
     pub kernel_modules: Option<PathBuf>,
+    /// The start of those images.
+    pub start: Start,
     /// The command that runs a job in a process of its own.
     pub program: PathBuf,
+}
+
+/// The way in which guests are started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Words behind those of the kernel's command line.
+    pub append: String,
+    /// Version of the cgroup that limits the worker, where the machine file has a limit.
+    pub cgroup: Version,
+    /// Whether an emulated guest's time is the number of its instructions.
+    pub counts_instructions: bool,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self { append: String::new(), cgroup: Version::V2, counts_instructions: false }
+    }
 }
 
 impl Default for Place {
@@ -67,6 +87,7 @@ impl Default for Place {
             makes_swap: false,
             kernel_images: Vec::new(),
             kernel_modules: None,
+            start: Start::default(),
             program,
         }
     }

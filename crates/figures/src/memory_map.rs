@@ -1,20 +1,21 @@
 //! Physical memory over time, for `--memory-map` and `--buddyinfo`.
 
-use std::io;
+use std::{borrow::Cow, io};
 
-use engine::memory::{MAX_ORDERS, MigrateType, Use, ZoneMap};
+use engine::memory::{MigrateType, Use, ZoneMap};
 use machine::Nanos;
+use serde::{Deserialize, Serialize};
 
 use crate::csv_error::io_error;
 use crate::moments::OfRun;
 
 /// Memory at a moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Moment {
     /// Time since the system started, ns.
     pub now_ns: u64,
     /// The workload's name for the moment, if any.
-    pub mark: Option<&'static str>,
+    pub mark: Option<Cow<'static, str>>,
     /// The zones, lowest first.
     pub zones: Vec<Zone>,
 }
@@ -23,39 +24,53 @@ impl Moment {
     /// Returns the contents of zones now.
     #[must_use]
     pub fn of(now: Nanos, mark: Option<&'static str>, zones: &[ZoneMap]) -> Self {
-        Self { now_ns: now.0, mark, zones: zones.iter().map(Zone::of).collect() }
+        Self { now_ns: now.0, mark: mark.map(Cow::from), zones: zones.iter().map(Zone::of).collect() }
     }
 }
 
 /// A zone at a moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Zone {
     /// The zone's node.
     pub node: u8,
     /// The zone's name as the kernel prints it.
-    pub name: &'static str,
-    /// Free blocks by order and migrate type.
-    pub free: [[u64; MigrateType::ALL.len()]; MAX_ORDERS],
-    /// Pageblocks by type.
-    pub pageblocks: [u64; MigrateType::ALL.len()],
+    pub name: Cow<'static, str>,
+    /// Free blocks and pageblocks of each migrate type that the kernel has.
+    pub kinds: Vec<Kind>,
     /// The main contents of each pageblock, from low to high frames.
     pub most: Vec<Most>,
 }
 
+/// A migrate type of a zone.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Kind {
+    /// The type's name as `/proc/pagetypeinfo` prints it.
+    pub name: Cow<'static, str>,
+    /// Free blocks by order.
+    pub free: Vec<u64>,
+    /// Pageblocks of the type.
+    pub pageblocks: u64,
+}
+
 impl Zone {
     fn of(map: &ZoneMap) -> Self {
+        let kind = |kind: MigrateType| Kind {
+            name: kind.name().into(),
+            free: map.free.iter().map(|kinds| kinds[kind as usize]).collect(),
+            pageblocks: map.pageblocks(kind),
+        };
         Self {
             node: map.node.0,
-            name: map.name,
-            free: map.free,
-            pageblocks: MigrateType::ALL.map(|kind| map.pageblocks(kind)),
-            most: map.blocks.iter().map(|block| Most::of(block.most())).collect(),
+            name: map.name.into(),
+            kinds: MigrateType::ALL.map(kind).into(),
+            most: map.blocks.iter().map(|block| Most::of_pages(&block.pages)).collect(),
         }
     }
 }
 
 /// The kind of contents that more than half of a pageblock has, for pictures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Most {
     /// Free.
     Free,
@@ -75,8 +90,11 @@ impl Most {
     /// All kinds; `ALL[m as usize] == m`.
     pub const ALL: [Self; 6] = [Self::Free, Self::File, Self::Anonymous, Self::Kernel, Self::Whole, Self::Mixed];
 
-    const fn of(most: Option<Use>) -> Self {
-        match most {
+    /// Returns the kind of a pageblock whose pages were counted by use.
+    #[must_use]
+    pub fn of_pages(pages: &[u16; Use::ALL.len()]) -> Self {
+        let all: u16 = pages.iter().sum();
+        match Use::ALL.into_iter().find(|it| 2 * pages[*it as usize] > all) {
             Some(Use::Free) => Self::Free,
             Some(Use::File) => Self::File,
             Some(Use::Anonymous) => Self::Anonymous,
@@ -116,20 +134,20 @@ pub fn write(runs: &[RunMemory], out: &mut dyn io::Write) -> io::Result<()> {
     for RunMemory { column, seed, moments } in runs {
         let seed = seed.to_string();
         for Moment { now_ns, mark, zones } in moments {
-            let mark = mark.unwrap_or_default();
+            let mark = mark.as_deref().unwrap_or_default();
             let seconds = format!("{:.3}", *now_ns as f64 / 1e9);
             for zone in zones {
                 let node = zone.node.to_string();
-                for kind in MigrateType::ALL {
+                for kind in &zone.kinds {
                     let mut line = |order: &str, free: &str, pageblocks: &str| {
                         let fields =
-                            [column, &*seed, &seconds, &node, zone.name, kind.name(), order, free, pageblocks, mark];
+                            [column, &*seed, &seconds, &node, &zone.name, &kind.name, order, free, pageblocks, mark];
                         csv.write_record(fields).map_err(io_error)
                     };
-                    for (order, kinds) in zone.free.iter().enumerate() {
-                        line(&order.to_string(), &kinds[kind as usize].to_string(), "")?;
+                    for (order, blocks) in kind.free.iter().enumerate() {
+                        line(&order.to_string(), &blocks.to_string(), "")?;
                     }
-                    line("", "", &zone.pageblocks[kind as usize].to_string())?;
+                    line("", "", &kind.pageblocks.to_string())?;
                 }
             }
         }

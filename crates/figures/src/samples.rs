@@ -1,7 +1,7 @@
 //! Sample runs for tests of this and other crates.
 
 use crate::{
-    memory_map::{Moment, Most, RunMemory, Zone},
+    memory_map::{Kind, Moment, Most, RunMemory, Zone},
     profile::RunProfile,
 };
 use engine::memory::{MAX_ORDERS, MigrateType};
@@ -22,10 +22,14 @@ pub fn memory_run() -> RunMemory {
             block if block <= n => Most::Whole,
             _ => Most::Free,
         };
-        let mut free = [[0; 4]; MAX_ORDERS];
-        free[9][MigrateType::Movable as usize] = 7 - n;
-        let zone = Zone { node: 0, name: "Normal", free, pageblocks: [1, 0, 7, 0], most: (0..8).map(most).collect() };
-        let mark = (n == 3).then_some("here");
+        let kind = |(kind, pageblocks): (MigrateType, u64)| {
+            let mut free = vec![0; MAX_ORDERS];
+            free[9] = if kind == MigrateType::Movable { 7 - n } else { 0 };
+            Kind { name: kind.name().into(), free, pageblocks }
+        };
+        let kinds = MigrateType::ALL.into_iter().zip([1, 0, 7, 0]).map(kind).collect();
+        let zone = Zone { node: 0, name: "Normal".into(), kinds, most: (0..8).map(most).collect() };
+        let mark = (n == 3).then(|| "here".into());
         Moment { now_ns: n * 1_000_000_000, mark, zones: vec![zone] }
     };
     RunMemory { column: "a".into(), seed: 7, moments: (0..8).map(moment).collect() }

@@ -12,7 +12,7 @@ use sim::trace::{Trace, TraceConfig};
 
 use catalogue::ground::Ground;
 use catalogue::hardware::Machine;
-use figures::cgroup::Cgroup;
+use figures::cgroup::{Cgroup, Version};
 use figures::curves::{Curve, Steps};
 use figures::figure::{Row, RowName};
 use figures::histogram::Times;
@@ -40,7 +40,7 @@ pub struct Job {
     pub profile: bool,
     /// Interval between records of counters, in virtual or real time; `None` records nothing.
     pub series_every: Option<Every>,
-    /// Interval between records of memory on a simulated machine; `None` records nothing.
+    /// Interval between records of memory, on a simulated machine or in a guest; `None` records nothing.
     pub memory_every: Option<Nanos>,
     /// Interval between records of the generations of pages, on a simulated machine or in a guest; `None` records nothing.
     pub generations_every: Option<Nanos>,
@@ -128,8 +128,10 @@ pub struct Described {
     pub series_every: Option<Every>,
     /// Interval between records of the generations of pages, ns; none records nothing.
     pub generations_every_ns: Option<u64>,
-    /// Whether the worker is in a cgroup that limits its memory.
-    pub has_limit: bool,
+    /// Interval between records of memory, ns; none records nothing.
+    pub memory_every_ns: Option<u64>,
+    /// Version of the cgroup that limits the worker's memory; none without a limit.
+    pub cgroup: Option<Version>,
 }
 
 /// The place of a process that runs a job in real time.
@@ -160,7 +162,7 @@ pub struct Outcome {
     /// Counters over time, if requested.
     pub series: Option<Series>,
     /// Memory over time, if requested.
-    #[serde(skip)]
+    #[serde(default)]
     pub memory: Option<Vec<memory_map::Moment>>,
     /// Generations of pages over time, if requested.
     #[serde(default)]

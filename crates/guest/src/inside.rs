@@ -4,6 +4,10 @@
 //! removes the archive, which no reclaim could take, and begins anew. Then it makes the settings, adds swap, drops what was
 //! cached, says what it found, and starts the worker. When the worker has ended it ends the machine.
 
+use crate::disk;
+use crate::zoneinfo::{self, Zone};
+use figures::cgroup::Version;
+use machine::PAGE_BYTES;
 use rustix::fs::sync;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::mount::{MountFlags, mount, mount_move};
@@ -30,9 +34,6 @@ pub const MODULES: &str = "/modules";
 /// The folder for the worker's files.
 pub const FILES: &str = "/files";
 
-/// The cgroup of a worker whose memory is limited.
-pub const CGROUP: &str = "/sys/fs/cgroup/work";
-
 /// The name of the port to the outside.
 pub const PORT: &str = "highwater";
 
@@ -42,6 +43,11 @@ pub const CANNOT: &str = "highwater: ";
 /// The disk with the file system, and that with swap.
 const DISK: &str = "/dev/vda";
 const SWAP: &str = "/dev/vdb";
+
+/// The device of swap in compressed memory, the file with its size, and that with its state.
+const ZRAM: &str = "/dev/zram0";
+const ZRAM_SIZE: &str = "/sys/block/zram0/disksize";
+const ZRAM_STATE: &str = "/sys/block/zram0/mm_stat";
 
 /// The argument of the process once it has moved to the disk.
 const MOVED: &str = "in-guest";
@@ -57,12 +63,31 @@ const DEVICE_WAIT: Duration = Duration::from_secs(30);
 pub struct Plan {
     /// Settings to make, in order.
     pub settings: Vec<Setting>,
-    /// Whether there is a disk with swap.
-    pub has_swap: bool,
-    /// Limit of the worker's memory, by a cgroup of version 2, bytes.
-    pub limit_bytes: Option<u64>,
+    /// The place of swap.
+    pub swap: Swap,
+    /// Limit of the worker's memory, bytes, and the version of its cgroup.
+    pub limit: Option<(u64, Version)>,
     /// Arguments of the worker.
     pub worker: Vec<String>,
+}
+
+/// The place of swap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Swap {
+    /// None.
+    #[default]
+    None,
+    /// A disk of so many pages.
+    Disk {
+        /// The pages.
+        pages: u64,
+    },
+    /// Compressed memory for so many pages.
+    Zram {
+        /// The pages.
+        pages: u64,
+    },
 }
 
 /// A setting of the kernel: a file of `/proc/sys` or `/sys`, and what is written to it.
@@ -81,8 +106,8 @@ pub struct Setting {
 pub struct State {
     /// The release of its kernel.
     pub release: String,
-    /// Zones with their managed pages, those without pages left out: `DMA32`, 130,000.
-    pub zones: Vec<(String, u64)>,
+    /// Its zones that have pages.
+    pub zones: Vec<Zone>,
     /// Managed pages that no reclaim takes: neither free (on lists of CPUs, too) nor on a list of reclaim. They are the kernel's
     /// own, with the reclaimable objects that `drop_caches` has left, and those of this program.
     pub kernel_pages: u64,
@@ -94,7 +119,7 @@ impl State {
     /// Returns the pages of all zones.
     #[must_use]
     pub fn managed_pages(&self) -> u64 {
-        self.zones.iter().map(|(_, pages)| pages).sum()
+        self.zones.iter().map(|zone| zone.managed).sum()
     }
 }
 
@@ -182,9 +207,19 @@ fn work() -> Result<(), String> {
             lacks.push(format!("{name} ({why})"));
         }
     }
-    if plan.has_swap {
-        wait_for(SWAP, "the disk for swap")?;
-        computer::sys::swap_on(Path::new(SWAP)).map_err(|error| format!("no swap: {error}"))?;
+    let area = match plan.swap {
+        Swap::None => None,
+        Swap::Disk { .. } => {
+            wait_for(SWAP, "the disk for swap")?;
+            Some(SWAP)
+        }
+        Swap::Zram { pages } => {
+            make_zram(pages)?;
+            Some(ZRAM)
+        }
+    };
+    if let Some(area) = area {
+        computer::sys::swap_on(Path::new(area)).map_err(|error| format!("no swap: {error}"))?;
     }
     sync();
     fs::write("/proc/sys/vm/drop_caches", "3").map_err(|error| format!("drop_caches: {error}"))?;
@@ -192,15 +227,16 @@ fn work() -> Result<(), String> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     // What was dropped is freed a little later, by grace periods.
     thread::sleep(SETTLES_IN);
-    let zoneinfo = read("/proc/zoneinfo");
-    let mut state = State { release, zones: zones(&zoneinfo), lacks, ..State::default() };
-    let others = pages_of_reclaim(&read("/proc/vmstat")) + pages_of_cpus(&zoneinfo);
+    let zones = zoneinfo::read(&read("/proc/zoneinfo"));
+    let others = pages_of_reclaim(&read("/proc/vmstat")) + zones.iter().map(|zone| zone.of_cpus).sum::<u64>();
+    let mut state = State { release, zones, lacks, ..State::default() };
     state.kernel_pages = state.managed_pages().saturating_sub(others);
     tell(&mut port, &Line::Up(state))?;
     let mut worker = Command::new(PROGRAM);
-    if let Some(bytes) = plan.limit_bytes {
-        limit(bytes).map_err(|error| format!("no cgroup of version 2 can be made: {error}"))?;
-        computer::sys::start_in(&mut worker, Path::new(CGROUP).join("cgroup.procs"));
+    if let Some((bytes, version)) = plan.limit {
+        let number = version.number();
+        limit(bytes, version).map_err(|error| format!("no cgroup of version {number} can be made: {error}"))?;
+        computer::sys::start_in(&mut worker, Path::new(cgroup(version)).join("cgroup.procs"));
     }
     let clones = port.try_clone().and_then(|input| Ok((input, port.try_clone()?)));
     let (input, output) = clones.map_err(|error| format!("the port: {error}"))?;
@@ -215,11 +251,52 @@ fn work() -> Result<(), String> {
     tell(&mut port, &Line::Failed(why))
 }
 
+/// Returns the pages that lie in compressed memory, and the pages of memory that they take; none without any.
+#[must_use]
+pub fn zram_pages() -> Option<[u64; 2]> {
+    let state = fs::read_to_string(ZRAM_STATE).ok()?;
+    let bytes: Vec<u64> = state.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    // The original size, the compressed one, all that is used.
+    let pages = |bytes: u64| bytes / PAGE_BYTES as u64;
+    Some([pages(*bytes.first()?), pages(*bytes.get(2)?)])
+}
+
+/// Makes swap for so many pages in compressed memory, by the kernel's default algorithm.
+fn make_zram(pages: u64) -> Result<(), String> {
+    wait_for(ZRAM_SIZE, "compressed memory for swap (driver zram)")?;
+    let bytes = (pages + 1) * PAGE_BYTES as u64;
+    let made = fs::write(ZRAM_SIZE, bytes.to_string())
+        .and_then(|()| OpenOptions::new().write(true).open(ZRAM))
+        .and_then(|device| disk::write_swap_header(&device, pages));
+    made.map_err(|error| format!("compressed memory for swap: {error}"))
+}
+
+/// Returns the folder of the cgroup of a worker whose memory is limited.
+#[must_use]
+pub const fn cgroup(version: Version) -> &'static str {
+    match version {
+        Version::V1 => "/cgroup/work",
+        Version::V2 => "/sys/fs/cgroup/work",
+    }
+}
+
 /// Makes a cgroup that limits memory.
-fn limit(bytes: u64) -> io::Result<()> {
-    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory")?;
-    fs::create_dir(CGROUP)?;
-    fs::write(Path::new(CGROUP).join("memory.max"), bytes.to_string())
+fn limit(bytes: u64, version: Version) -> io::Result<()> {
+    let folder = Path::new(cgroup(version));
+    let file = match version {
+        Version::V1 => {
+            let root = folder.parent().unwrap_or(folder);
+            fs::create_dir(root)?;
+            mount("cgroup", root, "cgroup", MountFlags::empty(), Some(c"memory"))?;
+            "memory.limit_in_bytes"
+        }
+        Version::V2 => {
+            fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory")?;
+            "memory.max"
+        }
+    };
+    fs::create_dir(folder)?;
+    fs::write(folder.join(file), bytes.to_string())
 }
 
 /// SIGKILL.
@@ -265,30 +342,6 @@ fn wait_until<T>(mut find: impl FnMut() -> Option<T>) -> Option<T> {
     }
 }
 
-/// Returns the zones of `/proc/zoneinfo` that have pages, with their managed pages. Zones of one kind are added up over nodes.
-fn zones(zoneinfo: &str) -> Vec<(String, u64)> {
-    let mut zones: Vec<(String, u64)> = Vec::new();
-    let mut kind = "";
-    for line in zoneinfo.lines() {
-        if let Some((_, zone)) = line.split_once("zone") {
-            kind = zone.trim();
-        }
-        let managed = line.trim().strip_prefix("managed").and_then(|pages| pages.trim().parse().ok());
-        match (managed.filter(|pages| *pages > 0), zones.iter_mut().find(|(name, _)| name == kind)) {
-            (Some(pages), Some(zone)) => zone.1 += pages,
-            (Some(pages), None) => zones.push((kind.to_owned(), pages)),
-            (None, _) => {}
-        }
-    }
-    zones
-}
-
-/// Returns the free pages that CPUs keep, by `/proc/zoneinfo`.
-fn pages_of_cpus(zoneinfo: &str) -> u64 {
-    let counts = zoneinfo.lines().filter_map(|line| line.trim().strip_prefix("count:"));
-    counts.filter_map(|pages| pages.trim().parse::<u64>().ok()).sum()
-}
-
 /// Returns the pages of `/proc/vmstat` that are free, or on a list from which reclaim takes pages.
 fn pages_of_reclaim(vmstat: &str) -> u64 {
     const GAUGES: [&str; 5] =
@@ -303,11 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_with_pages_are_read() {
-        let text = "Node 0, zone      DMA\n  per-node stats\n  pages free     3840\n        managed  3840\n\
-                    Node 0, zone   Normal\n        managed  0\nNode 1, zone      DMA\n        managed  160\n";
-        assert_eq!(zones(text), [("DMA".to_owned(), 4000)]);
-        assert_eq!(pages_of_cpus("  pagesets\n    cpu: 0\n              count: 12\n    cpu: 1\n   count: 30\n"), 42);
+    fn pages_of_reclaim_are_free_or_on_its_lists() {
         let vmstat = "nr_free_pages 100\nnr_zone_inactive_file 7\nnr_inactive_file 7\nnr_slab_unreclaimable 9\n";
         assert_eq!(pages_of_reclaim(vmstat), 107);
     }

@@ -10,6 +10,8 @@ pub mod archive;
 pub mod disk;
 pub mod image;
 pub mod inside;
+pub mod memory;
 pub mod modules;
 pub mod program;
 pub mod vm;
+pub mod zoneinfo;

@@ -12,6 +12,9 @@ use std::process::{Command, Stdio};
 /// Drivers without which a guest does not work: disks, the port to this program, the file system.
 pub const NEEDED: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_console", "ext4"];
 
+/// The driver of swap in compressed memory.
+pub const ZRAM: &str = "zram";
+
 /// Modules that the kernel would have a program of the system load, which a guest has not: ext4's checksums. Built in, or a module, or
 /// part of a library, by release.
 const ASKED_FOR: [&str; 2] = ["crc32c_generic", "crc32c_cryptoapi"];

@@ -6,10 +6,10 @@
 use crate::archive::Archive;
 use crate::disk;
 use crate::image::Image;
-use crate::inside::{self, Plan};
-use crate::modules::{Module, Modules, NEEDED};
+use crate::inside::{self, Plan, Swap};
+use crate::memory::Memory;
+use crate::modules::{Module, Modules, NEEDED, ZRAM};
 use crate::program::Program;
-use machine::PAGE_BYTES;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -41,6 +41,8 @@ pub enum Accelerator {
     Kvm,
     /// QEMU, by translation: 10 to 50 times slower, and not evenly.
     Emulation,
+    /// QEMU, one CPU at a time, and an instruction takes one nanosecond of the guest's time.
+    Counted,
 }
 
 impl Accelerator {
@@ -89,16 +91,16 @@ pub struct Wanted<'a> {
     pub modules: Option<&'a Modules>,
     /// The program to run in it.
     pub program: &'a Path,
-    /// The work of its first process. Whether there is swap follows from `swap_pages`.
+    /// The work of its first process.
     pub plan: Plan,
-    /// Memory, KiB.
-    pub memory_kib: u64,
-    /// CPUs.
-    pub cpus: usize,
+    /// Memory.
+    pub memory: &'a Memory,
+    /// The node of each CPU.
+    pub cpus: Vec<u8>,
+    /// Distances between nodes, from CPUs to memory.
+    pub distances: Vec<Vec<u8>>,
     /// Room of the disk for files, bytes.
     pub disk_bytes: u64,
-    /// Pages of swap.
-    pub swap_pages: u64,
     /// Words for the kernel's command line.
     pub command_line: &'a str,
     /// The executor of its instructions.
@@ -151,21 +153,27 @@ impl Vm {
     /// The step that failed, in words for the user.
     pub fn start(wanted: &Wanted<'_>, folder: &Path) -> Result<(Self, ChildStdin, ChildStdout), String> {
         let told = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
-        let plan = Plan { has_swap: wanted.swap_pages > 0, ..wanted.plan.clone() };
-        let modules = wanted.modules.map_or(Ok(Vec::new()), |modules| modules.load_order(&NEEDED))?;
+        let plan = &wanted.plan;
+        let of_swap = matches!(plan.swap, Swap::Zram { .. }).then_some(ZRAM);
+        let needed: Vec<&str> = NEEDED.into_iter().chain(of_swap).collect();
+        let modules = wanted.modules.map_or(Ok(Vec::new()), |modules| modules.load_order(&needed))?;
         let program = Program::read(wanted.program).map_err(told("cannot read the program"))?;
         let archive = folder.join("archive");
-        write_archive(&archive, &program, &modules, &plan).map_err(told("cannot write the archive"))?;
+        write_archive(&archive, &program, &modules, plan).map_err(told("cannot write the archive"))?;
+        let packed = fs::metadata(&archive).map_err(told("cannot read the archive"))?.len();
+        let parts = program.libraries.iter().map(|(_, bytes)| bytes).chain(modules.iter().map(|module| &module.bytes));
+        let unpacked = parts.chain([&program.bytes]).map(|bytes| bytes.len() as u64).sum();
+        wanted.memory.check_start(wanted.image, packed, unpacked)?;
         let disk = folder.join("disk");
         disk::with_file_system(&disk, wanted.disk_bytes)?;
-        let swap = folder.join("swap");
-        if plan.has_swap {
-            disk::with_swap(&swap, wanted.swap_pages).map_err(told("cannot make the disk for swap"))?;
+        let mut drives = vec![disk];
+        if let Swap::Disk { pages } = plan.swap {
+            let swap = folder.join("swap");
+            disk::with_swap(&swap, pages).map_err(told("cannot make the disk for swap"))?;
+            drives.push(swap);
         }
         let console = folder.join(CONSOLE);
         let mut command = command(wanted, &archive, &console);
-        let mut drives = vec![&disk];
-        drives.extend(plan.has_swap.then_some(&swap));
         for (n, path) in drives.into_iter().enumerate() {
             // Commas in values are written twice.
             let file = path.display().to_string().replace(',', ",,");
@@ -195,6 +203,15 @@ impl Vm {
     #[must_use]
     pub fn has_spoken(&self) -> bool {
         fs::metadata(&self.console).is_ok_and(|console| console.len() > 0)
+    }
+
+    /// Returns the CPU time that QEMU has used; zero where that cannot be told.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        // Behind the name: the state, and ten fields to the ticks in programs and in the kernel, 100 a second.
+        let fields = stat.rsplit_once(')').map_or("", |(_, behind)| behind).split_whitespace().skip(11).take(2);
+        Duration::from_millis(10 * fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>())
     }
 
     /// Waits until QEMU, whose port is closed, has ended, a second at most.
@@ -257,18 +274,39 @@ fn write_archive(path: &Path, program: &Program, modules: &[Module], plan: &Plan
 
 fn command(wanted: &Wanted<'_>, archive: &Path, console: &Path) -> Command {
     let mut command = Command::new(QEMU);
-    command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "pc"]);
+    command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
     match wanted.accelerator {
         Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
         Accelerator::Emulation => command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
+        // Random numbers of the processor, the clock and idle time are then the same in each run.
+        Accelerator::Counted => command.args([
+            "-accel",
+            "tcg,thread=single",
+            "-cpu",
+            "max",
+            "-icount",
+            "shift=0,sleep=off",
+            "-rtc",
+            "base=2026-01-01,clock=vm",
+            "-seed",
+            "1",
+        ]),
     };
-    command.args(["-m", &format!("{}K", wanted.memory_kib), "-smp", &wanted.cpus.to_string()]);
+    let Memory { nodes_kib, low_kib } = wanted.memory;
+    let low = low_kib.map_or_else(String::new, |kib| format!(",max-ram-below-4g={}", kib * 1024));
+    command.args(["-machine", &format!("pc{low}")]);
+    command.args(["-m", &format!("{}K", wanted.memory.kib()), "-smp", &wanted.cpus.len().to_string()]);
+    if nodes_kib.len() > 1 {
+        command.args(nodes(wanted));
+    }
     command.arg("-kernel").arg(&wanted.image.path).arg("-initrd").arg(archive);
     // A word with `=` that the kernel does not know is a variable of its first process.
     let line = format!(
-        "console=ttyS0 earlyprintk=ttyS0 rdinit={} LD_LIBRARY_PATH={} panic=-1 nokaslr norandmaps mitigations=off random.trust_cpu=on {}",
+        "console=ttyS0 earlyprintk=ttyS0 rdinit={} LD_LIBRARY_PATH={} panic=-1 nokaslr norandmaps mitigations=off random.trust_cpu=on psi=1 {}{}",
         inside::PROGRAM,
         crate::program::LIBRARIES,
+        // An emulated timer is late where the computer is busy, and a kernel that checks it gives up.
+        if wanted.accelerator == Accelerator::Kvm { "" } else { "no_timer_check " },
         wanted.command_line
     );
     command.args(["-append", line.trim_end()]);
@@ -279,13 +317,54 @@ fn command(wanted: &Wanted<'_>, archive: &Path, console: &Path) -> Command {
     command
 }
 
-/// Returns the memory, KiB, of a machine whose kernel manages so many pages, by experience: what it manages is less by its
-/// text and data, and by a descriptor of 64 bytes for each page.
-///
-/// An image asks for room to unpack itself, and a running kernel keeps less. Debian's 6.1.176 keeps 49.6 MiB of the 63.6 that it asks
-/// for, 7.2.12 47.1 of 60.3: both 0.78.
-#[must_use]
-pub fn memory_kib_for(image: &Image, pages: u64) -> u64 {
-    let managed = pages * PAGE_BYTES as u64;
-    (managed + managed / 64 + image.needed_bytes / 32 * 25) / 1024
+/// Returns the arguments for memory and CPUs on several nodes.
+fn nodes(wanted: &Wanted<'_>) -> Vec<String> {
+    let mut arguments = Vec::new();
+    for (node, kib) in wanted.memory.nodes_kib.iter().enumerate() {
+        let cpus = wanted.cpus.iter().enumerate().filter(|(_, of)| usize::from(**of) == node);
+        let cpus: String = cpus.map(|(cpu, _)| format!(",cpus={cpu}")).collect();
+        arguments.extend(["-object".into(), format!("memory-backend-ram,id=m{node},size={kib}K")]);
+        arguments.extend(["-numa".into(), format!("node,nodeid={node},memdev=m{node}{cpus}")]);
+    }
+    for (from, row) in wanted.distances.iter().enumerate() {
+        for (to, distance) in row.iter().enumerate().filter(|(to, _)| *to != from) {
+            arguments.extend(["-numa".into(), format!("dist,src={from},dst={to},val={distance}")]);
+        }
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_node_has_its_memory_and_cpus_and_its_distance_from_the_others() {
+        let image = Image { path: "bzImage".into(), release: "6.1".into(), built_as: "6.1".into(), needed_bytes: 0 };
+        let memory = Memory { nodes_kib: vec![4096, 2048], low_kib: Some(3072) };
+        let wanted = Wanted {
+            image: &image,
+            modules: None,
+            program: Path::new("/program"),
+            plan: Plan::default(),
+            memory: &memory,
+            cpus: vec![0, 0, 1],
+            distances: vec![vec![10, 21], vec![31, 10]],
+            disk_bytes: 0,
+            command_line: "movablecore=1M",
+            accelerator: Accelerator::Emulation,
+        };
+        let command = command(&wanted, Path::new("archive"), Path::new("console"));
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        let text = words.join(" ");
+        for part in [
+            "-machine pc,max-ram-below-4g=3145728 -m 6144K -smp 3 ",
+            "-object memory-backend-ram,id=m0,size=4096K -numa node,nodeid=0,memdev=m0,cpus=0,cpus=1 ",
+            "-object memory-backend-ram,id=m1,size=2048K -numa node,nodeid=1,memdev=m1,cpus=2 ",
+            "-numa dist,src=0,dst=1,val=21 -numa dist,src=1,dst=0,val=31 ",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains(" no_timer_check movablecore=1M"), "{text}");
+    }
 }

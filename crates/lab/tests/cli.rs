@@ -763,7 +763,7 @@ fn memory_over_time_is_drawn_and_written_and_changes_no_report() {
     assert!(wrong(&["--memory-map", &svg, "--buddyinfo", &svg]).contains("same file"));
     for option in ["--memory-map", "--buddyinfo"] {
         let text = message(2, &["compare", "randread", "--on", "host", option, &svg]);
-        assert_eq!(text, format!("error: {option} works on the ground `sim` alone, not on `host`\n"));
+        assert_eq!(text, format!("error: {option} works on the grounds `sim` and `guest` alone, not on `host`\n"));
     }
 }
 

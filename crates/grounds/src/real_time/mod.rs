@@ -13,18 +13,17 @@ pub mod guest;
 pub mod hits;
 pub mod host;
 pub mod linux;
+mod records;
 
 use crate::backend::Backend;
 use crate::job::{Failure, Inside, Job, Order, Outcome, Runnable};
 use catalogue::ground::Place;
 use computer::sys;
-use figures::series::{Every, Recorder, Series};
-use figures::{generations, series};
 use folder::Folder;
 use ground::RealGround;
 use kit::interrupt;
 use kit::progress::Progress;
-use machine::Nanos;
+use records::Records;
 use std::fs::File;
 use std::path::Path;
 use workloads::system::{Given, System, SystemError, page_bytes};
@@ -98,7 +97,7 @@ fn run<R: RealGround>(job: &Job, progress: &Progress, workload: Body<'_, R::Syst
     let told = |error: SystemError| Failure(error.0);
     let system = R::start(job, inside, given).map_err(told)?;
     let mut outcome =
-        outcome_of(&system, workload, Records { series: job.series_every, generations: None }).map_err(told)?;
+        outcome_of(&system, workload, Records { series: job.series_every, ..Records::default() }).map_err(told)?;
     outcome.notes.extend(R::finish(system, job, inside).map_err(told)?);
     if interrupt::is_set() {
         return Err(Failure("interrupted".into()));
@@ -130,68 +129,13 @@ fn resources<R: RealGround>(job: &Job) -> Resources {
     Resources { memory_pages: job.memory_pages(), used_pages: 0, swap_pages: R::swap_pages(job) }
 }
 
-/// Intervals between records, where some are requested.
-#[derive(Clone, Copy, Debug, Default)]
-struct Records {
-    /// Of counters.
-    series: Option<Every>,
-    /// Of the generations of pages, which only a guest's kernel tells.
-    generations: Option<Nanos>,
-}
-
-/// Runs a workload on a system. Other tasks record counters and generations, if requested.
+/// Runs a workload on a system. Other tasks make records, if requested.
 fn outcome_of<S: System>(system: &S, workload: Body<'_, S>, records: Records) -> Result<Outcome, SystemError> {
-    let series = records.series.map(|every| system.start("series", move |system| recorded_series(system, every)));
-    let generations =
-        records.generations.map(|every| system.start("generations", move |system| recorded_generations(system, every)));
+    let recorders = records.start(system);
     let found = workload(system);
-    let series = series.map(|recorder| {
-        recorder.kill(system);
-        recorder.join(system)
-    });
-    let generations = generations.map(|recorder| {
-        recorder.kill(system);
-        recorder.join(system)
-    });
+    let recorded = recorders.end(system);
     let Found { rows, profile, report, curves, times, steps } = found?;
     let profile = (!profile.is_empty()).then_some(profile);
     let virtual_time_ns = system.now().0;
-    Ok(Outcome {
-        rows,
-        virtual_time_ns,
-        series,
-        generations,
-        profile,
-        report,
-        curves,
-        times,
-        steps,
-        ..Outcome::default()
-    })
-}
-
-/// Records counters until the task is told to end.
-fn recorded_series<S: System>(system: &S, every: Every) -> Series {
-    let mut recorder = Recorder::new(every);
-    while !system.is_killed() {
-        let mut values = system.vmstat();
-        series::add_operations(&mut values, system.given().progress.operations());
-        if let Some(engine) = system.engine_view() {
-            series::add_zones(&mut values, engine);
-        }
-        recorder.push(system.now(), &values);
-        system.sleep(recorder.every());
-    }
-    recorder.finish()
-}
-
-/// Records the generations of pages that the kernel tells, until the task is told to end.
-fn recorded_generations<S: System>(system: &S, every: Nanos) -> Vec<generations::Moment> {
-    let mut moments = Vec::new();
-    while !system.is_killed() {
-        let text = std::fs::read_to_string("/sys/kernel/debug/lru_gen_full").unwrap_or_default();
-        moments.push(generations::Moment { now_ns: system.now().0, mark: None, text });
-        system.sleep(every);
-    }
-    moments
+    Ok(Outcome { rows, virtual_time_ns, profile, report, curves, times, steps, ..recorded })
 }

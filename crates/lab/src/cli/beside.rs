@@ -41,10 +41,10 @@ pub struct BesideOptions {
     /// Write counters over time, as CSV: /proc/vmstat, free pages by zone, the queue of the disk
     #[arg(long, value_name = "FILE", group = "sampled")]
     series: Option<PathBuf>,
-    /// Draw physical memory over time: what most of each pageblock is used for, SVG (`sim`)
+    /// Draw physical memory over time: what most of each pageblock is used for, SVG (`sim`, `guest`)
     #[arg(long, value_name = "FILE.svg", group = "sampled")]
     memory_map: Option<PathBuf>,
-    /// Write free blocks by order and migrate type, and pageblocks by type, over time, as CSV (`sim`)
+    /// Write free blocks by order and migrate type, and pageblocks by type, over time, as CSV (`sim`, `guest`)
     #[arg(long, value_name = "FILE", group = "sampled")]
     buddyinfo: Option<PathBuf>,
     /// Write generations of pages over time, as text in the form of lru_gen_full of debugfs: their ages, pages, and what became of
@@ -77,14 +77,15 @@ impl BesideOptions {
 
     /// Returns the first given option that a ground does not support, if any, and those that support it.
     pub fn unsupported_on(&self, ground: Ground) -> Option<(&'static str, &'static str)> {
-        const SIM: &str = "ground `sim` alone";
+        const SIM: &str = "ground `sim` alone, which knows every task at every moment";
         const SIM_AND_GUEST: &str = "grounds `sim` and `guest` alone";
         let is_sim = ground == Ground::Sim;
+        let tells_memory = is_sim || ground == Ground::Guest;
         let options = [
             ("--trace", self.trace.is_some(), is_sim, SIM),
-            ("--memory-map", self.memory_map.is_some(), is_sim, SIM),
-            ("--buddyinfo", self.buddyinfo.is_some(), is_sim, SIM),
-            ("--lru-gen", self.lru_gen.is_some(), is_sim || ground == Ground::Guest, SIM_AND_GUEST),
+            ("--memory-map", self.memory_map.is_some(), tells_memory, SIM_AND_GUEST),
+            ("--buddyinfo", self.buddyinfo.is_some(), tells_memory, SIM_AND_GUEST),
+            ("--lru-gen", self.lru_gen.is_some(), tells_memory, SIM_AND_GUEST),
         ];
         let unsupported = options.iter().find(|(_, is_given, is_supported, _)| *is_given && !is_supported);
         unsupported.map(|(name, .., grounds)| (*name, *grounds))

@@ -10,7 +10,8 @@ use super::{
     output::{self, Output, check_standard_output},
     print,
 };
-use catalogue::ground::{Ground, Place};
+use catalogue::ground::{Ground, Place, Start};
+use figures::cgroup::Version;
 use figures::scale::Scale;
 use study::plan::{Request, Set};
 use study::runner;
@@ -104,6 +105,48 @@ pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Outpu
     Output::open(option, path).map(Some)
 }
 
+/// The start of kernel images.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GuestOptions {
+    /// The folder with modules of the kernel of `guest` [default: lib/modules near its image, or of this computer]
+    #[arg(long, value_name = "DIR", requires = "kernel_image")]
+    pub kernel_modules: Option<PathBuf>,
+    /// Words for the end of the command line of the kernel of `guest`, such as "movablecore=64M"
+    #[arg(long, value_name = "WORDS", requires = "kernel_image", default_value = "", hide_default_value = true)]
+    #[arg(allow_hyphen_values = true, value_parser = parse_append)]
+    pub kernel_append: String,
+    /// Version of the cgroup of `guest`, where the machine file has `limit_pages`
+    #[arg(long, value_name = "1|2", requires = "kernel_image", default_value = "2", value_parser = parse_cgroup_version)]
+    pub cgroup_version: Version,
+    /// Let the time of an emulated `guest` be the number of its instructions: a run repeats as far as the disk lets it
+    #[arg(long, requires = "kernel_image")]
+    pub icount: bool,
+}
+
+impl GuestOptions {
+    /// Returns the way in which guests are started.
+    #[must_use]
+    pub fn start(&self) -> Start {
+        let Self { kernel_append, cgroup_version, icount, .. } = self;
+        Start { append: kernel_append.clone(), cgroup: *cgroup_version, counts_instructions: *icount }
+    }
+}
+
+/// Parses words for a kernel's command line, which is one line of visible characters.
+fn parse_append(text: &str) -> Result<String, String> {
+    let is_line = text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
+    if is_line { Ok(text.trim().to_owned()) } else { Err("expected a line of visible ASCII characters".into()) }
+}
+
+/// Parses the version of a cgroup.
+fn parse_cgroup_version(text: &str) -> Result<Version, String> {
+    match text {
+        "1" => Ok(Version::V1),
+        "2" => Ok(Version::V2),
+        _ => Err("expected 1 or 2".into()),
+    }
+}
+
 /// Options of the run of an experiment.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExperimentOptions {
@@ -136,9 +179,9 @@ pub struct ExperimentOptions {
     /// The kernel of `guest`, a bzImage; repeatable, a column for each
     #[arg(long, value_name = "FILE")]
     pub kernel_image: Vec<PathBuf>,
-    /// The folder with modules of the kernel of `guest` [default: lib/modules near its image, or of this computer]
-    #[arg(long, value_name = "DIR", requires = "kernel_image")]
-    pub kernel_modules: Option<PathBuf>,
+    /// The start of `guest`.
+    #[command(flatten)]
+    pub guest: GuestOptions,
     /// Keep what simulated runs find in this folder, and do not do again what is there: docs/sweeps.md
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
@@ -171,7 +214,8 @@ impl ExperimentOptions {
                 is_limited: !self.no_limit,
                 makes_swap: self.swap,
                 kernel_images: self.kernel_image.clone(),
-                kernel_modules: self.kernel_modules.clone(),
+                kernel_modules: self.guest.kernel_modules.clone(),
+                start: self.guest.start(),
                 ..Place::default()
             },
             store: self.store.clone(),

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     End, compare,
-    options::{OutputOptions, SeedOptions, each_once, parse_word},
+    options::{GuestOptions, OutputOptions, SeedOptions, each_once, parse_word},
     output,
 };
 use catalogue::ground::{Ground, Place};
@@ -24,9 +24,8 @@ pub struct Arguments {
     /// The kernel, a bzImage; see `highwater guest check`. Repeatable
     #[arg(long, value_name = "FILE", required_unless_present = "recorded")]
     kernel_image: Vec<PathBuf>,
-    /// The folder with its modules [default: lib/modules near the image, or of this computer]
-    #[arg(long, value_name = "DIR")]
-    kernel_modules: Option<PathBuf>,
+    #[command(flatten)]
+    guest: GuestOptions,
     /// The kernel files [default: those nearest to the image's version]
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
@@ -155,7 +154,8 @@ fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Ve
     let place = Place {
         folder: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
         kernel_images: arguments.kernel_image.clone(),
-        kernel_modules: arguments.kernel_modules.clone(),
+        kernel_modules: arguments.guest.kernel_modules.clone(),
+        start: arguments.guest.start(),
         ..Place::default()
     };
     let plan = |load: &&'a Load| plan(arguments, load, &[Ground::Sim, Ground::Guest], &arguments.kernels, &place);

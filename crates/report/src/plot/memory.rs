@@ -39,6 +39,8 @@ const ACROSS: usize = 36;
 const MARK_LINE: i32 = 18;
 /// MiB of a pageblock.
 const BLOCK_MIB: f64 = 2.0;
+/// Words below the time axis of simulated runs.
+const VIRTUAL_TIME: &str = "virtual time, s";
 
 /// Draws the memory of runs of the first seed of a table.
 #[must_use]
@@ -53,7 +55,17 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> St
     if table.seeds.len() > 1 {
         about.push(format!("Drawn is seed {}.", table.seeds[0]));
     }
-    draw(&format!("{}: physical memory", experiment.name), about, &runs)
+    let time = if table.is_simulated() { Time::Shared } else { Time::OfEach };
+    draw(&format!("{}: physical memory", experiment.name), about, &runs, time)
+}
+
+/// The time axis of strips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Time {
+    /// One of virtual time for all.
+    Shared,
+    /// One for each: a second of a simulation is a minute of an emulated guest.
+    OfEach,
 }
 
 /// Memory over time of the runs of a variant.
@@ -109,7 +121,7 @@ fn draw_lines(title: &str, about: Vec<String>, columns: &[&str], lines: &[Varian
             top += line_height;
         }
         for (left, right) in (0..columns.len()).map(sides) {
-            time_axis(area, (left, right), top, axis);
+            time_axis(area, (left, right), top, axis, VIRTUAL_TIME);
         }
     })
 }
@@ -126,29 +138,40 @@ fn axis_of<'r>(runs: impl Iterator<Item = &'r RunMemory>) -> Axis {
 }
 
 /// Draws times below strips.
-fn time_axis(area: &Area<'_>, (left, right): (i32, i32), top: i32, axis: Axis) {
+fn time_axis(area: &Area<'_>, (left, right): (i32, i32), top: i32, axis: Axis, across: &str) {
     for tick in axis.ticks(((right - left) / 100).max(1) as usize) {
         let x = axis.pixel(tick, left, right);
         text(area, &label(tick), (x, top + 4), &canvas::words(FAINT, 12, Anchor::Middle));
     }
-    text(area, "virtual time, s", ((left + right) / 2, top + 26), &canvas::words(FAINT, 12, Anchor::Middle));
+    text(area, across, ((left + right) / 2, top + 26), &canvas::words(FAINT, 12, Anchor::Middle));
 }
 
-fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory]) -> String {
+fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory], time: Time) -> String {
     let frame = Frame { title: title.to_owned(), about, keys: keys() };
     let axis = axis_of(runs.iter().copied());
     let (left, right) = (MARGIN + LEFT, WIDTH - MARGIN);
-    let strips = (CAPTION + HEIGHT + GAP) * runs.len() as i32 + FOOT;
+    let (feet, across) = match time {
+        Time::Shared => (1, VIRTUAL_TIME),
+        Time::OfEach => (runs.len() as i32, "time, s"),
+    };
+    let strips = (CAPTION + HEIGHT + GAP) * runs.len() as i32 + FOOT * feet;
     let maps_below: i32 = runs.iter().map(|run| maps_height(run)).sum();
     frame.draw(strips + maps_below, |area| {
         let mut top = 0;
         for run in runs {
             text(area, &run.column, (MARGIN, top + 14), &canvas::bold(TEXT, 14, Anchor::Start));
             let size = Strip { left, right, top: top + CAPTION, height: HEIGHT, rows: ROWS, cell: CELL };
+            let axis = if time == Time::OfEach { axis_of([*run].into_iter()) } else { axis };
             strip(area, run, size, axis);
             top += CAPTION + HEIGHT + GAP;
+            if time == Time::OfEach {
+                time_axis(area, (left, right), top, axis, across);
+                top += FOOT;
+            }
         }
-        time_axis(area, (left, right), top, axis);
+        if time == Time::Shared {
+            time_axis(area, (left, right), top, axis, across);
+        }
         top = strips;
         for run in runs.iter().filter(|run| maps_height(run) > 0) {
             text(area, &run.column, (MARGIN, top + 14), &canvas::bold(TEXT, 14, Anchor::Start));
@@ -159,9 +182,9 @@ fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory]) -> String {
 }
 
 /// Returns the marked moments of a run, as many as fit side by side.
-fn marked(run: &RunMemory) -> impl Iterator<Item = (&'static str, &Moment)> {
+fn marked(run: &RunMemory) -> impl Iterator<Item = (&str, &Moment)> {
     let room = (WIDTH - 2 * MARGIN + APART) / MAP;
-    run.moments.iter().filter_map(|moment| Some((moment.mark?, moment))).take(room as usize)
+    run.moments.iter().filter_map(|moment| Some((moment.mark.as_deref()?, moment))).take(room as usize)
 }
 
 /// Returns the height of the maps of a run with their captions; 0 without marked moments.
@@ -324,11 +347,18 @@ mod tests {
     #[test]
     fn each_run_has_a_strip_and_the_legend_says_all_colors() {
         let run = run();
-        let svg = draw("memory", Vec::new(), &[&run, &run]);
+        let svg = draw("memory", Vec::new(), &[&run, &run], Time::Shared);
         assert!(Most::ALL.iter().all(|most| svg.contains(most.words())), "{svg}");
         assert_eq!(svg.matches("16 MiB").count(), 2);
         assert_eq!(svg.matches("here\n").count(), 2, "the moment that has a name has a map in each run: {svg}");
         assert!(svg.contains("prefers-color-scheme:dark"));
-        assert!(draw("nothing", Vec::new(), &[]).starts_with("<svg "));
+        assert!(draw("nothing", Vec::new(), &[], Time::Shared).starts_with("<svg "));
+    }
+
+    #[test]
+    fn runs_of_several_grounds_have_a_time_axis_each() {
+        let (short, long) = (run(), run());
+        let svg = draw("memory", Vec::new(), &[&short, &long], Time::OfEach);
+        assert_eq!(svg.matches(">\ntime, s\n").count(), 2, "{svg}");
     }
 }

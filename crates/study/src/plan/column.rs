@@ -6,8 +6,9 @@ use std::path::Path;
 use engine::kernel::Origin;
 
 use super::{Request, Subject, sets::OF_MACHINE};
-use catalogue::ground::Ground;
+use catalogue::ground::{Ground, Start};
 use catalogue::{difference, library};
+use figures::cgroup::Version;
 use report::Column;
 
 /// Makes a column: a kernel with its name and its changes, after its ground unless that is obvious.
@@ -56,6 +57,14 @@ pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> Str
         let modules = request.place.kernel_modules.as_ref();
         let modules = modules.map(|folder| format!(" --kernel-modules {}", quoted(&folder.display().to_string())));
         command.push_str(&modules.unwrap_or_default());
+        let Start { append, cgroup, counts_instructions } = &request.place.start;
+        if !append.is_empty() {
+            command.push_str(&format!(" --kernel-append {}", quoted(append)));
+        }
+        if *cgroup == Version::V1 {
+            command.push_str(" --cgroup-version 1");
+        }
+        command.push_str(if *counts_instructions { " --icount" } else { "" });
     }
     if ground.is_timed_by_the_wall() {
         command.push_str(&format!(" --on {ground} --dir {}", quoted(&request.place.folder.display().to_string())));

@@ -4,17 +4,22 @@
 //! In the guest this program is the first process, and as a second one the worker. The worker reads a [`Described`] job from
 //! the port, and answers as a process on the ground `linux` does ([`super::apart`]).
 
+mod beyond;
+mod known;
+mod memory;
 mod run;
 mod settings;
 
-use super::{Records, fits, outcome_of, room};
+use super::records::Records;
+use super::{fits, outcome_of, room};
 use crate::backend::Backend;
 use crate::job::{Described, Failure, Job, Order, Outcome, Runnable};
 use crate::system::linux::LinuxSystem;
 use catalogue::ground::{Ground, Place};
 use catalogue::versions;
 use computer::counters::Counters;
-use figures::cgroup::{Cgroup, Version};
+use figures::cgroup::Cgroup;
+use figures::nodes;
 use guest::image::Image;
 use guest::modules::Modules;
 use guest::vm::Accelerator;
@@ -143,7 +148,7 @@ fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, Stri
     }
     parts.push(Ok(match Accelerator::of_this_computer(image) {
         Accelerator::Kvm => "KVM: times are those of this computer".to_owned(),
-        Accelerator::Emulation => {
+        Accelerator::Emulation | Accelerator::Counted => {
             "no KVM that boots it: emulation, 10 to 50 times slower; counts are the kernel's, times are not".to_owned()
         }
     }));
@@ -174,11 +179,21 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
     let params: W::Params = serde_json::from_value(job.params.clone()).map_err(|error| Failure(error.to_string()))?;
     let given = Given { seed: job.seed, scale: job.scale.parse()?, progress: progress.clone() };
     let told = |error: SystemError| Failure(error.0);
-    let cgroup = job.has_limit.then(|| Cgroup { path: inside::CGROUP.into(), version: Version::V2 });
-    let system =
-        LinuxSystem::new(inside::FILES.into(), job.memory_pages, Counters::new(cgroup), given).map_err(told)?;
-    let records = Records { series: job.series_every, generations: job.generations_every_ns.map(Nanos) };
-    outcome_of(&system, &|system| W::run(system, &params), records).map_err(told)
+    let cgroup = job.cgroup.map(|version| Cgroup { path: inside::cgroup(version).into(), version });
+    let counters = Counters::new(cgroup.clone());
+    let system = LinuxSystem::new(inside::FILES.into(), job.memory_pages, counters, given).map_err(told)?;
+    let records = Records {
+        series: job.series_every,
+        more: Some(Box::new(move |values| known::add(values, cgroup.as_ref()))),
+        generations: job.generations_every_ns.map(Nanos),
+        memory: job.memory_every_ns.map(|every| (Nanos(every), memory::now as _)),
+    };
+    let mut outcome = outcome_of(&system, &|system| W::run(system, &params), records).map_err(told)?;
+    outcome.notes.extend(inside::zram_pages().map(|[held, taken]| {
+        format!("swap is compressed memory (zram): at the end {held} pages of it lay in {taken} pages of memory")
+    }));
+    let rows = outcome.rows.into_iter().chain(nodes::rows(&known::nodes())).collect();
+    Ok(Outcome { rows, ..outcome })
 }
 
 /// Runs the job that comes by the port, if this process was started as the worker of a guest. Returns none otherwise.

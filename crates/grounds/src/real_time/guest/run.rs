@@ -1,14 +1,18 @@
 //! One run in a guest, seen from outside: from its start to the answer of its worker.
 
-use super::{VERB, found, room, settings::settings};
+use super::{VERB, beyond, found, room, settings::settings};
 use crate::job::{Described, Failure, Job, Outcome, Runnable};
 use crate::real_time::apart::{Answer, GRACE, LOOK_EVERY, interrupted};
 use crate::real_time::folder::Folder;
 use catalogue::ground::Place;
+use catalogue::hardware::Disk;
+use engine::memory::{ZoneKind, ZoneLayout};
+use figures::cgroup::Version;
 use guest::image::Image;
-use guest::inside::{Line, Plan, State};
+use guest::inside::{Line, Plan, State, Swap};
+use guest::memory::{Aim, Memory};
 use guest::modules::Modules;
-use guest::vm::{Accelerator, Vm, Wanted, memory_kib_for};
+use guest::vm::{Accelerator, Vm, Wanted};
 use kit::interrupt;
 use kit::progress::Progress;
 use machine::PAGE_BYTES;
@@ -35,17 +39,21 @@ const FULL_PAGES: u64 = 256;
 /// The longest time in which a worker says nothing. It speaks five times a second where it gets memory and a CPU.
 const SILENT_LIMIT: Duration = Duration::from_secs(120);
 
+/// The share of a CPU, percent, below which a guest may be late because others use the computer, and below which it does nothing.
+const STARVED_PERCENT: u128 = 25;
+const IDLE_PERCENT: u128 = 2;
+
+/// The factor by which a guest that gets little of the CPUs may take longer.
+const PATIENCE: u32 = 5;
+
 /// Starts of a guest for one run: after the first its memory is corrected by what its kernel manages.
 const STARTS: usize = 3;
-
-/// The largest difference between the pages of the machine file and those that a guest's kernel manages, one part in so many.
-const EXACTNESS: u64 = 500;
 
 /// Bytes of the file system's journal and tables beside the room for files.
 const FILE_SYSTEM_BYTES: u64 = 256 << 20;
 
-/// Memory of guests that had the right number of pages, KiB, by image and pages.
-static FITTED: Mutex<BTreeMap<(PathBuf, u64), u64>> = Mutex::new(BTreeMap::new());
+/// Memory of guests that had the right number of pages, by image and those pages.
+static FITTED: Mutex<BTreeMap<(PathBuf, Aim), Memory>> = Mutex::new(BTreeMap::new());
 
 /// A line that came by the port.
 enum Heard {
@@ -71,38 +79,48 @@ pub(super) fn run(workload: &dyn Runnable, job: &Job, place: &Place, progress: &
         scale: job.scale.to_string(),
         series_every: job.series_every,
         generations_every_ns: job.generations_every.map(|every| every.0),
-        has_limit: job.layout().limit_pages.is_some(),
+        memory_every_ns: job.memory_every.map(|every| every.0),
+        cgroup: job.layout().limit_pages.map(|_| place.start.cgroup),
     };
     let line = serde_json::to_string(&described).map_err(|error| Failure(error.to_string()))?;
-    let pages: u64 = job.layout().nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed_pages).sum();
-    let accelerator = Accelerator::of_this_computer(&image);
-    let key = (path.clone(), pages);
+    let accelerator = match Accelerator::of_this_computer(&image) {
+        _ if place.start.counts_instructions => Accelerator::Counted,
+        found => found,
+    };
+    let aim = aim(job);
+    let key = (path.clone(), aim.clone());
     let known = || FITTED.lock().unwrap_or_else(PoisonError::into_inner);
-    let fitted = known().get(&key).copied();
-    let mut memory_kib = fitted.unwrap_or_else(|| memory_kib_for(&image, pages));
+    let fitted = known().get(&key).cloned();
+    let mut memory = fitted.unwrap_or_else(|| Memory::first(&image, &aim));
     for start in 1..=STARTS {
-        let mut guest = Guest::start(job, place, (&image, modules.as_ref()), memory_kib, accelerator)?;
+        let mut guest = Guest::start(job, place, (&image, modules.as_ref()), &memory, accelerator)?;
         let state = guest.wait_until_up().map_err(|failure| explained(failure, place))?;
-        let missing = pages.cast_signed() - state.managed_pages().cast_signed();
-        let is_exact = missing.unsigned_abs() <= pages / EXACTNESS;
-        if is_exact {
-            known().insert(key.clone(), memory_kib);
-        } else if start < STARTS {
-            memory_kib = memory_kib.saturating_add_signed(missing * (PAGE_BYTES as i64 / 1024));
-            continue;
+        let corrected = memory.corrected(&aim, &state.zones);
+        let is_exact = corrected.is_none();
+        match corrected {
+            None => drop(known().insert(key.clone(), memory.clone())),
+            Some(better) if start < STARTS => {
+                memory = better;
+                continue;
+            }
+            Some(_) => {}
         }
         let mut outcome = *guest.work(&line, progress).map_err(|failure| explained(failure, place))?;
         outcome.notes.push(told_of(&image, &state, accelerator));
         if !is_exact {
-            let managed = state.managed_pages();
+            let (managed, pages) = (state.managed_pages(), aim.pages());
             outcome.notes.push(format!(
                 "its kernel manages {managed} pages, and the machine file has {pages}: compare with care"
             ));
         }
+        outcome.notes.extend(beyond::line(job, &state.zones));
+        if place.start.cgroup == Version::V1 && described.cgroup.is_none() {
+            outcome.notes.push("--cgroup-version is unused: the machine file has no `limit_pages`".into());
+        }
         if !state.lacks.is_empty() {
             outcome.notes.push(format!("settings that its kernel lacks or refuses: {}", state.lacks.join(", ")));
         }
-        if accelerator == Accelerator::Emulation {
+        if accelerator != Accelerator::Kvm {
             outcome.rows.retain(|row| !row.is_of_time());
             outcome.times.clear();
         }
@@ -121,10 +139,11 @@ fn explained(Failure(message): Failure, place: &Place) -> Failure {
 
 /// Returns the line about a guest.
 fn told_of(image: &Image, state: &State, accelerator: Accelerator) -> String {
-    let zones: Vec<String> = state.zones.iter().map(|(name, pages)| format!("{name} {pages}")).collect();
+    let zones: Vec<String> = state.zones.iter().map(|zone| format!("{} {}", zone.called(), zone.managed)).collect();
     let times = match accelerator {
         Accelerator::Kvm => "KVM",
         Accelerator::Emulation => "emulated (TCG): times and rates are the emulator's, and left out",
+        Accelerator::Counted => "emulated (TCG), an instruction a nanosecond: times and rates are left out",
     };
     let built_as = if image.built_as == image.release { String::new() } else { format!(" ({})", image.built_as) };
     // In MiB it is the same at each start.
@@ -132,6 +151,28 @@ fn told_of(image: &Image, state: &State, accelerator: Accelerator) -> String {
     format!(
         "kernel {release}{built_as}, {times}; pages managed: {zones}; {kernel} MiB of them the kernel's own and this program's"
     )
+}
+
+/// Returns the pages of the machine file that a guest's kernel is to manage.
+fn aim(job: &Job) -> Aim {
+    let layout = job.layout();
+    let sum = |zones: &mut dyn Iterator<Item = &ZoneLayout>| zones.map(|zone| zone.managed_pages).sum::<u64>();
+    let nodes = layout.nodes.iter().map(|node| sum(&mut node.zones.iter())).collect();
+    let is_low = |zone: &&ZoneLayout| zone.kind != ZoneKind::Normal;
+    Aim::new(nodes, sum(&mut layout.nodes.iter().flat_map(|node| &node.zones).filter(is_low)))
+}
+
+/// Returns the place of a guest's swap: compressed memory where the machine's disk for swap is that.
+fn swap(job: &Job) -> Swap {
+    let pages = job.swap_pages();
+    let is_compressed = |disk: &Disk| {
+        disk.memory_percent.is_some() || disk.synchronous.as_ref().is_some_and(|synchronous| synchronous.value)
+    };
+    match job.machine.swap_disk() {
+        _ if pages == 0 => Swap::None,
+        Some((_, disk)) if is_compressed(disk) => Swap::Zram { pages },
+        _ => Swap::Disk { pages },
+    }
 }
 
 /// A running guest and its port. Dropped from the first to the last: the machine ends before its files go.
@@ -148,26 +189,26 @@ impl Guest {
         job: &Job,
         place: &Place,
         (image, modules): (&Image, Option<&Modules>),
-        memory_kib: u64,
+        memory: &Memory,
         accelerator: Accelerator,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure(format!("cannot make a folder for the guest's disks: {error}"));
         let folder = Folder::new(&place.folder).map_err(failed)?;
         let huge = settings(&job.kernel).into_iter().find(|setting| setting.name == "access.huge_pages");
-        let command_line = huge.map_or_else(String::new, |it| format!("transparent_hugepage={}", it.value));
-        let limit_bytes = job.layout().limit_pages.map(|pages| pages * PAGE_BYTES as u64);
-        let plan = Plan { settings: settings(&job.kernel), worker: vec![VERB.into()], limit_bytes, ..Plan::default() };
+        let huge = huge.map_or_else(String::new, |it| format!("transparent_hugepage={} ", it.value));
+        let limit = job.layout().limit_pages.map(|pages| (pages * PAGE_BYTES as u64, place.start.cgroup));
+        let plan = Plan { settings: settings(&job.kernel), worker: vec![VERB.into()], limit, swap: swap(job) };
         let room = job.file_pages().min(job.device_pages.unwrap_or(u64::MAX));
         let wanted = Wanted {
             image,
             modules,
             program: &place.program,
             plan,
-            memory_kib,
-            cpus: job.machine.cpu.count.value,
+            memory,
+            cpus: job.machine.cpu.node_of_each(job.machine.memory.nodes.len()),
+            distances: job.machine.memory.all_distances(),
             disk_bytes: room.saturating_mul(PAGE_BYTES as u64).saturating_add(FILE_SYSTEM_BYTES),
-            swap_pages: job.swap_pages(),
-            command_line: &command_line,
+            command_line: &format!("{huge}{}", place.start.append),
             accelerator,
         };
         let (vm, stdin, stdout) = Vm::start(&wanted, &folder.0)?;
@@ -178,11 +219,9 @@ impl Guest {
 
     /// Waits until the first process is about to start the worker.
     fn wait_until_up(&mut self) -> Result<State, Failure> {
-        let began = Instant::now();
-        let is_late = |vm: &Vm| {
-            let waited = began.elapsed();
-            waited > BOOT_LIMIT || (waited > FIRST_LINE_LIMIT && !vm.has_spoken())
-        };
+        let wait = Wait::begin(&self.vm);
+        let is_late =
+            |vm: &Vm| wait.exceeds(BOOT_LIMIT, vm) || (!vm.has_spoken() && wait.exceeds(FIRST_LINE_LIMIT, vm));
         loop {
             // Who starts has nothing to end in order.
             match self.next(is_late, Duration::ZERO)? {
@@ -202,8 +241,8 @@ impl Guest {
             writeln!(stdin, "{line}").and_then(|()| stdin.flush()).map_err(told)?;
         }
         loop {
-            let waits_since = Instant::now();
-            match self.next(|_| waits_since.elapsed() > SILENT_LIMIT, GRACE)? {
+            let wait = Wait::begin(&self.vm);
+            match self.next(|vm| wait.exceeds(SILENT_LIMIT, vm), GRACE)? {
                 Heard::Up(_) | Heard::Told => progress.set_now_ns(began.elapsed().as_nanos() as u64),
                 Heard::Ended(answer) => return answer.map_err(Failure),
             }
@@ -236,13 +275,40 @@ impl Guest {
                 let what = match (self.vm.is_halted(), is_late(&self.vm), self.accelerator) {
                     (true, _, _) => "the guest's kernel has halted",
                     (false, true, Accelerator::Kvm) => "the guest hangs: it has said nothing in time",
-                    (false, true, Accelerator::Emulation) => "the guest (emulated) hangs: it has said nothing in time",
+                    (false, true, Accelerator::Emulation | Accelerator::Counted) => {
+                        "the guest (emulated) hangs: it has said nothing in time"
+                    }
                     (false, false, _) => continue,
                 };
                 return Err(Failure(format!("{what}{}", self.vm.last_words())));
             }
         }
     }
+}
+
+/// A wait for a guest.
+struct Wait {
+    began: Instant,
+    /// CPU time of the guest at its beginning.
+    used_before: Duration,
+}
+
+impl Wait {
+    fn begin(vm: &Vm) -> Self {
+        Self { began: Instant::now(), used_before: vm.cpu_time() }
+    }
+
+    fn exceeds(&self, limit: Duration, vm: &Vm) -> bool {
+        is_too_long(self.began.elapsed(), vm.cpu_time().saturating_sub(self.used_before), limit)
+    }
+}
+
+/// Returns whether a guest has been waited for too long, given the CPU time that it used meanwhile. One that works, and gets little of
+/// the CPUs, may take longer.
+fn is_too_long(waited: Duration, used: Duration, limit: Duration) -> bool {
+    let percent = used.as_millis() * 100 / waited.as_millis().max(1);
+    let is_starved = (IDLE_PERCENT..STARVED_PERCENT).contains(&percent);
+    waited > if is_starved { limit * PATIENCE } else { limit }
 }
 
 /// Reads what comes by the port, until nobody listens.
@@ -258,5 +324,19 @@ fn listen(stdout: impl Read, mut tell: impl FnMut(Heard) -> bool) {
         if !tell(heard) {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_gets_little_of_the_cpus_has_more_time() {
+        let is_too_long =
+            |waited, used| is_too_long(Duration::from_secs(waited), Duration::from_secs(used), BOOT_LIMIT);
+        assert!(!is_too_long(170, 170) && is_too_long(200, 200), "it works, and does not come up");
+        assert!(is_too_long(200, 0), "it waits for what does not come");
+        assert!(!is_too_long(200, 20) && is_too_long(1000, 100), "others use the computer");
     }
 }

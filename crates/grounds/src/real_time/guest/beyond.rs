@@ -1,0 +1,54 @@
+//! What a machine file has and a guest does not.
+
+use crate::job::Job;
+use engine::memory::ZoneLayout;
+use guest::zoneinfo::Zone;
+
+/// The largest difference of a zone that is not told, one part in so many of all pages.
+const PART: u64 = 100;
+
+/// Returns the line about what the machine file of a job has and a guest with these zones has not; none if it has all. Costs and
+/// the speed of disks are what only a simulated machine takes from a file, and are not among it.
+pub(super) fn line(job: &Job, zones: &[Zone]) -> Option<String> {
+    let machine = &job.machine;
+    let before = &machine.before;
+    let mut found: Vec<String> = zones_of(job, zones).into_iter().collect();
+    let spanned = |zone: &ZoneLayout| zone.spanned_pages > zone.managed_pages;
+    if machine.memory.nodes.iter().flat_map(|node| &node.zones).any(spanned) {
+        found.push("memory that comes later (`spanned_pages`)".into());
+    }
+    let mut of_before = vec![];
+    for (key, mib) in [("idle_anon_mib", &before.idle_anon_mib), ("file_cache_mib", &before.file_cache_mib)] {
+        of_before.extend((mib.value > 0).then_some(key));
+    }
+    of_before.extend(before.kernel_peak_mib.as_ref().map(|_| "kernel_peak_mib"));
+    of_before.extend(before.programs.as_ref().map(|_| "programs"));
+    of_before.extend((before.inode_tables_mib.value > 0).then_some("inode_tables_mib"));
+    if !of_before.is_empty() {
+        found.push(format!("{} of [before]", of_before.join(", ")));
+    }
+    found.extend(machine.network.as_ref().map(|_| "a network".into()));
+    found.extend((machine.disks.len() > 2).then(|| "disks behind the second".into()));
+    (!found.is_empty()).then(|| format!("of machine `{}` it lacks {}", machine.name, found.join("; ")))
+}
+
+/// Returns the zones of the machine file, if the guest has others.
+fn zones_of(job: &Job, zones: &[Zone]) -> Option<String> {
+    let layout = job.layout();
+    let mut wanted: Vec<Zone> = Vec::new();
+    for (node, zone) in
+        layout.nodes.iter().enumerate().flat_map(|(node, it)| it.zones.iter().map(move |zone| (node, zone)))
+    {
+        let (node, name, managed) = (node as u8, zone.kind.name().to_owned(), zone.managed_pages);
+        wanted.push(Zone { node, name, managed, ..Zone::default() });
+    }
+    let largest = layout.pages() / PART;
+    let pages = |zones: &[Zone], like: &Zone| {
+        zones.iter().find(|zone| (zone.node, &zone.name) == (like.node, &like.name)).map_or(0, |zone| zone.managed)
+    };
+    let differs = |zone: &Zone| pages(&wanted, zone).abs_diff(pages(zones, zone)) > largest;
+    wanted.iter().chain(zones).any(differs).then(|| {
+        let shown: Vec<String> = wanted.iter().map(|zone| format!("{} {}", zone.called(), zone.managed)).collect();
+        format!("its zones ({})", shown.join(", "))
+    })
+}

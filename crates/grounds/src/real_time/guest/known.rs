@@ -1,0 +1,137 @@
+//! What a guest's kernel tells beside `/proc/vmstat`, under the names that the simulator's series have.
+
+use computer::counters;
+use engine::stat::Vmstat;
+use figures::cgroup::Cgroup;
+use guest::inside;
+use machine::PAGE_BYTES;
+use std::fs;
+use std::path::Path;
+
+/// The disk with the workload's files.
+const DISK: &str = "vda";
+
+/// Fields of a line of `/proc/diskstats` by their place behind the name, as series call them.
+const DISK_FIELDS: [(usize, &str); 9] = [
+    (0, "reads"),
+    (2, "read_sectors"),
+    (3, "read_ms"),
+    (4, "writes"),
+    (6, "write_sectors"),
+    (7, "write_ms"),
+    (8, "in_flight"),
+    (9, "io_ms"),
+    (10, "weighted_ms"),
+];
+
+/// Microseconds of a tick of `/proc/PID/stat`, of which Linux shows programs 100 a second.
+const TICK_US: u64 = 10_000;
+
+/// Adds free pages by zone, stalls, CPU time of kswapd, swap, room for files, the disk, and counters of nodes. Names that this
+/// kernel does not tell are left out. With a cgroup, stalls for memory are the group's.
+pub(super) fn add(values: &mut Vmstat, cgroup: Option<&Cgroup>) {
+    for zone in guest::zoneinfo::read(&read("/proc/zoneinfo")) {
+        *values.entry(format!("nr_free_pages_{}", zone.name.to_lowercase())).or_default() += zone.free;
+    }
+    let of_memory = cgroup.and_then(Cgroup::pressure).unwrap_or_else(|| read("/proc/pressure/memory"));
+    values.extend(stalls("memory", &of_memory));
+    values.extend(stalls("io", &read("/proc/pressure/io")));
+    values.insert("kswapd_cpu_us".into(), kswapd_us());
+    if let Some([all, free]) = counters::swap_pages(&read("/proc/meminfo")) {
+        values.extend([("nr_swap_total".into(), all), ("nr_swap_free".into(), free)]);
+    }
+    if let Ok(room) = rustix::fs::statvfs(inside::FILES) {
+        let pages = |blocks: u64| blocks.saturating_mul(room.f_frsize) / PAGE_BYTES as u64;
+        values.extend([("nr_blocks_total".into(), pages(room.f_blocks))]);
+        values.extend([("nr_blocks_free".into(), pages(room.f_bavail))]);
+    }
+    values.extend(cgroup.and_then(Cgroup::times_at_limit).map(|times| ("memory_events_max".into(), times)));
+    values.extend(disk(&read("/proc/diskstats")));
+    let nodes = nodes();
+    if nodes.len() > 1 {
+        for (node, counts) in nodes.into_iter().enumerate() {
+            values.extend(counts.into_iter().map(|(name, value)| (format!("node{node}_{name}"), value)));
+        }
+    }
+}
+
+/// Returns the counters and gauges of each node.
+pub(super) fn nodes() -> Vec<Vmstat> {
+    let of_node = |node: usize| {
+        let folder = Path::new("/sys/devices/system/node").join(format!("node{node}"));
+        let mut counts = figures::counters::named(&fs::read_to_string(folder.join("vmstat")).ok()?);
+        // Since 4.14 events of placement stand there, too.
+        counts.extend(figures::counters::named(&fs::read_to_string(folder.join("numastat")).unwrap_or_default()));
+        Some(counts)
+    };
+    (0..).map_while(of_node).collect()
+}
+
+/// Returns the total stalls of a text of PSI, us: `psi_memory_some_us`.
+fn stalls(resource: &str, text: &str) -> Vec<(String, u64)> {
+    let of_line = |line: &str| {
+        let (kind, _) = line.split_once(' ')?;
+        let total = line.split_once("total=")?.1.trim().parse().ok()?;
+        Some((format!("psi_{resource}_{kind}_us"), total))
+    };
+    text.lines().filter_map(of_line).collect()
+}
+
+/// Returns the counters of the disk in `/proc/diskstats`. Series call it `sda` on every ground.
+fn disk(text: &str) -> Vec<(String, u64)> {
+    let fields = |line: &str| {
+        let mut words = line.split_whitespace().skip(2);
+        (words.next() == Some(DISK)).then(|| words.map(|word| word.parse().unwrap_or(0)).collect::<Vec<u64>>())
+    };
+    let Some(found) = text.lines().find_map(fields) else { return Vec::new() };
+    DISK_FIELDS.iter().filter_map(|(place, name)| Some((format!("sda_{name}"), *found.get(*place)?))).collect()
+}
+
+/// Returns the CPU time of all tasks `kswapd0`, `kswapd1`, …, us.
+fn kswapd_us() -> u64 {
+    let ids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = ids.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
+    let ticks = |entry: fs::DirEntry| kswapd_ticks(&fs::read_to_string(entry.path().join("stat")).ok()?);
+    ids.filter_map(ticks).sum::<u64>() * TICK_US
+}
+
+/// Returns the ticks of a task, by its `/proc/PID/stat`, if it is a kswapd.
+fn kswapd_ticks(stat: &str) -> Option<u64> {
+    let (before, behind) = stat.rsplit_once(')')?;
+    before.split_once('(')?.1.strip_prefix("kswapd")?;
+    let mut times = behind.split_whitespace().skip(11);
+    Some(times.next()?.parse::<u64>().ok()? + times.next()?.parse::<u64>().ok()?)
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_are_totals_in_microseconds() {
+        let text =
+            "some avg10=1.50 avg60=0.00 avg300=0.02 total=5606772\nfull avg10=0.25 avg60=0.00 avg300=0.00 total=27\n";
+        let expected = [("psi_memory_some_us".to_owned(), 5_606_772), ("psi_memory_full_us".to_owned(), 27)];
+        assert_eq!(stalls("memory", text), expected);
+        assert!(stalls("memory", "Operation not supported").is_empty());
+    }
+
+    #[test]
+    fn the_disk_of_the_files_has_the_names_of_the_simulated_one() {
+        let text = " 254  16 vdb 1 2 3 4 5 6 7 8 9 10 11\n 254   0 vda 100 1 800 40 7 2 56 9 3 45 49 0 0 0 0 11 3\n";
+        let found = disk(text);
+        for (name, value) in [("sda_reads", 100), ("sda_write_sectors", 56), ("sda_in_flight", 3), ("sda_io_ms", 45)] {
+            assert!(found.contains(&(name.to_owned(), value)), "{name}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn only_kswapd_is_counted_as_kswapd() {
+        let stat = |name: &str| format!("44 ({name}) S 2 0 0 0 -1 10758208 0 0 0 0 30 12 0 0 20 0 1 0 70 0 0");
+        assert_eq!((kswapd_ticks(&stat("kswapd0")), kswapd_ticks(&stat("kcompactd0"))), (Some(42), None));
+    }
+}

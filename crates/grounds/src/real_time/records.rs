@@ -1,0 +1,104 @@
+//! Records over time of a run in real time, each made by a task beside the workload.
+
+use crate::job::Outcome;
+use engine::stat::Vmstat;
+use figures::series::{Every, Recorder, Series};
+use figures::{generations, memory_map, series};
+use machine::Nanos;
+use workloads::system::{Started, System};
+
+/// Adds what the kernel tells in other files than `/proc/vmstat`.
+pub(super) type MoreValues = Box<dyn Fn(&mut Vmstat) + Send>;
+
+/// Returns the memory at a time, ns.
+pub(super) type LookAtMemory = fn(u64) -> memory_map::Moment;
+
+/// Requested records; none by default.
+#[derive(Default)]
+pub(super) struct Records {
+    /// Interval between records of counters.
+    pub series: Option<Every>,
+    /// The source of further values of each record of counters.
+    pub more: Option<MoreValues>,
+    /// Interval between records of the generations of pages.
+    pub generations: Option<Nanos>,
+    /// Interval between records of memory, and their source.
+    pub memory: Option<(Nanos, LookAtMemory)>,
+}
+
+/// Tasks that record.
+pub(super) struct Recorders<S: System> {
+    series: Option<Started<S, Series>>,
+    generations: Option<Started<S, Vec<generations::Moment>>>,
+    memory: Option<Started<S, Vec<memory_map::Moment>>>,
+}
+
+impl Records {
+    /// Starts the tasks.
+    pub(super) fn start<S: System>(self, system: &S) -> Recorders<S> {
+        let Self { series, more, generations, memory } = self;
+        Recorders {
+            series: series.map(|every| system.start("series", move |system| recorded_series(system, every, more))),
+            generations: generations
+                .map(|every| system.start("generations", move |system| recorded(system, every, generations_at))),
+            memory: memory.map(|(every, look)| system.start("memory", move |system| recorded(system, every, look))),
+        }
+    }
+}
+
+impl<S: System> Recorders<S> {
+    /// Ends the tasks. Returns an outcome that has their records and nothing else.
+    pub(super) fn end(self, system: &S) -> Outcome {
+        let Self { series, generations, memory } = self;
+        Outcome {
+            series: ended(system, series),
+            generations: ended(system, generations),
+            memory: ended(system, memory),
+            ..Outcome::default()
+        }
+    }
+}
+
+fn ended<S: System, T>(system: &S, recorder: Option<Started<S, T>>) -> Option<T> {
+    let recorder = recorder?;
+    recorder.kill(system);
+    Some(recorder.join(system))
+}
+
+/// Records counters until the task is told to end, and then once more.
+fn recorded_series<S: System>(system: &S, every: Every, more: Option<MoreValues>) -> Series {
+    let mut recorder = Recorder::new(every);
+    let values = || {
+        let mut values = system.vmstat();
+        series::add_operations(&mut values, system.given().progress.operations());
+        if let Some(engine) = system.engine_view() {
+            series::add_zones(&mut values, engine);
+        }
+        if let Some(more) = &more {
+            more(&mut values);
+        }
+        values
+    };
+    while !system.is_killed() {
+        recorder.push(system.now(), &values());
+        system.sleep(recorder.every());
+    }
+    recorder.end(system.now(), &values());
+    recorder.finish()
+}
+
+/// Records what `look` returns for each moment, until the task is told to end.
+fn recorded<S: System, T>(system: &S, every: Nanos, look: impl Fn(u64) -> T) -> Vec<T> {
+    let mut moments = Vec::new();
+    while !system.is_killed() {
+        moments.push(look(system.now().0));
+        system.sleep(every);
+    }
+    moments
+}
+
+/// Returns the generations of pages that the kernel tells.
+fn generations_at(now_ns: u64) -> generations::Moment {
+    let text = std::fs::read_to_string("/sys/kernel/debug/lru_gen_full").unwrap_or_default();
+    generations::Moment { now_ns, mark: None, text }
+}
