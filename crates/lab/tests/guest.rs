@@ -1,7 +1,7 @@
 //! The ground `guest`: kernel images in virtual machines.
 //!
-//! What boots needs QEMU and an image, in `HIGHWATER_KERNEL_IMAGE`; where one is missing, these tests say so and skip. One test, a
-//! quick one, takes also an image that `.ci/run` has unpacked into the target folder.
+//! Tests that boot a kernel need QEMU and an image, named by `HIGHWATER_KERNEL_IMAGE`; where one is missing, they say so and skip.
+//! The quick one also takes an image that lies unpacked in the target folder, where nothing puts one yet.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,4 +1,4 @@
-//! What a machine file has and a guest does not.
+//! Parts of a machine file that a guest cannot have.
 
 use crate::job::Job;
 use engine::memory::ZoneLayout;

@@ -1,4 +1,4 @@
-//! What a guest's kernel tells beside `/proc/vmstat`, under the names that the simulator's series have.
+//! Counters of a guest's kernel beside those of `/proc/vmstat`, under the names that the simulator's series have.
 
 use computer::counters;
 use engine::stat::Vmstat;
