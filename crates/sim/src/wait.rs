@@ -16,7 +16,7 @@ impl World {
         let task = self.sleeping_task("sleep");
         let until = deadline.map_or(u64::MAX, picos);
         if task.is_killed.get() {
-            self.refuse_to_sleep();
+            self.refuse_to_sleep(&task);
         } else if queue.wakes.get() == ticket.0 && self.clock.get() < until {
             self.let_go(&task);
             if queue.wakes.get() == ticket.0 && self.clock.get() < until {
@@ -29,7 +29,7 @@ impl World {
     pub(crate) fn pause(&self, time: Nanos) {
         let task = self.sleeping_task("pause");
         if task.is_killed.get() {
-            self.refuse_to_sleep();
+            self.refuse_to_sleep(&task);
         } else if time.0 > 0 {
             self.let_go(&task);
             let until = self.clock.get().saturating_add(picos(time));
@@ -38,8 +38,10 @@ impl World {
         }
     }
 
-    /// Refuses a killed task's sleep. Time passes nevertheless, so that other tasks get their turn, and shutdown ends.
-    fn refuse_to_sleep(&self) {
+    /// Refuses a killed task's sleep. What it holds back goes to the devices, as it may wait for that. Time passes nevertheless, so
+    /// that other tasks get their turn, and shutdown ends.
+    fn refuse_to_sleep(&self, task: &Task) {
+        self.let_go(task);
         self.spend_picos(self.costs[Step::ContextSwitch as usize].max(1_000_000));
         if self.is_by_rank {
             self.schedule_point(Point::Waits);

@@ -194,6 +194,42 @@ fn shutdown_ends_tasks_that_sleep_for_ever() {
     assert_eq!(ended.get(), 5);
 }
 
+/// Notes that a request has ended.
+struct Noting(Rc<Cell<bool>>);
+
+impl Completions for Noting {
+    fn complete(&self, _: Request, _: Result<(), IoError>) {
+        self.0.set(true);
+    }
+}
+
+#[test]
+fn a_killed_task_that_waits_for_what_it_holds_back_lets_go_of_it() {
+    let written = Rc::new(Cell::new(false));
+    let sim = Sim::new(Config { disks: vec![hard_disk()], ..Config::uniform(2, 10) });
+    sim.attach(Rc::new(Noting(Rc::clone(&written))));
+    let (machine, its_written) = (sim.clone(), Rc::clone(&written));
+    sim.run("main", move || {
+        let daemon = machine.clone();
+        machine.spawn("kswapd0", move || {
+            while !daemon.is_killed() {
+                daemon.pause(Nanos::from_secs(1));
+            }
+            daemon.plugged(|| {
+                let frames = vec![FrameNumber(0)];
+                let (device, operation) = (DeviceId(0), Operation::Write);
+                daemon.submit(Request { device, operation, block: 0, frames, is_sync: false });
+                while !its_written.get() {
+                    daemon.pause(Nanos(1000));
+                }
+            });
+        });
+        machine.pause(Nanos::from_millis(10));
+    })
+    .unwrap();
+    assert!(written.get());
+}
+
 #[test]
 fn a_task_that_does_not_end_is_named_with_its_path() {
     let failure = run(Config { shutdown_limit: Nanos::from_millis(100), ..Config::uniform(2, 10) }, |sim| {
