@@ -27,7 +27,7 @@ pub fn write(root: &Path, is_check: bool) -> Outcome {
     let old = read(root, PAGE)?;
     let program = highwater()?;
     let print = |file: &str| {
-        let arguments = ["truth", "--recorded", file];
+        let arguments = ["truth", "--recorded", file, "--runs", "5"];
         Ok(Some(quoted(&format!("highwater {}", arguments.join(" ")), &output(&program, &arguments)?)))
     };
     let new = spliced(&old, BEGIN, &print)?;

@@ -120,6 +120,9 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
     let highest = count.value - 1;
     let words = format!("`interrupt_cpu` is {}: CPUs are 0 to {highest}", interrupt_cpu.value);
     ensure(interrupt_cpu.value <= highest, &["cpu", "interrupt_cpu"], words)?;
+    let slowdown = machine.cpu.slowdown();
+    let words = format!("`slowdown` is {slowdown}: 1 to {SLOWDOWN_MAX} can be");
+    ensure((1..=SLOWDOWN_MAX).contains(&slowdown), &["cpu", "slowdown"], words)?;
     let words = format!("`tlb`: at most {} translations of a size, and walks of 1 s", Tlb::ENTRIES_MAX);
     ensure(machine.cpu.tlb.as_ref().is_none_or(Tlb::is_sound), &["cpu", "tlb"], words)?;
     let words = format!(
@@ -205,6 +208,9 @@ pub struct Cpu {
     /// The memory node of each CPU. By default each node has as many CPUs as the others, in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Sourced<Vec<u8>>>,
+    /// Factor by which each step takes longer than `[cost]` says: of a CPU that is emulated. 1 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<Sourced<u64>>,
     /// The order in which CPUs that spin for a lock get it; `fifo` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_fairness: Option<Sourced<LockFairness>>,
@@ -297,7 +303,16 @@ impl CacheLines {
     }
 }
 
+/// The largest `slowdown` of a CPU.
+const SLOWDOWN_MAX: u64 = 1000;
+
 impl Cpu {
+    /// Returns the factor by which each step takes longer than its cost.
+    #[must_use]
+    pub fn slowdown(&self) -> u64 {
+        self.slowdown.as_ref().map_or(1, |given| given.value)
+    }
+
     /// Returns the costs for a simulated CPU of touching what another touched last.
     #[must_use]
     pub fn sim_cache_lines(&self) -> Option<sim::CacheLines> {
@@ -456,6 +471,9 @@ mod tests {
         assert_eq!(found, format!("m.toml:{}: in [cpu]: `interrupt_cpu` is 9: CPUs are 0 to 7", line("interrupt_cpu")));
         let found = wrong("count = { value = 8", "count = { value = 0");
         assert_eq!(found, format!("m.toml:{}: in [cpu]: 0 CPUs: 1 to 256 can be", line("count")));
+        let slow = "slowdown = { value = 0, from = \"assumed\", source = \"a test\" }\ncount = { value = 8";
+        let found = wrong("count = { value = 8", slow);
+        assert_eq!(found, format!("m.toml:{}: in [cpu]: `slowdown` is 0: 1 to 1000 can be", line("count")));
         let found = wrong("file_cache_active_percent = { value = 50", "file_cache_active_percent = { value = 150");
         let expected = format!("m.toml:{}: in [before]: ", line("file_cache_active_percent"));
         assert!(found.starts_with(&expected), "{found}");

@@ -109,7 +109,7 @@ impl Simulation {
         let cache_lines = self.cpu.sim_cache_lines();
         let has_frame_lines = cache_lines.is_some_and(|lines| lines.by_frame > 0);
         sim::Config {
-            cost: self.cost.clone(),
+            cost: self.cost.clone().slowed(self.cpu.slowdown()),
             seed,
             frames: if stamps || has_frame_lines { self.layout.frames() as usize } else { 0 },
             stamps,

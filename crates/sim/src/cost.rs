@@ -64,6 +64,13 @@ impl CostModel {
         self
     }
 
+    /// Returns the model of a CPU on which each step takes `factor` times as long.
+    #[must_use]
+    pub fn slowed(mut self, factor: u64) -> Self {
+        self.picos = self.picos.map(|picos| picos.saturating_mul(factor));
+        self
+    }
+
     /// Returns the picoseconds of one step.
     #[must_use]
     pub fn picos(&self, step: Step) -> u64 {
@@ -93,6 +100,12 @@ mod tests {
 
     fn line(name: &str) -> String {
         format!("{name} = {{ ns = 90.5, from = \"fitted\", to = \"a row\" }}")
+    }
+
+    #[test]
+    fn each_step_of_a_slow_cpu_takes_as_many_times_as_long() {
+        let model = CostModel::uniform(90).with(Step::LruMove, 7).slowed(15);
+        assert_eq!([Step::LruMove, Step::ScanCount].map(|step| model.picos(step)), [105_000, 1_350_000]);
     }
 
     #[test]

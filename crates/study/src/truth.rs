@@ -31,8 +31,11 @@ pub struct Suite {
 pub struct Rule {
     /// Their names.
     pub names: Vec<String>,
-    /// The largest distance of the simulated value from the guest's, percent.
-    pub percent: f64,
+    /// The counters that each of them is the sum of; by default they are counters of the kernel.
+    #[serde(default)]
+    pub sum_of: Vec<String>,
+    /// The largest distance of the simulated value from the guest's, percent. Without it, they are shown and not judged.
+    pub percent: Option<f64>,
     /// The value below which a counter says nothing.
     pub least: f64,
 }
@@ -51,6 +54,9 @@ pub struct Load {
     pub set: Vec<String>,
 }
 
+/// A counter over several runs: its median, lowest and highest value.
+pub type Spread = [f64; 3];
+
 /// The counters of a load on one kernel, as both grounds have them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted {
@@ -58,8 +64,8 @@ pub struct Counted {
     pub load: String,
     /// The column of the guest.
     pub guest: String,
-    /// By name, the guest's median with its lowest and highest value, and the simulated median.
-    pub counters: BTreeMap<String, ([f64; 3], f64)>,
+    /// By name, the guest's values over its boots, and the simulated ones over seeds.
+    pub counters: BTreeMap<String, (Spread, Spread)>,
 }
 
 /// A load on one kernel, counter by counter.
@@ -78,14 +84,16 @@ pub struct Held {
 pub struct Compared {
     /// Its name.
     pub name: String,
-    /// Its median over the guest's boots, and the lowest and highest value.
-    pub guest: [f64; 3],
-    /// Its simulated median.
-    pub sim: f64,
-    /// The simulated value over the guest's; none if that is 0.
+    /// Its values over the guest's boots.
+    pub guest: Spread,
+    /// Its simulated values over seeds.
+    pub sim: Spread,
+    /// The simulated median over the guest's; none if that is 0.
     pub ratio: Option<f64>,
-    /// Whether they are as near as the rule demands.
-    pub agrees: bool,
+    /// Whether they are as near as the rule demands; none if the rule does not judge.
+    pub agrees: Option<bool>,
+    /// Whether the medians alone are as near; none if the rule does not judge.
+    pub medians_agree: Option<bool>,
 }
 
 /// A counter that is larger on one of two kernels.
@@ -127,9 +135,9 @@ impl Record {
     /// # Errors
     /// When it is no record, names a load that does not exist, or was made of a load that has other values today.
     pub fn parse(file: &str, text: &str) -> Result<Self, String> {
-        let record: Self =
+        let mut record: Self =
             serde_json::from_str(text).map_err(|error| format!("{file}: no record of guests: {error}"))?;
-        for run in &record.runs {
+        for run in &mut record.runs {
             let Some(load) = suite().loads.iter().find(|load| load.name == run.load) else {
                 return Err(format!("{file}: no load is called `{}`", run.load));
             };
@@ -139,6 +147,7 @@ impl Record {
                     "{file}: the load `{load}` is another today, and is to be recorded anew\n  then {then}\n  now  {now}"
                 ));
             }
+            run.add_sums();
         }
         Ok(record)
     }
@@ -157,7 +166,21 @@ pub struct Recorded {
     /// Name of the kernel file.
     pub kernel: String,
     /// Median, lowest and highest value over the guest's boots, by counter.
-    pub counters: BTreeMap<String, [f64; 3]>,
+    pub counters: BTreeMap<String, Spread>,
+}
+
+impl Recorded {
+    /// Adds the sums that the record lacks. They are exact if it is of one boot.
+    fn add_sums(&mut self) {
+        for rule in suite().counters.iter().filter(|rule| !rule.sum_of.is_empty()) {
+            let parts: Option<Vec<Spread>> = rule.sum_of.iter().map(|name| self.counters.get(name).copied()).collect();
+            let Some(parts) = parts else { continue };
+            let sum = [0, 1, 2].map(|n| parts.iter().map(|part| part[n]).sum());
+            for name in &rule.names {
+                self.counters.entry(name.clone()).or_insert(sum);
+            }
+        }
+    }
 }
 
 /// Name of the file in messages.
@@ -244,30 +267,59 @@ impl Load {
 }
 
 impl Rule {
-    fn compare(&self, name: &str, guest: [f64; 3], sim: f64) -> Option<Compared> {
-        let [median, low, high] = guest;
-        if median.max(sim) < self.least {
+    fn compare(&self, name: &str, guest: Spread, sim: Spread) -> Option<Compared> {
+        let ([guest_median, ..], [sim_median, ..]) = (guest, sim);
+        if guest_median.max(sim_median) < self.least {
             return None;
         }
-        // Near one of the guest's own values is near enough.
-        let share = self.percent / 100.0;
-        let agrees = (low * (1.0 - share)..=high * (1.0 + share)).contains(&sim);
-        let ratio = (median > 0.0).then(|| sim / median);
-        Some(Compared { name: name.to_owned(), guest, sim, ratio, agrees })
+        let is_near = |[_, guest_low, guest_high]: Spread, [_, sim_low, sim_high]: Spread| {
+            let share = self.percent? / 100.0;
+            Some(guest_low * (1.0 - share) <= sim_high && sim_low <= guest_high * (1.0 + share))
+        };
+        Some(Compared {
+            name: name.to_owned(),
+            guest,
+            sim,
+            ratio: (guest_median > 0.0).then(|| sim_median / guest_median),
+            // One boot near one seed is near enough.
+            agrees: is_near(guest, sim),
+            medians_agree: is_near([guest_median; 3], [sim_median; 3]),
+        })
+    }
+
+    /// Returns the values of a counter of this rule in a column; none if the table lacks it.
+    fn spread(&self, name: &str, table: &Table, column: usize) -> Option<Spread> {
+        let samples = |name: &str| -> Option<Vec<f64>> {
+            let row = table.rows.iter().find(|row| row.name == name)?;
+            Some(row.cells.get(column)?.samples.iter().map(|sample| sample.value).collect())
+        };
+        let mut values = match &self.sum_of[..] {
+            [] => samples(name)?,
+            parts => {
+                let parts: Vec<Vec<f64>> = parts.iter().map(|part| samples(part)).collect::<Option<_>>()?;
+                let runs = parts.iter().map(Vec::len).min()?;
+                (0..runs).map(|run| parts.iter().map(|part| part[run]).sum()).collect()
+            }
+        };
+        let median = figures::statistics::median(&mut values)?;
+        let low = values.iter().copied().reduce(f64::min)?;
+        let high = values.iter().copied().reduce(f64::max)?;
+        Some([median, low, high])
+    }
+}
+
+impl Suite {
+    /// Returns each counter with its rule, causes before their effects.
+    fn named(&self) -> impl Iterator<Item = (&Rule, &String)> {
+        self.counters.iter().flat_map(|rule| rule.names.iter().map(move |name| (rule, name)))
     }
 }
 
 /// Returns what the guests of a table counted, without those that failed. `table` has the runs of a load.
 #[must_use]
 pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
-    let spread = |column: usize, name: &String| {
-        let row = table.rows.iter().find(|row| row.name == *name)?;
-        let samples: Vec<f64> = row.cells.get(column)?.samples.iter().map(|sample| sample.value).collect();
-        let low = samples.iter().copied().reduce(f64::min)?;
-        let high = samples.iter().copied().reduce(f64::max)?;
-        Some((name.clone(), [row.median(column)?, low, high]))
-    };
-    let names = || suite.counters.iter().flat_map(|rule| &rule.names);
+    let spread =
+        |column: usize, (rule, name): (&Rule, &String)| Some((name.clone(), rule.spread(name, table, column)?));
     let columns = table.columns.iter().enumerate().filter(|(_, column)| column.ground == Ground::Guest.to_string());
     let of_column = |(n, column): (usize, &report::Column)| Recorded {
         load: load.name.clone(),
@@ -276,9 +328,10 @@ pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
         guest: load
             .set
             .iter()
-            .fold(column.id.clone(), |id, set| id.replacen(&format!("+{}", set.replace('"', "")), "", 1)),
+            .flat_map(|set| [set.clone(), set.replace('"', "")])
+            .fold(column.id.clone(), |id, set| id.replacen(&format!("+{set}"), "", 1)),
         kernel: column.kernel.clone(),
-        counters: names().filter_map(|name| spread(n, name)).collect(),
+        counters: suite.named().filter_map(|named| spread(n, named)).collect(),
     };
     // A guest that failed counted nothing.
     columns.map(of_column).filter(|run| !run.counters.is_empty()).collect()
@@ -286,49 +339,49 @@ pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
 
 /// Returns what a guest counted beside the simulated column of the same kernel file; `None` if `table` has none.
 #[must_use]
-pub fn counted(guest: &Recorded, table: &Table) -> Option<Counted> {
+pub fn counted(suite: &Suite, guest: &Recorded, table: &Table) -> Option<Counted> {
     let is_same = |column: &report::Column| column.ground == Ground::Sim.to_string() && column.kernel == guest.kernel;
     let sim = table.columns.iter().position(is_same)?;
-    let both = |(name, spread): (&String, &[f64; 3])| {
-        let row = table.rows.iter().find(|row| row.name == *name)?;
-        Some((name.clone(), (*spread, row.median(sim)?)))
+    let both = |(rule, name): (&Rule, &String)| {
+        Some((name.clone(), (*guest.counters.get(name)?, rule.spread(name, table, sim)?)))
     };
-    let counters = guest.counters.iter().filter_map(both).collect();
+    let counters = suite.named().filter_map(both).collect();
     Some(Counted { load: guest.load.clone(), guest: guest.guest.clone(), counters })
 }
 
 /// Holds the simulated counters of a load against those of the guest, by the rule of each.
 #[must_use]
 pub fn held(suite: &Suite, counted: &Counted) -> Held {
-    let names = suite.counters.iter().flat_map(|rule| rule.names.iter().map(move |name| (rule, name)));
     let compared = |(rule, name): (&Rule, &String)| {
         let (guest, sim) = counted.counters.get(name)?;
         rule.compare(name, *guest, *sim)
     };
-    let counters = names.filter_map(compared).collect();
+    let counters = suite.named().filter_map(compared).collect();
     Held { load: counted.load.clone(), guest: counted.guest.clone(), counters }
 }
 
-/// Returns the counters of which two kernels have different numbers in the same load, by the guests and the counter's rule.
+/// Returns the counters of which two kernels have different numbers in the same load, by the guests and the counter's rule. If
+/// the values of some of their boots are the same, they are not different.
 #[must_use]
 pub fn differences(suite: &Suite, all: &[Counted]) -> Vec<Difference> {
     let mut found = Vec::new();
     for (n, one) in all.iter().enumerate() {
         for other in all[n + 1..].iter().filter(|other| other.load == one.load) {
-            for rule in &suite.counters {
-                for name in &rule.names {
-                    let both = one.counters.get(name).zip(other.counters.get(name));
-                    let Some((([counted, ..], sim), ([counted_there, ..], sim_there))) = both else { continue };
-                    let more = counted.max(*counted_there);
-                    if more >= rule.least && (counted - counted_there).abs() > more * rule.percent / 100.0 {
-                        found.push(Difference {
-                            load: one.load.clone(),
-                            name: name.clone(),
-                            guests: [one.guest.clone(), other.guest.clone()],
-                            counted: [*counted, *counted_there],
-                            sim: [*sim, *sim_there],
-                        });
-                    }
+            for (rule, name) in suite.named() {
+                let both = one.counters.get(name).zip(other.counters.get(name));
+                let (Some((here, there)), Some(percent)) = (both, rule.percent) else { continue };
+                let (([counted, low, high], [sim, ..]), ([counted_there, low_there, high_there], [sim_there, ..])) =
+                    (*here, *there);
+                let more = counted.max(counted_there);
+                let is_apart = high < low_there || high_there < low;
+                if more >= rule.least && is_apart && (counted - counted_there).abs() > more * percent / 100.0 {
+                    found.push(Difference {
+                        load: one.load.clone(),
+                        name: name.clone(),
+                        guests: [one.guest.clone(), other.guest.clone()],
+                        counted: [counted, counted_there],
+                        sim: [sim, sim_there],
+                    });
                 }
             }
         }
@@ -337,16 +390,43 @@ pub fn differences(suite: &Suite, all: &[Counted]) -> Vec<Difference> {
 }
 
 impl Held {
-    /// Returns how many counters agree, and of how many.
+    /// Returns how many counters agree, by ranges and by medians alone, and of how many.
     #[must_use]
-    pub fn agree(&self) -> (usize, usize) {
-        (self.counters.iter().filter(|it| it.agrees).count(), self.counters.len())
+    pub fn agree(&self) -> Agreement {
+        let count =
+            |is: fn(&Compared) -> Option<bool>, wanted| self.counters.iter().filter(|it| is(it) == wanted).count();
+        Agreement {
+            agree: count(|it| it.agrees, Some(true)),
+            by_medians: count(|it| it.medians_agree, Some(true)),
+            of: self.counters.len() - count(|it| it.agrees, None),
+        }
     }
 
     /// Returns the first counter in causal order that does not agree.
     #[must_use]
     pub fn first_to_diverge(&self) -> Option<&Compared> {
-        self.counters.iter().find(|it| !it.agrees)
+        self.counters.iter().find(|it| it.agrees == Some(false))
+    }
+}
+
+/// How many counters agree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Agreement {
+    /// Those of which some boot is near some seed.
+    pub agree: usize,
+    /// Those of which the medians are near each other.
+    pub by_medians: usize,
+    /// Counters that are judged.
+    pub of: usize,
+}
+
+impl std::iter::Sum for Agreement {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, it| Self {
+            agree: sum.agree + it.agree,
+            by_medians: sum.by_medians + it.by_medians,
+            of: sum.of + it.of,
+        })
     }
 }
 
@@ -354,10 +434,13 @@ impl Held {
 /// load the first counter that does not agree, and the counters, all or only those that do not agree.
 #[must_use]
 pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String {
-    let sum = all.iter().map(Held::agree).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
-    let (agree, of) = sum;
-    let percent = if of == 0 { 0.0 } else { 100.0 * agree as f64 / of as f64 };
-    let mut text = format!("{agree} of {of} counters agree ({percent:.0} %)\n");
+    let Agreement { agree, by_medians, of } = all.iter().map(Held::agree).sum();
+    let percent = |agree: usize| if of == 0 { 0.0 } else { 100.0 * agree as f64 / of as f64 };
+    let mut text = format!("{agree} of {of} counters agree ({:.0} %)", percent(agree));
+    if by_medians < agree {
+        let _ = write!(text, "; by medians alone {by_medians} ({:.0} %)", percent(by_medians));
+    }
+    text.push('\n');
     if !differences.is_empty() {
         let right = differences.iter().filter(|it| it.is_right()).count();
         let _ = writeln!(text, "{right} of {} differences between two kernels have the right sign", differences.len());
@@ -372,24 +455,31 @@ pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String
         );
     }
     for held in all {
-        let (agree, of) = held.agree();
+        let Agreement { agree, of, .. } = held.agree();
         let first = held.first_to_diverge();
         let first = first.map_or_else(String::new, |it| format!("; the first to diverge: {}", it.name));
         let nothing = if of == 0 { ": nothing was reclaimed or read in" } else { "" };
         let _ = writeln!(text, "\n{}, {}: {agree} of {of}{nothing}{first}", held.load, held.guest);
-        let shown: Vec<&Compared> = held.counters.iter().filter(|it| shows_all || !it.agrees).collect();
+        let shown: Vec<&Compared> = held.counters.iter().filter(|it| shows_all || it.agrees == Some(false)).collect();
         if !shown.is_empty() {
-            let _ = writeln!(text, "  {:<26}{:>22}{:>12}{:>8}", "", "guest", "sim", "ratio");
+            let _ = writeln!(text, "  {:<26}{:>26}{:>26}{:>8}", "", "guest", "sim", "ratio");
         }
-        for Compared { name, guest: [median, low, high], sim, ratio, agrees } in shown {
-            let spread =
-                if low < high { format!("{median:.0} ({low:.0} to {high:.0})") } else { format!("{median:.0}") };
+        for Compared { name, guest, sim, ratio, agrees, .. } in shown {
             let ratio = ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
-            let mark = if *agrees { "" } else { "  diverges" };
-            let _ = writeln!(text, "  {name:<26}{spread:>22}{sim:>12.0}{ratio:>8}{mark}");
+            let mark = match agrees {
+                Some(true) => "",
+                Some(false) => "  diverges",
+                None => "  not judged",
+            };
+            let _ = writeln!(text, "  {name:<26}{:>26}{:>26}{ratio:>8}{mark}", spread_text(*guest), spread_text(*sim));
         }
     }
     text
+}
+
+/// Returns a median with the lowest and highest value, if they differ.
+fn spread_text([median, low, high]: Spread) -> String {
+    if low < high { format!("{median:.0} ({low:.0} to {high:.0})") } else { format!("{median:.0}") }
 }
 
 #[cfg(test)]
@@ -421,12 +511,17 @@ mod tests {
 
     #[test]
     fn a_counter_agrees_by_its_rule_and_says_nothing_where_it_is_small() {
-        let rule = Rule { names: Vec::new(), percent: 15.0, least: 1000.0 };
-        let agrees = |guest, sim| rule.compare("pgscan_kswapd", guest, sim).map(|it| it.agrees);
-        assert_eq!(agrees([10_000.0; 3], 11_400.0), Some(true));
-        assert_eq!(agrees([10_000.0; 3], 11_600.0), Some(false));
-        assert_eq!(agrees([10_000.0, 8_000.0, 13_000.0], 14_000.0), Some(true), "near the highest of its boots");
-        assert_eq!((agrees([400.0; 3], 900.0), agrees([0.0; 3], 1_000.0)), (None, Some(false)));
+        let rule = Rule { names: Vec::new(), sum_of: Vec::new(), percent: Some(15.0), least: 1000.0 };
+        let agrees = |guest, sim| rule.compare("pgscan", guest, sim).map(|it| (it.agrees, it.medians_agree));
+        let both = |is| Some((Some(is), Some(is)));
+        assert_eq!(agrees([10_000.0; 3], [11_400.0; 3]), both(true));
+        assert_eq!(agrees([10_000.0; 3], [11_600.0; 3]), both(false));
+        let some = Some((Some(true), Some(false)));
+        assert_eq!(agrees([10_000.0, 8_000.0, 13_000.0], [14_000.0; 3]), some, "near the highest of its boots");
+        assert_eq!(agrees([10_000.0; 3], [12_000.0, 11_000.0, 12_500.0]), some, "near the lowest of its seeds");
+        assert_eq!((agrees([400.0; 3], [900.0; 3]), agrees([0.0; 3], [1_000.0; 3])), (None, both(false)));
+        let shown = Rule { percent: None, ..rule };
+        assert_eq!(shown.compare("pgscan_direct", [1000.0; 3], [9000.0; 3]).map(|it| it.agrees), Some(None));
     }
 
     #[test]
@@ -455,16 +550,25 @@ mod tests {
         let compared = |name: &str, agrees| Compared {
             name: name.to_owned(),
             guest: [100.0; 3],
-            sim: if agrees { 100.0 } else { 300.0 },
-            ratio: Some(if agrees { 1.0 } else { 3.0 }),
+            sim: [if agrees == Some(true) { 100.0 } else { 300.0 }; 3],
+            ratio: Some(if agrees == Some(true) { 1.0 } else { 3.0 }),
             agrees,
+            medians_agree: agrees,
         };
-        let counters = vec![compared("pgpgin", true), compared("pgscan_kswapd", false), compared("pgactivate", false)];
+        let counters = vec![
+            compared("pgpgin", Some(true)),
+            compared("pgscan_direct", None),
+            compared("pgscan_kswapd", Some(false)),
+            compared("pgactivate", Some(false)),
+        ];
         let held = Held { load: "reads-zipf".into(), guest: "guest-6.1-classic".into(), counters };
         let text = text(&[held], &[], false);
         assert!(text.starts_with("1 of 3 counters agree (33 %)\n"), "{text}");
         assert!(text.contains("reads-zipf, guest-6.1-classic: 1 of 3; the first to diverge: pgscan_kswapd"), "{text}");
-        assert!(!text.contains("pgpgin ") && text.contains("3.00  diverges"), "{text}");
+        assert!(
+            !text.contains("pgpgin ") && !text.contains("pgscan_direct ") && text.contains("3.00  diverges"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -473,7 +577,7 @@ mod tests {
             load: load.into(),
             guest: guest.into(),
             counters: [("pgactivate", activated), ("workingset_refault_file", refaults), ("pswpin", [9.0, 900.0])]
-                .map(|(name, [counted, sim])| (name.to_owned(), ([counted; 3], sim)))
+                .map(|(name, [counted, sim])| (name.to_owned(), ([counted; 3], [sim; 3])))
                 .into(),
         };
         let all = [

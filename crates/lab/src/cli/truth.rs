@@ -104,14 +104,14 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             Some(record) => record.runs.iter().filter(|run| run.load == load.name).cloned().collect(),
             None => truth::recorded(suite, load, &results.table),
         };
-        guests.iter().map(|guest| truth::counted(guest, &results.table)).collect()
+        guests.iter().map(|guest| truth::counted(suite, guest, &results.table)).collect()
     };
     let counted: Vec<Counted> = loads.iter().zip(&results).flat_map(of_load).flatten().collect();
     let held: Vec<Held> = counted.iter().map(|counted| truth::held(suite, counted)).collect();
     let differences = truth::differences(suite, &counted);
     let text = match arguments.format {
         Format::Text => format!("{}\n{}\n", truth::text(&held, &differences, arguments.all), notes.join("\n")),
-        Format::Json => shown::json(&Report { schema: 1, notes: &notes, held: &held, differences: &differences }),
+        Format::Json => shown::json(&Report { schema: 2, notes: &notes, held: &held, differences: &differences }),
     };
     let mut losses = output::Losses::default();
     losses.note(output::report(output, |out, _| out.write_all(text.as_bytes())));
