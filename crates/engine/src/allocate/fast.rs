@@ -157,7 +157,8 @@ impl<M: Machine> Allocate<M> {
         let boost = zone.boost();
         let frame = self.take_mixing(zone, order, gfp.migrate, Warmth::Hot, bound.mixing);
         if zone.boost() > boost && !gfp.no_kswapd {
-            self.wake_kswapd(zone, Order::ZERO, classzone);
+            // For this zone, whatever the request could use: kswapd then skips the pages of higher ones.
+            self.wake_kswapd(zone, Order::ZERO, zone.kind as usize);
         }
         frame
     }

@@ -68,6 +68,20 @@ choices! {
     /// (`MIGRATE_RESERVE`).
     reserve_pageblocks: u64 = 2 in 0..=2, drawn 149: [0, 2];
 
+    /// Pages that a CPU's lists of single pages hold.
+    per_cpu_size: PerCpuSize = SixBatches, drawn 158 {
+        /// Six batches, of at most 31 pages.
+        SixBatches,
+        /// The low mark of their zone, divided among the CPUs of the node; at least four batches, of at most 63 pages. Four
+        /// batches while kswapd works.
+        ByLowMark,
+        /// At least as many as with `by-low-mark`. They grow to an eighth of the zone, divided among the CPUs, as pages are
+        /// taken, and shrink while kswapd works and where the zone is below its high mark. A refill is twice as large as the
+        /// one before, up to 32 batches, while no page is freed. So one refill can take a zone from above its low mark
+        /// to below min.
+        Tuned,
+    }
+
     /// The list that gets the rest of a block that was split for another migrate type.
     fallback_remainder: FallbackRemainder = DonorList, drawn 3 {
         /// The list that the block came from: only the stolen page mixes types.

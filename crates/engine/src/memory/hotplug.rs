@@ -7,7 +7,7 @@
 
 use super::buddy::FreeLists;
 use super::free_area::{BLOCK_PAGES, MigrateType};
-use super::per_cpu::PerCpuSize;
+use super::per_cpu_size::PerCpuSize;
 use super::{Flags, Memory, Zone, watermark};
 use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
@@ -74,6 +74,8 @@ impl<M: Machine> Memory<M> {
         let lowmem_pages = self.managed_pages();
         let min_free_kbytes = self.min_free_kbytes();
         let mut total = min_free_kbytes / 4;
+        // Of each node, if all have as many.
+        let cpus = (self.machine.cpus() / self.nodes.len()).max(1) as u64;
         for zone in &self.zones {
             let managed = zone.managed();
             let marks = watermark::marks(min_free_kbytes, managed, lowmem_pages, self.choices.watermark_scale_factor);
@@ -86,7 +88,7 @@ impl<M: Machine> Memory<M> {
             let largest = zone.lowmem_reserve.iter().map(|pages| pages.load(Relaxed)).max().unwrap_or(0);
             let reserve = managed.min(largest + marks.high);
             zone.dirty_balance_reserve.store(reserve, Relaxed);
-            zone.per_cpu_batch.store(PerCpuSize::of_zone(managed).batch, Relaxed);
+            zone.set_per_cpu_size(PerCpuSize::new(self.choices.per_cpu_size, managed, marks.low, cpus));
             total += reserve;
         }
         self.reserve_pages.store(total, Relaxed);

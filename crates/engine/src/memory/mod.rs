@@ -19,6 +19,7 @@ pub mod lent;
 pub mod list;
 pub mod map;
 pub mod per_cpu;
+pub mod per_cpu_size;
 pub mod watermark;
 pub mod zeroes;
 pub mod zone;

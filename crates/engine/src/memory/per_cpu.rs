@@ -7,38 +7,17 @@ use super::buddy::{FreeLists, prefetch_buddies};
 use super::frame::Flags;
 use super::free_area::{MigrateType, Mixing};
 use super::list::List;
-use super::{Memory, Zone};
+use super::per_cpu_size::Tuning;
+use super::{Memory, Zone, ZoneFlag};
 use machine::{FrameNumber, Func, Lock, Machine, Order, PerCpu, Step};
 use std::collections::VecDeque;
-
-/// The sizes of a per-CPU list: pages that move to or from the free lists at once, and pages that it may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PerCpuSize {
-    /// Pages of a refill or flush.
-    pub batch: u32,
-    /// Pages at which a flush is due.
-    pub high: u32,
-}
-
-impl PerCpuSize {
-    /// Returns the sizes for a zone of `pages`: at most 31 and 186.
-    #[must_use]
-    pub fn of_zone(pages: u64) -> Self {
-        let base = ((pages / 1024).min(128) / 4).max(1) as u32;
-        let batch = ((1u32 << (base * 3 / 2).max(1).ilog2()) - 1).max(1);
-        Self::of_batch(batch)
-    }
-
-    const fn of_batch(batch: u32) -> Self {
-        Self { batch, high: 6 * batch }
-    }
-}
 
 /// A CPU's free pages of one zone.
 #[derive(Debug, Default)]
 pub struct PerCpuPages {
     lists: [VecDeque<FrameNumber>; MigrateType::PER_CPU],
     count: u32,
+    tuning: Tuning,
     /// The frame up to which descriptors for the next refill were prefetched.
     refill_from: Option<FrameNumber>,
 }
@@ -74,8 +53,9 @@ impl<M: Machine> Memory<M> {
         if list.is_empty() {
             let _span = self.machine.span(Func::RmqueueBulk);
             let mut area = zone.free.lock();
+            let refill = pages.tuning.refill(zone.per_cpu_size(), pages.count, Self::is_scarce(zone));
             let mut lists = FreeLists::new(zone, &self.frames, &mut area);
-            while (list.len() as u32) < Self::per_cpu_size(zone).batch {
+            while (list.len() as u32) < refill {
                 let Some(frame) = lists.take(Order::ZERO, kind, mixing, &self.choices) else { break };
                 self.frames[frame].set_free(Flags::PER_CPU);
                 // Ascending addresses come out first.
@@ -117,10 +97,17 @@ impl<M: Machine> Memory<M> {
         }
         pages.count += 1;
         self.machine.spend(Step::AllocateFast, 1);
-        let size = Self::per_cpu_size(zone);
-        if pages.count >= size.high {
+        let size = zone.per_cpu_size();
+        let rule = self.choices.per_cpu_size;
+        if pages.count >= pages.tuning.limit_at_free(rule, size, zone.is(ZoneFlag::KSWAPD_AT_WORK)) {
             self.flush(zone, pages, size.batch);
+            pages.tuning.note_flush(size, pages.count, Self::is_scarce(zone));
         }
+    }
+
+    /// Returns whether a zone is below its high mark.
+    fn is_scarce(zone: &Zone<M>) -> bool {
+        zone.free_pages() < zone.high()
     }
 
     /// Returns all pages of all CPUs' lists to the free lists.
@@ -173,20 +160,5 @@ impl<M: Machine> Memory<M> {
                 pages.count -= 1;
             }
         }
-    }
-
-    fn per_cpu_size(zone: &Zone<M>) -> PerCpuSize {
-        PerCpuSize::of_batch(zone.per_cpu_batch.load(machine::atomic::Ordering::Relaxed))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn large_zones_move_31_pages_and_hold_186() {
-        assert_eq!(PerCpuSize::of_zone(1 << 20), PerCpuSize { batch: 31, high: 186 });
-        assert_eq!(PerCpuSize::of_zone(100), PerCpuSize { batch: 1, high: 6 });
     }
 }

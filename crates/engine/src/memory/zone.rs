@@ -4,6 +4,7 @@
 //! Description: mechanisms/reclaim, 2, 4.
 
 use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType};
+use super::per_cpu_size::PerCpuSize;
 use super::watermark::{MarkRights, Marks};
 use crate::stat::{Gauge, ZoneStat, vmstat::Gauges};
 use machine::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -218,6 +219,9 @@ impl ZoneFlag {
     /// A task of the zone's node reclaims here before it takes memory of another node.
     #[doc(alias = "ZONE_RECLAIM_LOCKED")]
     pub const ZONE_RECLAIM: Self = Self(1 << 4);
+    /// Kswapd works for its node.
+    #[doc(alias = "ZONE_RECLAIM_ACTIVE")]
+    pub const KSWAPD_AT_WORK: Self = Self(1 << 5);
 }
 
 /// A zone.
@@ -256,8 +260,8 @@ pub struct Zone<M: Machine> {
     pub(super) lowmem_reserve: [AtomicU64; 3],
     /// Pages that count as not dirtyable: high mark and largest reserve.
     pub(super) dirty_balance_reserve: AtomicU64,
-    /// Pages of a refill or flush of a per-CPU list.
-    pub(super) per_cpu_batch: AtomicU32,
+    /// The fields of [`PerCpuSize`].
+    per_cpu_size: [AtomicU32; 3],
     /// Page counts.
     pub gauges: Gauges,
     /// Counters of the zone.
@@ -307,7 +311,7 @@ impl<M: Machine> Zone<M> {
             boost_max: AtomicU64::new(0),
             lowmem_reserve: Default::default(),
             dirty_balance_reserve: AtomicU64::new(0),
-            per_cpu_batch: AtomicU32::new(0),
+            per_cpu_size: Default::default(),
             gauges: Gauges::new(machine.counter_rows()),
             stat: ZoneStat::new(machine.counter_rows()),
             nr_free: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -341,6 +345,18 @@ impl<M: Machine> Zone<M> {
     /// Frames from `start` on that have been the allocator's; the rest of the zone was never there.
     pub fn present(&self) -> u64 {
         self.online() + self.deferred()
+    }
+
+    /// Returns the sizes of per-CPU lists.
+    pub fn per_cpu_size(&self) -> PerCpuSize {
+        let [batch, high_min, high_max] = self.per_cpu_size.each_ref().map(|size| size.load(Relaxed));
+        PerCpuSize { batch, high_min, high_max }
+    }
+
+    pub(super) fn set_per_cpu_size(&self, PerCpuSize { batch, high_min, high_max }: PerCpuSize) {
+        for (size, pages) in self.per_cpu_size.iter().zip([batch, high_min, high_max]) {
+            size.store(pages, Relaxed);
+        }
     }
 
     /// Returns the present marks, without the boost.

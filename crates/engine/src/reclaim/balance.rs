@@ -34,6 +34,7 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::BalancePgdat);
         self.machine.spend(Step::WorkItem, 1);
         self.node_state(node).calls.begin(self.machine.now());
+        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| zone.set(ZoneFlag::KSWAPD_AT_WORK));
         let achieved = match self.choices.kswapd_priority {
             KswapdPriority::RestartAfterCluster => self.balance_with_restarts(task, node, request),
             KswapdPriority::ByScanVolume => match self.choices.kswapd_scope {
@@ -43,6 +44,7 @@ impl<M: Machine> Reclaim<M> {
         };
         self.reclaim_boost(task, node, request.classzone);
         self.lruvecs_of_node(node, usize::MAX).for_each(|reach| self.note_refaults_seen(reach.lruvec));
+        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| zone.clear(ZoneFlag::KSWAPD_AT_WORK));
         self.node_state(node).calls.end(self.machine.now());
         achieved
     }
@@ -53,7 +55,7 @@ impl<M: Machine> Reclaim<M> {
         if self.has_kswapd_failed(node) {
             return true;
         }
-        if self.is_boosted(node) {
+        if self.is_boosted(node, request.classzone) {
             return false;
         }
         // A kswapd that knows orders alone works for no class zone: with the reserves against one, a lower zone may never pass.

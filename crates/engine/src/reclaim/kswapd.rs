@@ -373,7 +373,8 @@ impl<M: Machine> Reclaim<M> {
         let is_above_low = || match self.choices.zone_balance {
             ZoneBalance::AnyUsableZone => {
                 self.has_kswapd_failed(zone.node)
-                    || !self.is_boosted(zone.node) && self.is_any_zone_balanced(zone.node, Request { order, classzone })
+                    || !self.is_boosted(zone.node, classzone)
+                        && self.is_any_zone_balanced(zone.node, Request { order, classzone })
             }
             ZoneBalance::AllZones | ZoneBalance::AnySuitableZone | ZoneBalance::QuarterOfUsable => {
                 zone.is_above(zone.low() + zone.boost(), order, 0, MarkRights::default())

@@ -35,6 +35,9 @@ impl<M: Machine> Reclaim<M> {
     /// Reclaims from one lruvec; again while compaction needs more (`shrink_zone`).
     pub(super) fn shrink_zone(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
+        if control.priority == DEF_PRIORITY {
+            control.priority = self.first_priority(reach, &self.demand(control));
+        }
         reach.lruvec.note_priority(control.priority);
         let mut round = Round::default();
         loop {

@@ -118,7 +118,7 @@ proptest! {
                 }
                 Step::Isolate(list, n) => {
                     let kind = ListKind::ALL[list];
-                    let Taken { entries: taken, pages, scanned } = lru.isolate(lru.reach(zone), kind, n);
+                    let Taken { entries: taken, pages, scanned, .. } = lru.isolate(lru.reach(zone), kind, n);
                     let expected: Vec<_> = naive.lists[list].iter().rev().take(n.min(32) as usize).copied().collect();
                     prop_assert_eq!(&taken[..], &expected[..]);
                     prop_assert_eq!(scanned, expected.len() as u64);

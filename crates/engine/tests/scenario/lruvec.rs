@@ -40,7 +40,7 @@ fn a_node_has_one_order_for_all_its_zones() {
     }
 }
 
-/// A request for DMA32 looks past the pages of Normal, which stay, and takes those of DMA32.
+/// A request for DMA32 looks past the pages of Normal, which stay and count as scanned, and takes those of DMA32.
 #[test]
 fn reclaim_for_a_low_zone_skips_pages_of_higher_ones() {
     let mut plan = plan(LruvecOf::Node);
@@ -68,6 +68,8 @@ fn reclaim_for_a_low_zone_skips_pages_of_higher_ones() {
         ground.check();
     });
     assert_eq!(vmstat["pgskip_dma32"], 0);
+    let passed_over = vmstat["pgscan_direct_dma32"] - vmstat["pgsteal_direct_dma32"];
+    assert!(passed_over >= vmstat["pgskip_normal"], "{vmstat:?}");
 }
 
 /// With an lruvec for each zone no page is ever skipped, and the counter does not exist.

@@ -4,9 +4,9 @@ use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::anonymous::MapMode;
 use engine::lru::Family;
-use engine::lru::policy::multigen::choices::{IsolatedMarks, RefaultMarks, Walk};
+use engine::lru::policy::multigen::choices::{Faulted, IsolatedMarks, KswapdStops, RefaultMarks, Walk};
 use engine::lru::policy::multigen::command::{CommandError, Refused};
-use engine::memory::NodeId;
+use engine::memory::{Layout, NodeId};
 use engine::{ReadPattern, Task};
 use machine::{Machine, Nanos, Step};
 
@@ -293,6 +293,59 @@ fn a_refault_through_a_mapping_restores_in_6_1_and_activates_in_6_14() {
     assert!(refaults > 100 && restored == refaults && activated < refaults, "{refaults} {activated} {restored}");
     let [_, refaults, activated, restored] = touch_mapped("6.14-mglru", ReadPattern::Normal);
     assert!(activated > 100 && activated <= refaults && restored < activated, "{refaults} {activated} {restored}");
+}
+
+/// Reads a file of twice the memory once, and touches a random page of a mapped hot set of two fifths of memory after every fourth
+/// page. Returns the major faults in the hot set.
+fn hot_set_beside_a_stream(faulted: Faulted) -> u64 {
+    let mut plan = plan("7.2-mglru");
+    plan.choices.multigen.faulted = faulted;
+    let found = Found::default();
+    let lost = found.clone();
+    plan.run(move |ground| {
+        let (hot, cold) = (2 * PAGES as u32 / 5, 2 * PAGES as u32);
+        let (hot_file, cold_file) = (ground.import(hot), ground.import(cold));
+        let mode = MapMode::default();
+        let map = ground.engine.access().map_file(&mut Task::user(), &hot_file, 0, hot, mode).unwrap();
+        (0..2).for_each(|_| ground.touch(&map, 0..hot, false).unwrap());
+        let (mut numbers, before) = (Numbers(7), ground.faults().1);
+        for page in 0..cold {
+            ground.read(&cold_file, page..page + 1).unwrap();
+            if page % 4 == 3 {
+                let page = numbers.below(hot);
+                ground.touch(&map, page..page + 1, false).unwrap();
+            }
+        }
+        lost.set(ground.faults().1 - before);
+        ground.engine.access().drop_region(&map);
+    });
+    found.get()
+}
+
+/// mechanisms/multigen, 2.3: what a fault brings is promoted when it is found used once more, and not before.
+#[test]
+fn a_mapped_hot_set_outlives_a_stream_in_7_2() {
+    let (used_once, active) = (hot_set_beside_a_stream(Faulted::UsedOnce), hot_set_beside_a_stream(Faulted::Active));
+    assert!(used_once * 2 < active, "{used_once} major faults, {active} where pages come as active");
+}
+
+/// Reads random pages of a file of four times the memory, which has a small DMA zone. Returns the pages that a call of kswapd frees
+/// on average.
+fn freed_per_call(stops: KswapdStops) -> u64 {
+    let mut plan = Plan { layout: Layout::single_node(1024, 15 * 1024, 0), ..plan("7.2-mglru") };
+    plan.choices.memory.lowmem_reserve_ratio = [32; 3];
+    plan.choices.multigen.kswapd_stops = stops;
+    let vmstat = plan.run(|ground| read_at_random(ground, 16 * PAGES as u32, 12 * PAGES as u32, |_| ()));
+    let freed: u64 = ["dma", "dma32"].map(|zone| vmstat[&format!("pgsteal_kswapd_{zone}")]).iter().sum();
+    freed / vmstat["pageoutrun"]
+}
+
+/// mechanisms/multigen, 6.1: the DMA zone has its high mark, and never the 480 pages more that it keeps from requests of a higher zone.
+#[test]
+fn kswapd_frees_its_whole_target_where_its_stop_asks_for_the_reserve() {
+    let (with_reserve, without) =
+        (freed_per_call(KswapdStops::AboveReserves), freed_per_call(KswapdStops::AtHighMarks));
+    assert!(with_reserve * 5 > 6 * without, "{with_reserve} pages a call, {without} where high marks are enough");
 }
 
 /// Stores more memory than there is, and touches pages of it at random; only reclaim itself finds used pages. Returns the counts

@@ -194,7 +194,7 @@ impl<M: Machine> Lru<M> {
         let weight = self.uncount(reach.lruvec, COUNTED, by_zone);
         self.count_isolated(reach.lruvec, Family::File, weight);
         reach.zone.note_scanned(scanned);
-        Taken { entries: victims, pages: weight, scanned }
+        Taken { entries: victims, pages: weight, scanned, skipped: 0 }
     }
 
     /// Takes a given listed page off the list for a caller that moves it, with another reference, unless its last

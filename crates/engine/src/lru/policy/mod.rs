@@ -50,6 +50,8 @@ pub struct Taken {
     pub pages: u64,
     /// Entries that were scanned.
     pub scanned: u64,
+    /// Entries that were skipped, because their zone cannot serve the request.
+    pub skipped: u64,
 }
 
 /// The way in which a page came to memory.

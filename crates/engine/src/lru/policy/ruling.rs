@@ -210,7 +210,7 @@ impl<M: Machine> Lru<M> {
     /// Notes that a task is about to read a fresh page of a file.
     pub(crate) fn note_reader(&self, frame: FrameNumber, reader: &Task) {
         match &self.ruling {
-            Ruling::Multigen(_) => self.note_reader_in_fault(frame, reader),
+            Ruling::Multigen(multigen) => self.note_reader_in_fault(multigen, frame, reader),
             Ruling::Classic(_) | Ruling::Own(_) => {}
         }
     }
@@ -338,6 +338,14 @@ impl<M: Machine> Lru<M> {
             Ruling::Classic(_) | Ruling::Own(_) => self.machine.spend(Step::ScanCount, 1),
             // It counts anew for each batch.
             Ruling::Multigen(_) => {}
+        }
+    }
+
+    /// Returns the priority at which a reclaim begins that could begin at `demand`'s.
+    pub(crate) fn first_priority(&self, reach: Reach<'_, M>, demand: &Demand) -> u32 {
+        match &self.ruling {
+            Ruling::Multigen(multigen) => self.first_priority_of_generations(multigen, reach, demand),
+            Ruling::Classic(_) | Ruling::Own(_) => demand.priority,
         }
     }
 

@@ -13,25 +13,25 @@ use machine::{Machine, Order};
 const PRIORITY_MIN: u32 = DEF_PRIORITY - 2;
 
 impl<M: Machine> Reclaim<M> {
-    /// Returns whether a mark of some zone of the node is raised.
-    pub(in crate::reclaim) fn is_boosted(&self, node: NodeId) -> bool {
-        self.zones_up_to(node, usize::MAX).any(|(_, zone)| zone.boost() > 0)
+    /// Returns whether a mark of some zone of the node is raised that a request can use.
+    pub(in crate::reclaim) fn is_boosted(&self, node: NodeId, classzone: usize) -> bool {
+        self.zones_up_to(node, classzone).any(|(_, zone)| zone.boost() > 0)
     }
 
-    /// Reclaims from a node's zones as many pages as their marks are boosted by, after the node is balanced or could
-    /// not be balanced. Ends earlier if all zones reach their boosted marks, or if nothing can be freed at the lowest
-    /// priority. Writes and swaps nothing, and leaves object caches alone. Then all boosts of the node end, including
-    /// those that began meanwhile, and the node is compacted, unless `reclaim.kswapd_compact` is `never`.
+    /// Reclaims as many pages as the marks are boosted by of the zones that a request can use, from these zones, after the node is
+    /// balanced or could not be balanced. Ends earlier if all reach their boosted marks, or if nothing can be freed at the
+    /// lowest priority. Writes and swaps nothing, and leaves object caches alone. Then the boosts of these zones end,
+    /// including those that began meanwhile, and the node is compacted, unless `reclaim.kswapd_compact` is `never`.
     pub(super) fn reclaim_boost(&self, task: &mut Task, node: NodeId, classzone: usize) {
-        let mut left: u64 = self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.boost()).sum();
+        let mut left: u64 = self.zones_up_to(node, classzone).map(|(_, zone)| zone.boost()).sum();
         if left == 0 {
             return;
         }
         let mut control = ScanControl { may_swap: false, may_write: false, ..ScanControl::kswapd(Order::ZERO) };
-        while left > 0 && self.is_below_boost(node) && !self.machine.is_killed() {
+        while left > 0 && self.is_below_boost(node, classzone) && !self.machine.is_killed() {
             let before = control.reclaimed;
             control.to_reclaim_pages = left;
-            self.shrink_lists_of_node(task, node, &mut control, usize::MAX);
+            self.shrink_lists_of_node(task, node, &mut control, classzone);
             let freed = control.reclaimed - before;
             left = left.saturating_sub(freed);
             self.machine.relax();
@@ -41,7 +41,7 @@ impl<M: Machine> Reclaim<M> {
                 break;
             }
         }
-        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| zone.end_boost());
+        self.zones_up_to(node, classzone).for_each(|(_, zone)| zone.end_boost());
         if !self.machine.is_killed() {
             match self.choices.kswapd_compact {
                 KswapdCompact::AfterBalance | KswapdCompact::ByProgress => {
@@ -53,8 +53,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns whether some zone whose mark is raised lacks pages up to that mark.
-    fn is_below_boost(&self, node: NodeId) -> bool {
-        self.zones_up_to(node, usize::MAX).any(|(_, zone)| {
+    fn is_below_boost(&self, node: NodeId, classzone: usize) -> bool {
+        self.zones_up_to(node, classzone).any(|(_, zone)| {
             let high = zone.high() + zone.boost();
             zone.boost() > 0 && !zone.is_above(high, Order::ZERO, 0, MarkRights::default())
         })

@@ -48,7 +48,8 @@ impl<M: Machine> Lru<M> {
         let mut taken = Isolated::new();
         let (mut scanned, mut by_zone) = (0, [0; ZoneKind::ALL.len()]);
         let mut lists = reach.lruvec.classic().lists.lock();
-        let mut skips = self.skips(&lists, kind);
+        let most_skips = self.skips(&lists, kind);
+        let mut skips = most_skips;
         let frames = &self.frames;
         while scanned < pages.min(CLUSTER) {
             let Some(frame) = lists.list(kind).last() else { break };
@@ -71,7 +72,7 @@ impl<M: Machine> Lru<M> {
         let weight = self.uncount(reach.lruvec, kind, by_zone);
         self.count_isolated(reach.lruvec, kind.family(), weight);
         self.note_isolated(reach, &mut lists, kind, weight, scanned);
-        Taken { entries: taken, pages: weight, scanned }
+        Taken { entries: taken, pages: weight, scanned, skipped: most_skips - skips }
     }
 
     /// Returns whether a page of an lruvec lies in a zone that is out of reach.

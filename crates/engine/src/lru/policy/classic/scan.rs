@@ -133,7 +133,8 @@ impl<M: Machine> Lru<M> {
                 let taken = self.isolate(reach, family.inactive(), pages);
                 let mut entries = Entries::default();
                 entries.add(&taken.entries);
-                Batch::new(family, entries, taken.pages, taken.scanned)
+                let batch = Batch::new(family, entries, taken.pages, taken.scanned);
+                Batch { counted: taken.scanned + taken.skipped, ..batch }
             }
         }
     }

@@ -28,6 +28,15 @@ choices! {
         WorkingsetFifth,
     }
 
+    /// Pages that come in a page fault: anonymous ones, and those of a file, with those that are read beside the faulting one, unless
+    /// the mapping is gone through in order.
+    faulted: Faulted = Active, drawn 157 {
+        /// They are active.
+        Active,
+        /// They have their first use. Those of the workingset that come back are active.
+        UsedOnce,
+    }
+
     /// Treatment of a page at the tail with more uses than can be counted, regardless of its tier's rate.
     saturated: Saturated = LikeOthers, drawn 125 {
         /// As other pages of the last tier.
@@ -167,6 +176,19 @@ choices! {
         WithinScan,
     }
 
+    /// The lowest priority at which a reclaim of kswapd may begin: it begins at the one whose share of the inactive pages
+    /// is what it wants. 12 for the first priority in any case.
+    first_priority_min: u32 = 12 in 0..=12, drawn 160: [12, 0, 6];
+
+    /// The free memory with which a scan of kswapd has enough.
+    kswapd_stops: KswapdStops = AtHighMarks, drawn 159 {
+        /// Each zone is 64 pages above its high mark.
+        AtHighMarks,
+        /// Each zone is that far above its high mark and the pages that it keeps from requests of the highest zone
+        /// (`memory.lowmem_reserve_ratio`). ZONE_DMA seldom has as many, so that scans go on to their target.
+        AboveReserves,
+    }
+
     /// The page-table entries that are examined before a new generation begins.
     walk: Walk = TouchedTables, drawn 138 {
         /// None: reclaim finds the uses of a page when it comes to it.
@@ -185,6 +207,8 @@ choices! {
         WholeTable,
         /// Up to 64 entries around it. Their accessed bits are cleared.
         Window,
+        /// As `window`, without entries of pages that are on no list, among them the other pages that are isolated with it.
+        WindowOfListed,
     }
 
     /// Age below which pages of a generation are not reclaimed, ms (`min_ttl_ms`): memory is exhausted then.

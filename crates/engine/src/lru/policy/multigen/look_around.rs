@@ -20,7 +20,7 @@ fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
     match rule {
         LookAround::Never => page..page,
         LookAround::WholeTable => start..end,
-        LookAround::Window => {
+        LookAround::Window | LookAround::WindowOfListed => {
             // At an edge it reaches further to the other side.
             let first = page.saturating_sub(WINDOW / 2).clamp(start, end.saturating_sub(WINDOW).max(start));
             first..(first + WINDOW).min(end)
@@ -61,6 +61,7 @@ impl<M: Machine> Lru<M> {
         }
         let marks = match rule {
             LookAround::WholeTable => Marks::Left,
+            LookAround::WindowOfListed => Marks::TakenOfListed,
             LookAround::Window | LookAround::Never => Marks::Taken,
         };
         let mut pending = Pending::default();

@@ -1,6 +1,6 @@
 //! Shadows: the token that a page leaves behind, and its use when the page comes back (mechanisms/multigen, 8.6).
 
-use super::choices::{Choices, RecentRefault, RefaultMarks};
+use super::choices::{Choices, Faulted, RecentRefault, RefaultMarks};
 use super::controller::Count;
 use super::generations::{Seqs, is_of};
 use super::{Multigen, uses};
@@ -93,6 +93,14 @@ const fn is_in_fault(how: Insert) -> bool {
     }
 }
 
+/// Returns the mark of a page that comes in a fault. No other page has it before it joins the lists.
+const fn mark_of_faulted(faulted: Faulted) -> Flags {
+    match faulted {
+        Faulted::Active => Flags::ACTIVE,
+        Faulted::UsedOnce => Flags::REFERENCED,
+    }
+}
+
 impl<M: Machine> Lru<M> {
     /// Returns the shadow of an isolated page that is about to go.
     pub(in crate::lru) fn shadow_of_generation(&self, multigen: &Multigen, frame: FrameNumber) -> Shadow {
@@ -116,11 +124,11 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Marks a fresh page of a file before it is read for a page fault. It will count as in use, unless the task goes
-    /// through the mapping sequentially (`lru_gen_in_fault`).
-    pub(in crate::lru) fn note_reader_in_fault(&self, frame: FrameNumber, reader: &Task) {
+    /// Marks a fresh page of a file before it is read for a page fault: it comes as `multigen.faulted` says, unless the task
+    /// goes through the mapping sequentially (`lru_gen_in_fault`).
+    pub(in crate::lru) fn note_reader_in_fault(&self, multigen: &Multigen, frame: FrameNumber, reader: &Task) {
         if reader.file_fault.is_some_and(|fault| fault.pattern == ReadPattern::Normal) {
-            self.frames[frame].set(Flags::ACTIVE);
+            self.frames[frame].set(mark_of_faulted(multigen.choices.faulted));
         }
     }
 
@@ -133,8 +141,12 @@ impl<M: Machine> Lru<M> {
         how: Insert,
         is_active: bool,
     ) {
-        if is_active || is_in_fault(how) {
+        let faulted = mark_of_faulted(multigen.choices.faulted);
+        if is_active {
             self.frames[frame].set(Flags::ACTIVE);
+        }
+        if is_in_fault(how) {
+            self.frames[frame].set(faulted);
         }
         let Some(shadow) = how.shadow() else { return };
         let (zone, left) = (self.zone_of(frame), multigen.packing.decode(shadow));
@@ -154,7 +166,7 @@ impl<M: Machine> Lru<M> {
         }
         let tier = uses::tier_of_count(choices.use_marks, left.is_workingset, left.counted);
         of.controller.count(Count::Refaulted, family, tier.min(choices.tiers as usize - 1), 1);
-        let is_in_fault = self.frames[frame].is(Flags::ACTIVE);
+        let is_in_fault = self.frames[frame].is(faulted);
         let has_four_uses = left.is_workingset && left.counted + 1 >= uses::FULL;
         let (is_activated, is_restored) = match choices.refault_marks {
             RefaultMarks::TierAboveFirst => (false, tier > 0),
@@ -168,6 +180,7 @@ impl<M: Machine> Lru<M> {
             Some(match choices.refault_marks {
                 RefaultMarks::FaultOrFourUses if is_restored => uses::full(flags),
                 RefaultMarks::FaultOrFourUses => flags,
+                _ if left.is_workingset && is_in_fault => flags.with(Flags::WORKINGSET.with(Flags::ACTIVE)),
                 _ if left.is_workingset => flags.with(Flags::WORKINGSET),
                 RefaultMarks::TierAboveFirst | RefaultMarks::Workingset | RefaultMarks::RestoredAlone => {
                     uses::restored(flags, left.counted)

@@ -2,13 +2,14 @@
 
 use super::Multigen;
 use super::ageing::Aged;
-use super::choices::Ageing;
+use super::choices::{Ageing, KswapdStops};
 use crate::lru::policy::{Batch, Demand};
-use crate::lru::{Family, Lru, Reach};
-use crate::memory::MarkRights;
+use crate::lru::{Family, ListKind, Lru, Reach};
+use crate::memory::{MarkRights, Zone};
 use machine::{Machine, Order, Step};
 
-/// Pages above the high mark with which kswapd has enough.
+/// Pages above the high mark with which kswapd has enough; also those below which a reclaim wants too few to begin anywhere but at
+/// its first priority (`MIN_LRU_BATCH`).
 const ENOUGH: u64 = 64;
 
 /// A scan under way.
@@ -31,6 +32,24 @@ impl GenerationScan {
 }
 
 impl<M: Machine> Lru<M> {
+    /// Returns the priority at which a reclaim of kswapd begins: a share of the inactive pages by that priority is what it wants
+    /// (`multigen.first_priority_min`). Of other reclaims, the priority that they have.
+    pub(in crate::lru) fn first_priority_of_generations(
+        &self,
+        multigen: &Multigen,
+        reach: Reach<'_, M>,
+        demand: &Demand,
+    ) -> u32 {
+        if !demand.is_kswapd || demand.to_reclaim_pages < ENOUGH {
+            return demand.priority;
+        }
+        let [anon, file] = self.evictable(demand).map(u64::from);
+        let inactive = file * self.list_pages(reach, ListKind::InactiveFile)
+            + anon * self.list_pages(reach, ListKind::InactiveAnon);
+        priority_of_share(inactive, demand.to_reclaim_pages)
+            .clamp(multigen.choices.first_priority_min.min(demand.priority), demand.priority)
+    }
+
     /// Returns the next batch of a scan that has freed `freed` pages so far; it may be empty. `None` when the scan is
     /// over. *May sleep.*
     pub(in crate::lru) fn next_of_generations(
@@ -62,7 +81,7 @@ impl<M: Machine> Lru<M> {
         scan: &mut GenerationScan,
         freed: u64,
     ) -> Option<Batch> {
-        if scan.is_over || self.is_enough(reach, scan, freed) {
+        if scan.is_over || self.is_enough(multigen, reach, scan, freed) {
             self.note_progress(reach.lruvec, &scan.demand, freed);
             return None;
         }
@@ -95,14 +114,38 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns whether a scan has freed enough, or kswapd has reached its target.
-    fn is_enough(&self, reach: Reach<'_, M>, scan: &GenerationScan, freed: u64) -> bool {
+    fn is_enough(&self, multigen: &Multigen, reach: Reach<'_, M>, scan: &GenerationScan, freed: u64) -> bool {
         if freed >= scan.demand.to_reclaim_pages.max(2 << scan.order.0) {
             return true;
         }
-        let is_above = reach
-            .zones
-            .iter()
-            .all(|zone| zone.is_above(zone.high() + ENOUGH, Order::ZERO, zone.kind as usize, MarkRights::default()));
-        scan.demand.is_kswapd && scan.order == Order::ZERO && is_above
+        let highest = reach.zones.iter().map(|zone| zone.kind as usize).max();
+        let is_above = |zone: &Zone<M>| {
+            let classzone = match multigen.choices.kswapd_stops {
+                KswapdStops::AboveReserves => highest.unwrap_or_default(),
+                KswapdStops::AtHighMarks => zone.kind as usize,
+            };
+            zone.is_above(zone.high() + ENOUGH, Order::ZERO, classzone, MarkRights::default())
+        };
+        scan.demand.is_kswapd && scan.order == Order::ZERO && reach.zones.iter().all(is_above)
+    }
+}
+
+/// Returns the priority whose share of `pages` is about `wanted`, both rounded to powers of two.
+fn priority_of_share(pages: u64, wanted: u64) -> u32 {
+    let log = |n: u64| n.checked_ilog2().unwrap_or_default();
+    // Rounded up.
+    log(pages).saturating_sub(log(wanted.saturating_sub(1)) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// mechanisms/multigen, 6.1: floor of the logarithm of one less ceiling of that of the other.
+    #[test]
+    fn a_share_by_the_first_priority_is_about_what_is_wanted() {
+        let priorities = [(100_000, 1024), (100_000, 1025), (100_000, 64), (1 << 20, 64), (500, 1024), (0, 64)];
+        assert_eq!(priorities.map(|(pages, wanted)| priority_of_share(pages, wanted)), [6, 5, 10, 14, 0, 0]);
+        assert_eq!(priority_of_share(u64::MAX, u64::MAX), 0);
     }
 }

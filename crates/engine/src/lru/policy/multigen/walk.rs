@@ -43,7 +43,11 @@ impl SeenEntries {
 /// The entries whose accessed bits are cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marks {
+    /// All.
     Taken,
+    /// Those of pages that are on a list.
+    TakenOfListed,
+    /// None.
     Left,
 }
 
@@ -114,6 +118,9 @@ impl<M: Machine> Lru<M> {
                     && is_ours
                     && match marks {
                         Marks::Taken => region.test_clear_accessed(page),
+                        Marks::TakenOfListed => {
+                            self.frames[self.frames.head(frame)].is(Flags::LRU) && region.test_clear_accessed(page)
+                        }
                         Marks::Left => true,
                     };
                 if is_young {
