@@ -438,7 +438,7 @@ fn a_run_that_was_written_as_mmtests_has_its_illnesses() {
     print(&run);
     let diagnosis: Value = serde_json::from_str(&print(&["doctor", path, "--format", "json"])).expect("JSON");
     let patient = &diagnosis["patients"][0];
-    assert_eq!(causes(patient), ["anonymous-thrashing", "direct-in-vain", "direct-reclaim", "kswapd-awake"]);
+    assert_eq!(causes(patient), ["anonymous-thrashing", "direct-reclaim", "kswapd-awake"]);
 }
 
 /// Output of `stat` gives the same diagnosis as JSON and as logs of MMTests: nothing is counted twice, and no source is

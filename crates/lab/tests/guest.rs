@@ -1,7 +1,7 @@
 //! The ground `guest`: kernel images in virtual machines.
 //!
-//! Tests that boot a kernel need QEMU and an image, named by `HIGHWATER_KERNEL_IMAGE`; where one is missing, they say so and skip.
-//! The quick one also takes an image that lies unpacked in the target folder, where nothing puts one yet.
+//! Tests that boot a kernel need QEMU and an image, which `HIGHWATER_KERNEL_IMAGE` names or `.ci/run` puts into the target folder. Where
+//! one is missing, they say so and skip.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -23,24 +23,15 @@ fn has_qemu() -> bool {
     has
 }
 
+/// Returns the image that `HIGHWATER_KERNEL_IMAGE` names, or else that of a distribution's package below `kernel` in the target
+/// folder.
 fn image() -> Option<PathBuf> {
-    let image = std::env::var_os("HIGHWATER_KERNEL_IMAGE").map(PathBuf::from).filter(|_| has_qemu());
-    if image.is_none() {
-        println!("skipped: HIGHWATER_KERNEL_IMAGE names no kernel image");
-    }
-    image
-}
-
-/// Returns the image of `image`, or else that of a distribution's package below `kernel` in the target folder.
-fn image_at_hand() -> Option<PathBuf> {
-    if std::env::var_os("HIGHWATER_KERNEL_IMAGE").is_some() {
-        return image();
-    }
+    let named = std::env::var_os("HIGHWATER_KERNEL_IMAGE").map(PathBuf::from);
     let boot = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kernel").join("boot");
     let files = boot.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let is_image =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"vmlinuz-"));
-    let image = files.into_iter().find(is_image).filter(|_| has_qemu());
+    let image = named.or_else(|| files.into_iter().find(is_image)).filter(|_| has_qemu());
     if image.is_none() {
         println!("skipped: no kernel image lies in {}, and HIGHWATER_KERNEL_IMAGE names none", boot.display());
     }
@@ -79,10 +70,11 @@ fn what_is_no_kernel_is_wrong_usage_and_named() {
 
 #[test]
 fn a_workload_runs_on_a_kernel_image_which_tells_of_its_memory_and_leaves_nothing() {
-    let Some(image) = image_at_hand() else { return };
+    let Some(image) = image() else { return };
     let (folder, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let beside = ["series", "buddyinfo", "lru-gen", "memory-map"].map(|name| (name, files.path().join(name)));
     let mut command = small(&image, folder.path());
+    command.args(["--kernel", "6.1-mglru"]);
     for (name, path) in &beside {
         command.arg(format!("--{name}")).arg(path);
     }
