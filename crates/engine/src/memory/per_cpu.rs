@@ -4,6 +4,7 @@
 //! batch. Description: mechanisms/reclaim, 7.
 
 use super::buddy::{FreeLists, prefetch_buddies};
+use super::choices::PerCpuSize;
 use super::frame::Flags;
 use super::free_area::{MigrateType, Mixing};
 use super::list::List;
@@ -97,8 +98,12 @@ impl<M: Machine> Memory<M> {
         }
         pages.count += 1;
         self.machine.spend(Step::AllocateFast, 1);
-        let size = zone.per_cpu_size();
         let rule = self.choices.per_cpu_size;
+        // Nothing is learned from it then.
+        if matches!(rule, PerCpuSize::SixBatches) && pages.count < zone.per_cpu_high_min() {
+            return;
+        }
+        let size = zone.per_cpu_size();
         if pages.count >= pages.tuning.limit_at_free(rule, size, zone.is(ZoneFlag::KSWAPD_AT_WORK)) {
             self.flush(zone, pages, size.batch);
             pages.tuning.note_flush(size, pages.count, Self::is_scarce(zone));

@@ -353,6 +353,12 @@ impl<M: Machine> Zone<M> {
         PerCpuSize { batch, high_min, high_max }
     }
 
+    /// Returns the field `high_min` of these sizes alone.
+    #[inline]
+    pub(super) fn per_cpu_high_min(&self) -> u32 {
+        self.per_cpu_size[1].load(Relaxed)
+    }
+
     pub(super) fn set_per_cpu_size(&self, PerCpuSize { batch, high_min, high_max }: PerCpuSize) {
         for (size, pages) in self.per_cpu_size.iter().zip([batch, high_min, high_max]) {
             size.store(pages, Relaxed);
