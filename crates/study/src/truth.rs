@@ -170,7 +170,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Adds the sums that the record lacks. They are exact if it is of one boot.
+    /// Adds the sums that the record lacks. With several boots their range is too wide: lows are added, and highs.
     fn add_sums(&mut self) {
         for rule in suite().counters.iter().filter(|rule| !rule.sum_of.is_empty()) {
             let parts: Option<Vec<Spread>> = rule.sum_of.iter().map(|name| self.counters.get(name).copied()).collect();
@@ -281,7 +281,7 @@ impl Rule {
             guest,
             sim,
             ratio: (guest_median > 0.0).then(|| sim_median / guest_median),
-            // One boot near one seed is near enough.
+            // By ranges: what one boot counts is chance, too.
             agrees: is_near(guest, sim),
             medians_agree: is_near([guest_median; 3], [sim_median; 3]),
         })
@@ -361,7 +361,7 @@ pub fn held(suite: &Suite, counted: &Counted) -> Held {
 }
 
 /// Returns the counters of which two kernels have different numbers in the same load, by the guests and the counter's rule. If
-/// the values of some of their boots are the same, they are not different.
+/// the ranges of their boots overlap, they are not different.
 #[must_use]
 pub fn differences(suite: &Suite, all: &[Counted]) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -412,7 +412,7 @@ impl Held {
 /// How many counters agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Those of which some boot is near some seed.
+    /// Those of which the ranges meet, the guest's widened by what the rule allows.
     pub agree: usize,
     /// Those of which the medians are near each other.
     pub by_medians: usize,

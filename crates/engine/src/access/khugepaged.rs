@@ -141,7 +141,7 @@ impl<M: Machine> Access<M> {
         self.stat.count(Event::ThpCollapseAlloc, 1);
         if self.collapse(region, start, head) {
             self.khugepaged.collapsed.fetch_add(1, Relaxed);
-            self.add(head, Insert::Fault, self.choices.new_anonymous.is_active());
+            self.add(head, Insert::Moved, self.choices.new_anonymous.is_active());
             self.put(head);
         } else {
             self.free_block(head, PAGEBLOCK_ORDER);

@@ -42,7 +42,7 @@ impl<M: Machine> Lru<M> {
 
     /// Puts a page that was moved to this frame on a list, and drops the caller's reference.
     pub(crate) fn add_moved(&self, frame: FrameNumber, is_active: bool) {
-        self.add(frame, Insert::Fault, is_active);
+        self.add(frame, Insert::Moved, is_active);
         self.put(frame);
     }
 }

@@ -73,12 +73,12 @@ choices! {
         /// Six batches, of at most 31 pages.
         SixBatches,
         /// The low mark of their zone, divided among the CPUs of the node; at least four batches, of at most 63 pages. Four
-        /// batches while kswapd works.
+        /// batches while kswapd works for the zone.
         ByLowMark,
         /// At least as many as with `by-low-mark`. They grow to an eighth of the zone, divided among the CPUs, as pages are
-        /// taken, and shrink while kswapd works and where the zone is below its high mark. A refill is twice as large as the
-        /// one before, up to 32 batches, while no page is freed. So one refill can take a zone from above its low mark
-        /// to below min.
+        /// taken. They shrink as pages are freed while kswapd works for the zone, or while the zone is below its high mark. A
+        /// refill is twice as large as the one before, up to 32 batches, while no page is freed. So one refill can take a
+        /// zone from above its low mark to below min.
         Tuned,
     }
 

@@ -9,7 +9,7 @@ use super::frame::Flags;
 use super::free_area::{MigrateType, Mixing};
 use super::list::List;
 use super::per_cpu_size::Tuning;
-use super::{Memory, Zone, ZoneFlag};
+use super::{Memory, Zone};
 use machine::{FrameNumber, Func, Lock, Machine, Order, PerCpu, Step};
 use std::collections::VecDeque;
 
@@ -54,7 +54,7 @@ impl<M: Machine> Memory<M> {
         if list.is_empty() {
             let _span = self.machine.span(Func::RmqueueBulk);
             let mut area = zone.free.lock();
-            let refill = pages.tuning.refill(zone.per_cpu_size(), pages.count, Self::is_scarce(zone));
+            let refill = pages.tuning.refill(zone.per_cpu_size(), pages.count, || Self::is_scarce(zone));
             let mut lists = FreeLists::new(zone, &self.frames, &mut area);
             while (list.len() as u32) < refill {
                 let Some(frame) = lists.take(Order::ZERO, kind, mixing, &self.choices) else { break };
@@ -104,9 +104,9 @@ impl<M: Machine> Memory<M> {
             return;
         }
         let size = zone.per_cpu_size();
-        if pages.count >= pages.tuning.limit_at_free(rule, size, zone.is(ZoneFlag::KSWAPD_AT_WORK)) {
+        let limit = pages.tuning.limit_at_free(rule, size, zone.kswapd_works(), || Self::is_scarce(zone));
+        if pages.count >= limit {
             self.flush(zone, pages, size.batch);
-            pages.tuning.note_flush(size, pages.count, Self::is_scarce(zone));
         }
     }
 

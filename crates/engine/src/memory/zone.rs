@@ -7,7 +7,7 @@ use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType};
 use super::per_cpu_size::PerCpuSize;
 use super::watermark::{MarkRights, Marks};
 use crate::stat::{Gauge, ZoneStat, vmstat::Gauges};
-use machine::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use machine::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, LockClass, Machine, Order};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -219,9 +219,6 @@ impl ZoneFlag {
     /// A task of the zone's node reclaims here before it takes memory of another node.
     #[doc(alias = "ZONE_RECLAIM_LOCKED")]
     pub const ZONE_RECLAIM: Self = Self(1 << 4);
-    /// Kswapd works for its node.
-    #[doc(alias = "ZONE_RECLAIM_ACTIVE")]
-    pub const KSWAPD_AT_WORK: Self = Self(1 << 5);
 }
 
 /// A zone.
@@ -262,6 +259,9 @@ pub struct Zone<M: Machine> {
     pub(super) dirty_balance_reserve: AtomicU64,
     /// The fields of [`PerCpuSize`].
     per_cpu_size: [AtomicU32; 3],
+    /// Whether kswapd works for a request that the zone can serve.
+    #[doc(alias = "ZONE_RECLAIM_ACTIVE")]
+    kswapd_works: AtomicBool,
     /// Page counts.
     pub gauges: Gauges,
     /// Counters of the zone.
@@ -312,6 +312,7 @@ impl<M: Machine> Zone<M> {
             lowmem_reserve: Default::default(),
             dirty_balance_reserve: AtomicU64::new(0),
             per_cpu_size: Default::default(),
+            kswapd_works: AtomicBool::new(false),
             gauges: Gauges::new(machine.counter_rows()),
             stat: ZoneStat::new(machine.counter_rows()),
             nr_free: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -347,7 +348,17 @@ impl<M: Machine> Zone<M> {
         self.online() + self.deferred()
     }
 
-    /// Returns the sizes of per-CPU lists.
+    /// Returns whether kswapd works for a request that the zone can serve.
+    pub(super) fn kswapd_works(&self) -> bool {
+        self.kswapd_works.load(Relaxed)
+    }
+
+    /// Notes that kswapd begins or ends such work.
+    pub(crate) fn note_kswapd(&self, works: bool) {
+        self.kswapd_works.store(works, Relaxed);
+    }
+
+    /// Returns the sizes of per-CPU lists. While they are being changed, some may be new and others old.
     pub fn per_cpu_size(&self) -> PerCpuSize {
         let [batch, high_min, high_max] = self.per_cpu_size.each_ref().map(|size| size.load(Relaxed));
         PerCpuSize { batch, high_min, high_max }

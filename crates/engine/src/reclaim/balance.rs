@@ -34,7 +34,7 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::BalancePgdat);
         self.machine.spend(Step::WorkItem, 1);
         self.node_state(node).calls.begin(self.machine.now());
-        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| zone.set(ZoneFlag::KSWAPD_AT_WORK));
+        self.zones_up_to(node, request.classzone).for_each(|(_, zone)| zone.note_kswapd(true));
         let achieved = match self.choices.kswapd_priority {
             KswapdPriority::RestartAfterCluster => self.balance_with_restarts(task, node, request),
             KswapdPriority::ByScanVolume => match self.choices.kswapd_scope {
@@ -44,7 +44,7 @@ impl<M: Machine> Reclaim<M> {
         };
         self.reclaim_boost(task, node, request.classzone);
         self.lruvecs_of_node(node, usize::MAX).for_each(|reach| self.note_refaults_seen(reach.lruvec));
-        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| zone.clear(ZoneFlag::KSWAPD_AT_WORK));
+        self.zones_up_to(node, request.classzone).for_each(|(_, zone)| zone.note_kswapd(false));
         self.node_state(node).calls.end(self.machine.now());
         achieved
     }

@@ -32,7 +32,8 @@ impl Round {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from one lruvec; again while compaction needs more (`shrink_zone`).
+    /// Reclaims from one lruvec; again while compaction needs more (`shrink_zone`). Lowers the priority from its default to
+    /// the first one of the policy.
     pub(super) fn shrink_zone(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
         if control.priority == DEF_PRIORITY {

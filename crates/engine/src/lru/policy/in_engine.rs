@@ -109,7 +109,7 @@ impl<M: Machine> Lru<M> {
         let zone = self.zone_of(frame);
         let refault = match how {
             Insert::SwapIn { .. } => ZoneEvent::WorkingsetRefaultAnon,
-            Insert::Read { .. } | Insert::Ahead { .. } | Insert::Write | Insert::Fault => {
+            Insert::Read { .. } | Insert::Ahead { .. } | Insert::Write | Insert::Fault | Insert::Moved => {
                 ZoneEvent::WorkingsetRefaultFile
             }
         };
@@ -227,7 +227,7 @@ impl<M: Machine> Lru<M> {
         let inherited = INHERITED.without(Flags::ACTIVE);
         self.split_frames(region, head, inherited, |tail| {
             self.frames[tail].set(Flags::LRU);
-            policy.insert(&self.frames, tail, Insert::Fault);
+            policy.insert(&self.frames, tail, Insert::Moved);
             is_listed
         })
     }

@@ -48,7 +48,7 @@ pub struct Taken {
     pub entries: Victims,
     /// Number of pages, a huge page with all of its own.
     pub pages: u64,
-    /// Entries that were scanned.
+    /// Entries that were scanned, without those that were skipped.
     pub scanned: u64,
     /// Entries that were skipped, because their zone cannot serve the request.
     pub skipped: u64,
@@ -71,6 +71,8 @@ pub enum Insert {
     Write,
     /// A fault made it, a page of anonymous memory.
     Fault,
+    /// It was in memory before, in another frame or as single pages, and brings its marks.
+    Moved,
     /// The page came back from swap, wanted or read ahead.
     SwapIn {
         /// The shadow, as of a page that is read.
@@ -84,7 +86,7 @@ impl Insert {
     pub const fn shadow(self) -> Option<Shadow> {
         match self {
             Self::Read { shadow } | Self::Ahead { shadow } | Self::SwapIn { shadow } => shadow,
-            Self::Write | Self::Fault => None,
+            Self::Write | Self::Fault | Self::Moved => None,
         }
     }
 }

@@ -314,7 +314,7 @@ impl<M: Machine> Lru<M> {
             Ruling::Multigen(multigen) => self.put_back_generations(multigen, lruvec, pages, Coming::New),
             Ruling::Own(_) => pages.iter().for_each(|frame| {
                 // The policy has forgotten it: it comes anew.
-                self.insert_own(*frame, Insert::Fault);
+                self.insert_own(*frame, Insert::Moved);
                 self.put(*frame);
             }),
         }
@@ -341,7 +341,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the priority at which a reclaim begins that could begin at `demand`'s.
+    /// Returns the first priority of a reclaim: that of the demand, or a lower one that the policy chooses.
     pub(crate) fn first_priority(&self, reach: Reach<'_, M>, demand: &Demand) -> u32 {
         match &self.ruling {
             Ruling::Multigen(multigen) => self.first_priority_of_generations(multigen, reach, demand),

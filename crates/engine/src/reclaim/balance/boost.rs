@@ -9,7 +9,8 @@ use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::task::Task;
 use machine::{Machine, Order};
 
-/// The lowest priority of a reclaim for a boost: pages that are not easily freed are left.
+/// The priority at which a reclaim for a boost goes no lower: pages that are not easily freed are left. It may begin lower
+/// (`multigen.first_priority_min`).
 const PRIORITY_MIN: u32 = DEF_PRIORITY - 2;
 
 impl<M: Machine> Reclaim<M> {

@@ -71,8 +71,9 @@ impl<M: Machine> Lru<M> {
         self.machine.spend_on(Step::IsolatePage, reach.zone.start, scanned as u32);
         let weight = self.uncount(reach.lruvec, kind, by_zone);
         self.count_isolated(reach.lruvec, kind.family(), weight);
-        self.note_isolated(reach, &mut lists, kind, weight, scanned);
-        Taken { entries: taken, pages: weight, scanned, skipped: most_skips - skips }
+        let skipped = most_skips - skips;
+        self.note_isolated(reach, &mut lists, kind, weight, (scanned, skipped));
+        Taken { entries: taken, pages: weight, scanned, skipped }
     }
 
     /// Returns whether a page of an lruvec lies in a zone that is out of reach.
@@ -99,11 +100,18 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    fn note_isolated(&self, reach: Reach<'_, M>, lists: &mut Lists, kind: ListKind, taken: u64, scanned: u64) {
+    fn note_isolated(
+        &self,
+        reach: Reach<'_, M>,
+        lists: &mut Lists,
+        kind: ListKind,
+        taken: u64,
+        (scanned, skipped): (u64, u64),
+    ) {
         reach.zone.note_scanned(scanned);
         if kind.is_active() {
             lists.recent_scanned[kind.family() as usize] += taken;
-            reach.zone.stat.count(ZoneEvent::Pgrefill, scanned);
+            reach.zone.stat.count(ZoneEvent::Pgrefill, scanned + skipped);
         }
     }
 
@@ -155,7 +163,7 @@ impl<M: Machine> Lru<M> {
             }
         }
         self.machine.spend_on(Step::IsolatePage, reach.zone.start, scanned as u32);
-        self.note_isolated(reach, &mut lists, kind, by_family.iter().sum(), scanned);
+        self.note_isolated(reach, &mut lists, kind, by_family.iter().sum(), (scanned, 0));
         (BlockVictims::new(taken, by_family), scanned)
     }
 

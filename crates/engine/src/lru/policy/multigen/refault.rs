@@ -89,11 +89,11 @@ const fn events(family: Family) -> [ZoneEvent; 3] {
 const fn is_in_fault(how: Insert) -> bool {
     match how {
         Insert::Fault | Insert::SwapIn { .. } => true,
-        Insert::Read { .. } | Insert::Ahead { .. } | Insert::Write => false,
+        Insert::Read { .. } | Insert::Ahead { .. } | Insert::Write | Insert::Moved => false,
     }
 }
 
-/// Returns the mark of a page that comes in a fault. No other page has it before it joins the lists.
+/// Returns the mark of a page that comes in a fault. No other page that leaves a shadow has it before it joins the lists.
 const fn mark_of_faulted(faulted: Faulted) -> Flags {
     match faulted {
         Faulted::Active => Flags::ACTIVE,
