@@ -409,12 +409,12 @@ impl Held {
     }
 }
 
-/// How many counters agree.
+/// The number of counters that agree, by two rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Those of which the ranges meet, the guest's widened by what the rule allows.
+    /// Counters whose guest range, widened by what the rule allows, meets the simulated one.
     pub agree: usize,
-    /// Those of which the medians are near each other.
+    /// Counters whose medians are as near each other as the rule allows.
     pub by_medians: usize,
     /// Counters that are judged.
     pub of: usize,

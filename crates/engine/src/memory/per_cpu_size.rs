@@ -52,7 +52,7 @@ fn batch(managed: u64, most: u64) -> u32 {
     ((1 << (base * 3 / 2).ilog2()) - 1).max(1)
 }
 
-/// What a CPU's lists of a zone have come to by their use; nothing where sizes are fixed.
+/// The present limits of a CPU's lists of a zone, which follow their use. Unused where sizes are fixed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tuning {
     /// Pages that they may hold; the sizes of the moment limit it.

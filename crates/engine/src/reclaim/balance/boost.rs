@@ -9,8 +9,8 @@ use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::task::Task;
 use machine::{Machine, Order};
 
-/// The priority at which a reclaim for a boost goes no lower: pages that are not easily freed are left. It may begin lower
-/// (`multigen.first_priority_min`).
+/// The priority below which a reclaim for a boost does not descend, so that pages that are not easily freed are left. It may begin below
+/// it (`multigen.first_priority_min`).
 const PRIORITY_MIN: u32 = DEF_PRIORITY - 2;
 
 impl<M: Machine> Reclaim<M> {

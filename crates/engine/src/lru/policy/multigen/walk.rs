@@ -43,11 +43,11 @@ impl SeenEntries {
 /// The entries whose accessed bits are cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marks {
-    /// All.
+    /// The bits of all entries.
     Taken,
-    /// Those of pages that are on a list.
+    /// The bits of entries whose page is on a list.
     TakenOfListed,
-    /// None.
+    /// No bit.
     Left,
 }
 
