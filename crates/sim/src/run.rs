@@ -225,7 +225,7 @@ impl World {
     }
 
     /// Returns one line for each task that has not returned.
-    fn list_tasks(&self) -> String {
+    pub(crate) fn list_tasks(&self) -> String {
         let mut list = String::new();
         for task in self.tasks.borrow().iter() {
             let state = match task.state.get() {

@@ -134,6 +134,13 @@ impl Sim {
         self.0.task(id).state.get() == State::Sleeping
     }
 
+    /// Returns one line for each task that has not returned: its name, what it waits for, and the call path in which it does. Each line
+    /// begins with a line break and two spaces.
+    #[must_use]
+    pub fn list_tasks(&self) -> String {
+        self.0.list_tasks()
+    }
+
     /// Tells a task to end, and ends its sleep.
     pub fn kill(&self, id: TaskId) {
         self.0.kill(id);

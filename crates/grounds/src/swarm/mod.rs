@@ -326,7 +326,11 @@ fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
             if used > limit {
                 profile.sort_by_key(|line| std::cmp::Reverse(time_of(line)));
                 profile.truncate(12);
-                panic!("the tasks do not come to an end; {used} of CPU time went to\n    {}", profile.join("\n    "));
+                panic!(
+                    "the tasks do not come to an end; {used} of CPU time went to\n    {}\n  tasks that have not ended:{}",
+                    profile.join("\n    "),
+                    world.list_tasks()
+                );
             }
         }
     });

@@ -7,7 +7,8 @@
 //! Guarantees of Finding Bugs", ASPLOS 2010, algorithm 1).
 //!
 //! Two rules are added, since tasks of a machine wait in loops. A task that waits in a loop (`Machine::relax`) falls to
-//! the lowest priority. So does a task that has run for `patience` steps while another could run.
+//! the lowest priority. So does a task after each `patience` steps that it took while another could run, also if it slept or others ran
+//! in between: two tasks that take turns would otherwise keep a third from running for ever.
 
 use super::{Point, Runner, Schedule, Turn};
 use crate::rng::Rng;
@@ -21,7 +22,7 @@ pub struct Pct {
     pub depth: u32,
     /// Number of steps among which the steps of change are drawn, at least 1; best the length of the run.
     pub steps: u64,
-    /// Number of steps that a task may continue while another could run.
+    /// Number of steps that a task may take while another could run, until it falls.
     pub patience: u64,
 }
 
@@ -37,9 +38,8 @@ pub(crate) struct Priorities {
     lowest: u64,
     /// Steps of tasks so far.
     steps: u64,
-    /// The task that was asked for last, and its steps since it was another.
-    last: Option<TaskId>,
-    gone_on: u64,
+    /// For each task, its steps while another could run since it last fell.
+    gone_on: Vec<u64>,
 }
 
 impl Priorities {
@@ -53,13 +53,27 @@ impl Priorities {
             (1..depth).map(|number| (1 + chance.below(pct.steps), FALLEN + depth - number)).collect();
         changes.sort_unstable_by(|a, b| b.cmp(a));
         let lowest = FALLEN + depth;
-        Self { patience: pct.patience, chance, changes, lowest, steps: 0, last: None, gone_on: 0 }
+        Self { patience: pct.patience, chance, changes, lowest, steps: 0, gone_on: Vec::new() }
     }
 
     fn fall_below_all(&mut self) -> u64 {
-        self.gone_on = 0;
         self.lowest += 1;
         self.lowest
+    }
+
+    /// Counts a step of a task. Returns whether its patience is at its end, and begins anew then.
+    fn is_spent(&mut self, task: TaskId, holds_back: bool) -> bool {
+        let number = task.0 as usize;
+        if self.gone_on.len() <= number {
+            self.gone_on.resize(number + 1, 0);
+        }
+        let gone_on = &mut self.gone_on[number];
+        *gone_on += u64::from(holds_back);
+        let is_spent = *gone_on > self.patience;
+        if is_spent {
+            *gone_on = 0;
+        }
+        is_spent
     }
 }
 
@@ -77,17 +91,14 @@ impl Schedule for Priorities {
     }
 
     fn turn(&mut self, runner: Runner, at: Point) -> Turn {
-        if runner.task.is_none() {
-            return Turn::default();
-        }
+        let Some(task) = runner.task else { return Turn::default() };
         self.steps += 1;
-        self.gone_on = if runner.holds_back && self.last == runner.task { self.gone_on + 1 } else { 0 };
-        self.last = runner.task;
+        let is_spent = self.is_spent(task, runner.holds_back);
         let mut rank = None;
         while let Some((_, lower)) = self.changes.pop_if(|(step, _)| *step <= self.steps) {
             rank = Some(lower);
         }
-        if at == Point::Waits || self.gone_on > self.patience {
+        if at == Point::Waits || is_spent {
             rank = Some(self.fall_below_all());
         }
         Turn { rank, ..Turn::default() }
@@ -132,8 +143,16 @@ mod tests {
 
     #[test]
     fn who_waits_or_goes_on_too_long_falls_below_all() {
-        assert_eq!(falls(&mut priorities(2, 1 << 40, 3), 9, Point::Step), [(5, 3), (9, 4)]);
+        assert_eq!(falls(&mut priorities(2, 1 << 40, 3), 9, Point::Step), [(4, 3), (8, 4)]);
         assert_eq!(falls(&mut priorities(2, 1 << 40, u64::MAX), 2, Point::Waits), [(1, 3), (2, 4)]);
+    }
+
+    #[test]
+    fn tasks_that_take_turns_fall_too() {
+        let of = &mut priorities(1, 1 << 40, 3);
+        let takes_turns = (0..8).map(|step| Runner { task: Some(TaskId(step % 2)), holds_back: true });
+        let falls: Vec<_> = takes_turns.map(|runner| of.turn(runner, Point::Step).rank.is_some()).collect();
+        assert_eq!(falls, [false, false, false, false, false, false, true, true]);
     }
 
     #[test]
