@@ -2,8 +2,10 @@
 //!
 //! The output does not contain the path of the checkout: several checkouts may share a target folder.
 
+use fnv::FnvHasher;
 use std::{
     fs,
+    hash::Hasher,
     path::{Path, PathBuf},
 };
 
@@ -40,19 +42,15 @@ fn hash_of_sources() -> u64 {
         sources(path, &mut files);
     }
     files.sort();
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut take = |bytes: &[u8]| {
-        for byte in bytes.iter().filter(|byte| **byte != b'\r') {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
+    let mut hasher = FnvHasher::default();
+    let mut take = |bytes: &[u8]| bytes.split(|byte| *byte == b'\r').for_each(|part| hasher.write(part));
     for (name, path) in files {
         take(name.as_bytes());
         take(&[0]);
         take(&fs::read(path).expect("a source file is readable"));
         take(&[0]);
     }
-    hash
+    hasher.finish()
 }
 
 /// Collects the source files at a path, each with its name (`/` between folders) and its path.

@@ -13,8 +13,9 @@
 //! assert!(pattern.verify(Kept::Bytes, 4096, &page).is_err(), "these belong elsewhere");
 //! ```
 
-use crate::fnv;
+use fnv::FnvHasher;
 use machine::PAGE_BYTES;
+use std::hash::Hasher;
 use std::{fmt, ops::Range};
 
 /// Bytes of a stamp, and of a word of a pattern.
@@ -57,7 +58,10 @@ impl Pattern {
     #[must_use]
     pub fn new(name: &str, version: u64) -> Self {
         // FNV-1a, then the finish of splitmix64: versions that follow each other have nothing in common.
-        let hash = fnv::hash(name.bytes().chain(version.to_le_bytes()));
+        let mut hasher = FnvHasher::default();
+        hasher.write(name.as_bytes());
+        hasher.write(&version.to_le_bytes());
+        let hash = hasher.finish();
         let key = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         Self { name: name.to_owned(), key: key ^ (key >> 31) }

@@ -6,11 +6,10 @@
 //! - [`interrupt`] notes that the user wants to stop; [`panics`] catches the text of a panic; [`progress`] is the
 //!   progress of a run.
 //! - [`shown`] makes foreign text harmless to a terminal; [`words`] puts numbers into sentences.
-//! - [`contents`] makes bytes that can be verified; [`fnv`] is a hash; [`scratch`] writes files of tests.
+//! - [`contents`] makes bytes that can be verified; [`scratch`] writes files of tests.
 
 pub mod contents;
 pub mod draft;
-pub mod fnv;
 pub mod in_use;
 pub mod input;
 pub mod interrupt;

@@ -212,9 +212,9 @@ impl ZoneFlag {
     pub const CONGESTED: Self = Self(1 << 0);
     /// Every page isolated from the tail was dirty and not queued, so kswapd may write file pages.
     pub const TAIL_LRU_DIRTY: Self = Self(1 << 1);
-    /// The zone was scanned six times over without success, and is scanned lightly.
+    /// Reclaim met many pages at the tail of the lists that are being written.
     pub const WRITEBACK: Self = Self(1 << 2);
-    /// Scanned six times over without success: poll lightly.
+    /// The zone was scanned six times over without success, and is scanned lightly.
     pub const ALL_UNRECLAIMABLE: Self = Self(1 << 3);
     /// A task of the zone's node reclaims here before it takes memory of another node.
     #[doc(alias = "ZONE_RECLAIM_LOCKED")]

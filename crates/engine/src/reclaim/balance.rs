@@ -66,7 +66,7 @@ impl<M: Machine> Reclaim<M> {
             }
         };
         let is_sound = |zone: &Zone<M>, classzone| {
-            Self::is_marked_hopeless(zone) || self.is_zone_balanced(zone, request.order, 0, classzone)
+            zone.is(ZoneFlag::ALL_UNRECLAIMABLE) || self.is_zone_balanced(zone, request.order, 0, classzone)
         };
         let is_quarter = |zones: &mut dyn Iterator<Item = (usize, &Zone<M>)>| {
             let balanced = zones.filter(|(_, zone)| is_sound(zone, classzone));
@@ -131,7 +131,7 @@ impl<M: Machine> Reclaim<M> {
         for (index, zone) in self.zones_up_to(node, request.classzone) {
             managed += zone.managed();
             // A zone that cannot be helped must not keep kswapd awake.
-            if Self::is_marked_hopeless(zone) || self.is_zone_balanced(zone, request.order, 0, index) {
+            if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) || self.is_zone_balanced(zone, request.order, 0, index) {
                 balanced += zone.managed();
             } else if request.order == Order::ZERO {
                 return false;
@@ -164,7 +164,7 @@ impl<M: Machine> Reclaim<M> {
     /// Returns the highest zone that needs work; ages the zones that it passes a little.
     fn highest_unbalanced(&self, node: NodeId, control: &ScanControl) -> Option<usize> {
         for (kind, zone) in self.zones_up_to(node, usize::MAX).rev() {
-            if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
+            if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && control.priority != DEF_PRIORITY {
                 continue;
             }
             self.age_before_pass(self.reach(zone), &self.demand(control));

@@ -5,7 +5,7 @@ use super::control::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
 use crate::lru::wait::STALL;
-use crate::memory::{Gfp, MarkRights, Zone, ZoneId};
+use crate::memory::{Gfp, MarkRights, Zone, ZoneFlag, ZoneId};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::note::Work;
@@ -189,7 +189,7 @@ impl<M: Machine> Reclaim<M> {
         let mut pass = ZonesPass::default();
         for reach in self.lruvecs(zonelist.iter().map(|id| self.zone(*id))) {
             let zone = reach.zone;
-            if Self::is_marked_hopeless(zone) && !control.doubts_marks && control.priority != DEF_PRIORITY {
+            if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && !control.doubts_marks && control.priority != DEF_PRIORITY {
                 continue;
             }
             let for_compaction = self.choices.for_compaction.is_obeyed();

@@ -192,13 +192,9 @@ impl<M: Machine> Reclaim<M> {
     /// balanced: the mark is then never set, and every allocating task would try endlessly.
     fn looks_hopeless(&self, zone: &Zone<M>) -> bool {
         match self.choices.hopeless {
-            Hopeless::ByScan => Self::is_marked_hopeless(zone) || self.is_hopeless(self.lruvec_of(zone)),
+            Hopeless::ByScan => zone.is(ZoneFlag::ALL_UNRECLAIMABLE) || self.is_hopeless(self.lruvec_of(zone)),
             Hopeless::ByFailures => self.has_kswapd_failed(zone.node) || self.reclaimable_pages(zone) == 0,
         }
-    }
-
-    fn is_marked_hopeless(zone: &Zone<M>) -> bool {
-        zone.is(ZoneFlag::ALL_UNRECLAIMABLE)
     }
 
     /// Returns the number of pages under writeback in all zones.

@@ -46,7 +46,8 @@ impl<M: Machine> Reclaim<M> {
         }
         let takes_pages = self.is_worth_zone_reclaim(zone, mode);
         let takes_slab = zone.gauges.get(Gauge::NrSlabReclaimable) > zone.managed() * MIN_SLAB_PERCENT / 100;
-        if Self::is_marked_hopeless(zone) || !(takes_pages || takes_slab) || !zone.try_set(ZoneFlag::ZONE_RECLAIM) {
+        if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) || !(takes_pages || takes_slab) || !zone.try_set(ZoneFlag::ZONE_RECLAIM)
+        {
             return Room::NotTried;
         }
         let _span = self.machine.span(Func::ZoneReclaim);

@@ -7,10 +7,11 @@
 
 use super::in_use::{InUse, Use};
 use super::sys;
+use fnv::FnvHasher;
 use machine::{BLOCK_BYTES, PAGE_BYTES};
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -262,7 +263,9 @@ fn is_header(block: &[u8]) -> bool {
 
 /// Returns the FNV-1a hash of `bytes`, 64 bits.
 fn check(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    let mut hasher = FnvHasher::default();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 /// Describes the contents of a first block.

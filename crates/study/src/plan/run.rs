@@ -1,7 +1,5 @@
 //! Runs the jobs of plans and collects their results.
 
-use std::borrow::Borrow;
-
 use super::{JobFailure, Plan, Results, Run};
 use crate::runner::Watch;
 use crate::store::{Identity, Key, SeedKeys};
@@ -13,10 +11,12 @@ use figures::memory_map::RunMemory;
 use figures::profile::RunProfile;
 use figures::series::RunSeries;
 use figures::trace::RunTrace;
+use fnv::FnvHasher;
 use grounds::job::{Failure, Job, Outcome};
-use kit::fnv;
 use kit::progress::Progress;
 use report::{Table, TableHead, rows};
+use std::borrow::Borrow;
+use std::hash::Hasher;
 
 /// A run of one of several plans, in its place in the order.
 struct Turn<'p> {
@@ -282,5 +282,7 @@ pub fn run_all<'p, P: Borrow<Plan>>(plans: &'p [P], threads: usize, watch: &dyn 
 /// Combines fingerprints in order into one (FNV-1a over their bytes).
 #[must_use]
 pub fn fold(fingerprints: impl Iterator<Item = u64>) -> u64 {
-    fnv::hash(fingerprints.flat_map(u64::to_le_bytes))
+    let mut hasher = FnvHasher::default();
+    fingerprints.for_each(|it| hasher.write(&it.to_le_bytes()));
+    hasher.finish()
 }

@@ -1,7 +1,7 @@
 //! Balancing a node from mmotm of June 2013 on: one descent of the priority for each call (mechanisms/reclaim, 18.6).
 
 use super::{NodePass, Request};
-use crate::memory::NodeId;
+use crate::memory::{NodeId, ZoneFlag};
 use crate::reclaim::choices::KswapdCompact;
 use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::stat::Event;
@@ -33,7 +33,7 @@ impl<M: Machine> Reclaim<M> {
             needs_compaction &= !self.has_block(node, request.order, end);
             let mut node_pass = NodePass::default();
             for (_, zone) in self.zones_up_to(node, end) {
-                if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
+                if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && control.priority != DEF_PRIORITY {
                     continue;
                 }
                 let pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);

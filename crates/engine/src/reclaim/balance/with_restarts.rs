@@ -37,7 +37,7 @@ impl<M: Machine> Reclaim<M> {
                 let lru_pages = self.reclaimable_up_to(node, end);
                 let mut pass = NodePass::default();
                 for (kind, zone) in self.zones_up_to(node, highest) {
-                    if Self::is_marked_hopeless(zone) && priority != DEF_PRIORITY {
+                    if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && priority != DEF_PRIORITY {
                         continue;
                     }
                     let zone_pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
@@ -48,7 +48,7 @@ impl<M: Machine> Reclaim<M> {
                     self.note_zone(&mut pass, zone, &control, end, zone_pass);
                     match self.choices.zone_balance {
                         ZoneBalance::QuarterOfUsable => {
-                            if Self::is_marked_hopeless(zone) && end == kind && end > 0 {
+                            if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && end == kind && end > 0 {
                                 end -= 1;
                             }
                         }
@@ -110,7 +110,7 @@ impl<M: Machine> Reclaim<M> {
             OrderZeroCheck::Done | OrderZeroCheck::LeftOut => return false,
         }
         let mut lacks = false;
-        for (_, zone) in self.zones_up_to(node, end).filter(|(_, zone)| !Self::is_marked_hopeless(zone)) {
+        for (_, zone) in self.zones_up_to(node, end).filter(|(_, zone)| !zone.is(ZoneFlag::ALL_UNRECLAIMABLE)) {
             if self.is_zone_balanced(zone, Order::ZERO, 0, 0) {
                 zone.clear(ZoneFlag::CONGESTED);
             } else {

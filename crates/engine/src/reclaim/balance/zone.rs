@@ -91,7 +91,7 @@ impl<M: Machine> Reclaim<M> {
         let zone = wanted.zone;
         let needs_none = self.is_zone_balanced(zone, wanted.order, gap, wanted.classzone);
         if needs_none && !self.shrinks_slab_of_every_zone() {
-            return ZonePass::left(!Self::is_marked_hopeless(zone));
+            return ZonePass::left(!zone.is(ZoneFlag::ALL_UNRECLAIMABLE));
         }
         if !needs_none {
             self.shrink_zone(task, self.reach(zone), control);
@@ -115,7 +115,7 @@ impl<M: Machine> Reclaim<M> {
         let zone = wanted.zone;
         let dropped = self.shrink_slab(task, control.scanned, wanted.lru_pages);
         control.reclaimed += dropped.pages;
-        let was_hopeless = Self::is_marked_hopeless(zone);
+        let was_hopeless = zone.is(ZoneFlag::ALL_UNRECLAIMABLE);
         if dropped.objects == 0 && self.is_hopeless(self.lruvec_of(zone)) {
             zone.set(ZoneFlag::ALL_UNRECLAIMABLE);
         }
@@ -125,7 +125,7 @@ impl<M: Machine> Reclaim<M> {
 
     fn end_zone(wanted: &Wanted<'_, M>, is_balanced: bool) {
         let zone = wanted.zone;
-        if is_balanced && !Self::is_marked_hopeless(zone) {
+        if is_balanced && !zone.is(ZoneFlag::ALL_UNRECLAIMABLE) {
             zone.clear(ZoneFlag::CONGESTED);
             zone.clear(ZoneFlag::TAIL_LRU_DIRTY);
         }

@@ -5,7 +5,7 @@ use super::ageing::Aged;
 use super::choices::{Ageing, KswapdStops};
 use crate::lru::policy::{Batch, Demand};
 use crate::lru::{Family, ListKind, Lru, Reach};
-use crate::memory::{MarkRights, Zone};
+use crate::memory::MarkRights;
 use machine::{Machine, Order, Step};
 
 /// Pages above the high mark with which kswapd has enough; also those below which a reclaim wants too few to begin anywhere but at
@@ -119,14 +119,15 @@ impl<M: Machine> Lru<M> {
             return true;
         }
         let highest = reach.zones.iter().map(|zone| zone.kind as usize).max();
-        let is_above = |zone: &Zone<M>| {
-            let classzone = match multigen.choices.kswapd_stops {
-                KswapdStops::AboveReserves => highest.unwrap_or_default(),
-                KswapdStops::AtHighMarks => zone.kind as usize,
-            };
-            zone.is_above(zone.high() + ENOUGH, Order::ZERO, classzone, MarkRights::default())
-        };
-        scan.demand.is_kswapd && scan.order == Order::ZERO && reach.zones.iter().all(is_above)
+        scan.demand.is_kswapd
+            && scan.order == Order::ZERO
+            && reach.zones.iter().all(|zone| {
+                let classzone = match multigen.choices.kswapd_stops {
+                    KswapdStops::AboveReserves => highest.unwrap_or_default(),
+                    KswapdStops::AtHighMarks => zone.kind as usize,
+                };
+                zone.is_above(zone.high() + ENOUGH, Order::ZERO, classzone, MarkRights::default())
+            })
     }
 }
 
