@@ -132,6 +132,8 @@ pub struct Described {
     pub memory_every_ns: Option<u64>,
     /// Version of the cgroup that limits the worker's memory; none without a limit.
     pub cgroup: Option<Version>,
+    /// Size of a page of its contents once compressed, percent; none where no swap is compressed memory.
+    pub compressed_percent: Option<u32>,
 }
 
 /// The place of a process that runs a job in real time.

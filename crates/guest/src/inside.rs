@@ -251,14 +251,13 @@ fn work() -> Result<(), String> {
     tell(&mut port, &Line::Failed(why))
 }
 
-/// Returns the pages that lie in compressed memory, and the pages of memory that they take; none without any.
+/// Returns the most pages of memory that compressed memory took; none without any.
 #[must_use]
-pub fn zram_pages() -> Option<[u64; 2]> {
+pub fn zram_pages_max() -> Option<u64> {
     let state = fs::read_to_string(ZRAM_STATE).ok()?;
-    let bytes: Vec<u64> = state.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    // The original size, the compressed one, all that is used.
-    let pages = |bytes: u64| bytes / PAGE_BYTES as u64;
-    Some([pages(*bytes.first()?), pages(*bytes.get(2)?)])
+    // The original size, the compressed one, all that is used, its limit, the most that was used.
+    let most: u64 = state.split_whitespace().nth(4)?.parse().ok()?;
+    Some(most / PAGE_BYTES as u64)
 }
 
 /// Makes swap for so many pages in compressed memory, by the kernel's default algorithm.

@@ -300,9 +300,10 @@ fn command(wanted: &Wanted<'_>, archive: &Path, console: &Path) -> Command {
         command.args(nodes(wanted));
     }
     command.arg("-kernel").arg(&wanted.image.path).arg("-initrd").arg(archive);
-    // A word with `=` that the kernel does not know is a variable of its first process.
+    // A word with `=` that the kernel does not know is a variable of its first process. The first file system as ramfs: a tmpfs has
+    // room for half of memory, and the program needs more of a small machine.
     let line = format!(
-        "console=ttyS0 earlyprintk=ttyS0 rdinit={} LD_LIBRARY_PATH={} panic=-1 nokaslr norandmaps mitigations=off random.trust_cpu=on psi=1 {}{}",
+        "console=ttyS0 earlyprintk=ttyS0 rdinit={} LD_LIBRARY_PATH={} panic=-1 nokaslr norandmaps mitigations=off random.trust_cpu=on psi=1 rootfstype=ramfs {}{}",
         inside::PROGRAM,
         crate::program::LIBRARIES,
         // An emulated timer is late where the computer is busy, and a kernel that checks it gives up.

@@ -32,6 +32,9 @@ pub enum Kept {
     Stamps,
     /// Every byte.
     Bytes,
+    /// The first so many bytes of each page. The others stay zeroes, so that compressed memory makes pages that small; patterns
+    /// alone cannot be compressed.
+    First(u16),
 }
 
 /// A difference between the bytes written and the bytes read, in words for the user.
@@ -133,6 +136,7 @@ fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<u
         Kept::Nothing => (PAGE, 0),
         Kept::Stamps => (PAGE, WORD),
         Kept::Bytes => (u64::MAX, u64::MAX),
+        Kept::First(bytes) => (PAGE, bytes.into()),
     };
     let first = offset / step * step;
     (first..end).step_by(step as usize).filter_map(move |start| {
@@ -156,7 +160,7 @@ mod tests {
     #[test]
     fn a_piece_of_a_fill_is_the_fill_of_a_piece() {
         let pattern = Pattern::new("a", 1);
-        for kept in [Kept::Bytes, Kept::Stamps, Kept::Nothing] {
+        for kept in [Kept::Bytes, Kept::First(1639), Kept::Stamps, Kept::Nothing] {
             let mut whole = vec![0; 3 * PAGE_BYTES];
             pattern.fill(kept, 0, &mut whole);
             for (start, end) in [(0, 8), (3, 5), (3, 21), (4090, 4099), (4096, 8192), (4100, 12288), (17, 17)] {
@@ -171,7 +175,7 @@ mod tests {
     #[test]
     fn every_wrong_byte_that_is_kept_is_found() {
         let pattern = Pattern::new("table", 1);
-        for (kept, length) in [(Kept::Bytes, 40), (Kept::Stamps, 8), (Kept::Nothing, 0)] {
+        for (kept, length) in [(Kept::Bytes, 40), (Kept::First(21), 21), (Kept::Stamps, 8), (Kept::Nothing, 0)] {
             let mut bytes = vec![0; 40];
             pattern.fill(kept, 8192, &mut bytes);
             for n in 0..bytes.len() {

@@ -15,6 +15,7 @@ use lab::library;
 use lab::progress::Progress;
 use lab::scale::Scale;
 use lab::system::conformance;
+use lab::system::contents::Kept;
 use lab::system::{Given, System, SystemError, page_bytes};
 use lab::workload::{Found, Resources, Workload};
 use placed::{Node, Value};
@@ -104,7 +105,8 @@ mod limited {
                 continue;
             }
             let folder = PathBuf::from(&folder);
-            let system = LinuxSystem::new(folder, LINUX_PAGES, counters(), given()).expect("the folder is on a disk");
+            let system = LinuxSystem::new(folder, LINUX_PAGES, counters(), given(), Kept::Bytes)
+                .expect("the folder is on a disk");
             check(&system).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         assert!(is_empty(Path::new(&folder)), "files stay behind");

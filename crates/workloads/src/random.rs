@@ -44,7 +44,7 @@ impl Verify {
     /// Returns the part of what is kept that is verified.
     fn of(self, kept: Kept) -> Kept {
         match (self, kept) {
-            (Self::Stamps, Kept::Bytes) => Kept::Stamps,
+            (Self::Stamps, Kept::Bytes | Kept::First(_)) => Kept::Stamps,
             (Self::All | Self::Stamps, kept) => kept,
         }
     }

@@ -71,6 +71,12 @@ impl Requests {
         self.is_sleeping.load(Relaxed)
     }
 
+    /// Notes a request of order 0 for every zone, unless a request is noted: of tasks that wait for the node's reserve, which is of all
+    /// zones. Kswapd would otherwise go on with its last class zone, which a raised mark may have limited to a zone without a shortage.
+    pub fn note_waiters(&self) {
+        let _ = self.highest.compare_exchange(0, ANY_CLASSZONE + 1, Relaxed, Relaxed);
+    }
+
     /// Notes that kswapd is about to sleep. A request that kswapd does not see from here on wakes it.
     pub fn begin_sleep(&self) {
         self.is_sleeping.store(true, Relaxed);
@@ -112,7 +118,7 @@ impl Requests {
 pub(super) struct NodeState<M: Machine> {
     /// Kswapd sleeps here.
     pub kswapd_wait: M::WaitQueue,
-    requests: Requests,
+    pub requests: Requests,
     /// Direct reclaimers wait here for the reserve to be filled.
     pub reserve_wait: M::WaitQueue,
     /// Number of tasks that wait for the reserve.

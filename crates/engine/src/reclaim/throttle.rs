@@ -178,6 +178,7 @@ impl<M: Machine> Reclaim<M> {
             if !self.waits_for_reserve(node) {
                 break;
             }
+            state.requests.note_waiters();
             self.machine.wake(&state.kswapd_wait);
             state.waiters.fetch_add(1, machine::atomic::Ordering::Relaxed);
             // A second look from time to time: memory may also be freed by others than kswapd.

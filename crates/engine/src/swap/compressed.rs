@@ -1,13 +1,13 @@
 //! Swap that is compressed in the memory of the machine itself (zram): its contents take pages.
 //!
 //! A page in swap takes [`SwapLayout::memory_percent`](super::SwapLayout) of a page; compressed pages are packed
-//! without gaps. Pages for them come from free lists below any mark, like everything that reclaim needs. If none is
+//! without gaps. Pages for them come from zones above their low mark, or else below any mark, like everything that reclaim needs. If none is
 //! free, a page gets no slot, as if swap were full. A free slot takes nothing. *Called by* code that changes slots
 //! ([`Swap::with_slots`]). *Locks*: one of its own, nothing inside it. Source: Linux,
 //! Documentation/admin-guide/blockdev/zram.rst.
 
 use super::{Slots, Swap};
-use crate::memory::{Block, MigrateType, Warmth};
+use crate::memory::{Block, MarkRights, MigrateType, Warmth, Zone, ZoneKind};
 use machine::{Lock, LockClass, Machine, Order};
 
 /// The pages that it takes.
@@ -49,8 +49,13 @@ impl<M: Machine> Swap<M> {
             return true;
         }
         while self.compressed_pages() < self.compressed_pages_wanted() {
-            let take = |zone| self.take(zone, Order::ZERO, MigrateType::Unmovable, Warmth::Hot);
-            let Some(head) = self.zones.iter().rev().find_map(take) else { return false };
+            // As any request: first of zones above their low mark. Who reclaims may then use up the reserves.
+            let is_above_low = |zone: &&Zone<M>| {
+                zone.is_above(zone.low(), Order::ZERO, ZoneKind::Normal as usize, MarkRights::default())
+            };
+            let take = |zone: &Zone<M>| self.take(zone, Order::ZERO, MigrateType::Unmovable, Warmth::Hot);
+            let by_marks = self.zones.iter().rev().filter(is_above_low).find_map(take);
+            let Some(head) = by_marks.or_else(|| self.zones.iter().rev().find_map(take)) else { return false };
             let block = self.lend(head, Order::ZERO);
             self.compressed.blocks.lock().push(block);
         }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Instant;
 use workloads::big_file;
 use workloads::random::Access;
-use workloads::system::contents::Pattern;
+use workloads::system::contents::{Kept, Pattern};
 use workloads::system::{Given, System, SystemError, page_bytes};
 
 /// Name of the file whose pages are read.
@@ -52,7 +52,7 @@ impl Hits {
         let host = host.map_err(words)?;
         make(&host, pages).map_err(words)?;
         let mut notes = host.notices();
-        let linux = match LinuxSystem::new(theirs, memory_pages, Counters::new(None), given) {
+        let linux = match LinuxSystem::new(theirs, memory_pages, Counters::new(None), given, Kept::Bytes) {
             Ok(linux) => {
                 make(&linux, pages).map_err(words)?;
                 Some(linux)

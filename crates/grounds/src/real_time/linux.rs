@@ -11,6 +11,7 @@ use computer::counters::{Counters, free_swap_pages, release};
 use figures::cgroup::Cgroup;
 use std::io;
 use std::path::Path;
+use workloads::system::contents::Kept;
 use workloads::system::{Given, SystemError, page_bytes};
 
 /// Pages of the swap file for a trial.
@@ -63,7 +64,13 @@ impl RealGround for Linux {
     }
 
     fn start(job: &Job, inside: &Inside, given: Given) -> Result<LinuxSystem, SystemError> {
-        LinuxSystem::new(inside.folder.clone(), job.memory_pages(), Counters::new(inside.cgroup.clone()), given)
+        LinuxSystem::new(
+            inside.folder.clone(),
+            job.memory_pages(),
+            Counters::new(inside.cgroup.clone()),
+            given,
+            Kept::Bytes,
+        )
     }
 
     fn finish(_: LinuxSystem, job: &Job, inside: &Inside) -> Result<Vec<String>, SystemError> {

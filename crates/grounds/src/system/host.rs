@@ -14,6 +14,7 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use workloads::system::contents::Kept;
 use workloads::system::{Given, System, SystemError, page_bytes};
 
 /// The state that all tasks share.
@@ -47,7 +48,7 @@ impl HostSystem {
             builder = builder.swap(page_bytes(swap_pages)).swap_folder(folder);
         }
         let memory = builder.start().map_err(words)?;
-        let common = Common::new(given, folder.to_owned(), memory_pages);
+        let common = Common::new(given, folder.to_owned(), memory_pages, Kept::Bytes);
         let shared = Shared { common, files: Mutex::default(), memory };
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }

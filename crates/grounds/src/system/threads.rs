@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use workloads::system::contents::Kept;
 use workloads::system::{Given, SystemError};
 
 /// Interval at which sleeping tasks check for an interrupt.
@@ -101,13 +102,15 @@ pub struct Common {
     pub folder: PathBuf,
     /// Memory that workloads may use, pages.
     pub memory_pages: u64,
+    /// The part of the contents of pages that workloads write and verify.
+    pub kept: Kept,
 }
 
 impl Common {
     /// Starts the clock of a ground with files in `folder`.
     #[must_use]
-    pub fn new(given: Given, folder: PathBuf, memory_pages: u64) -> Self {
-        Self { started: Instant::now(), given, folder, memory_pages }
+    pub fn new(given: Given, folder: PathBuf, memory_pages: u64, kept: Kept) -> Self {
+        Self { started: Instant::now(), given, folder, memory_pages, kept }
     }
 
     /// Returns the time since the start.
@@ -175,7 +178,7 @@ macro_rules! tasks_are_threads {
         }
 
         fn kept(&self) -> workloads::system::contents::Kept {
-            workloads::system::contents::Kept::Bytes
+            self.shared.common.kept
         }
 
         fn cpu_times(&self) -> figures::usage::CpuTimes {

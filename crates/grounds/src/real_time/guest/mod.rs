@@ -25,9 +25,10 @@ use guest::modules::Modules;
 use guest::vm::Accelerator;
 use guest::{inside, vm};
 use kit::progress::Progress;
-use machine::Nanos;
+use machine::{Nanos, PAGE_BYTES};
 use std::io;
 use std::path::Path;
+use workloads::system::contents::Kept;
 use workloads::system::{Given, SystemError};
 use workloads::workload::{Resources, Workload};
 
@@ -181,7 +182,10 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
     let told = |error: SystemError| Failure(error.0);
     let cgroup = job.cgroup.map(|version| Cgroup { path: inside::cgroup(version).into(), version });
     let counters = Counters::new(cgroup.clone());
-    let system = LinuxSystem::new(inside::FILES.into(), job.memory_pages, counters, given).map_err(told)?;
+    let kept = job.compressed_percent.map_or(Kept::Bytes, |percent| {
+        Kept::First((percent * PAGE_BYTES as u32 / 100).clamp(8, PAGE_BYTES as u32) as u16)
+    });
+    let system = LinuxSystem::new(inside::FILES.into(), job.memory_pages, counters, given, kept).map_err(told)?;
     let records = Records {
         series: job.series_every,
         more: Some(Box::new(move |values| known::add(values, cgroup.as_ref()))),
@@ -189,9 +193,8 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
         memory: job.memory_every_ns.map(|every| (Nanos(every), memory::now as _)),
     };
     let mut outcome = outcome_of(&system, &|system| W::run(system, &params), records).map_err(told)?;
-    outcome.notes.extend(inside::zram_pages().map(|[held, taken]| {
-        format!("swap is compressed memory (zram): at the end {held} pages of it lay in {taken} pages of memory")
-    }));
+    let of_zram = |pages| format!("swap is compressed memory (zram), which took at most {pages} pages of memory");
+    outcome.notes.extend(inside::zram_pages_max().map(of_zram));
     let rows = outcome.rows.into_iter().chain(nodes::rows(&known::nodes())).collect();
     Ok(Outcome { rows, ..outcome })
 }

@@ -81,6 +81,12 @@ pub(super) fn run(workload: &dyn Runnable, job: &Job, place: &Place, progress: &
         generations_every_ns: job.generations_every.map(|every| every.0),
         memory_every_ns: job.memory_every.map(|every| every.0),
         cgroup: job.layout().limit_pages.map(|_| place.start.cgroup),
+        compressed_percent: match swap(job) {
+            Swap::Zram { .. } => {
+                job.machine.swap_disk().and_then(|(_, disk)| Some(disk.memory_percent.as_ref()?.value))
+            }
+            Swap::None | Swap::Disk { .. } => None,
+        },
     };
     let line = serde_json::to_string(&described).map_err(|error| Failure(error.to_string()))?;
     let accelerator = match Accelerator::of_this_computer(&image) {

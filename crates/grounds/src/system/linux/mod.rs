@@ -22,6 +22,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use workloads::system::contents::Kept;
 use workloads::system::{Given, MapMode, System, SystemError, page_bytes};
 
 /// The state that all tasks share.
@@ -54,17 +55,23 @@ pub struct OpenFile {
 
 impl LinuxSystem {
     /// Makes the system of the running kernel with `memory_pages` pages of memory, files in `folder`, and the given
-    /// counters.
+    /// counters. Workloads write and verify the part `kept` of pages.
     ///
     /// # Errors
     /// When the folder lies in memory, since files would then take the limited memory.
-    pub fn new(folder: PathBuf, memory_pages: u64, counters: Counters, given: Given) -> Result<Self, SystemError> {
+    pub fn new(
+        folder: PathBuf,
+        memory_pages: u64,
+        counters: Counters,
+        given: Given,
+        kept: Kept,
+    ) -> Result<Self, SystemError> {
         let told = |error: io::Error| SystemError(format!("{}: {error}", folder.display()));
         if sys::is_in_memory(&File::open(&folder).map_err(told)?).map_err(told)? {
             let folder = folder.display();
             return Err(SystemError(format!("{folder} lies in memory (tmpfs): `--dir` must name a folder on a disk")));
         }
-        let common = Common::new(given, folder, memory_pages);
+        let common = Common::new(given, folder, memory_pages, kept);
         let shared = Shared { common, counters, mapped: Mutex::default(), regions: Mutex::default() };
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }
