@@ -810,8 +810,7 @@ fn generations_over_time_are_written_and_change_no_report() {
 
 #[test]
 fn a_kernel_has_a_standing_in_every_experiment() {
-    let rank =
-        ["rank", "anon", "randread", "--kernels", "3.10-rc4-vanilla,highwater", "--scale", "1/64", "--runs", "4"];
+    let rank = ["rank", "anon,randread", "--kernels", "3.10-rc4-vanilla,highwater", "--scale", "1/64", "--runs", "4"];
     let text = print(&rank);
     let line =
         |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));

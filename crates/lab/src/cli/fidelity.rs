@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     End, ListFormat, compare,
-    options::{OutputOptions, PlotOptions, SeedOptions, each_once},
+    options::{OutputOptions, PlotOptions, SeedOptions, each_once, parse_word},
     output, with_command,
 };
 use catalogue::{embedded, library};
@@ -19,7 +19,8 @@ use study::{pictures, plan, truth};
 /// Arguments of `highwater fidelity`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Names or files of experiments with published figures [default: all]
+    /// Names or files of experiments with published figures, with spaces or commas between them [default: all]
+    #[arg(value_delimiter = ',', value_parser = parse_word)]
     experiments: Vec<String>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]

@@ -24,7 +24,8 @@ use study::ranking::{Place, Ranking, Standing, main_row};
 /// Arguments of `highwater rank`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Names or files of experiments [default: all]
+    /// Names or files of experiments, with spaces or commas between them [default: all]
+    #[arg(value_delimiter = ',', value_parser = parse_word)]
     experiments: Vec<String>,
     /// The kernel whose standing is told, a name or a file
     #[arg(long, value_name = "KERNEL", default_value = "highwater")]

@@ -20,12 +20,15 @@ enum Form {
 }
 
 const GENERATIONS: Form = Form::Words(&[("classic", "n"), ("multigen", "y")]);
+/// Without its second bit, nothing walks page tables before a generation begins (Documentation/admin-guide/mm/multigen_lru.rst).
+const WALKS: Form = Form::Words(&[("never", "5")]);
 const KHUGEPAGED: Form = Form::Words(&[("yes", "1"), ("no", "0")]);
 
 /// The key of a kernel file, the setting's file, and its form.
-const SETTINGS: [(&str, &str, Form); 24] = [
+const SETTINGS: [(&str, &str, Form); 25] = [
     // Switched first: what others of multi-gen mean depends on it.
     ("lru.policy", "/sys/kernel/mm/lru_gen/enabled", GENERATIONS),
+    ("multigen.walk", "/sys/kernel/mm/lru_gen/enabled", WALKS),
     ("multigen.min_ttl_ms", "/sys/kernel/mm/lru_gen/min_ttl_ms", Form::UnlessZero),
     ("lru.swappiness", "/proc/sys/vm/swappiness", Form::Same),
     ("memory.min_free_kbytes", "/proc/sys/vm/min_free_kbytes", Form::UnlessZero),
@@ -60,14 +63,18 @@ const SETTINGS: [(&str, &str, Form); 24] = [
     ("access.khugepaged_max_ptes_none", "/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none", Form::Same),
 ];
 
-/// Returns the settings of a guest that are those of a kernel file, in the order in which they are made.
+/// Returns the settings of a guest that are those of a kernel file, in the order in which they are made. Those of generations are left
+/// out where it has none.
 pub(super) fn settings(kernel: &Kernel) -> Vec<inside::Setting> {
+    let has_generations =
+        kernel.settings.iter().any(|it| it.key == "policy" && difference::plain(&it.value) == "multigen");
     let of_kernel = |(key, path, form): &(&str, &str, Form)| {
         let setting = kernel.settings.iter().find(|it| *key == format!("{}.{}", it.section, it.key))?;
         let value = written(&difference::plain(&setting.value), *form)?;
         Some(inside::Setting { path: (*path).to_owned(), value, name: (*key).to_owned() })
     };
-    SETTINGS.iter().filter_map(of_kernel).collect()
+    let is_read = |(key, ..): &&(&str, &str, Form)| has_generations || !key.starts_with("multigen.");
+    SETTINGS.iter().filter(is_read).filter_map(of_kernel).collect()
 }
 
 /// Returns a value as the kernel's file takes it; none if it is not to be set.
@@ -99,7 +106,11 @@ mod tests {
         assert_eq!(value("memory.lowmem_reserve_ratio"), Some("256 256 32"));
         assert_eq!(value("writeback.dirty_expire_ms"), Some("3000"));
         assert_eq!((value("memory.min_free_kbytes"), value("access.huge_pages")), (None, Some("always")));
-        assert_eq!(of("6.1-classic")[0], ("lru.policy".to_owned(), "n".to_owned()));
+        assert_eq!(
+            of("6.1-classic+multigen.walk=never")[..2],
+            [("lru.policy", "n"), ("lru.swappiness", "60")].map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
+        assert_eq!(of("6.1-mglru+multigen.walk=never")[1], ("multigen.walk".to_owned(), "5".to_owned()));
     }
 
     #[test]

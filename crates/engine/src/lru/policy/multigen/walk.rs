@@ -29,14 +29,15 @@ pub(super) struct Pending {
 /// The pages seen in some entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenEntries {
-    present: u32,
+    /// Entries that were looked at, with a page or without.
+    entries: u32,
     young: u32,
 }
 
 impl SeenEntries {
     /// Returns whether enough entries were used to make the table worth the next walk.
     pub(super) const fn is_dense(self) -> bool {
-        self.young > 0 && self.young * ENTRIES_PER_LINE >= self.present
+        self.young > 0 && self.young * ENTRIES_PER_LINE >= self.entries
     }
 }
 
@@ -111,8 +112,8 @@ impl<M: Machine> Lru<M> {
             let entry = region.entry(page);
             // One entry maps all of a huge page, and has one mark.
             let step = if entry.is_huge() { ENTRIES } else { 1 };
+            seen.entries += 1;
             if let Some(frame) = entry.frame() {
-                seen.present += 1;
                 let is_ours = self.zone_of(frame).lruvec == lruvec.id;
                 let is_young = entry.is_accessed()
                     && is_ours
