@@ -50,6 +50,7 @@ impl<T> CpuSlots<T> {
 impl<T: 'static> machine::PerCpu<T> for CpuSlots<T> {
     type Guard<'a> = SlotGuard<'a, T>;
 
+    #[inline]
     fn local(&self) -> SlotGuard<'_, T> {
         self.world.schedule_point(Point::Step);
         self.hold(|| match self.world.lane.get() {
@@ -88,6 +89,7 @@ impl<T> DerefMut for SlotGuard<'_, T> {
 }
 
 impl<T> Drop for SlotGuard<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         if self.world.release(&self.slot.raw, SLOT)
             && let Some(lane) = self.world.running()

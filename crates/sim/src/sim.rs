@@ -231,6 +231,7 @@ impl Sim {
     }
 
     /// Lets the calling task compute for `time` outside the engine, as a program does.
+    #[inline]
     pub fn compute(&self, time: Nanos) {
         self.0.within(Func::User, || self.0.spend_picos(picos(time)));
     }
@@ -418,6 +419,7 @@ impl Machine for Sim {
     type WaitQueue = WaitQueue;
     type Hazards = NoHazards;
 
+    #[inline]
     fn now(&self) -> Nanos {
         nanos(self.0.clock.get())
     }
@@ -463,6 +465,7 @@ impl Machine for Sim {
         self.0.pause(time);
     }
 
+    #[inline]
     fn is_killed(&self) -> bool {
         self.0.is_killed()
     }
@@ -477,10 +480,12 @@ impl Machine for Sim {
         self.0.spend_on(step, frame, n);
     }
 
+    #[inline]
     fn relax(&self) {
         self.0.relax(Point::Waits);
     }
 
+    #[inline]
     fn cond_resched(&self) {
         self.0.relax(Point::Step);
     }

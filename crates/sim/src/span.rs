@@ -45,6 +45,7 @@ impl Drop for Span<'_> {
 
 impl World {
     /// Runs `body` as a part of `func`.
+    #[inline]
     pub(crate) fn within(&self, func: Func, body: impl FnOnce()) {
         let span = Span::enter(self, func);
         body();

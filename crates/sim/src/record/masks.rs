@@ -45,6 +45,7 @@ impl MaskCounts {
         [&self.count, &self.total, &self.max].into_iter().chain(&self.buckets).for_each(|cell| cell.set(0));
     }
 
+    #[inline]
     pub(crate) fn add(&self, time: u64) {
         self.count.set(self.count.get() + 1);
         self.total.set(self.total.get() + time);
