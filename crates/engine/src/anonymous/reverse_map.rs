@@ -99,6 +99,8 @@ impl<M: Machine> FileMappers<M> {
 pub(crate) struct TakenMapping<M: Machine> {
     region: Arc<Region<M>>,
     page: u32,
+    /// Number of the mapped page in its folio.
+    part: u32,
     entry: Entry,
 }
 
@@ -244,8 +246,8 @@ impl<M: Machine> Anonymous<M> {
         });
     }
 
-    /// Removes all mappings of a locked page of a file for a while, so that no task uses it; a fault waits for the
-    /// page's lock. Their references are dropped; the caller holds one.
+    /// Removes all mappings of a locked folio of a file for a while, so that no task uses it; a fault waits for the
+    /// folio's lock. Their references are dropped; the caller holds one.
     pub(crate) fn take_mappings(&self, file: &File<M>, frame: FrameNumber) -> Vec<TakenMapping<M>> {
         let mut taken = Vec::new();
         if self.frames[frame].mappings() == 0 {
@@ -258,22 +260,24 @@ impl<M: Machine> Anonymous<M> {
             }
             let entry = region.replace(page, Entry::NONE);
             self.end_mapping(part);
-            taken.push(TakenMapping { region: region.clone(), page, entry });
+            taken.push(TakenMapping { region: region.clone(), page, part: part.0 - frame.0, entry });
         });
         taken
     }
 
-    /// Restores mappings of a page, now to frame `to`, which the caller has locked. Leaves out mappings whose region,
-    /// or whose part of the file, went away meanwhile.
+    /// Restores mappings of a folio, now to the one with head `to`, which the caller has locked. Leaves out mappings whose
+    /// region, or whose part of the file, went away meanwhile.
     pub(crate) fn give_mappings(&self, file: &File<M>, to: FrameNumber, taken: Vec<TakenMapping<M>>) {
-        for TakenMapping { region, page, entry } in taken {
+        let first = self.frames[to].index();
+        for TakenMapping { region, page, part, entry } in taken {
             let _guard = region.page_table(page).lock();
             // Both are changed before entries are emptied, which takes this lock.
-            let is_wanted = !region.is_closing.load(Acquire) && self.frames[to].index() < file.length_pages();
+            let is_wanted = !region.is_closing.load(Acquire) && first + part < file.length_pages();
             if is_wanted && region.entry(page) == Entry::NONE {
-                region.replace(page, entry.of_frame(to));
+                let frame = FrameNumber(to.0 + part);
+                region.replace(page, entry.of_frame(frame));
                 self.frames[to].get();
-                self.give_to_mapping(to);
+                self.give_to_mapping(frame);
             }
         }
     }

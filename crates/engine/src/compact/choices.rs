@@ -102,11 +102,32 @@ choices! {
         No,
     }
 
+    /// Treatment of large folios by a run. Folios of a pageblock, and so huge pages, always stay: no larger block comes of
+    /// moving one.
+    folios: Folios = PassedBy, drawn 161, with "compact.scanners" in ["both"] {
+        /// They stay, and the scanner for pages to move steps over them. Free blocks are taken as single pages.
+        PassedBy,
+        /// They move as a whole, if they are smaller than the block that is wanted; all do where the whole zone is compacted.
+        /// Free blocks are kept as they are. One is split where it is larger than what is to move; a folio for which none is
+        /// large enough stays.
+        Moved,
+    }
+
     /// The time at which a run takes the block that it made for its request, before another task can.
     capture: Capture = Never, drawn 100 {
         /// Never: the block goes to the free lists first.
         Never,
         /// After each group of pages that was moved.
         AfterEachGroup,
+    }
+}
+
+impl Folios {
+    /// Returns whether runs move folios.
+    pub(super) const fn are_moved(self) -> bool {
+        match self {
+            Self::Moved => true,
+            Self::PassedBy => false,
+        }
     }
 }

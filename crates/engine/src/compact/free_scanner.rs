@@ -8,11 +8,12 @@ use crate::memory::free_area::FreeArea;
 use crate::memory::{Zone, last_block};
 use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;
-use machine::{FrameNumber, Func, Lock, Machine, Step};
+use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
 impl<M: Machine> Compact<M> {
-    /// Takes free pages off their lists until there are as many as `wanted`, or the scanner is where pages are moved from.
-    pub(super) fn isolate_freepages(&self, zone: &Zone<M>, run: &mut Run, wanted: usize) {
+    /// Takes free pages off their lists until there are as many as `wanted`, or the scanner is where pages are moved from. Where
+    /// there are as many without a block of `order`, goes on to the next pageblock that has some, and no further.
+    pub(super) fn isolate_freepages(&self, zone: &Zone<M>, run: &mut Run, wanted: u64, order: Order) {
         let _span = self.machine.span(Func::IsolateFreepages);
         let cached = &self.state(zone).cached;
         let is_marking = self.is_marking(run);
@@ -21,7 +22,9 @@ impl<M: Machine> Compact<M> {
         // The highest pageblock that had free pages: the next search begins there, for pages that were moved may lie behind.
         let mut highest = lowest.min(at);
         let mut held = None;
-        while at > lowest.max(run.migrate_at) && run.free.len() < wanted {
+        let mut has_taken = false;
+        let lacks = |run: &Run, has_taken: bool| run.free.pages() < wanted || !has_taken && !run.free.has(order);
+        while at > lowest.max(run.migrate_at) && lacks(run, has_taken) {
             at = self.skip_ahead(zone, run, at);
             if at <= lowest {
                 break;
@@ -39,6 +42,7 @@ impl<M: Machine> Compact<M> {
                 self.machine.spend(Step::ScanFrame, 1);
             }
             if taken > 0 {
+                has_taken = true;
                 highest = highest.max(at);
                 run.found_free = true;
                 self.note_found(zone, run, highest);
@@ -48,7 +52,7 @@ impl<M: Machine> Compact<M> {
                     cached.free.fetch_min(at, Relaxed);
                 }
             }
-            if run.free.len() < wanted {
+            if lacks(run, has_taken) {
                 at = at.saturating_sub(BLOCK_PAGES);
             }
         }
@@ -133,12 +137,15 @@ impl<M: Machine> Compact<M> {
                 continue;
             }
             let area = held.get_or_insert_with(|| zone.free.lock());
-            let Some(order) = self.split_free_block(zone, area, frame) else {
+            let Some(order) = self.take_free_block(zone, area, frame) else {
                 offset += 1;
                 continue;
             };
             let pages = order.pages() as u32;
-            run.free.extend((0..pages).map(|n| frame_at(offset + n)));
+            match self.choices.folios.are_moved() {
+                true => run.free.add(frame, order),
+                false => run.free.add_in_pages(frame, order),
+            }
             taken += u64::from(pages);
             offset += pages;
         }

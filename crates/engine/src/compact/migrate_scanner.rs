@@ -6,7 +6,7 @@ use super::choices::{Contention, Start};
 use super::run::Run;
 use crate::lru::policy::ruling::LockedLists;
 use crate::lru::{CLUSTER, Family, ListKind};
-use crate::memory::{Flags, MigrateType, Zone};
+use crate::memory::{Flags, Folio, MigrateType, PAGEBLOCK_ORDER, Zone};
 use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Machine, Step};
@@ -52,7 +52,7 @@ impl<M: Machine> Compact<M> {
             return Found::Nothing;
         }
         let (stop, gave_up) = self.isolate_in_block(zone, run, start, end);
-        let taken = run.pages.pages.len() as u64;
+        let taken = run.pages.count();
         self.stat.count(Event::CompactMigrateScanned, u64::from(stop - start));
         self.stat.count(Event::CompactIsolated, taken);
         if self.is_marking(run) && stop == end {
@@ -103,7 +103,7 @@ impl<M: Machine> Compact<M> {
             Contention::Held | Contention::Released | Contention::GivesUp => true,
             Contention::EndsRun => false,
         };
-        while offset < end && (run.pages.pages.len() as u64) < CLUSTER {
+        while offset < end && run.pages.count() < CLUSTER {
             let is_due = offset.is_multiple_of(HELD_FRAMES) && offset > start;
             match self.about_others(zone, run, is_due) {
                 Others::GoOn => {}
@@ -128,8 +128,7 @@ impl<M: Machine> Compact<M> {
         (offset, gave_up)
     }
 
-    /// Isolates the page at a frame, if it is on a list and the run may take it. Returns the number of frames to
-    /// advance.
+    /// Isolates the folio at a frame, if it is on a list and the run may take it. Returns the number of frames to advance.
     fn isolate_at<'a>(&'a self, zone: &'a Zone<M>, run: &mut Run, look: &mut Look<'a, M>, frame: FrameNumber) -> u32 {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -137,18 +136,26 @@ impl<M: Machine> Compact<M> {
             // Its other pages are on no list either; they are passed one by one, at the same cost.
             return self.free_order(frame).map_or(1, |order| order.pages() as u32);
         }
-        if flags.has(Flags::COMPOUND) {
-            return self.frames.folio(frame).pages();
-        }
+        let folio = self.frames.folio(frame);
         // A run that does not wait takes only pages that are easy to take.
         let is_refused = !flags.has(Flags::LRU) || !run.request.waits && flags.has(Flags::WRITEBACK);
-        if !is_refused {
+        if !is_refused && self.may_move(run, folio) {
             let lists = look.lists.get_or_insert_with(|| self.lock_lists(zone));
-            if self.isolate_given(zone, lists, frame, &mut run.pages) {
+            // Until the lock was taken, others may have made another folio of the frame. Now it is the same as long as it
+            // is on a list.
+            if self.frames.folio(frame) == folio && self.isolate_given(zone, lists, frame, &mut run.pages) {
                 self.machine.spend(Step::IsolatePage, 1);
             }
         }
-        1
+        folio.frames_from(frame)
+    }
+
+    /// Returns whether a run moves folios of this size (`compact.folios`). One that is as large as what is wanted stays: to
+    /// move it would take such a block, which is there then. So does one that fills its pageblock.
+    fn may_move(&self, run: &Run, folio: Folio) -> bool {
+        !folio.is_large()
+            || self.choices.folios.are_moved()
+                && folio.order < run.request.order.map_or(PAGEBLOCK_ORDER, |wanted| wanted.min(PAGEBLOCK_ORDER))
     }
 
     /// Charges the frames that were scanned since the last call.

@@ -5,7 +5,7 @@
 //! takes movable pages from low frames (`migrate_scanner`), another takes free pages from high ones (`free_scanner`),
 //! and [`crate::migrate`] moves the pages to the free ones, until the scanners meet or there is a block. *Called by*
 //! `reclaim` and `allocate`; calls no reclaim. *Locks*: `lru` and `zone`, one at a time. *Description*:
-//! mechanisms/reclaim, 23.
+//! mechanisms/reclaim, 23; mechanisms/modern, 5, of later kernels.
 //!
 //! Next: [`crate::reclaim`].
 

@@ -6,6 +6,7 @@ use super::migrate_scanner::Found;
 use super::{Compact, Suitability};
 use crate::lru::BlockVictims;
 use crate::memory::{MarkRights, MigrateType, Zone, last_block};
+use crate::migrate::Targets;
 use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Machine, Order, Step};
@@ -54,8 +55,8 @@ pub(super) struct Run {
     pub(super) is_wrapped: bool,
     /// Isolated pages to be moved.
     pub(super) pages: BlockVictims,
-    /// Free pages off theirs.
-    pub(super) free: Vec<FrameNumber>,
+    /// Free blocks off theirs.
+    pub(super) free: Targets,
     /// `true` if other tasks waited for a lock, so that the run gives up.
     pub(super) is_contended: bool,
     /// `true` once the scanner has found something in this run. From then on it moves no cached position.
@@ -122,8 +123,8 @@ impl<M: Machine> Compact<M> {
             }
             self.try_capture(zone, &mut run);
         };
-        for frame in run.free.drain(..) {
-            self.free_target(frame);
+        for (head, order) in run.free.take_all() {
+            self.free_target(head, order);
         }
         let end = match suitability {
             _ if run.captured.is_some() => Event::CompactRunPartial,
@@ -162,7 +163,7 @@ impl<M: Machine> Compact<M> {
             free_start: free_at,
             is_wrapped: false,
             pages: BlockVictims::default(),
-            free: Vec::new(),
+            free: Targets::default(),
             is_contended: false,
             found_pages: false,
             found_free: false,
@@ -225,14 +226,19 @@ impl<M: Machine> Compact<M> {
     /// Moves the isolated pages. Returns whether it ran out of free pages to move them to.
     fn move_pages(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         let pages = std::mem::take(&mut run.pages);
-        let mut wanted = pages.pages.len();
-        let target = || {
-            if run.free.is_empty() {
-                self.isolate_freepages(zone, run, wanted);
+        let mut wanted = pages.count();
+        // The smallest order of a folio for which a search was in vain: it is not repeated for each of them.
+        let mut lacking: Option<Order> = None;
+        let target = |order: Order| {
+            if !run.free.has(order) && lacking.is_none_or(|least| order < least) {
+                self.isolate_freepages(zone, run, wanted, order);
             }
-            let frame = run.free.pop();
-            wanted = wanted.saturating_sub(1);
-            frame
+            let head = run.free.take_or_split(order);
+            if head.is_none() && order > Order::ZERO {
+                lacking = Some(order);
+            }
+            wanted = wanted.saturating_sub(order.pages());
+            head
         };
         let migrated = self.migrate_pages(&pages.pages, target);
         self.stat.count(Event::CompactBlocksMoved, 1);

@@ -62,6 +62,13 @@ impl Folio {
         (self.head.0..self.head.0 + self.pages()).map(FrameNumber)
     }
 
+    /// Returns the number of frames from `frame`, a part of the folio, to its end.
+    #[must_use]
+    #[inline]
+    pub const fn frames_from(self, frame: FrameNumber) -> u32 {
+        self.head.0 + self.pages() - frame.0
+    }
+
     /// Returns whether the frame is a part of the folio.
     #[must_use]
     #[inline]

@@ -5,7 +5,7 @@
 use super::buddy::{FreeLists, free_order};
 use super::free_area::{BLOCK_PAGES, FreeArea, MigrateType, PAGEBLOCK_ORDER};
 use super::watermark::MarkRights;
-use super::{Memory, Zone};
+use super::{Folio, Memory, Zone};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Lock, Machine, Order, Step};
 
@@ -30,10 +30,10 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Takes the free block that begins at `head` off its list, as single pages without a reference, if one does and the zone is
-    /// above its low mark without it; returns its order. `area` is the zone's.
+    /// Takes the free block that begins at `head` off its list, its pages without a reference, if one does and the zone is above
+    /// its low mark without it; returns its order. `area` is the zone's.
     #[doc(alias = "split_free_page")]
-    pub(crate) fn split_free_block(&self, zone: &Zone<M>, area: &mut FreeArea, head: FrameNumber) -> Option<Order> {
+    pub(crate) fn take_free_block(&self, zone: &Zone<M>, area: &mut FreeArea, head: FrameNumber) -> Option<Order> {
         let order = self.free_order(head).filter(|order| self.may_take(zone, *order))?;
         self.machine.spend(Step::BuddyTake, 1);
         let mut lists = FreeLists::new(zone, &self.frames, area);
@@ -43,7 +43,7 @@ impl<M: Machine> Memory<M> {
         Some(order)
     }
 
-    /// Makes a single page that [`Memory::split_free_block`] took one that is in use, with `references` of them.
+    /// Makes a page, or the first of a block, that was taken off its list one that is in use, with `references` of them.
     pub(crate) fn prepare_given(&self, frame: FrameNumber, references: u32) {
         let descriptor = &self.frames[frame];
         debug_assert!(
@@ -52,6 +52,16 @@ impl<M: Machine> Memory<M> {
         );
         descriptor.clear_private();
         descriptor.set_references(references);
+    }
+
+    /// Makes a folio, without a reference, of a block or a part of one that [`Memory::take_free_block`] took.
+    pub(crate) fn prepare_given_folio(&self, folio: Folio) {
+        for frame in folio.frames() {
+            self.prepare_given(frame, 0);
+        }
+        if folio.is_large() {
+            self.frames.make_folio(folio.head, folio.order);
+        }
     }
 
     /// Takes a block of the order from the free lists of the first of `kinds` that has one, if the zone stays above its

@@ -1,14 +1,14 @@
-//! An anonymous page moves: its entry names the new frame, and so does its slot in the swap cache.
+//! An anonymous folio moves: its entries name the new frames, and its slots in the swap cache the new head.
 
 use super::{Migrate, Move};
 use crate::anonymous::{Owners, Region};
-use crate::memory::Flags;
-use machine::{FrameNumber, Lock, Machine, Step};
+use crate::memory::{Flags, Folio};
+use machine::{Lock, Machine, Step};
 
 impl<M: Machine> Migrate<M> {
-    /// Moves a locked anonymous page. It has one mapping, or none and a place in the swap cache.
-    pub(super) fn move_anonymous_page(&self, from: FrameNumber, to: FrameNumber, owners: &mut Owners<M>) -> Move {
-        let old = &self.frames[from];
+    /// Moves a locked anonymous folio. Each of its pages has one mapping, or none and a place in the swap cache.
+    pub(super) fn move_anonymous_folio(&self, from: Folio, to: Folio, owners: &mut Owners<M>) -> Move {
+        let old = &self.frames[from.head];
         if old.mappings() == 0 {
             return match old.is(Flags::SWAPCACHE) && self.exchange_entries(None, from, to) {
                 true => Move::Done,
@@ -16,41 +16,52 @@ impl<M: Machine> Migrate<M> {
             };
         }
         let index = old.index();
-        let Some(region) = owners.region_of(self, from) else { return Move::Never };
+        let Some(region) = owners.region_of(self, from.head) else { return Move::Never };
+        // A folio lies in one table, for it is aligned in its region.
         let _guard = region.page_table(index).lock();
-        self.machine.spend(Step::PteSet, 1);
-        match region.entry(index).frame() == Some(from) && self.exchange_entries(Some(region), from, to) {
+        self.machine.spend(Step::PteSet, from.pages());
+        let mappings = mapped_parts(region, index, from).count() as u32;
+        let is_mapped = mappings > 0 && mappings == old.mappings();
+        match is_mapped && self.exchange_entries(Some(region), from, to) {
             true => Move::Done,
             false => Move::Busy,
         }
     }
 
-    /// Copies an unused page, freezes it, and stores the new frame in the swap cache and in the entry in `region` that
-    /// maps the page, whose lock the caller has. Returns `false` if the page is in use.
-    fn exchange_entries(&self, region: Option<&Region<M>>, from: FrameNumber, to: FrameNumber) -> bool {
-        let (old, new) = (&self.frames[from], &self.frames[to]);
+    /// Copies an unused folio, freezes it, and stores the new frames in the swap cache and in the entries in `region` that
+    /// map the folio, whose lock the caller has. Returns `false` if the folio is in use.
+    fn exchange_entries(&self, region: Option<&Region<M>>, from: Folio, to: Folio) -> bool {
+        let old = &self.frames[from.head];
         let is_cached = old.is(Flags::SWAPCACHE);
         let _guard = is_cached.then(|| self.lock_index(&self.swap.i_pages)).flatten();
         if is_cached {
             self.machine.spend(Step::IndexInsert, 1);
         }
-        // The entry's, the swap cache's, and the caller's.
+        // That of its entries together, the swap cache's, and the caller's.
         let references = u32::from(region.is_some()) + u32::from(is_cached) + 1;
         debug_assert!(!old.is(Flags::HAZARD), "only pages of files are open to readers with hazard pointers: {old:?}");
         if !self.copy_and_freeze(from, to, references) {
             return false;
         }
         let index = old.index();
-        self.copy_page_state(from, to, references);
+        self.copy_folio_state(from, to, references);
         if is_cached {
-            self.swap.cache.replace(old.swap_slot(), from, to);
+            self.swap.cache.replace_folio(old.swap_slot(), from, to);
         }
         if let Some(region) = region {
-            // In the same zone: what is counted there stays as it is.
-            old.unmap();
-            new.map();
-            region.replace_frame(index, to);
+            for n in mapped_parts(region, index, from) {
+                // In the same zone: what is counted there stays as it is.
+                self.frames.unmap_page(from.page(n));
+                self.frames.map_page(to.page(n));
+                region.replace_frame(index + n, to.page(n));
+            }
         }
         true
     }
+}
+
+/// Returns the numbers, in their folio, of the pages that entries of a region map. The folio begins at page `index` of it. The
+/// caller holds the entries' lock.
+fn mapped_parts<M: Machine>(region: &Region<M>, index: u32, folio: Folio) -> impl Iterator<Item = u32> + '_ {
+    (0..folio.pages()).filter(move |n| region.entry(index + n).frame() == Some(folio.page(*n)))
 }

@@ -1,25 +1,29 @@
-//! Migrate: a page moves to another frame.
+//! Migrate: a folio moves to other frames.
 //!
-//! *Flow*: the caller has isolated pages and has free frames of the same zone. Each page without references but its
-//! owner's is copied, its owner gets the new frame in one step, and the old frame is free ([`Migrate::migrate_pages`]).
-//! A page of a file keeps its place in the index with its tags (`file_page`), an anonymous one its entry with the
-//! accessed and dirty bits and its swap slot (`anonymous_page`). Pages that are pinned, latched, being read or being
-//! written stay. *Called by* `compact`. *Locks*: the page lock by try; then `page_table`, then `i_pages`; then the
-//! shared latch, by try; `lru` and `zone` after them. *Description*: mechanisms/reclaim, 23.7.
+//! *Flow*: the caller has isolated folios and has free blocks of the same zone. Each folio without references but its
+//! owner's is copied, its owner gets the new frames in one step, and the old ones are free ([`Migrate::migrate_pages`]).
+//! A folio of a file keeps its places in the index with their tags (`file_page`), an anonymous one its entries with their
+//! accessed and dirty bits and its swap slots (`anonymous_page`). Folios that are pinned, latched, being read or being
+//! written stay, and so do those of a pageblock: huge pages, and what is as large. *Called by* `compact`. *Locks*: the
+//! page lock by try; then `page_table`, then `i_pages`; then the shared latch, by try; `lru` and `zone` after them.
+//! *Description*: mechanisms/reclaim, 23.7; mechanisms/modern, 5, of folios larger than a page.
 //!
 //! Other tasks read the page until it has its new frame: it is copied under the shared latch, and only then frozen,
 //! while the new frame's number is written. A lookup in that time looks again. Readers with hazard pointers
 //! ([`crate::page_cache::hazard`]) are in no word of the frame: before a round the pages that they may hold are closed,
-//! and one barrier shows which they do hold. Those stay.
+//! and one barrier shows which they do hold. Those stay. Folios larger than a page are never open to them.
 //!
 //! Next: [`crate::compact`], which says which pages and where to.
 
 mod anonymous_page;
 mod file_page;
+mod targets;
+
+pub use targets::Targets;
 
 use crate::anonymous::Owners;
 use crate::lru::Lru;
-use crate::memory::{Flags, Owner, Warmth};
+use crate::memory::{FOLIO_ORDER_MAX, Flags, Folio, Owner, Warmth};
 use crate::page_cache::hazard::Held;
 use crate::stat::Event;
 use machine::{FrameNumber, Func, Machine, Order, Step};
@@ -29,7 +33,7 @@ use std::ops::Deref;
 const ROUNDS: u32 = 10;
 
 /// The flags that a page takes along to another frame. Not among them are [`Flags::LOCKED`], [`Flags::LRU`],
-/// [`Flags::HAZARD`], and flags of a frame without a page.
+/// [`Flags::HAZARD`], [`Flags::COMPOUND`], which the new frames have of their own, and flags of a frame without a page.
 const CARRIED: Flags = Flags::REFERENCED
     .with(Flags::UPTODATE)
     .with(Flags::DIRTY)
@@ -54,25 +58,25 @@ impl<M: Machine> Deref for Migrate<M> {
     }
 }
 
-/// The result for a set of pages to be moved.
+/// The result for a set of folios to be moved.
 #[derive(Debug, Default)]
 pub struct Migrated {
     /// Pages that have new frames; their old ones are free.
     pub moved: u64,
-    /// Pages that stay, isolated as before.
+    /// Heads of folios that stay, isolated as before.
     pub stay: Vec<FrameNumber>,
-    /// `true` if pages stayed because no frame was left to move them to.
+    /// `true` if single pages stayed because no frame was left to move them to.
     pub lacks_targets: bool,
 }
 
-/// The result for one page.
+/// The result for one folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
-    /// The page has a new frame.
+    /// The folio has new frames.
     Done,
-    /// The page is in use, and may be moved later.
+    /// The folio is in use, and may be moved later.
     Busy,
-    /// The page cannot be moved.
+    /// The folio cannot be moved.
     Never,
 }
 
@@ -82,38 +86,49 @@ impl<M: Machine> Migrate<M> {
         Self { lru }
     }
 
-    /// Moves isolated pages to frames from `target`: free ones of the same zone, without a reference. *May sleep.*
+    /// Moves isolated folios, of which `heads` has the first frames, to blocks from `target`: free ones of the order that
+    /// it is asked for, of the same zone, without a reference. A folio for which it has none stays. *May sleep.*
     ///
-    /// It waits for no page. By mechanisms/reclaim, 23.7, a caller that does not reclaim waits for a page's lock. But
+    /// It waits for no folio. By mechanisms/reclaim, 23.7, a caller that does not reclaim waits for a page's lock. But
     /// the lock's holder may itself wait, in a small zone, until the other pages are back on their lists.
-    pub fn migrate_pages(&self, pages: &[FrameNumber], mut target: impl FnMut() -> Option<FrameNumber>) -> Migrated {
+    pub fn migrate_pages(
+        &self,
+        heads: &[FrameNumber],
+        mut target: impl FnMut(Order) -> Option<FrameNumber>,
+    ) -> Migrated {
         let _span = self.machine.span(Func::MigratePages);
         let mut owners = Owners::default();
         let mut result = Migrated::default();
-        let mut left = pages.to_vec();
-        let mut next_target = None;
+        let mut left = heads.to_vec();
+        let mut unused = Targets::default();
         for _ in 0..ROUNDS {
             let may_be_held: Vec<_> = left.iter().copied().filter(|frame| self.may_be_held(*frame)).collect();
             let held = (!may_be_held.is_empty()).then(|| self.close_pages(&may_be_held, &mut owners));
             let mut again = Vec::new();
             let mut rest = left.into_iter();
-            while let Some(from) = rest.next() {
-                let Some(to) = next_target.take().or_else(&mut target) else {
+            while let Some(head) = rest.next() {
+                let from = self.frames.folio(head);
+                let found = unused.take(from.order).or_else(|| target(from.order));
+                let Some(to) = found.or_else(|| unused.take_or_split(from.order)) else {
+                    result.stay.push(head);
+                    if from.is_large() {
+                        // Smaller ones may still find room.
+                        continue;
+                    }
                     result.lacks_targets = true;
-                    result.stay.push(from);
                     result.stay.extend(rest.by_ref());
                     result.stay.append(&mut again);
                     break;
                 };
-                match self.move_page(from, to, &mut owners, held.as_ref()) {
-                    Move::Done => result.moved += 1,
+                match self.move_folio(from, Folio { head: to, ..from }, &mut owners, held.as_ref()) {
+                    Move::Done => result.moved += u64::from(from.pages()),
                     Move::Busy => {
-                        again.push(from);
-                        next_target = Some(to);
+                        again.push(head);
+                        unused.add(to, from.order);
                     }
                     Move::Never => {
-                        result.stay.push(from);
-                        next_target = Some(to);
+                        result.stay.push(head);
+                        unused.add(to, from.order);
                     }
                 }
                 self.machine.cond_resched();
@@ -124,74 +139,78 @@ impl<M: Machine> Migrate<M> {
             }
         }
         result.stay.append(&mut left);
-        if let Some(unused) = next_target {
-            self.free_target(unused);
+        for (head, order) in unused.take_all() {
+            self.free_target(head, order);
         }
         self.stat.count(Event::PgmigrateSuccess, result.moved);
-        self.stat.count(Event::PgmigrateFail, result.stay.len() as u64);
+        self.stat.count(Event::PgmigrateFail, result.stay.iter().map(|head| self.frames.pages(*head)).sum());
         result
     }
 
-    /// Frees a frame that was meant as a target and not used.
-    pub(crate) fn free_target(&self, frame: FrameNumber) {
-        self.free(frame, Order::ZERO, Warmth::Hot);
+    /// Frees a block that was meant as a target and not used.
+    pub(crate) fn free_target(&self, head: FrameNumber, order: Order) {
+        self.free(head, order, Warmth::Hot);
     }
 
-    fn move_page(&self, from: FrameNumber, to: FrameNumber, owners: &mut Owners<M>, held: Option<&Held>) -> Move {
-        let descriptor = &self.frames[from];
+    fn move_folio(&self, from: Folio, to: Folio, owners: &mut Owners<M>, held: Option<&Held>) -> Move {
+        let descriptor = &self.frames[from.head];
         debug_assert!(
-            std::ptr::eq(self.zone_of(from), self.zone_of(to)),
-            "{from} is to be moved to another zone, where it is not counted: {to}"
+            std::ptr::eq(self.zone_of(from.head), self.zone_of(to.head)),
+            "{from:?} is to be moved to another zone, where it is not counted: {to:?}"
         );
         self.machine.spend(Step::ScanFrame, 1);
         if !descriptor.try_lock() {
             return Move::Busy;
         }
         let flags = descriptor.flags();
-        let moved = if flags.has(Flags::ERROR) || flags.has(Flags::COMPOUND) || !flags.has(Flags::UPTODATE) {
+        let is_movable = !flags.has(Flags::ERROR) && flags.has(Flags::UPTODATE) && from.order < FOLIO_ORDER_MAX;
+        let moved = if !is_movable {
             Move::Never
         } else if flags.has(Flags::WRITEBACK) {
             Move::Busy
         } else {
             match descriptor.owner() {
                 Owner::None => Move::Never,
-                Owner::File(_) => self.move_file_page(from, to, owners, held),
-                Owner::Region(_) => self.move_anonymous_page(from, to, owners),
+                Owner::File(_) => self.move_file_folio(from, to, owners, held),
+                Owner::Region(_) => self.move_anonymous_folio(from, to, owners),
             }
         };
         if moved != Move::Done {
-            self.unlock_page(from);
+            self.unlock_page(from.head);
             return moved;
         }
-        self.machine.spend_on(Step::MigratePage, to, 1);
-        self.add_moved(to, flags.has(Flags::ACTIVE));
-        // No other task can wait for the lock, because it would have a reference.
-        descriptor.reset_free();
-        self.free(from, Order::ZERO, Warmth::Hot);
+        self.machine.spend_on(Step::MigratePage, to.head, from.pages());
+        self.add_moved(to.head, flags.has(Flags::ACTIVE));
+        // No other task can wait for the lock, because it would have a reference. What says that it is a folio stays: it
+        // is freed as one block.
+        descriptor.clear_free(Flags(!Flags::COMPOUND.0));
+        self.free(from.head, Order::ZERO, Warmth::Hot);
         Move::Done
     }
 
-    /// Copies the bytes of the locked page `from` to the free frame `to` and freezes the page. Returns `false` if a
+    /// Copies the bytes of the locked folio `from` to the free frames `to` and freezes the folio. Returns `false` if a
     /// task writes it, or if its references are not `references`.
-    fn copy_and_freeze(&self, from: FrameNumber, to: FrameNumber, references: u32) -> bool {
-        let old = &self.frames[from];
+    fn copy_and_freeze(&self, from: Folio, to: Folio, references: u32) -> bool {
+        let old = &self.frames[from.head];
         if !old.try_latch(false) {
             return false;
         }
         // A writer would have the exclusive latch, and a task that fills the page its lock.
-        self.machine.copy_frame(from, to);
+        for (from, to) in from.frames().zip(to.frames()) {
+            self.machine.copy_frame(from, to);
+        }
         let is_frozen = old.freeze_latched(references);
         if !is_frozen {
-            self.unlatch(from, false);
+            self.unlatch(from.head, false);
         }
         is_frozen
     }
 
-    /// Gives `to`, which has the bytes, the state of the frozen frame `from`, with `references` references. The index
-    /// or entry of its owner still names `from`.
-    fn copy_page_state(&self, from: FrameNumber, to: FrameNumber, references: u32) {
-        let (old, new) = (&self.frames[from], &self.frames[to]);
-        self.prepare_given(to, 0);
+    /// Makes a folio of the frames `to`, which have the bytes, with the state of the frozen folio `from` and `references`
+    /// references. The index or entries of its owner still name `from`, and `to` has no mappings yet.
+    fn copy_folio_state(&self, from: Folio, to: Folio, references: u32) {
+        let (old, new) = (&self.frames[from.head], &self.frames[to.head]);
+        self.prepare_given_folio(to);
         new.set_free(Flags(old.flags().0 & CARRIED.0));
         new.set_owner(old.owner(), old.index());
         if old.is(Flags::SWAPCACHE) {

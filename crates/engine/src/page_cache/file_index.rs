@@ -290,6 +290,14 @@ impl FileIndex {
         assert!(frame_of(stored) == Some(frame), "slot {index} holds {:?}, not {frame}", frame_of(stored));
     }
 
+    /// Replaces the head of a folio in the slots of all its pages, as [`FileIndex::replace`].
+    ///
+    /// # Panics
+    /// When one of the slots does not hold `from`.
+    pub fn replace_folio(&self, index: u32, from: Folio, to: Folio) {
+        (0..from.pages()).for_each(|n| self.replace(index + n, from.head, to.head));
+    }
+
     /// Replaces the frame of a page in its slot. The new frame is not open to readers with hazard pointers; the tags
     /// stay. The caller has frozen `from` and copied it.
     ///

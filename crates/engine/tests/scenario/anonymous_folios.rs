@@ -3,6 +3,7 @@
 use crate::ground::{Ground, Plan, choices_of, stamp};
 use engine::Error;
 use engine::anonymous::Region;
+use engine::compact::choices::{Folios, Scanners};
 use engine::swap::choices::SwapFolios;
 use machine::Order;
 use proptest::prelude::*;
@@ -36,6 +37,8 @@ enum Step {
         region: usize,
     },
     Replace(usize),
+    /// Moves folios: compacts all of memory.
+    Compact,
     Check,
 }
 
@@ -47,6 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..REGIONS, pages()).prop_map(|(region, pages)| Step::Read { region, pages }),
         2 => (300..900_u64, 0..REGIONS).prop_map(|(free, region)| Step::Squeeze { free, region }),
         1 => (0..REGIONS).prop_map(Step::Replace),
+        2 => Just(Step::Compact),
         2 => Just(Step::Check),
     ]
 }
@@ -56,6 +60,8 @@ fn live(steps: Vec<Step>, order: u32, folios: SwapFolios, kernel: &str) {
     plan.choices.memory.min_free_kbytes = 1024;
     plan.choices.access.anonymous_folio_order = order;
     plan.choices.swap.folios = folios;
+    plan.choices.compact.scanners = Scanners::Both;
+    plan.choices.compact.folios = Folios::Moved;
     plan.run(move |ground| {
         let region = |ground: &Ground| ground.region(REGION);
         let mut regions: Vec<Arc<Region<Sim>>> = (0..REGIONS).map(|_| region(ground)).collect();
@@ -85,6 +91,7 @@ fn live(steps: Vec<Step>, order: u32, folios: SwapFolios, kernel: &str) {
                     regions[n] = region(ground);
                     written[n].clear();
                 }
+                Step::Compact => ground.engine.compact().compact_memory(),
                 Step::Check => {
                     ground.check();
                 }

@@ -4,6 +4,7 @@ use crate::ground::{Found, Ground, Plan, stamp};
 use crate::map::SHARED;
 use engine::Error;
 use engine::anonymous::Region;
+use engine::compact::choices::{Folios, Scanners};
 use engine::memory::Folio;
 use engine::page_cache::File;
 use engine::stat::Vmstat;
@@ -41,6 +42,8 @@ enum Step {
     Invalidate(Range<u32>),
     /// Reclaims, by taking memory until so many pages are free.
     Squeeze(u64),
+    /// Moves folios: compacts all of memory.
+    Compact,
     /// Looks at the whole machine.
     Check,
 }
@@ -62,6 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Drop),
         1 => within(PAGES, 800).prop_map(Step::Invalidate),
         2 => (300..1500_u64).prop_map(Step::Squeeze),
+        2 => Just(Step::Compact),
         2 => Just(Step::Check),
     ]
 }
@@ -140,6 +144,7 @@ impl World<'_> {
                 ground.engine.access().drop_region(&region);
                 ground.give_back(taken);
             }
+            Step::Compact => ground.engine.compact().compact_memory(),
             Step::Check => self.check(),
         }
         self.look();
@@ -168,6 +173,8 @@ fn live(steps: Vec<Step>, order: u32, change: impl FnOnce(&mut Plan)) -> (BTreeS
     plan.choices.access.read_ahead_kb = 4096;
     plan.choices.access.fault_around_pages = 16;
     change(&mut plan);
+    plan.choices.compact.scanners = Scanners::Both;
+    plan.choices.compact.folios = Folios::Moved;
     let seen = Found::default();
     let orders = seen.clone();
     let vmstat = plan.run(move |ground| {

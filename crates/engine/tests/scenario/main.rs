@@ -13,6 +13,7 @@ mod dirty_limit;
 mod exhausted;
 mod file;
 mod file_folios;
+mod folio_compaction;
 mod folios;
 mod ground;
 mod high_order;

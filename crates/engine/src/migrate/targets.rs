@@ -1,0 +1,95 @@
+//! Free blocks that pages can move to, by order.
+
+use crate::memory::{Folio, MAX_ORDERS};
+use machine::{FrameNumber, Order};
+
+/// Free blocks off the free lists. No frame of them has a reference or a state.
+#[derive(Debug, Default)]
+pub struct Targets {
+    by_order: [Vec<FrameNumber>; MAX_ORDERS],
+    pages: u64,
+}
+
+impl Targets {
+    /// Returns the number of pages in all blocks.
+    #[must_use]
+    pub const fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// Returns whether there is a block of the order or a larger one.
+    #[must_use]
+    pub fn has(&self, order: Order) -> bool {
+        self.by_order[usize::from(order.0)..].iter().any(|blocks| !blocks.is_empty())
+    }
+
+    /// Adds a block.
+    pub fn add(&mut self, head: FrameNumber, order: Order) {
+        self.by_order[usize::from(order.0)].push(head);
+        self.pages += order.pages();
+    }
+
+    /// Adds the pages of a block one by one.
+    pub fn add_in_pages(&mut self, head: FrameNumber, order: Order) {
+        let pages = Folio { head, order }.frames();
+        self.by_order[0].extend(pages);
+        self.pages += order.pages();
+    }
+
+    /// Takes a block of exactly this order, the one that was added last.
+    pub fn take(&mut self, order: Order) -> Option<FrameNumber> {
+        let head = self.by_order[usize::from(order.0)].pop()?;
+        self.pages -= order.pages();
+        Some(head)
+    }
+
+    /// Takes a block of the order: the first part of the smallest block that is large enough. The other parts stay, each
+    /// as large as can be.
+    pub fn take_or_split(&mut self, order: Order) -> Option<FrameNumber> {
+        let from = (order.0..MAX_ORDERS as u8).find(|from| !self.by_order[usize::from(*from)].is_empty())?;
+        let head = self.take(Order(from))?;
+        for rest in (order.0..from).map(Order) {
+            self.add(FrameNumber(head.0 + rest.pages() as u32), rest);
+        }
+        Some(head)
+    }
+
+    /// Takes all blocks, the smallest first.
+    pub fn take_all(&mut self) -> impl Iterator<Item = (FrameNumber, Order)> + '_ {
+        self.pages = 0;
+        let orders = (0..).map(Order).zip(&mut self.by_order);
+        orders.flat_map(|(order, blocks)| blocks.drain(..).map(move |head| (head, order)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_block_is_split_into_aligned_parts_and_no_page_is_lost() {
+        let mut targets = Targets::default();
+        targets.add(FrameNumber(64), Order(5));
+        targets.add(FrameNumber(8), Order(1));
+        assert!(targets.has(Order(5)) && !targets.has(Order(6)));
+        assert_eq!((targets.take(Order(0)), targets.take_or_split(Order(6))), (None, None));
+        assert_eq!(targets.take_or_split(Order(0)), Some(FrameNumber(8)), "the smallest block is split");
+        assert_eq!(targets.take_or_split(Order(2)), Some(FrameNumber(64)));
+        assert_eq!(targets.pages(), 1 + 28);
+        let rest: Vec<_> = targets.take_all().collect();
+        assert_eq!(rest, [(9, 0), (68, 2), (72, 3), (80, 4)].map(|(head, order)| (FrameNumber(head), Order(order))));
+        assert!(rest.iter().all(|(head, order)| u64::from(head.0) % order.pages() == 0));
+        assert_eq!(targets.pages(), 0);
+    }
+
+    #[test]
+    fn pages_of_a_block_are_taken_from_its_end() {
+        let mut targets = Targets::default();
+        targets.add_in_pages(FrameNumber(16), Order(3));
+        assert!(!targets.has(Order(1)) && targets.pages() == 8);
+        let taken: Vec<_> = std::iter::from_fn(|| targets.take_or_split(Order(0))).collect();
+        assert_eq!(taken, (16..24).rev().map(FrameNumber).collect::<Vec<_>>());
+        assert_eq!(taken.into_iter().collect::<BTreeSet<_>>().len(), 8);
+    }
+}
