@@ -14,9 +14,11 @@
 mod thread_machine;
 
 use engine::anonymous::MapMode;
+use engine::compact::choices::Folios;
 use engine::page_cache::{File, Tag};
 use engine::stat::Vmstat;
 use engine::swap::SwapLayout;
+use engine::swap::choices::SwapFolios;
 use engine::writeback::DeviceLayout;
 use engine::writeback::choices::{StablePages, WriteFailure};
 use engine::{Engine, Error, KernelTask, Layout, ReadPattern, ReadState, Task, kernel};
@@ -280,6 +282,21 @@ fn pages_that_wait_are_dropped_and_cut_off_at_the_same_time() {
 fn nothing_is_lost_while_pages_move() {
     let [file, region, ..] = EACH_ITS_OWN;
     for choices in [choices(), by_refault()] {
+        let vmstat = run(choices, &[file, region, region, compact]);
+        assert!(vmstat["pgmigrate_success"] > 0, "{vmstat:?}");
+    }
+}
+
+/// So do folios, of files and of anonymous memory, among single pages.
+#[test]
+fn nothing_is_lost_while_folios_move() {
+    let [file, region, ..] = EACH_ITS_OWN;
+    for order in [2, 4] {
+        let mut choices = choices();
+        choices.compact.folios = Folios::Moved;
+        choices.access.file_folio_order = order;
+        choices.access.anonymous_folio_order = order;
+        choices.swap.folios = SwapFolios::Whole;
         let vmstat = run(choices, &[file, region, region, compact]);
         assert!(vmstat["pgmigrate_success"] > 0, "{vmstat:?}");
     }
