@@ -66,7 +66,7 @@ fn file_with_holes(ground: &Ground, order: u8, count: u32) -> Arc<File<Sim>> {
     file
 }
 
-/// The same of anonymous memory.
+/// Makes a region of `count` folios of `order` in stamped anonymous memory, each with a free page behind it in memory.
 fn region_with_holes(ground: &Ground, order: u8, count: u32) -> Arc<Region<Sim>> {
     let pages = 1_u32 << order;
     let [kept, holes] = [(); 2].map(|()| ground.region(pages * count));

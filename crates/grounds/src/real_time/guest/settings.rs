@@ -66,8 +66,10 @@ const SETTINGS: [(&str, &str, Form); 25] = [
 /// Returns the settings of a guest that are those of a kernel file, in the order in which they are made. Those of generations are left
 /// out where it has none.
 pub(super) fn settings(kernel: &Kernel) -> Vec<inside::Setting> {
-    let has_generations =
-        kernel.settings.iter().any(|it| it.key == "policy" && difference::plain(&it.value) == "multigen");
+    let has_generations = kernel
+        .settings
+        .iter()
+        .any(|it| it.section == "lru" && it.key == "policy" && difference::plain(&it.value) == "multigen");
     let of_kernel = |(key, path, form): &(&str, &str, Form)| {
         let setting = kernel.settings.iter().find(|it| *key == format!("{}.{}", it.section, it.key))?;
         let value = written(&difference::plain(&setting.value), *form)?;
