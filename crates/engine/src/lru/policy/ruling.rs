@@ -483,7 +483,7 @@ impl<M: Machine> Lru<M> {
     pub(in crate::lru) fn check_policy(&self, lruvec: &Lruvec<M>) -> Result<(), String> {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => Ok(()),
-            Ruling::Multigen(multigen) => self.check_generations(multigen, lruvec),
+            Ruling::Multigen(_) => self.check_generations(lruvec),
         }
     }
 

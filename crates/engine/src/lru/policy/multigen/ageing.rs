@@ -204,7 +204,7 @@ impl<M: Machine> Lru<M> {
                 return false;
             }
             let is_room = Family::ALL.into_iter().all(|family| {
-                of.generations.seqs().generations(family) < u64::from(multigen.choices.generations)
+                of.generations.seqs().generations(family) < GENERATIONS as u64
                     || self.give_up_oldest(multigen, &mut lists, lruvec, family, evictable)
             });
             if is_room {
@@ -233,9 +233,8 @@ impl<M: Machine> Lru<M> {
         let choices = &multigen.choices;
         let oldest = of.generations.seqs().min[family as usize];
         let (from, to) = (slot_of(oldest), slot_of(oldest + 1));
-        let takes_slot_over = multigen.choices.generations as usize == GENERATIONS && !evictable[family as usize];
         let mut moved = 0;
-        for zone in self.zones_of(lruvec).iter().filter(|_| !takes_slot_over) {
+        for zone in self.zones_of(lruvec).iter().filter(|_| evictable[family as usize]) {
             let list = ListId::new(from, family, zone.kind);
             let mut counted = 0;
             while moved < LOOKED_AT_MAX

@@ -3,7 +3,7 @@
 use super::command::ONLY_ANON;
 use super::generations::{GENERATIONS, GENERATIONS_MIN, is_of, slot_in, slot_of};
 use super::lists::ListId;
-use super::{Multigen, uses};
+use super::uses;
 use crate::lru::{Family, ListKind, Lru, Lruvec};
 use crate::memory::Flags;
 use machine::{FrameNumber, Lock, Machine};
@@ -27,14 +27,13 @@ impl<M: Machine> Lru<M> {
     ///
     /// # Errors
     /// What was found.
-    pub(in crate::lru) fn check_generations(&self, multigen: &Multigen, lruvec: &Lruvec<M>) -> Result<(), String> {
+    pub(in crate::lru) fn check_generations(&self, lruvec: &Lruvec<M>) -> Result<(), String> {
         self.zones_of(lruvec).iter().try_for_each(|zone| {
             let of = lruvec.generational();
             let seqs = of.generations.seqs();
             for family in Family::ALL {
-                let most = u64::from(multigen.choices.generations);
                 let found = seqs.generations(family);
-                if !(GENERATIONS_MIN..=most).contains(&found) {
+                if !(GENERATIONS_MIN..=GENERATIONS as u64).contains(&found) {
                     return Err(format!("{zone}: {family:?} has {found} generations: {seqs:?}"));
                 }
             }

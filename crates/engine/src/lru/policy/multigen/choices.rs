@@ -6,9 +6,6 @@ choices! {
     /// The multi-generational LRU, as its versions have it; only with `lru.policy = "multigen"`.
     [multigen], with "lru.policy" in ["multigen"]
 
-    /// Largest number of generations.
-    generations: u32 = 4 in 3..=4, drawn 121: [3, 4];
-
     /// Tiers: classes of pages by the number of uses through their file. With one, all pages are alike.
     tiers: u32 = 4 in 1..=4, drawn 122: [1, 2, 4];
 

@@ -77,9 +77,9 @@ pub struct Generations {
 
 impl Generations {
     /// Creates the largest number of generations, all empty and begun now.
-    pub fn new(generations: u32, now: Nanos) -> Self {
+    pub fn new(now: Nanos) -> Self {
         Self {
-            max: AtomicU64::new(u64::from(generations) - 1),
+            max: AtomicU64::new(GENERATIONS as u64 - 1),
             min: Default::default(),
             born: std::array::from_fn(|_| AtomicU64::new(now.0)),
             sizes: Default::default(),
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn sizes_below_zero_count_as_none() {
-        let generations = Generations::new(4, Nanos(5));
+        let generations = Generations::new(Nanos(5));
         generations.add(1, Family::File, ZoneKind::Normal, -3);
         generations.add(1, Family::File, ZoneKind::Dma32, 7);
         assert_eq!((generations.pages(1, Family::File), generations.all_pages(Family::File)), (7, 7));

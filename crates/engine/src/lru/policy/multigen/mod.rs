@@ -62,7 +62,7 @@ impl Multigen {
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> Generational<M> {
         Generational {
             lists: machine.lock(LockClass::Lru, Lists::default()),
-            generations: Generations::new(self.choices.generations, machine.now()),
+            generations: Generations::new(machine.now()),
             controller: Controller::default(),
             filters: Filters::default(),
             got_on: AtomicBool::new(false),

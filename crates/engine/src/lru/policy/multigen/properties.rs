@@ -3,7 +3,7 @@
 use super::choices::{
     self, Ageing, Choices, DirtyAtTail, FileUse, Placement, Promotion, Rejected, Saturated, TypeRule, UseMarks,
 };
-use super::generations::{GENERATIONS_MIN, Seqs};
+use super::generations::{GENERATIONS, GENERATIONS_MIN, Seqs};
 use super::scan::GenerationScan;
 use super::walk::Pending;
 use crate::anonymous::Anonymous;
@@ -197,8 +197,7 @@ proptest! {
             let now = seqs(&lru);
             prop_assert!(now.max >= before.max && now.min[0] >= before.min[0] && now.min[1] >= before.min[1]);
             for family in Family::ALL {
-                let most = u64::from(multigen.choices.generations);
-                prop_assert!((GENERATIONS_MIN..=most).contains(&now.generations(family)), "{:?}", now);
+                prop_assert!((GENERATIONS_MIN..=GENERATIONS as u64).contains(&now.generations(family)), "{:?}", now);
             }
             before = now;
         }

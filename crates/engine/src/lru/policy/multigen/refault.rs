@@ -2,7 +2,7 @@
 
 use super::choices::{Choices, Faulted, RecentRefault, RefaultMarks};
 use super::controller::Count;
-use super::generations::{Seqs, is_of};
+use super::generations::{GENERATIONS, Seqs, is_of};
 use super::{Multigen, uses};
 use crate::Task;
 use crate::lru::policy::Insert;
@@ -67,7 +67,7 @@ impl Packing {
             RecentRefault::SameGeneration => seqs.min[family as usize] % apart == left.seq,
             RecentRefault::WithinGenerations => {
                 let distance = (seqs.max % apart).abs_diff(left.seq);
-                distance.min(apart - distance) < u64::from(choices.generations)
+                distance.min(apart - distance) < GENERATIONS as u64
             }
         }
     }
