@@ -12,6 +12,7 @@ pub mod real_time;
 #[path = "no_real_time.rs"]
 pub mod real_time;
 pub mod simulation;
+pub mod spends;
 pub mod swarm;
 pub mod system;
 

@@ -25,6 +25,7 @@ pub(crate) fn cpu_of(lane: LaneId) -> usize {
     (lane >> 1) as usize
 }
 
+#[inline]
 pub(crate) fn is_handler(lane: LaneId) -> bool {
     lane & 1 == 1
 }

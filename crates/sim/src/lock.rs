@@ -110,6 +110,7 @@ impl World {
     /// # Panics
     /// When another task or handler took it.
     #[must_use]
+    #[inline]
     pub(crate) fn release(&self, raw: &RawLock, cause: u8) -> bool {
         // Taken before the run, or given up after it; or the run ends here.
         if raw.holder.get() == OUTSIDE || self.lane.get() == NO_LANE || self.is_dying() {
@@ -197,6 +198,7 @@ impl World {
     }
 
     /// Notes that the running lane holds a lock of `class`; `false` when none runs.
+    #[inline]
     fn note_taking(&self, class: LockClass) {
         let Some(lane) = self.running() else { return };
         let may = class.interrupts_off() || !is_handler(self.lane.get());
@@ -207,6 +209,7 @@ impl World {
         }
     }
 
+    #[inline]
     fn note_released(&self, class: LockClass) {
         let Some(lane) = self.running() else { return };
         lane.held.set(lane.held.get() - (1 << (8 * class.rank())));

@@ -371,6 +371,7 @@ impl World {
     }
 
     /// Returns the number of the running task, as [`World::current_task`].
+    #[inline]
     fn current_task_id(&self) -> Option<TaskId> {
         let lane = self.lane.get();
         if lane == NO_LANE || is_handler(lane) {
@@ -380,6 +381,7 @@ impl World {
     }
 
     /// Returns whether the running task was told to end.
+    #[inline]
     pub(crate) fn is_killed(&self) -> bool {
         self.current_task_id().is_some_and(|id| self.tasks.borrow()[id.0 as usize].is_killed.get())
     }

@@ -13,11 +13,10 @@ use figures::figure::Row;
 use figures::scale::Scale;
 use grounds::job::{Failure, Job};
 use grounds::real_time::hits::Hits;
+use grounds::spends;
 use kit::interrupt;
 use kit::progress::Progress;
-use machine::{Machine, Step};
 use report::{Column, Table, TableHead};
-use sim::{Config, Sim};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -58,7 +57,7 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
                 "sim",
                 format!("M spend/s, {cpus} virtual {plural}"),
                 "M/s",
-                spends(cpus, amount.spends)? / 1e6,
+                spends::rate(cpus, amount.spends)? / 1e6,
             ));
         }
         rows.extend(parallelio(amount.scale, seed, &mut fingerprints)?);
@@ -92,28 +91,6 @@ fn rounds(count: u64) -> String {
 
 /// The kernel of parallelio: the one whose reclaim works most.
 const KERNEL: &str = "3.10-rc4-vanilla";
-
-/// Measures `spend` calls a second by tasks on `cpus` CPUs. Steps are small and of different lengths, so that nearly
-/// every call lets another CPU go first.
-fn spends(cpus: usize, steps: u32) -> Result<f64, Failure> {
-    let sim = Sim::new(Config::uniform(cpus, 10));
-    let started = Instant::now();
-    let each = steps / cpus as u32;
-    let spawn = |number: u32| {
-        let worker = sim.clone();
-        let work = move || (0..each).for_each(|step| worker.spend(Step::ScanPage, 1 + (step ^ number) % 3));
-        sim.spawn("worker", work)
-    };
-    let tasks: Vec<_> = (0..cpus as u32).map(spawn).collect();
-    let main = sim.clone();
-    sim.run("main", move || {
-        for task in tasks {
-            main.join(task);
-        }
-    })
-    .map_err(|failure| Failure(failure.to_string()))?;
-    Ok(f64::from(each * cpus as u32) / started.elapsed().as_secs_f64())
-}
 
 fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[Row; 2], Failure> {
     let experiment = library::experiment("parallelio")?;

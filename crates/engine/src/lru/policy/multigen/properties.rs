@@ -65,30 +65,26 @@ fn generations() -> impl Strategy<Value = Choices> {
         prop::sample::select(vec![Ageing::BeforeRounds, Ageing::KeepsThree, Ageing::AtThree, Ageing::WithinScan]),
     );
     let others = (
-        3..=4_u32,
         1..=4_u32,
         prop::sample::select(vec![Promotion::FirstSighting, Promotion::SecondSighting]),
         prop::sample::select(vec![DirtyAtTail::Moved, DirtyAtTail::Isolated]),
         prop::sample::select(vec![FileUse::Counted, FileUse::Activates]),
         0..3_u64,
     );
-    (rules, others).prop_map(|(rules, (generations, tiers, promotion, dirty_at_tail, file_use, refault_floor))| {
-        Choices {
-            type_rule: rules.0,
-            placement: rules.1,
-            saturated: rules.2,
-            use_marks: rules.3,
-            rejected: rules.4,
-            ageing: rules.5,
-            generations,
-            tiers,
-            promotion,
-            dirty_at_tail,
-            file_use,
-            refault_floor,
-            rate_smoothing: choices::RateSmoothing::ByBatch,
-            ..Choices::default()
-        }
+    (rules, others).prop_map(|(rules, (tiers, promotion, dirty_at_tail, file_use, refault_floor))| Choices {
+        type_rule: rules.0,
+        placement: rules.1,
+        saturated: rules.2,
+        use_marks: rules.3,
+        rejected: rules.4,
+        ageing: rules.5,
+        tiers,
+        promotion,
+        dirty_at_tail,
+        file_use,
+        refault_floor,
+        rate_smoothing: choices::RateSmoothing::ByBatch,
+        ..Choices::default()
     })
 }
 
