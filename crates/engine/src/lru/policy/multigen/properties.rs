@@ -102,6 +102,64 @@ fn seqs(lru: &Lru<Sim>) -> Seqs {
     lru.generation_numbers(lru.lruvec_of(&lru.zones[0])).unwrap()
 }
 
+/// What the lists should hold.
+#[derive(Default)]
+struct Model {
+    /// The pages that have not left.
+    pages: Vec<FrameNumber>,
+    /// What pages of files that were reclaimed left behind.
+    shadows: Vec<Shadow>,
+    pending: Pending,
+    /// Pages that came, and pages that left.
+    came: u64,
+    left: u64,
+}
+
+impl Model {
+    /// Scans until the scan ends. Dirty pages stay, and all others leave.
+    fn scan(&mut self, lru: &Lru<Sim>, demand: Demand) -> Result<(), TestCaseError> {
+        let (zone, multigen) = (&lru.zones[0], lru.multigen().unwrap());
+        let (reach, lruvec) = (lru.reach(zone), lru.lruvec_of(zone));
+        let mut scan = GenerationScan::new(demand, Order::ZERO);
+        let protected = || lru.tier_counts(lruvec, Family::File).unwrap()[0][2];
+        let mut freed = 0;
+        for _ in 0..1000 {
+            let (youngest, counted) = (seqs(lru).max, protected());
+            let Some(batch) = lru.take_batch(multigen, reach, &mut scan, freed) else { break };
+            let has_aged = seqs(lru).max != youngest;
+            // History may have been folded; but none of the first tier was protected by a scan.
+            let is_full = matches!(multigen.choices.saturated, Saturated::Protected) || multigen.choices.tiers == 1;
+            prop_assert!(has_aged || is_full || protected() <= counted, "a page of the first tier was protected");
+            let (stay, go): (Vec<_>, Vec<_>) =
+                batch.entries.iter().partition(|frame| lru.frames[**frame].is(Flags::DIRTY));
+            let mut staying = Entries::default();
+            staying.add(&stay);
+            let again = lru.take_out_retried(&mut staying, false);
+            prop_assert!(again.is_empty());
+            lru.put_back_batch(reach, &batch, &staying, 0);
+            freed += go.len() as u64;
+            go.into_iter().for_each(|frame| self.reclaim(lru, frame));
+        }
+        prop_assert!(lru.take_batch(multigen, reach, &mut scan, u64::MAX).is_none());
+        Ok(())
+    }
+
+    /// Frees an isolated page, and keeps the shadow of a file's page.
+    fn reclaim(&mut self, lru: &Lru<Sim>, frame: FrameNumber) {
+        let multigen = lru.multigen().unwrap();
+        let shadow = lru.shadow_of_generation(multigen, frame);
+        lru.note_generations_evicted(multigen, &[frame]);
+        if !lru.frames[frame].is(Flags::SWAPBACKED) {
+            self.shadows.push(shadow);
+        }
+        self.pages.retain(|other| *other != frame);
+        // The reference of isolation, and the owner's.
+        lru.put(frame);
+        lru.put(frame);
+        self.left += 1;
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -113,81 +171,46 @@ proptest! {
     ) {
         let lru = lru(choices, slots);
         let (zone, multigen) = (&lru.zones[0], lru.multigen().unwrap());
-        let (reach, lruvec) = (lru.reach(zone), lru.lruvec_of(zone));
-        let mut pages: Vec<FrameNumber> = Vec::new();
-        let mut shadows: Vec<Shadow> = Vec::new();
-        let mut pending = Pending::default();
-        let (mut came, mut left) = (0u64, 0u64);
+        let lruvec = lru.lruvec_of(zone);
+        let mut model = Model::default();
         let mut before = seqs(&lru);
         for step in steps {
-            let chosen = |n: usize| (!pages.is_empty()).then(|| pages[n % pages.len()]);
+            let chosen = |n: usize| (!model.pages.is_empty()).then(|| model.pages[n % model.pages.len()]);
             match step {
                 Step::Add { is_anon, is_active } => {
                     let Some(frame) = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot) else { continue };
                     if is_anon {
                         lru.frames[frame].set(Flags::SWAPBACKED);
                     }
-                    let shadow = if is_anon { None } else { shadows.pop() };
+                    let shadow = if is_anon { None } else { model.shadows.pop() };
                     lru.add(frame, Insert::Read { shadow }, is_active);
-                    pages.push(frame);
-                    came += 1;
+                    model.pages.push(frame);
+                    model.came += 1;
                 }
                 Step::Use(n) => chosen(n).into_iter().for_each(|frame| lru.mark_accessed(frame)),
                 Step::Rotate(n) => chosen(n).into_iter().for_each(|frame| lru.rotate(frame)),
                 Step::Dirty(n) => chosen(n).into_iter().for_each(|frame| lru.frames[frame].set(Flags::DIRTY)),
                 Step::Promote(n) => {
                     if let Some(frame) = chosen(n) {
-                        lru.promote(multigen, lruvec, frame, &mut pending);
+                        lru.promote(multigen, lruvec, frame, &mut model.pending);
                     }
                 }
                 Step::Age => {
-                    lru.count_pending(lruvec, &mut pending);
+                    lru.count_pending(lruvec, &mut model.pending);
                     lru.age_generations(multigen, lruvec, [slots > 0, true], false);
                 }
                 Step::Free(n) => {
                     if let Some(frame) = chosen(n) {
-                        pages.retain(|other| *other != frame);
+                        model.pages.retain(|other| *other != frame);
                         lru.drain_all();
                         lru.put(frame);
-                        left += 1;
+                        model.left += 1;
                     }
                 }
                 Step::Scan { priority, pages: wanted } => {
-                    lru.count_pending(lruvec, &mut pending);
+                    lru.count_pending(lruvec, &mut model.pending);
                     lru.drain_all();
-                    let demand = Demand { priority, to_reclaim_pages: wanted, ..Demand::ANY };
-                    let mut scan = GenerationScan::new(demand, Order::ZERO);
-                    let protected = || lru.tier_counts(lruvec, Family::File).unwrap()[0][2];
-                    let mut freed = 0;
-                    for _ in 0..1000 {
-                        let (youngest, counted) = (seqs(&lru).max, protected());
-                        let Some(batch) = lru.take_batch(multigen, reach, &mut scan, freed) else { break };
-                        let has_aged = seqs(&lru).max != youngest;
-                        // History may have been folded; but none of the first tier was protected by a scan.
-                        let is_full = matches!(multigen.choices.saturated, Saturated::Protected) || multigen.choices.tiers == 1;
-                        prop_assert!(has_aged || is_full || protected() <= counted, "a page of the first tier was protected");
-                        let (stay, go): (Vec<_>, Vec<_>) =
-                            batch.entries.iter().partition(|frame| lru.frames[**frame].is(Flags::DIRTY));
-                        let mut staying = Entries::default();
-                        staying.add(&stay);
-                        let again = lru.take_out_retried(&mut staying, false);
-                        prop_assert!(again.is_empty());
-                        lru.put_back_batch(reach, &batch, &staying, 0);
-                        for frame in go {
-                            let shadow = lru.shadow_of_generation(multigen, frame);
-                            lru.note_generations_evicted(multigen, &[frame]);
-                            if !lru.frames[frame].is(Flags::SWAPBACKED) {
-                                shadows.push(shadow);
-                            }
-                            pages.retain(|other| *other != frame);
-                            // That of isolation, and the owner's.
-                            lru.put(frame);
-                            lru.put(frame);
-                            freed += 1;
-                            left += 1;
-                        }
-                    }
-                    prop_assert!(lru.take_batch(multigen, reach, &mut scan, u64::MAX).is_none());
+                    model.scan(&lru, Demand { priority, to_reclaim_pages: wanted, ..Demand::ANY })?;
                 }
             }
             let now = seqs(&lru);
@@ -197,11 +220,11 @@ proptest! {
             }
             before = now;
         }
-        lru.count_pending(lruvec, &mut pending);
+        lru.count_pending(lruvec, &mut model.pending);
         lru.drain_all();
         let mut listed = 0;
         lru.check_lists_of(zone, |_, _| listed += 1).unwrap();
-        prop_assert_eq!(came, listed + left);
-        prop_assert_eq!(listed, pages.len() as u64);
+        prop_assert_eq!(model.came, listed + model.left);
+        prop_assert_eq!(listed, model.pages.len() as u64);
     }
 }
