@@ -15,6 +15,7 @@ mod thread_machine;
 
 use engine::anonymous::MapMode;
 use engine::compact::choices::Folios;
+use engine::lru::choices::PolicyKind;
 use engine::page_cache::{File, Tag};
 use engine::stat::Vmstat;
 use engine::swap::SwapLayout;
@@ -275,6 +276,17 @@ fn nothing_is_lost_where_pages_wait_for_their_list() {
 fn pages_that_wait_are_dropped_and_cut_off_at_the_same_time() {
     let vmstat = run(by_refault(), &[cut, read_and_drop, read_and_drop, read_and_drop]);
     assert!(vmstat["lru_used_once_normal"] > 0, "{vmstat:?}");
+}
+
+/// Policies behind the trait put pages back that other tasks free at the same moment.
+#[test]
+fn policies_behind_the_trait_lose_nothing() {
+    let [file, region, ..] = EACH_ITS_OWN;
+    for policy in [PolicyKind::Lru, PolicyKind::Clock] {
+        let mut choices = choices();
+        choices.lru.policy = policy;
+        assert_was_short(&run(choices, &[file, region, region, read_and_drop, cut]));
+    }
 }
 
 /// Pages move to other frames while others read, write, map and swap them.

@@ -110,6 +110,12 @@ impl<M: Machine> Lru<M> {
         Reach { lruvec: self.lruvec_of(zone), zone, zones: self.zones_served(zone) }
     }
 
+    /// Returns whether a page on the lruvec lies in a zone that cannot serve the request of this reach.
+    #[inline]
+    pub(super) fn is_of_higher_zone(&self, reach: Reach<'_, M>, frame: FrameNumber) -> bool {
+        self.shares_lruvecs() && self.zone_of(frame).kind > reach.zone.kind
+    }
+
     /// Returns the zones whose pages are on an lruvec, lowest first.
     #[inline]
     pub(crate) fn zones_of(&self, lruvec: &Lruvec<M>) -> &[Zone<M>] {

@@ -2,6 +2,7 @@
 
 use crate::ground::{Ground, PAGES, Plan};
 use engine::lru::ListKind;
+use engine::lru::choices::PolicyKind;
 use engine::memory::choices::LruvecOf;
 use engine::memory::{Gfp, Layout, ZoneKind};
 use machine::Order;
@@ -43,7 +44,14 @@ fn a_node_has_one_order_for_all_its_zones() {
 /// A request for DMA32 looks past the pages of Normal, which stay and count as scanned, and takes those of DMA32.
 #[test]
 fn reclaim_for_a_low_zone_skips_pages_of_higher_ones() {
+    for policy in [PolicyKind::Classic, PolicyKind::Lru, PolicyKind::Clock] {
+        skip_pages_of_higher_zones(policy);
+    }
+}
+
+fn skip_pages_of_higher_zones(policy: PolicyKind) {
     let mut plan = plan(LruvecOf::Node);
+    plan.choices.lru.policy = policy;
     plan.with_kswapd = false;
     let vmstat = plan.run(|ground| {
         let file = ground.import(2 * PAGES as u32);

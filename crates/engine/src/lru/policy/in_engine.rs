@@ -167,19 +167,27 @@ impl<M: Machine> Lru<M> {
         entries.add(&taken.entries);
         // It knows no blocks: what it gives up stands for those.
         let has_blocks = scan.demand.blocks.is_some();
-        Some(Batch { has_blocks, ..Batch::new(COUNTED.family(), entries, taken.pages, taken.scanned) })
+        let batch = Batch::new(COUNTED.family(), entries, taken.pages, taken.scanned);
+        Some(Batch { has_blocks, counted: taken.scanned + taken.skipped, ..batch })
     }
 
-    /// Takes up to `pages` victims that still have a reference.
+    /// Takes up to `pages` victims that still have a reference. Skips those of zones that cannot serve the request.
     fn isolate_own(&self, reach: Reach<'_, M>, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut victims = Victims::new();
         let mut policy = reach.lruvec.own().lock();
         policy.victims(&self.frames, pages.min(CLUSTER), &mut victims);
-        let scanned = victims.len() as u64;
-        self.machine.spend_on(Step::IsolatePage, reach.zone.start, scanned as u32);
+        self.machine.spend_on(Step::IsolatePage, reach.zone.start, victims.len() as u32);
+        let (mut scanned, mut skipped) = (0, 0);
         let mut by_zone = [0; ZoneKind::ALL.len()];
         victims.retain(|frame| {
+            if self.is_of_higher_zone(reach, *frame) {
+                skipped += 1;
+                self.zone_of(*frame).stat.count(ZoneEvent::Pgskip, 1);
+                policy.put_back(&self.frames, *frame, Verdict::Keep);
+                return false;
+            }
+            scanned += 1;
             let is_taken = self.frames[*frame].get_unless_zero();
             match is_taken {
                 true => {
@@ -194,7 +202,7 @@ impl<M: Machine> Lru<M> {
         let weight = self.uncount(reach.lruvec, COUNTED, by_zone);
         self.count_isolated(reach.lruvec, Family::File, weight);
         reach.zone.note_scanned(scanned);
-        Taken { entries: victims, pages: weight, scanned, skipped: 0 }
+        Taken { entries: victims, pages: weight, scanned, skipped }
     }
 
     /// Takes a given listed page off the list for a caller that moves it, with another reference, unless its last
@@ -246,15 +254,18 @@ impl<M: Machine> Lru<M> {
                     true => Verdict::Activate,
                     false => Verdict::Keep,
                 };
+                let weight = self.frames.weight(frame) as i64;
+                let gauges = &self.list_zone(zone, frame).gauges;
+                // Before the reference goes: the task that drops the last one looks for the mark, and takes the page off.
+                descriptor.set(Flags::LRU);
                 policy.put_back(&self.frames, frame, verdict);
-                let weight = self.frames.weight(frame);
+                gauges.add(COUNTED.gauge(), weight);
                 if descriptor.put() {
                     // Everybody else let go meanwhile.
                     policy.remove(&self.frames, frame);
+                    gauges.add(COUNTED.gauge(), -weight);
+                    descriptor.clear(Flags::LRU);
                     gone.push(frame);
-                } else {
-                    descriptor.set(Flags::LRU);
-                    self.list_zone(zone, frame).gauges.add(COUNTED.gauge(), weight as i64);
                 }
             }
             self.machine.spend(Step::LruMove, pages.len() as u32);
@@ -301,9 +312,61 @@ impl<M: Machine> Lru<M> {
 mod tests {
     use super::*;
     use crate::lru::choices::{Choices, PolicyKind, SmallTargets};
-    use crate::memory::{Layout, Memory};
+    use crate::lru::policy::simple;
+    use crate::memory::{Layout, Memory, MigrateType};
     use machine::atomic::Ordering::Relaxed;
     use sim::{Config, Sim};
+
+    /// Looks at what the engine has done to a page before the policy lists it.
+    #[derive(Default)]
+    struct Probe(simple::Lru);
+
+    impl Policy<FrameTable> for Probe {
+        fn insert(&mut self, pages: &FrameTable, page: FrameNumber, how: Insert) {
+            self.0.insert(pages, page, how);
+        }
+
+        fn victims(&mut self, pages: &FrameTable, want: u64, out: &mut Victims) {
+            self.0.victims(pages, want, out);
+        }
+
+        fn judge(&mut self, pages: &FrameTable, page: FrameNumber, seen: Seen) -> Verdict {
+            self.0.judge(pages, page, seen)
+        }
+
+        fn put_back(&mut self, pages: &FrameTable, page: FrameNumber, verdict: Verdict) {
+            assert!(pages[page].is(Flags::LRU), "another task may drop the last reference, and looks for the mark");
+            self.0.put_back(pages, page, verdict);
+        }
+
+        fn remove(&mut self, pages: &FrameTable, page: FrameNumber) {
+            self.0.remove(pages, page);
+        }
+
+        fn for_each(&self, pages: &FrameTable, visit: &mut dyn FnMut(FrameNumber)) {
+            Policy::<FrameTable>::for_each(&self.0, pages, visit);
+        }
+    }
+
+    #[test]
+    fn a_page_has_its_mark_when_it_is_put_back() {
+        set_own(|| Box::new(Probe::default())).unwrap();
+        let memory = Memory::new(Sim::new(Config::uniform(1, 0)), Default::default(), &Layout::flat(2048)).unwrap();
+        let lru = Lru::over(memory, Choices { policy: PolicyKind::Own, ..Choices::default() });
+        let reach = lru.reach(&lru.zones[0]);
+        let frame = lru.take(reach.zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
+        lru.insert_own(frame, Insert::Write);
+        let taken = lru.isolate_own(reach, 1);
+        assert_eq!((taken.entries.as_slice(), taken.scanned, taken.skipped), ([frame].as_slice(), 1, 0));
+        lru.put_back_own(reach.lruvec, &taken.entries);
+        assert!(lru.frames[frame].is(Flags::LRU));
+        assert_eq!(lru.list_pages(reach, COUNTED), 1);
+        // The last reference is that of isolation.
+        let taken = lru.isolate_own(reach, 1);
+        lru.frames[frame].put();
+        lru.put_back_own(reach.lruvec, &taken.entries);
+        assert_eq!(lru.list_pages(reach, COUNTED), 0);
+    }
 
     #[test]
     fn scans_save_up_a_target_for_the_one_list_that_there_is() {

@@ -76,12 +76,6 @@ impl<M: Machine> Lru<M> {
         Taken { entries: taken, pages: weight, scanned, skipped }
     }
 
-    /// Returns whether a page of an lruvec lies in a zone that is out of reach.
-    #[inline]
-    fn is_of_higher_zone(&self, reach: Reach<'_, M>, frame: FrameNumber) -> bool {
-        self.shares_lruvecs() && self.zone_of(frame).kind > reach.zone.kind
-    }
-
     /// Returns the number of pages that a scan of a list may skip: each once.
     fn skips(&self, lists: &Lists, kind: ListKind) -> u64 {
         if self.shares_lruvecs() { lists.list(kind).len() } else { 0 }
