@@ -10,6 +10,7 @@
 //! no other use for. *Description*: mechanisms/modern, 6.
 
 use super::frame::{Flags, FrameTable};
+use super::free_area::MAX_ORDERS;
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, IoError, Order};
 
@@ -103,7 +104,9 @@ impl FrameTable {
     #[cold]
     fn large_folio(&self, frame: FrameNumber) -> Folio {
         // A head is even, and the frame after it is its first tail. An odd frame is a tail itself.
-        decode(self[FrameNumber(frame.0 | 1)].folio_word()).unwrap_or(Folio::of_page(frame))
+        // Without a reference the folio may be split between the two looks: the word may be a swap slot then.
+        let is_of = |folio: &Folio| usize::from(folio.order.0) < MAX_ORDERS && folio.holds(frame);
+        decode(self[FrameNumber(frame.0 | 1)].folio_word()).filter(is_of).unwrap_or(Folio::of_page(frame))
     }
 
     /// Returns the head of the folio that a frame is a part of.
@@ -277,6 +280,18 @@ mod tests {
             assert_eq!(frames.unmake_folio(head), folio);
             assert!((0..2048).map(FrameNumber).all(|frame| frames.folio(frame) == Folio::of_page(frame)));
             frames[head].set_references(0);
+        }
+    }
+
+    /// A task that has no reference may see the mark of a folio, and then the slot of a page that it became.
+    #[test]
+    fn a_word_that_names_no_folio_of_the_frame_is_not_obeyed() {
+        let frames = FrameTable::new(64).unwrap();
+        let frame = FrameNumber(9);
+        frames[frame].set(Flags::COMPOUND);
+        for slot in [0, 1, 1 << 31, u32::MAX, 5_000_000, 40 | 1 << 2] {
+            frames[frame].set_swap_slot(slot);
+            assert_eq!(frames.folio(frame), Folio::of_page(frame), "{slot:#x}");
         }
     }
 
