@@ -104,7 +104,7 @@ choices! {
 
     /// Treatment of large folios by a run. Folios of a pageblock, and so huge pages, always stay: no larger block comes of
     /// moving one.
-    folios: Folios = PassedBy, drawn 161, with "compact.scanners" in ["both"] {
+    folios: Folios = PassedBy, drawn 121, with "compact.scanners" in ["both"] {
         /// They stay, and the scanner for pages to move steps over them. Free blocks are taken as single pages.
         PassedBy,
         /// They move as a whole, if they are smaller than the block that is wanted; all do where the whole zone is compacted.

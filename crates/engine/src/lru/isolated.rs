@@ -41,8 +41,8 @@ impl BlockVictims {
 impl<M: Machine> Lru<M> {
     /// Deactivates isolated pages, and counts the active ones among them.
     pub(crate) fn deactivate_isolated(&self, pages: &[FrameNumber]) {
-        let active = pages.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE)).count();
-        self.stat.count(Event::Pgdeactivate, active as u64);
+        let active = pages.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE));
+        self.stat.count(Event::Pgdeactivate, active.map(|frame| self.frames.pages(*frame)).sum());
     }
 
     /// Selects the pages that belong to a family.

@@ -144,7 +144,7 @@ impl<M: Machine> Reclaim<M> {
                         self.try_to_free_swap(frame);
                     }
                     self.activate_isolated(frame);
-                    activated += 1;
+                    activated += self.frames.pages(frame);
                     self.unlock_page(frame);
                 }
             }

@@ -3,7 +3,7 @@
 use crate::{choices, memory};
 use engine::lru::choices::{AddFlush, ListChoice, Rotation};
 use engine::lru::{Choices, Family, Insert, ListKind, Lru, Recent, Taken};
-use engine::memory::{Flags, Layout, MigrateType, Owner, Warmth};
+use engine::memory::{FOLIO_ORDER_MAX, Flags, Layout, MigrateType, Owner, Warmth};
 use engine::stat::Event;
 use machine::{FrameNumber, Order};
 use proptest::prelude::*;
@@ -14,6 +14,7 @@ enum Step {
     Add {
         anon: bool,
         active: bool,
+        order: Order,
     },
     Accessed(usize),
     Rotate(usize),
@@ -22,9 +23,14 @@ enum Step {
     Free(usize),
 }
 
+/// Single pages mostly, and folios of any order.
+fn order() -> impl Strategy<Value = Order> {
+    prop_oneof![3 => Just(Order::ZERO), 1 => (1..=FOLIO_ORDER_MAX.0).prop_map(Order)]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => any::<(bool, bool)>().prop_map(|(anon, active)| Step::Add { anon, active }),
+        4 => (any::<(bool, bool)>(), order()).prop_map(|((anon, active), order)| Step::Add { anon, active, order }),
         4 => any::<usize>().prop_map(Step::Accessed),
         2 => any::<usize>().prop_map(Step::Rotate),
         2 => (0..4_usize, 1..40_u64).prop_map(|(list, pages)| Step::Isolate(list, pages)),
@@ -83,8 +89,11 @@ proptest! {
             let pages = naive.pages();
             let choose = |n: usize| (!pages.is_empty()).then(|| pages[n % pages.len()]);
             match step {
-                Step::Add { anon, active } => {
-                    let Some(frame) = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot) else { continue };
+                Step::Add { anon, active, order } => {
+                    let Some(frame) = lru.take(zone, order, MigrateType::Movable, Warmth::Hot) else { continue };
+                    if order > Order::ZERO {
+                        lru.frames.make_folio(frame, order);
+                    }
                     if anon {
                         lru.frames[frame].set(Flags::SWAPBACKED);
                     }
@@ -130,7 +139,7 @@ proptest! {
                         naive.push(ListKind::of(lru.frames[frame].flags()), frame);
                     }
                     lru.putback(lru.lruvec_of(zone), kind.family(), &taken, Recent::default());
-                    prop_assert_eq!(pages, taken.len() as u64);
+                    prop_assert_eq!(pages, taken.iter().map(|frame| lru.frames.pages(*frame)).sum::<u64>());
                     lru.end_isolation(lru.lruvec_of(zone), kind.family(), pages);
                 }
                 Step::Free(n) => {
@@ -145,7 +154,8 @@ proptest! {
             lru.for_each_listed(zone, |kind, frame| found[kind as usize].push(frame));
             prop_assert_eq!(&found, &naive.lists);
             for kind in ListKind::ALL {
-                prop_assert_eq!(lru.list_pages(lru.reach(zone), kind), naive.lists[kind as usize].len() as u64);
+                let pages = naive.lists[kind as usize].iter().map(|frame| lru.frames.pages(*frame));
+                prop_assert_eq!(lru.list_pages(lru.reach(zone), kind), pages.sum::<u64>());
             }
         }
     }

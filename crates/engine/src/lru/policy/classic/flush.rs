@@ -46,7 +46,7 @@ impl<M: Machine> Lru<M> {
                     reach.zone.gauges.add(to.gauge(), weight);
                     lists.recent_scanned[family] += 1;
                     lists.recent_rotated[family] += 1;
-                    self.stat.count(Event::Pgactivate, 1);
+                    self.stat.count(Event::Pgactivate, weight as u64);
                 }
                 Apply::Rotate if flags.has(Flags::LRU) && self.may_rotate(flags) && is_same(n) => {
                     let from = self.kind_of(flags);
@@ -58,7 +58,7 @@ impl<M: Machine> Lru<M> {
                         reach.zone.gauges.add(to.gauge(), weight);
                     }
                     lists.list_mut(to).push_back(&self.frames, frame);
-                    self.stat.count(Event::Pgrotated, 1);
+                    self.stat.count(Event::Pgrotated, weight as u64);
                 }
                 // Isolated, activated or freed since it was parked, or another page by now.
                 Apply::Activate | Apply::Rotate => {}

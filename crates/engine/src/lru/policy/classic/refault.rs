@@ -149,7 +149,7 @@ impl<M: Machine> Lru<M> {
     /// Advances the clock of shadows by a page that reclaim has taken, and that left its shadow.
     pub(crate) fn age_by_eviction(&self, frame: FrameNumber) {
         if self.has_refaults() {
-            self.age_nonresident(self.lruvec_of_page(frame), 1);
+            self.age_nonresident(self.lruvec_of_page(frame), self.frames.pages(frame));
         }
     }
 
@@ -173,16 +173,17 @@ impl<M: Machine> Lru<M> {
                 [ZoneEvent::WorkingsetRefaultFile, ZoneEvent::WorkingsetActivateFile, ZoneEvent::WorkingsetRestoreFile]
             }
         };
-        zone.stat.count(refault, 1);
+        let pages = self.frames.pages(frame);
+        zone.stat.count(refault, pages);
         if distance > self.workingset_pages(left, family) {
             return false;
         }
-        self.age_nonresident(lruvec, 1);
-        zone.stat.count(activate, 1);
+        self.age_nonresident(lruvec, pages);
+        zone.stat.count(activate, pages);
         if token.is_of_workingset {
             descriptor.set(Flags::WORKINGSET);
-            zone.stat.count(restore, 1);
-            self.note_io_cost(lruvec, family, 1, 0);
+            zone.stat.count(restore, pages);
+            self.note_io_cost(lruvec, family, pages, 0);
         }
         true
     }

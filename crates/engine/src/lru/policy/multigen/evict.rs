@@ -222,10 +222,11 @@ impl<M: Machine> Lru<M> {
                 return Some(0);
             }
             Sorted::Protected => {
-                self.note_protected(self.lruvec_of(zone), family, tier, 1);
-                self.count_protected(multigen, zone, family);
+                let pages = self.frames.pages(frame);
+                self.note_protected(self.lruvec_of(zone), family, tier, pages);
+                self.count_protected(multigen, zone, family, pages);
             }
-            Sorted::ToWrite => batch.to_write += 1,
+            Sorted::ToWrite => batch.to_write += self.frames.pages(frame),
             Sorted::Lifted | Sorted::Locked => {}
         }
         let mark = if sorted == Sorted::ToWrite { Flags::RECLAIM } else { Flags::default() };

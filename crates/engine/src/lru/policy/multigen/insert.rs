@@ -125,12 +125,12 @@ impl<M: Machine> Lru<M> {
                     self.unlink_listed(of, &mut lists, frame);
                     let youngest = Place { seq: of.generations.seqs().max, at_tail: false };
                     self.link_at(of, &mut lists, frame, youngest);
-                    self.stat.count(Event::Pgactivate, 1);
+                    self.stat.count(Event::Pgactivate, self.frames.pages(frame));
                 }
                 Apply::Rotate if flags.has(Flags::LRU) && is_same(n) => {
                     self.unlink_listed(of, &mut lists, frame);
                     self.link(multigen, &mut lists, frame, Coming::Rotated);
-                    self.stat.count(Event::Pgrotated, 1);
+                    self.stat.count(Event::Pgrotated, self.frames.pages(frame));
                 }
                 // Isolated, activated or freed since it was parked, or another page by now.
                 Apply::Activate | Apply::Rotate => {}

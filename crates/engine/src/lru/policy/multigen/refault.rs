@@ -120,7 +120,8 @@ impl<M: Machine> Lru<M> {
         for &frame in pages {
             let flags = self.frames[frame].flags();
             let tier = uses::tier(use_marks, tiers, flags);
-            self.lruvec_of_page(frame).generational().controller.count(Count::Evicted, is_of(flags), tier, 1);
+            let controller = &self.lruvec_of_page(frame).generational().controller;
+            controller.count(Count::Evicted, is_of(flags), tier, self.frames.pages(frame));
         }
     }
 
@@ -153,19 +154,19 @@ impl<M: Machine> Lru<M> {
         if left.lruvec != u32::from(zone.lruvec.0) {
             return;
         }
-        let family = is_of(self.frames[frame].flags());
+        let (family, pages) = (is_of(self.frames[frame].flags()), self.frames.pages(frame));
         let [refault, activate, restore] = events(family);
         let of = self.lruvec_of(zone).generational();
         let choices = &multigen.choices;
         let is_recent = multigen.packing.is_recent(left, choices, &of.generations.seqs(), family);
         if is_recent || !matches!(choices.refault_marks, RefaultMarks::FaultOrFourUses) {
-            zone.stat.count(refault, 1);
+            zone.stat.count(refault, pages);
         }
         if !is_recent {
             return;
         }
         let tier = uses::tier_of_count(choices.use_marks, left.is_workingset, left.counted);
-        of.controller.count(Count::Refaulted, family, tier.min(choices.tiers as usize - 1), 1);
+        of.controller.count(Count::Refaulted, family, tier.min(choices.tiers as usize - 1), pages);
         let is_in_fault = self.frames[frame].is(faulted);
         let has_four_uses = left.is_workingset && left.counted + 1 >= uses::FULL;
         let (is_activated, is_restored) = match choices.refault_marks {
@@ -174,8 +175,8 @@ impl<M: Machine> Lru<M> {
             RefaultMarks::Workingset => (is_in_fault, left.is_workingset),
             RefaultMarks::RestoredAlone => (is_in_fault && left.is_workingset, left.is_workingset),
         };
-        zone.stat.count(activate, is_activated.into());
-        zone.stat.count(restore, is_restored.into());
+        zone.stat.count(activate, if is_activated { pages } else { 0 });
+        zone.stat.count(restore, if is_restored { pages } else { 0 });
         let known = |flags: Flags| {
             Some(match choices.refault_marks {
                 RefaultMarks::FaultOrFourUses if is_restored => uses::full(flags),
@@ -195,10 +196,10 @@ impl<M: Machine> Lru<M> {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 
-    /// Counts a page of a zone that stays by its tier as an activation, where that is one (`multigen.refault_marks`).
-    pub(super) fn count_protected(&self, multigen: &Multigen, zone: &Zone<M>, family: Family) {
+    /// Counts pages of a zone that stay by their tier as activations, where those are (`multigen.refault_marks`).
+    pub(super) fn count_protected(&self, multigen: &Multigen, zone: &Zone<M>, family: Family, pages: u64) {
         match multigen.choices.refault_marks {
-            RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrFourUses => zone.stat.count(events(family)[1], 1),
+            RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrFourUses => zone.stat.count(events(family)[1], pages),
             RefaultMarks::Workingset | RefaultMarks::RestoredAlone => {}
         }
     }
