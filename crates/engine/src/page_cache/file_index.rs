@@ -413,6 +413,7 @@ impl FileIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::Order;
     use std::collections::BTreeMap;
 
     #[test]
@@ -497,6 +498,61 @@ mod tests {
             }
             assert_eq!(index.get(at).map(|f| f.0), naive.get(&at).map(|entry| entry.0));
             assert_eq!(index.pages() as usize, naive.len());
+        }
+    }
+
+    /// Folios of orders 0 to 9 come, move and go; one that meets another leaves the index as it was.
+    #[test]
+    fn folios_match_naive() {
+        const PAGES: u32 = 2048;
+        let index = FileIndex::default();
+        let mut naive: BTreeMap<u32, Folio> = BTreeMap::new();
+        let mut shadows: BTreeMap<u32, Shadow> = BTreeMap::new();
+        let mut state = 1u64;
+        for n in 0..4000u32 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let order = Order((state >> 40) as u8 % 10);
+            let fresh = Folio { head: FrameNumber((n + 1) << 9), order };
+            let start = (state >> 50) as u32 % PAGES & !(fresh.pages() - 1);
+            let slots = start..start + fresh.pages();
+            match state >> 33 & 3 {
+                0 | 1 => {
+                    let there = naive.range(slots.clone()).next().map(|(slot, folio)| (*slot, folio.head));
+                    let expected = match there {
+                        Some((_, head)) => Err(head),
+                        None => Ok(shadows.range(slots.clone()).next().map(|(_, shadow)| *shadow)),
+                    };
+                    assert_eq!(index.insert_folio(start, fresh), expected);
+                    // Of those before the page that was met, shadows are lost.
+                    let filled = start..there.map_or(slots.end, |(slot, _)| slot);
+                    shadows.retain(|slot, _| !filled.contains(slot));
+                    if there.is_none() {
+                        naive.extend(slots.map(|slot| (slot, fresh)));
+                    }
+                }
+                2 => {
+                    let Some((&start, &folio)) = naive.range(start..).next() else { continue };
+                    let start = start & !(folio.pages() - 1);
+                    let shadow = (state & 1 << 36 == 0).then_some(Shadow(n));
+                    index.remove_folio(start, folio, shadow);
+                    for slot in start..start + folio.pages() {
+                        assert_eq!(naive.remove(&slot), Some(folio));
+                        shadows.extend(shadow.map(|shadow| (slot, shadow)));
+                    }
+                }
+                _ => {
+                    let Some((&start, &folio)) = naive.range(start..).next() else { continue };
+                    let start = start & !(folio.pages() - 1);
+                    index.set_tag(start + folio.pages() - 1, Tag::Dirty);
+                    let moved = Folio { head: fresh.head, order: folio.order };
+                    index.replace_folio(start, folio, moved);
+                    naive.extend((start..start + folio.pages()).map(|slot| (slot, moved)));
+                    assert!(index.has_tag(start + folio.pages() - 1, Tag::Dirty), "tags stay with the page");
+                }
+            }
+            assert_eq!(index.pages() as usize, naive.len());
+            let found = |slot| index.get(slot) == naive.get(&slot).map(|folio| folio.head);
+            assert!((start..(start + 600).min(PAGES)).all(found), "after step {n}");
         }
     }
 }
