@@ -77,7 +77,7 @@ impl OutputOptions {
 /// The option for a picture beside a report.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PlotOptions {
-    /// Draw the figures as SVG
+    /// Draw the figures, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
 }
