@@ -270,9 +270,9 @@ enum TextFormat {
     #[default]
     #[value(alias = "table")]
     Text,
-    /// The same for a text in Markdown.
+    /// The text in Markdown.
     Markdown,
-    /// The same for programs; docs/json.md describes it.
+    /// The text as JSON, for programs; docs/json.md describes it.
     Json,
     /// One page that opens without a network.
     Html,
@@ -285,9 +285,9 @@ enum ListFormat {
     #[default]
     #[value(alias = "text")]
     Table,
-    /// The same for programs; docs/json.md describes it.
+    /// The table as JSON, for programs; docs/json.md describes it.
     Json,
-    /// The same for a text in Markdown.
+    /// The table in Markdown.
     Markdown,
     /// One page that opens without a network.
     Html,
