@@ -53,7 +53,7 @@ pub struct When {
     pub worst: Span,
     /// Number of spans.
     pub count: usize,
-    /// The first spans in order, at most [`NAMED_MAX`].
+    /// The first spans in order, at most `NAMED_MAX`.
     pub spans: Vec<Span>,
     /// Total length of the spans, s.
     pub together_s: f64,

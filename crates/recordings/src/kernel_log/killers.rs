@@ -125,8 +125,8 @@ impl Killers {
     }
 }
 
-/// Reads the cgroup and the reason from `Killed /user.slice/a.scope due to memory pressure for /user.slice being 60.00%
-/// > 50.00% for > 20s …`.
+/// Reads the cgroup and the reason from
+/// `Killed /user.slice/a.scope due to memory pressure for /user.slice being 60.00% > 50.00% for > 20s …`.
 fn of_oomd(text: &str) -> Option<(&str, &str)> {
     let (_, rest) = text.split_once("Killed ")?;
     let (whom, why) = rest.split_once(" due to ")?;
