@@ -1,6 +1,6 @@
-//! Speed of the laboratory on columns of parallelio: simulated seconds and page events per second.
+//! Speed of the laboratory on columns of parallelio: simulated seconds and page events per second of real time.
 //!
-//! `cargo bench -p highwater-lab` runs it at full size; `cargo test` at 1/64, silently.
+//! `cargo bench -p highwater-lab` runs it at full size. `cargo test` runs it at 1/64 and prints nothing.
 
 use lab::job::Job;
 use lab::progress::Progress;

@@ -1,8 +1,9 @@
-//! Costs and gains of `lru.admission`: reads of the disk under many access patterns, with kernel `highwater` on the
-//! simulator and either value.
+//! Costs and gains of `lru.admission`: how often the disk is read under many access patterns, on the simulator with
+//! kernel `highwater` and with each of two values.
 //!
-//! Run: `cargo run --release --package highwater-lab --example admission [PATTERN]` for the patterns with this text in
-//! their names. With `--plot FILE.svg` it draws instead how reads of the disk grow with the amount that is read.
+//! Run `cargo run --release --package highwater-lab --example admission [PATTERN]`. With PATTERN, only patterns with
+//! this text in their names are run. With `--plot FILE.svg`, it draws instead how reads of the disk grow with the
+//! amount of data.
 
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
@@ -14,19 +15,19 @@ use machine::{DeviceId, PAGE_BYTES};
 use sim::{Config, Rng, Sim};
 use std::{cell::RefCell, error::Error, rc::Rc};
 
-/// Pages of memory.
+/// Size of memory, pages.
 const MEMORY: u64 = 8192;
 
-/// Pages in the order of their reads.
+/// The numbers of pages, in the order of reads.
 type Reads = Box<dyn Iterator<Item = u64>>;
 
-/// A pattern: its name, and its reads for a seed.
+/// An access pattern: its name, and its reads for a seed.
 struct Pattern {
     name: &'static str,
     reads: fn(Rng) -> Reads,
 }
 
-/// Returns a part of memory in hundredths, pages.
+/// Returns this percentage of memory in pages.
 const fn percent(of_memory: u64) -> u64 {
     MEMORY * of_memory / 100
 }
@@ -43,8 +44,8 @@ fn zipf(theta: f64, rng: Rng) -> Reads {
     drawn(Chooser::new(Distribution::Zipf, theta, 4 * MEMORY), rng)
 }
 
-/// Returns reads of each page twice, the second after `later` first reads of others. With `chance` a page is read only
-/// once.
+/// Reads each page once, and reads it again after `later` first reads of other pages with a probability of `chance`
+/// percent.
 fn twice(later: u64, chance: u64, mut rng: Rng) -> Reads {
     Box::new((0..25 * MEMORY).flat_map(move |page| {
         let again = page.checked_sub(later).filter(|_| rng.below(100) < chance);
@@ -56,17 +57,18 @@ fn round(pages: u64) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| n % pages))
 }
 
-/// Returns uniform reads among `pages`, which change from time to time.
+/// Returns uniform reads of `pages` pages, which are replaced by others from time to time.
 fn shifting(pages: u64, mut rng: Rng) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| n / (5 * MEMORY) * pages + rng.below(pages)))
 }
 
-/// Returns reads of a set beside pages that are read once.
+/// Returns reads of a set of `pages` pages, alternating with pages that are read only once.
 fn beside_stream(pages: u64, mut rng: Rng) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| if n % 2 == 0 { rng.below(pages) } else { pages + n }))
 }
 
-/// Returns mostly reads of pages that were read some reads ago. The probability of a distance falls to 1/e at `reads`.
+/// Returns reads of pages that were mostly read a while ago. The probability of a distance falls to 1/e at `reads`
+/// reads.
 fn recent(reads: u64, mut rng: Rng) -> Reads {
     let mut history: Vec<u64> = Vec::new();
     let mut new = 0;
@@ -108,7 +110,7 @@ const PATTERNS: [Pattern; 20] = [
     Pattern { name: "recent, 2 x memory", reads: |rng| recent(2 * MEMORY, rng) },
 ];
 
-/// The result of a pattern: its reads, those of the disk, and pages that reclaim took off lists.
+/// The result of a pattern: number of reads, of reads from the disk, and of pages that were reclaimed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     reads: u64,
@@ -152,10 +154,10 @@ fn read(reads: impl FnOnce(Rng) -> Reads, admission: &str) -> Result<Found, Box<
     })
 }
 
-/// A pattern as a function of a number of pages.
+/// A name, and a pattern as a function of the number of pages.
 type Curve = (&'static str, fn(u64, Rng) -> Reads);
 
-/// Patterns that are drawn by size.
+/// Patterns that are drawn over the number of pages.
 const CURVES: [Curve; 3] = [
     ("Read round and round", |pages, _| round(pages)),
     ("Read at random, all alike", uniform),
@@ -164,10 +166,11 @@ const CURVES: [Curve; 3] = [
     }),
 ];
 
-/// Returns reads of the disk by the amount that is read, with either value, as a panel for each pattern.
+/// Returns the share of reads that reach the disk over the amount of data, for both values of `lru.admission`. There is
+/// a panel for each pattern.
 fn curves() -> Result<Lines, Box<dyn Error>> {
     let admissions = ["always", "by-refault"];
-    // In hundredths of memory.
+    // Amounts of data, in percent of memory.
     let sizes = [50, 80, 90, 100, 110, 120, 135, 150, 175, 200, 250, 300, 400];
     let mut panels = Vec::new();
     for (name, reads) in CURVES {

@@ -1,18 +1,18 @@
-//! Names that users know from Linux, with their counterparts here: `names.toml`.
+//! Names that users know from Linux, with what corresponds to them in this program: the file `names.toml`.
 
 use placed::{Error, Node};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// A group of names that users know, with their meaning here.
+/// A group of names that users know, with their meaning in this program.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
     /// The names, with their folders.
     pub names: Vec<String>,
-    /// The model of them, or its substitute.
+    /// How the named thing is modelled, or what replaces it.
     pub says: String,
-    /// The corresponding keys.
+    /// Keys that correspond to the names.
     #[serde(default)]
     pub keys: Vec<String>,
 }
@@ -25,7 +25,7 @@ struct Names {
 
 const FILE: &str = "names.toml";
 
-/// Returns all names.
+/// Returns all groups of names.
 ///
 /// # Panics
 /// Never: a test reads the file.
@@ -37,7 +37,7 @@ pub fn all() -> &'static [Known] {
     &ALL
 }
 
-/// Folders of such names, longest first.
+/// Folders in which the names are files, longest first.
 const FOLDERS: [&str; 9] = [
     "/proc/sys/",
     "/sys/kernel/mm/",
@@ -50,7 +50,7 @@ const FOLDERS: [&str; 9] = [
     "/",
 ];
 
-/// Splits a name into its parts, without its folder.
+/// Splits a name, without its folder, into its parts.
 fn parts(name: &str) -> Vec<String> {
     let lower = name.trim().to_lowercase();
     let rest = FOLDERS.iter().find_map(|folder| lower.strip_prefix(folder)).unwrap_or(&lower);
@@ -58,7 +58,8 @@ fn parts(name: &str) -> Vec<String> {
     separated.map(|part| part.replace('-', "_")).collect()
 }
 
-/// Finds a name, or the one that ends with it, such as `swappiness` or `block/sda/queue/scheduler`.
+/// Finds the group with this name, or with a name that ends with it, such as `swappiness` or
+/// `block/sda/queue/scheduler`.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Known> {
     let wanted = parts(name);
@@ -67,12 +68,12 @@ pub fn find(name: &str) -> Option<&'static Known> {
     }
     let only = |fits: &dyn Fn(&[String]) -> bool| {
         let mut found = all().iter().filter(|known| known.names.iter().any(|name| fits(&parts(name))));
-        // What may be one or the other is none: `defrag`, `enabled`.
+        // A word that may stand for several names finds none: `defrag`, `enabled`.
         found.next().filter(|_| found.next().is_none())
     };
-    // A device or a group that lies between is not in the list.
+    // The list does not have the device or cgroup within a path.
     let within = |known: &[String]| known.len() > 1 && wanted.len() > known.len() && wanted.ends_with(known);
-    // A bare word is a sysctl before it is anything else.
+    // A bare word is first taken for a sysctl.
     let sysctl: Vec<String> = std::iter::once("vm".to_owned()).chain(wanted.iter().cloned()).collect();
     only(&|known| known == wanted)
         .or_else(|| only(&|known| known == sysctl))
@@ -80,7 +81,7 @@ pub fn find(name: &str) -> Option<&'static Known> {
         .or_else(|| only(&within))
 }
 
-/// Returns the names that contain a word.
+/// Returns the groups with a name that contains a word.
 pub fn containing(word: &str) -> impl Iterator<Item = &'static Known> {
     let word = word.to_lowercase();
     all().iter().filter(move |known| known.names.iter().any(|name| name.to_lowercase().contains(&word)))

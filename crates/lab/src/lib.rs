@@ -1,16 +1,16 @@
 //! The laboratory: experiments with the engine, their reports, and the command `highwater`.
 //!
-//! An *experiment* is a machine, a workload and the kernels to compare. The parts of the laboratory are rooms, a crate
-//! each. This crate has the command ([`cli`]) and re-exports the rooms' modules:
+//! An *experiment* is a machine, a workload and the kernels to compare. The laboratory consists of several parts, each
+//! of which is a crate. This crate has the command ([`cli`]) and re-exports the modules of the other parts:
 //!
 //! * [`catalogue`]: kernels, machines and experiments by name;
 //! * [`workloads`]: workloads, written against [`system::System`]; [`grounds`]: the systems that they run on;
 //! * [`figures`]: the results of runs; [`report`]: their output;
 //! * [`study`]: many runs and conclusions from them; [`swarm`]: random worlds, a module of `grounds`;
 //! * [`recordings`] and [`observe`]: logs, and this computer;
-//! * `kit`: small parts that every room may use; `computer`: calls of Linux.
+//! * `kit`: small functions that every part may use; `computer`: calls of Linux.
 //!
-//! Next: [`cli`], a file for each verb.
+//! Next: [`cli`], which has a module for each verb.
 
 pub mod cli;
 pub mod known_names;

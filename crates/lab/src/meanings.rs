@@ -1,4 +1,4 @@
-//! Meanings of keys of machine files and of workload parameters, from the comments at their declarations.
+//! Meanings of the keys of machine files and of workload parameters, taken from the comments at their declarations.
 
 use catalogue::hardware::{Before, CacheLines, Cpu, Disk, Network, Programs, Tlb};
 use catalogue::{embedded, library};
@@ -6,7 +6,7 @@ use documented::DocumentedFields;
 use machine::Step;
 use sim::disk::config::{CfqConfig, DeadlineConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig};
 
-/// Keys of a machine file that no struct of this crate declares: those of its top level, and those that the engine
+/// Keys of a machine file that no struct of this crate declares: those of the top level, and those that the engine
 /// reads.
 const OTHERS: [(&str, &str); 11] = [
     ("about", "One line about it."),
@@ -35,7 +35,7 @@ const OTHERS: [(&str, &str); 11] = [
     ),
 ];
 
-/// Returns each key of a machine file by its path, with its meaning.
+/// Returns each key of a machine file, by its path, with its meaning.
 #[must_use]
 pub fn of_machines() -> Vec<(String, &'static str)> {
     let sections: [(&str, &[&str], &[&str]); 13] = [
@@ -67,14 +67,14 @@ pub fn of_machines() -> Vec<(String, &'static str)> {
     keys
 }
 
-/// Returns the meaning of a key of a machine file, by its path without numbers: `cpu.count`, `memory.nodes.zones.kind`.
+/// Returns the meaning of a machine file's key. The path has no numbers: `cpu.count`, `memory.nodes.zones.kind`.
 #[must_use]
 pub fn of_machine(path: &str) -> Option<String> {
     let found = of_machines().into_iter().find(|(known, _)| known == path);
     found.map(|(_, about)| plain(about))
 }
 
-/// Returns the meanings of a parameter, each with the workloads that have it.
+/// Returns the meanings that a parameter has, each with the workloads that use it so.
 #[must_use]
 pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
     let mut found: Vec<(String, Vec<&'static str>)> = Vec::new();
@@ -88,7 +88,7 @@ pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
     found
 }
 
-/// Returns each parameter of the experiments, once.
+/// Returns the names of all parameters of experiments, each once.
 #[must_use]
 pub fn params() -> Vec<String> {
     let mut found = Vec::new();
@@ -102,7 +102,7 @@ pub fn params() -> Vec<String> {
     found
 }
 
-/// Collects the paths of values. A constant with its origin is one value.
+/// Adds the paths of all values to `found`. A constant with its origin is a single value.
 fn collect(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
     let Some(keys) = value.as_object().filter(|keys| !keys.contains_key("from")) else {
         return found.push(path.to_owned());
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use placed::{Node, Value};
 
-    /// Collects the paths of all keys of a file, without numbers of lists.
+    /// Adds the paths of all keys in a file to `found`, without the numbers of lists.
     fn paths(node: &Node, path: &str, found: &mut Vec<String>) {
         match &node.value {
             Value::List(nodes) if nodes.iter().any(|node| matches!(node.value, Value::Table(_))) => {

@@ -1,4 +1,4 @@
-//! Tests that `docs/choices.md` lists every choice of a kernel as it is declared.
+//! Tests that `docs/choices.md` lists every choice of a kernel, as the engine declares it.
 //!
 //! `HIGHWATER_BLESS=1 cargo test --package highwater-lab --test choices_page` writes the page.
 
@@ -33,7 +33,7 @@ fn the_page_of_choices_is_what_is_declared() {
     assert!(found == text, "{stale}");
 }
 
-/// Returns the text of one key: its meaning, and a line for each value.
+/// Returns the text about one key: its meaning, and a line for each value.
 fn described(choice: &Choice) -> String {
     let mut text = format!("\n### `{}`\n\n{}\n\n", choice.path(), choice.about());
     let default = choice.default();
@@ -55,13 +55,13 @@ fn described(choice: &Choice) -> String {
     text
 }
 
-/// Returns a line of a table.
+/// Returns a line of a table with these cells.
 fn row(cells: &[String]) -> String {
     let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// Returns the first kernel with a value, and the source.
+/// Returns the name of the first kernel that has a value, and the source.
 fn first_in(since: &Since) -> String {
     format!("`{}`: {}", since.kernel, since.source)
 }

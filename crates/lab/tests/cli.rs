@@ -10,7 +10,7 @@ fn highwater(arguments: &[&str]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("the binary was built for this test")
 }
 
-/// Runs a command that must end with `status` without using standard output. Returns its message.
+/// Runs a command that must end with `status` and must not print to standard output. Returns its message.
 fn message(status: i32, arguments: &[&str]) -> String {
     let output = highwater(arguments);
     let text = String::from_utf8(output.stderr).expect("messages are UTF-8");
@@ -19,7 +19,7 @@ fn message(status: i32, arguments: &[&str]) -> String {
     text
 }
 
-/// Runs a command that must succeed. Returns its output; standard error has only the start and the end of runs.
+/// Runs a command that must succeed. Returns its output. Standard error must have only the start and the end of runs.
 fn print(arguments: &[&str]) -> String {
     let output = highwater(arguments);
     let text = String::from_utf8_lossy(&output.stderr);
@@ -56,8 +56,8 @@ fn help_and_version_end_well_and_nothing_at_all_is_wrong_usage() {
     assert!(message(2, &["comprae"]).contains("compare"));
 }
 
-/// Since 6.1 reclaim knew its lists by sums that were two seconds old. With swappiness 0 a small memory was exhausted
-/// while half of swap was free, and a large one was not.
+/// Since 6.1 reclaim knew the sizes of its lists from sums that were up to two seconds old. With swappiness 0, a small
+/// memory was exhausted while half of swap was free, but a large one was not.
 #[test]
 fn swappiness_0_exhausts_no_memory_for_being_small() {
     for kernel in ["6.1-classic", "6.18-classic"] {
@@ -93,7 +93,7 @@ fn list_and_explain_know_what_is_embedded() {
     let text = print(&["explain", "mm1-mmotm-20130606"]);
     assert!(text.contains("base: 3.10-rc4-vanilla") && text.contains("\n[reclaim]\n"), "{text}");
     assert!(print(&["explain", "parallelio"]).contains("Mel Gorman"));
-    // An experiment and its machine of one name.
+    // An experiment and a machine may have the same name.
     let text = print(&["explain", "randread-4k"]);
     assert!(text.starts_with("experiment randread-4k\n") && text.contains("\nmachine randread-4k\n"), "{text}");
 }
@@ -152,7 +152,7 @@ fn a_file_that_may_not_grow_is_told_and_not_the_end_of_the_process() {
     assert!(output.status.code() == Some(1) && text.contains("cannot write the report: "), "{output:?}");
 }
 
-/// The head of a report is longer than a block, so that writing stops midway.
+/// The head of this report is longer than a buffer, so that writing stops midway.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 #[test]
 fn a_directory_of_mmtests_is_there_as_a_whole_or_not_at_all() {
@@ -202,7 +202,7 @@ fn a_base_is_sought_beside_its_file_then_among_the_embedded() {
     let orphan = folder.file("orphan.toml", "base = \"oours\"\n[lru]\nbatch = 31\n");
     let text = message(2, &["explain", &orphan]);
     assert!(text.starts_with(&format!("error: {orphan}:1: no kernel is called `oours`")), "{text}");
-    // Of a file with nothing but a base, the base says what it is.
+    // If a file sets nothing but a base, the base shows the kind of the file.
     let machine = folder.file("large.toml", "base = \"kanyzone-4g\"\n");
     let text = print(&["explain", &folder.file("larger.toml", "base = \"large\"\n")]);
     assert!(text.starts_with("machine larger\n  base: large -> kanyzone-4g; "), "{text}");
@@ -267,7 +267,7 @@ fn an_interrupt_leaves_no_file_behind_and_nohup_works() {
     for (ahead, signal, number) in [("", "TERM", 15), ("", "INT", 2), ("", "HUP", 1), ("trap '' HUP;", "HUP", 15)] {
         let folder = Folder::new();
         let [report, plot, store] = ["report.txt", "plot.svg", "store"].map(|name| folder.path(name));
-        // These tests may run in the background, or with `nohup`: what they ignore then, this run does not.
+        // Tests may run in the background or with `nohup`, where some signals are ignored. This run is to receive them.
         let heard = if ahead.is_empty() { "INT,TERM,HUP" } else { "INT,TERM" };
         let script = format!(
             "{ahead} exec env --default-signal={heard} {highwater} compare parallelio --output {report} --plot {plot} --store {store}"
@@ -382,7 +382,7 @@ fn an_experiment_that_fails_costs_neither_the_others_nor_an_earlier_report() {
     let both: serde_json::Value = serde_json::from_str(&fs::read_to_string(&saved).expect("a report")).expect("JSON");
     assert_eq!(both[0]["columns"][0]["failed"][0], serde_json::json!({ "why": "damaged", "runs": 1, "of": 1 }));
     assert!(both[1]["rows"].as_array().is_some_and(|rows| !rows.is_empty()), "{both}");
-    // Where no run ended well there is nothing to report.
+    // If no run ended well, there is nothing to report.
     fs::write(&saved, "an earlier one").expect("it is there");
     let alone = ["compare", "anon", "--format", "json", "--output", &saved];
     assert_eq!(highwater(&[&alone, &small[..]].concat()).status.code(), Some(1));
@@ -417,7 +417,7 @@ fn a_column_that_fails_costs_only_itself() {
     highwater(&[&compare[..], &["--format", "json", "--output", &saved]].concat());
     let again = print(&["report", &saved, "--format", "table"]);
     assert!(again.contains("highwater failed: ") && again.contains("failed (1 of 1)"), "{again}");
-    // The other verbs that run plans.
+    // Other verbs that run plans report failures in the same way.
     let ranked = highwater(&["rank", "randread", "--kernels", "6.18-classic", "--scale", "1/64", "--store", &store]);
     let text = String::from_utf8_lossy(&ranked.stdout);
     assert_eq!((ranked.status.code(), text.contains("has none")), (Some(1), true), "{text}");
@@ -474,7 +474,7 @@ fn rows_of_a_saved_report_are_listed_once_and_one_slip_of_several_costs_nothing(
     assert!(message(2, &["report", &saved, "--rows", "swaptotal"]).contains("no row has `swaptotal`"));
 }
 
-/// A pipe without a writer would block forever.
+/// Opening a pipe without a writer would block forever.
 #[cfg(unix)]
 #[test]
 fn a_pipe_is_no_file_unless_somebody_writes_to_it() {
@@ -509,7 +509,7 @@ fn a_pipe_is_no_file_unless_somebody_writes_to_it() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
         assert!(text.contains("pipe.toml: ") && text.contains("it is not a regular file"), "{arguments:?}: {text}");
     }
-    // What a shell's `<(…)` is, and standard input.
+    // A shell's `<(…)` and standard input are pipes that are read.
     let sweep =
         folder.file("sweep.toml", "experiments = \"randread\"\nkernels = [\"highwater\"]\nscales = [\"1/64\"]\n");
     let dry = |file: &str| format!("{} sweep {file} --store {store} --dry-run", env!("CARGO_BIN_EXE_highwater"));
@@ -525,7 +525,7 @@ fn a_pipe_is_written_to_where_somebody_reads_it() {
     let folder = Folder::new();
     let pipe = folder.path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
-    // `timeout` ends what waits for a reader.
+    // `timeout` ends a command that waits for a reader.
     let explain = |ahead: &str| {
         let highwater = env!("CARGO_BIN_EXE_highwater");
         let script =
@@ -536,7 +536,7 @@ fn a_pipe_is_written_to_where_somebody_reads_it() {
     let told = String::from_utf8_lossy(&alone.stderr);
     assert_eq!(alone.status.code(), Some(2), "{told}");
     assert_eq!(told, format!("error: cannot write to {pipe}: it is a pipe that nobody reads\n"));
-    // The reader comes a little later.
+    // The reader opens the pipe a little later.
     let read = explain(&format!("(sleep 0.1; cat {pipe}) &"));
     let text = String::from_utf8_lossy(&read.stdout);
     assert!(
@@ -578,7 +578,7 @@ fn report_and_profile_do_not_overwrite_each_other() {
     assert!(!std::path::Path::new(&path).exists(), "a report that never came leaves no file");
 }
 
-/// Tries the own name, another spelling of it, a link to it and another name of the same file.
+/// The output is given under the input's own name, another spelling of it, a link to it, and another name of its file.
 #[cfg(unix)]
 #[test]
 fn what_is_read_is_not_overwritten() {
@@ -647,7 +647,7 @@ fn a_log_that_is_imported_is_not_overwritten() {
         assert!(output.status.code() == Some(2) && told.ends_with(&expected), "{told}");
         assert!(output.stdout.is_empty() && fs::read(&stamps).expect("a log") == before);
     }
-    // What was written there before and is no log may be written again.
+    // A file among the logs that is no log itself may be overwritten.
     let report = folder.path("logs/report.json");
     for _ in 0..2 {
         print(&["import", &logs, "--output", &report]);
@@ -676,7 +676,7 @@ fn a_report_is_no_file_of_a_store() {
         assert!(told.starts_with("error: --output ") && is_told, "{told}");
         assert!(fs::read(&of_run).expect("a run") == before && !std::path::Path::new(&all).exists(), "{arguments:?}");
     }
-    // Other files beside those of runs are nobody's affair.
+    // A store may have other files beside those of runs.
     print(&[&run[..], &["--output", &folder.path("store/report.txt")]].concat());
 }
 
@@ -777,12 +777,13 @@ fn generations_over_time_are_written_and_change_no_report() {
     let text = fs::read_to_string(&file).unwrap();
     let times: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# ")?.strip_suffix(" s, 7.2-mglru, seed 1")).collect();
-    // The same moments as those of the sibling.
+    // Both files have the same moments.
     let table = fs::read_to_string(&csv).unwrap();
     let mut of_sibling: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split(',').nth(2)).collect();
     of_sibling.dedup();
     assert!(times.len() > 20 && times == of_sibling, "{times:?} {of_sibling:?}");
-    // A head, a cgroup, a node, at least two generations, and at least two of them with a line for each of four tiers.
+    // Each moment has a head, a cgroup, a node, and at least two generations. At least two generations have a line for
+    // each of four tiers.
     for moment in text.split_terminator("\n\n") {
         let lines: Vec<&str> = moment.lines().collect();
         assert!(lines[1] == "memcg     0 /" && lines[2].starts_with(" node     "), "{moment}");
@@ -926,13 +927,13 @@ fn variants_and_ablations_run_with_changed_values_too() {
 #[test]
 fn a_changed_value_without_a_comment_is_not_said_to_be_from_its_base() {
     let folder = Folder::new();
-    // The README's first example.
+    // The first example in the README.
     let kernel = folder.file("mine.toml", "base = \"3.10-rc4-vanilla\"\n\n[reclaim]\nkswapd_floor = \"one\"\n");
     let text = print(&["diff", "3.10-rc4-vanilla", &kernel]);
     assert!(text.ends_with(&format!("reclaim.kswapd_floor  zero -> one  {kernel}:4\n")), "{text}");
 }
 
-/// The fastest run that makes a profile, a series and a trace.
+/// The fastest run that can make a profile, a series and a trace.
 const QUICK: [&str; 6] = ["run", "postmark", "--kernel", "2.6.37-kanyzone", "--scale", "1/64"];
 
 #[test]
@@ -995,7 +996,7 @@ fn a_key_is_told_where_it_belongs() {
     }
 }
 
-/// `own` is a policy that a program supplies; this program supplies none.
+/// The policy `own` is one that a program supplies; this program supplies none.
 #[test]
 fn a_policy_that_nobody_brought_is_wrong_usage() {
     let kernel = "highwater+lru.policy=own";
@@ -1110,7 +1111,7 @@ fn a_run_says_at_its_start_how_long_it_is() {
     let output = highwater(&[&arguments[..], &["--set", "params.region_percent=20"]].concat());
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.starts_with("started: anon of about 1 s of virtual time, 1 run"), "{text}");
-    // What programs take beside their pauses is not known before, and three packets take 20 ms.
+    // The time that programs take in addition to their pauses is not known before a run. Three packets take 20 ms.
     let title = |arguments: &[&str]| print(arguments).lines().next().unwrap_or_default().to_owned();
     assert_eq!(title(&["compare", "exhaust", "--dry-run"]), "exhaust: 2 to run");
     let ping = ["run", "ping", "--kernel", "highwater", "--set", "params.packets=3", "--dry-run"];
@@ -1127,7 +1128,7 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
     for line in ["\n  zero  ", "\n  one   "] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    // Kernels are grouped by the value that they have, with the source of the first.
+    // Kernels are grouped by value. Each group has the source of its first kernel.
     let by_value = |text: &str, value: &str| {
         let all = text.split("\nkernels\n").nth(1).unwrap_or_default().to_owned();
         let from = all.find(&format!("  {value} ")).unwrap_or_else(|| panic!("{value}: {all}"));
@@ -1136,7 +1137,7 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
     let zero = by_value(&text, "zero");
     assert!(zero.contains("2.6.23-rc5, ") && zero.contains("crates/engine/kernels/2.6.23-rc5.toml:"), "{text}");
     assert!(by_value(&text, "one").contains("mm1-mmotm-20130606"), "{text}");
-    // A user who writes the key in another way learns its name first.
+    // If a user writes the key in another way, the explanation begins with the key's name.
     for asked in ["reclaim.swappiness", "swappiness"] {
         let text = print(&["explain", asked]);
         let head = format!("`{asked}` means the key `lru.swappiness`\n\nlru.swappiness\n");
@@ -1203,8 +1204,8 @@ fn a_run_without_a_kernel_takes_the_first_of_its_experiment() {
     assert_eq!(print(&["run", "randread", "--dry-run"]).lines().nth(1).map(str::to_owned), first);
 }
 
-/// Checks that the kernel's counts during a command agree with files read by hand, and that the command's end is
-/// reported.
+/// Checks that the counts of `stat` during a command agree with the kernel's files, read by hand, and that the end of
+/// the command is reported.
 #[cfg(feature = "linux")]
 #[test]
 fn stat_says_what_the_kernel_counted_while_a_command_ran() {
@@ -1257,7 +1258,7 @@ fn this_computer_is_a_machine() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = fs::read_to_string(&here).unwrap();
     assert!(text.contains("limit_pages = 16384") && text.contains("The nearest kernel file is"), "{text}");
-    // Also where there is no swap.
+    // The machine file is valid on a computer without swap, too.
     print(&["run", "randread", "--kernel", "6.18-classic", "--machine", &here, "--dry-run"]);
     assert!(message(2, &["machine", "here", "--limit", "1M"]).contains("at least 4096 KiB"));
     assert!(message(2, &["machine", "here", "--dir", "/nowhere"]).contains("/nowhere: no such folder"));

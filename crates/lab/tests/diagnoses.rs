@@ -1,12 +1,12 @@
 //! Tests of `highwater doctor` on recordings: a short illness in a long log is found with its lines, facts that would
-//! refute a claim are checked, and healthy logs of many kinds stay silent.
+//! refute a claim are checked, and nothing is found in healthy logs of many kinds.
 
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// Returns the diagnosis of a text in a file of that name.
+/// Returns the diagnosis of a text that is in a file called `name`.
 fn diagnosis(name: &str, text: &str) -> Value {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join(name);
@@ -18,7 +18,7 @@ fn diagnosis(name: &str, text: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Returns its only patient.
+/// Returns the only patient in a text that is in a file called `name`.
 fn patient(name: &str, text: &str) -> Value {
     let found = diagnosis(name, text);
     let patients = found["patients"].as_array().expect("patients");
@@ -31,7 +31,7 @@ fn illnesses(patient: &Value) -> Vec<&str> {
     findings.filter(|it| it["weight"] == "illness").map(|it| it["cause"].as_str().expect("a cause")).collect()
 }
 
-/// Returns the finding of a cause.
+/// Returns a patient's finding with this cause.
 fn finding<'p>(patient: &'p Value, cause: &str) -> &'p Value {
     let found = patient["findings"].as_array().expect("findings").iter().find(|it| it["cause"] == cause);
     found.unwrap_or_else(|| panic!("{cause}: {patient:#}"))
@@ -52,7 +52,8 @@ struct Line {
 /// A computer at rest.
 const QUIET: Line = Line { blocked: 0, swapped: 40_000, free: 900_000, cache: 2_500_000, come: 0, leave: 0, read: 20 };
 
-/// Returns some lines as `vmstat 1` prints them, after the average since boot. The first of them is line 4.
+/// Returns these lines as `vmstat 1` prints them, after the average since boot. The first of them is line 4 of the
+/// text.
 fn vmstat(lines: impl IntoIterator<Item = Line>) -> String {
     let heading = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n \
                    r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
@@ -68,7 +69,7 @@ fn vmstat(lines: impl IntoIterator<Item = Line>) -> String {
     text
 }
 
-/// Returns a day as `sar -B -W` prints it, ten minutes a line.
+/// Returns a day as `sar -B -W` prints it, with a line for every ten minutes.
 fn sar(of: impl Fn(usize) -> [f64; 6]) -> String {
     let time = |n: usize| format!("{:02}:{:02}:01", n / 6, n % 6 * 10);
     let mut text = "Linux 6.1.0-18-amd64 (files1) \t03/11/26 \t_x86_64_\t(8 CPU)\n\n".to_owned();
@@ -96,7 +97,7 @@ fn sar(of: impl Fn(usize) -> [f64; 6]) -> String {
     text
 }
 
-/// Returns a series of counters under the names of `/proc/vmstat`. `of` returns those of each second.
+/// Returns a series of values, named as in `/proc/vmstat`. `of` returns the values at each second.
 fn series(seconds: u64, of: impl Fn(u64) -> Vec<(&'static str, u64)>) -> String {
     let mut text = "column,seed,seconds,name,value,per_second\n".to_owned();
     for second in 0..=seconds {
@@ -107,7 +108,7 @@ fn series(seconds: u64, of: impl Fn(u64) -> Vec<(&'static str, u64)>) -> String 
     text
 }
 
-/// Returns counters that grow at given rates a second, and levels.
+/// Returns counters that grow at these rates per second, and levels that stay the same.
 fn counted(second: u64, rates: &[(&'static str, u64)], levels: &[(&'static str, u64)]) -> Vec<(&'static str, u64)> {
     rates.iter().map(|(name, rate)| (*name, rate * second)).chain(levels.iter().copied()).collect()
 }
@@ -117,7 +118,7 @@ const THRASHING: Line =
 
 #[test]
 fn half_a_minute_of_thrashing_is_found_in_an_hour_and_in_a_day() {
-    // With programs of before in swap all the time.
+    // Programs that were swapped out before stay in swap all the time.
     let quiet = Line { swapped: 1_500_000, free: 400_000, cache: 300_000, ..QUIET };
     for (lines, first, long) in [(900, 300, 15), (3600, 3000, 30), (86_400, 40_000, 30)] {
         let loud = |n: usize| (first..first + long).contains(&n);
@@ -125,7 +126,7 @@ fn half_a_minute_of_thrashing_is_found_in_an_hour_and_in_a_day() {
         let patient = patient("vmstat.txt", &text);
         assert_eq!(illnesses(&patient), ["anonymous-thrashing"], "{patient:#}");
         let found = finding(&patient, "anonymous-thrashing");
-        // Line 4 of the text is the first sample.
+        // The first sample is on line 4 of the text.
         let place = format!("lines {} to {}", first + 4, first + long + 3);
         assert_eq!((&found["when"]["worst"]["place"], &found["when"]["count"]), (&place.into(), &1.into()));
         let sentence = found["sentence"].as_str().expect("words");
@@ -161,7 +162,7 @@ fn an_illness_that_goes_on_to_the_end_is_said_to() {
 #[test]
 fn swapping_beside_a_large_cache_is_not_for_the_size_of_programs() {
     let beside = |cache: u32, swapped: u32| Line { cache, swapped, come: 12_000, leave: 13_000, free: 90_000, ..QUIET };
-    // zram with much in it, with little, and a server whose cache is a backup's.
+    // zram with much in swap, zram with little, and a server whose cache was filled by a backup.
     for line in [beside(2_600_000, 400_000), beside(1_900_000, 3_000_000), beside(24_000_000, 9_000_000)] {
         let patient = patient("vmstat.txt", &vmstat([line; 60]));
         assert_eq!(illnesses(&patient), ["swap-beside-cache", "anonymous-thrashing"], "{patient:#}");
@@ -204,7 +205,7 @@ fn much_free_memory_beside_kswapd_is_for_the_marks() {
         let words = patient.to_string();
         assert!(!words.contains("Memory is full") && !words.contains("are larger than memory"), "{words}");
     }
-    // `vmstat` does not tell of kswapd, nor of the size of memory: but 5 GiB are free, and less is in swap.
+    // `vmstat` shows neither kswapd nor the size of memory. But 5 GiB are free, which is more than is in swap.
     let free = Line { free: 5_400_000, swapped: 800_000, cache: 70_000, come: 9000, leave: 9000, ..QUIET };
     let words = patient("vmstat.txt", &vmstat([free; 60])).to_string();
     assert!(words.contains("min_free_kbytes") && !words.contains("are larger than memory"), "{words}");
@@ -313,7 +314,7 @@ fn a_group_that_thrashes_beside_a_copy_is_named_by_what_stat_saved() {
         ("counters", "pgsteal_anon", 0.0),
         ("counters", "pgsteal_file", 400_000.0),
     ];
-    // Older reports have the command's faults alone; newer ones what its group counts.
+    // Older reports have only the command's faults. Newer ones have its cgroup's counters, too.
     let faults = [
         ("counters", "workingset_refault_file", 24_000.0),
         ("duration", "Major faults of the command", 30_000.0),
@@ -333,7 +334,7 @@ fn a_group_that_thrashes_beside_a_copy_is_named_by_what_stat_saved() {
         let words = finding(&patient, "group-thrashing")["sentence"].as_str().expect("words");
         assert!(words.contains("3000 major faults a second") && words.contains("20000 times"), "{words}");
     }
-    // A program that starts at its limit, beside the same copy.
+    // A starting program at its cgroup's limit, while the same copy runs.
     let starts = [
         ("counters", "workingset_refault_file", 40.0),
         ("duration", "Major faults of the command", 900.0),
@@ -348,7 +349,7 @@ fn a_group_that_thrashes_beside_a_copy_is_named_by_what_stat_saved() {
 fn healthy_logs_of_ten_kinds_are_called_so() {
     let spread = |n: usize, by: u32| (n as u32).wrapping_mul(2_654_435_761) >> 16 & by;
     let reclaim = |of: &dyn Fn(u64) -> [u64; 6]| {
-        // Sums over seconds: rates go up and down.
+        // Counters are sums over the seconds so far, since rates vary.
         series(300, |second| {
             let sum = |n: usize| (0..second).map(|at| of(at)[n]).sum::<u64>();
             vec![
@@ -433,7 +434,7 @@ fn healthy_logs_of_ten_kinds_are_called_so() {
             sar(|n| [200.0 + f64::from(spread(n, 255)), 0.0, 190.0 + f64::from(spread(n, 255)), 0.8, 0.6, 0.9])
         }),
         ("a server of files whose cache turns over", {
-            // Of what it reclaims an eighth is read again, and now and then a third.
+            // An eighth of the reclaimed pages is read again, at times a third.
             reclaim(&|at| {
                 let stolen = 18_000 + u64::from(spread(at as usize, 4095));
                 [stolen + 900, stolen, 0, 0, if at % 40 < 8 { stolen / 3 } else { stolen / 8 }, 30]

@@ -1,5 +1,5 @@
-//! Tests of `highwater doctor` on simulated runs: it finds illnesses from the runs' own counters, and is silent without
-//! one.
+//! Tests of `highwater doctor` on simulated runs: it finds illnesses from the runs' own counters, and finds none in
+//! healthy runs.
 
 use serde_json::Value;
 use std::fs;
@@ -17,16 +17,16 @@ fn print(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("reports are UTF-8")
 }
 
-/// The form in which a run is diagnosed.
+/// What a diagnosis of a run reads.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
-    /// Its report as JSON: medians of the part that is measured.
+    /// The run's report as JSON: medians over the part that is measured.
     Report,
-    /// Its counters over time: each seed, from the start of the machine.
+    /// The run's counters over time: each seed, from the start of the machine.
     Series,
 }
 
-/// Runs an experiment, and diagnoses it.
+/// Runs an experiment, and diagnoses it. Returns its patients.
 fn diagnose(by: By, run: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
@@ -47,7 +47,7 @@ fn causes(patient: &Value) -> Vec<&str> {
     findings.map(|finding| finding["cause"].as_str().expect("a cause")).collect()
 }
 
-/// Checks that every run has this illness, among others. Returns the diagnoses.
+/// Checks that every run has this illness, perhaps among others. Returns the diagnoses.
 fn must_have(cause: &str, by: By, run: &[&str]) -> Vec<Value> {
     let patients = diagnose(by, run);
     for patient in &patients {
@@ -78,7 +78,7 @@ fn a_file_that_does_not_fit_thrashes_where_the_kernel_counts_it() {
             must_have("file-cache-thrashing", By::Series, &[&["randread", "--kernel", kernel][..], &FIVE].concat());
         assert!(patients.iter().all(|it| !causes(it).contains(&"anonymous-thrashing")), "{patients:#?}");
     }
-    // 3.10 has no refaults to count, and that is said.
+    // 3.10 does not count refaults, and the diagnosis says so.
     let patients = diagnose(By::Report, &["randread", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64"]);
     let unasked = patients[0]["unasked"].as_array().expect("a list");
     let missing = unasked.iter().find(|it| it["cause"] == "file-cache-thrashing").expect("it cannot be asked");
@@ -142,14 +142,14 @@ fn nobody_gets_on_where_all_wait_for_swap() {
     for kernel in ["7.2-mglru", "3.10-rc4-vanilla"] {
         must_have("all-wait", By::Series, &[&["anon", "--kernel", kernel][..], &FIVE].concat());
     }
-    // Where one task of several works all the time, some wait, and not all.
+    // If one of several tasks works all the time, some tasks wait, but not all.
     let hot = ["--set", "params.hot_percent=20", "--set", "params.cold_percent=400"];
     for patient in diagnose(By::Series, &[&["scan", "--kernel", "7.2-mglru"][..], &hot, &FIVE].concat()) {
         assert!(!causes(&patient).contains(&"all-wait"), "{patient:#}");
     }
 }
 
-/// A hog takes all memory except code of programs, which is read again and again. No request for memory is refused
+/// One program takes all memory except for code of programs, which is read again and again. No request for memory fails
 /// before the run ends.
 #[test]
 fn programs_whose_code_is_read_again_and_again_thrash() {
@@ -196,13 +196,13 @@ fn memory_that_is_exhausted_is_told() {
         assert!(patients.iter().all(|it| !causes(it).contains(&"disk-full")), "{patients:#?}");
     }
     must_have("killed", By::Report, &["exhaust", "--kernel", "7.2-mglru", "--scale", "1/64"]);
-    // More than memory, less than memory and swap: nobody is refused.
+    // The pages need more than memory, but less than memory and swap together, so no request fails.
     for patient in diagnose(By::Series, &[&["anon", "--kernel", "7.2-mglru"][..], &FIVE].concat()) {
         assert!(!causes(&patient).contains(&"killed"), "{patient:#}");
     }
 }
 
-/// The last program is refused at the very end of the run, after its last whole second.
+/// A request of the last program fails at the very end of the run, after its last whole second.
 #[test]
 fn a_series_holds_what_happened_until_the_end() {
     let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64"];
@@ -233,7 +233,7 @@ fn a_cgroup_at_its_limit_is_told() {
         let patients = must_have("cgroup-limit", By::Series, &run);
         assert_eq!(patients.len(), 5);
     }
-    // Below it nothing is found.
+    // Below the limit nothing is found.
     let fits = ["--set", "params.file_percent=40", "--set", "params.operations=20000"];
     let run = [&["randread", "--machine", "cgroup-512m", "--kernel", "7.2-mglru"][..], &fits, &FIVE].concat();
     for patient in diagnose(By::Series, &run) {
@@ -253,7 +253,7 @@ fn where_everything_fits_nothing_is_found() {
     for (experiment, set) in fits {
         for kernel in ["highwater", "7.2-mglru", "6.18-classic", "3.10-rc4-vanilla"] {
             let run = [&[experiment, "--kernel", kernel, "--scale", "1/64"][..], set].concat();
-            // A series begins with the writing of files, faster than a disk takes them.
+            // At the start of a series, files are written faster than a disk takes them.
             let both = [By::Report, By::Series];
             for by in if experiment == "scan" { &both[..1] } else { &both } {
                 let patients = diagnose(*by, &run);
@@ -305,7 +305,7 @@ fn wrong_files_are_wrong_usage() {
     }
 }
 
-/// Diagnoses recordings of other tools, packed and not, with faults in them.
+/// Diagnoses recordings of other tools, packed and unpacked, some with faults.
 #[test]
 fn recordings_of_other_tools_are_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -365,7 +365,7 @@ fn recordings_of_other_tools_are_read() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Compares the figures of docs/doctor.md with the output of the commands beside them.
+/// Compares the figures in docs/doctor.md with the output of the commands beside them.
 #[test]
 fn the_document_shows_what_is_printed() {
     let document = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
@@ -380,7 +380,7 @@ fn the_document_shows_what_is_printed() {
     assert!(text.starts_with(&format!("anon, 7.2-mglru{shown}")), "{text}");
 }
 
-/// Diagnoses lists as `compare A,B` and `results` write them, also with a byte order mark.
+/// Diagnoses lists of reports as `compare A,B` and `results` write them, also with a byte order mark.
 #[test]
 fn reports_in_a_list_are_each_diagnosed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -397,7 +397,7 @@ fn reports_in_a_list_are_each_diagnosed() {
     }
 }
 
-/// Names in files are shown, and do not act on a terminal.
+/// Names in files are shown, but do not act on a terminal.
 #[test]
 fn escape_sequences_of_names_do_not_reach_a_terminal() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -485,7 +485,8 @@ fn what_stat_saved_is_told_the_same_of_json_and_of_mmtests() {
     assert_eq!(unasked(&by_json), unasked(&by_logs));
 }
 
-/// Diagnoses the running kernel, ill or not: the command succeeds, and every rule was asked or names what it lacks.
+/// Diagnoses the running kernel, whether ill or not. The command succeeds, and every rule is asked or names what is
+/// missing.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 #[test]
 fn the_running_kernel_is_looked_at_itself_or_by_what_stat_saved() {
@@ -503,7 +504,7 @@ fn the_running_kernel_is_looked_at_itself_or_by_what_stat_saved() {
         let list = patient["unasked"].as_array().expect("a list").iter();
         list.map(|it| it["cause"].as_str().expect("a cause").to_owned()).collect()
     };
-    // /proc/vmstat has these on every kernel since 2.6; saved too.
+    // /proc/vmstat has these counters on every kernel since 2.6, and so does a saved copy.
     for patient in [patient, &saved["patients"][0]] {
         for cause in ["direct-reclaim", "kswapd-awake", "anonymous-thrashing", "swap-full"] {
             assert!(!unasked(patient).contains(&cause.to_owned()), "{patient:#}");
@@ -535,7 +536,7 @@ fn what_is_pasted_is_read_however_it_is_given() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.starts_with("vmstat, standard input, 4.0 s: "), "{text}");
     }
-    // A time between copies, of which there are none.
+    // A time between copies is given, but there are no two copies.
     let output = highwater(&["doctor", &path("vmstat.txt"), "--seconds", "5"]);
     assert_eq!(output.status.code(), Some(2));
     let counters =
@@ -546,7 +547,7 @@ fn what_is_pasted_is_read_however_it_is_given() {
     assert!(text.contains(", 60.0 s: ") && text.contains("scans 1500 pages"), "{text}");
 }
 
-/// Diagnoses each kind of text of a moment through the command.
+/// Diagnoses each kind of text about a moment through the command.
 #[test]
 fn texts_of_a_moment_are_each_diagnosed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -638,7 +639,7 @@ fn texts_of_a_moment_are_each_diagnosed() {
             assert!(told.contains(part), "{file}: {part}: {told}");
         }
     }
-    // Together they are of one computer: what is in one is known to the rules of another.
+    // Given together, the texts describe one computer: the rules combine what each of them shows.
     fs::write(path("sysctl.txt"), "me@h:~$ sysctl -a | grep vm\nvm.swappiness = 200\nvm.min_free_kbytes = 67584\n")
         .expect("a file");
     let lines = "procs ---memory-- ---swap--\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
@@ -650,7 +651,7 @@ fn texts_of_a_moment_are_each_diagnosed() {
     assert!(told.contains("set vm.swappiness (now 200) to 60 or less"), "{told}");
 }
 
-/// Reads a paste with a prompt, a fence and two recordings through each command that reads texts.
+/// Reads a paste with a prompt, a code fence and two recordings through each command that reads texts.
 #[test]
 fn import_and_report_read_the_texts_that_doctor_reads() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -669,7 +670,7 @@ fn import_and_report_read_the_texts_that_doctor_reads() {
         let page = print(&["report", &path(file)]);
         assert!(page.contains("Over time: ") && page.contains("vmstat") && page.contains("pswpin"), "{file}");
     }
-    // A report in a fence is one as well.
+    // A report within a code fence is read as well.
     let fenced = format!("```json\n{}```\n", fs::read_to_string(path("paste.json")).expect("it was written"));
     fs::write(path("fenced.txt"), fenced).expect("a temporary file");
     let table = print(&["report", &path("fenced.txt"), "--format", "text"]);

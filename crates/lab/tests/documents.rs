@@ -22,7 +22,7 @@ use std::{
 
 use lab::library;
 
-/// Programs in `sh` blocks that belong to the reader's system.
+/// Programs in `sh` blocks that belong to the reader's system and are not run.
 const FOREIGN: [&str; 11] = [
     "apt-get",
     "awk",
@@ -55,7 +55,7 @@ fn pages_in(folder: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// Returns all pages: those at the root, in docs/ and its folders, and of each crate.
+/// Returns all pages: those at the root, in docs/ and its folders, and in each crate.
 fn pages() -> Vec<PathBuf> {
     let root = root();
     let crates = ["machine", "engine", "sim", "host", "lab"].map(|name| root.join("crates").join(name));
@@ -70,16 +70,16 @@ fn pages() -> Vec<PathBuf> {
         .collect()
 }
 
-/// A code block, or a command in the text.
+/// A code block of a page, or a command in its text.
 #[derive(Debug)]
 struct Block {
     line: usize,
-    /// The text behind the fence.
+    /// The words after the opening fence.
     info: String,
     text: String,
 }
 
-/// Returns the code blocks of a page, and the commands in its text as blocks of one line.
+/// Returns the code blocks of a page. Commands in its text are returned as blocks of one line.
 fn blocks(page: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut is_open = false;
@@ -95,7 +95,8 @@ fn blocks(page: &str) -> Vec<Block> {
             block.text.push('\n');
         } else {
             let spans = line.split('`').skip(1).step_by(2).filter(|span| span.starts_with("highwater "));
-            // What stands for something else, what is cut at the end of the line, and files of the reader.
+            // Commands with a placeholder, commands that continue on the next line, and those with the reader's files
+            // are left out.
             let is_whole = |span: &&str| {
                 !span.contains(['…', '|', '[']) && !span.contains("./") && line.contains(&format!("`{span}`"))
             };
@@ -111,7 +112,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// A folder on a disk for the files that the commands of a page read and write.
+/// A folder for the files that the commands of a page read and write.
 struct Desk {
     folder: tempfile::TempDir,
     faults: RefCell<Vec<String>>,
@@ -131,12 +132,13 @@ impl Desk {
         self.faults.borrow_mut().push(what.into());
     }
 
-    /// Returns the path of a file that a block names: in the repository, or `./` for one of the page.
+    /// Returns the path of a file that a block names. Names that begin with `./` are files of the page, others of the
+    /// repository.
     fn file(&self, name: &str) -> PathBuf {
         name.strip_prefix("./").map_or_else(|| root().join(name), |name| self.path(name))
     }
 
-    /// Checks a block.
+    /// Checks a block. Faults are collected.
     fn look_at(&self, Block { info, text, .. }: &Block, compiled: &dyn Fn() -> bool) {
         let (language, rest) = info.split_once(' ').unwrap_or((info, ""));
         match (language, rest.split_once(' ').unwrap_or((rest, ""))) {
@@ -174,10 +176,10 @@ impl Desk {
         }
     }
 
-    /// Checks that each of these lines is in a file, in this order.
+    /// Checks that a file has these lines in this order.
     fn stand_in(&self, file: &str, lines: &[&str]) {
         let text = read(&self.file(file));
-        // Outside of the crate that is shown it has a name.
+        // A page names the crate by `lab`, where the file itself has `crate`.
         let same = |shown: &str, there: &str| {
             shown.trim().replace("crate::", "lab::") == there.trim().replace("crate::", "lab::")
         };
@@ -189,7 +191,7 @@ impl Desk {
         }
     }
 
-    /// Reads a kernel, machine or experiment file, and keeps it for later commands.
+    /// Reads a kernel, machine, experiment or sweep file, and keeps it for later commands of the page.
     fn load(&self, text: &str, is_refused: bool) {
         let has = |key: &str| text.lines().any(|line| line.starts_with(key));
         let name = match (has("workload ="), has("[cpu]"), has("experiments =")) {
@@ -241,7 +243,7 @@ impl Desk {
         }
     }
 
-    /// Runs a line if it is cheap, or checks the files and names in it.
+    /// Runs a command line if it is cheap. Otherwise checks the files and names in it.
     fn run(&self, line: &str, is_refused: bool) {
         let line = line.split(" #").next().unwrap_or_default().split(" | ").next().unwrap_or_default();
         let words = words(line);
@@ -253,14 +255,14 @@ impl Desk {
             ["cargo", "run", "--release", "--package", package, "--example", name] => {
                 self.has_target(package, "example", name);
             }
-            // A crate of examples/ whose program is the command with something more.
+            // A crate in examples/ whose program is `highwater` with an addition.
             ["cargo", "run", "--release", "--package", package, "--", arguments @ ..] => {
                 let manifest = root().join("examples").join(package).join("Cargo.toml");
                 if !read(&manifest).contains(&format!("name = \"{package}\"")) {
                     self.is_fault(format!("no crate of examples/ is called `{package}`"));
                 }
                 if let ["compare", ..] = arguments {
-                    // This program has no policy of its own: another stands for that of the example.
+                    // The program tested here does not have the example's policy, so another takes its place.
                     let arguments: Vec<String> =
                         arguments.iter().map(|it| it.replace("policy=own", "policy=lru")).collect();
                     self.highwater(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), is_refused);
@@ -288,7 +290,7 @@ impl Desk {
         let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
         command.args(given).current_dir(here).stdin(Stdio::null());
         match arguments {
-            // Their options are looked at, and no more; or it is but a verb that is spoken of.
+            // Only the options of these commands are checked. A verb alone is a mention of it.
             ["bench" | "swarm" | "results" | "guest" | "truth", ..]
             | [
                 "compare" | "run" | "ablate" | "variants" | "diff" | "explain" | "sweep" | "report" | "import"
@@ -312,7 +314,7 @@ impl Desk {
         }
     }
 
-    /// Returns the manifest of a crate.
+    /// Returns the manifest of a package. Records a fault if there is no such package.
     fn manifest(&self, package: &str) -> String {
         let folder = package.strip_prefix("highwater-").unwrap_or("host");
         let path = root().join("crates").join(folder).join("Cargo.toml");
@@ -323,7 +325,7 @@ impl Desk {
         text
     }
 
-    /// Checks that a crate has an example or a bench.
+    /// Checks that a package has an example or a bench with this name.
     fn has_target(&self, package: &str, kind: &str, name: &str) {
         if !self.manifest(package).contains(&format!("[[{kind}]]\nname = \"{name}\"")) {
             self.is_fault(format!("`{package}` has no {kind} `{name}`"));
@@ -331,7 +333,7 @@ impl Desk {
     }
 }
 
-/// Returns the words of a line; quotes hold a word together.
+/// Splits a line into words. Quotes hold a word together.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut quote) = (vec![String::new()], None);
     for c in line.chars() {
@@ -346,8 +348,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Returns a file with the lines of a fragment: each replaces the first line with its key, or goes to the top; whole
-/// tables go to the end.
+/// Returns the text of a file changed by a fragment. Each line of the fragment replaces the first line with the same
+/// key, or is inserted at the top; whole tables are added at the end.
 fn changed(file: &str, fragment: &str) -> String {
     let (keys, tables) = fragment.find("[[").map_or((fragment, ""), |at| fragment.split_at(at));
     let mut lines: Vec<&str> = file.lines().collect();

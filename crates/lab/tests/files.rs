@@ -1,5 +1,5 @@
-//! Tests that every kernel, machine and experiment file of the project is valid, and that each line in which a kernel
-//! differs from its base has a source.
+//! Tests that every kernel, machine and experiment file of the project is valid, and that a kernel states a source for
+//! each value in which it differs from its base.
 
 use engine::kernel::Origin;
 use lab::{embedded, library};
@@ -16,7 +16,7 @@ fn every_line_of_a_kernel_file_has_a_source() {
     }
 }
 
-/// A release may have changed nothing that a choice expresses. Its `about` then names the release that it is like.
+/// A release may have changed nothing that a choice expresses. Its `about` then names the release that it equals.
 #[test]
 fn a_kernel_differs_from_its_base_in_everything_that_it_names() {
     for name in embedded::names("kernels") {

@@ -1,14 +1,14 @@
-//! Golden reports: the whole report of each experiment at its small size, compared byte for byte.
+//! Golden reports: the whole report of each experiment at a small size, compared byte for byte.
 //!
-//! A change of code that changes a report fails here, and the difference is to be reviewed. If it is intended,
-//! `HIGHWATER_BLESS=1 cargo test --test golden` writes the reports.
+//! If a change of the code changes a report, a test here fails, and the difference is to be reviewed. If the difference
+//! is intended, `HIGHWATER_BLESS=1 cargo test --test golden` writes the reports.
 
 use std::{fs, path::Path, process::Command};
 
 use lab::plan::{Plan, Request, Set};
 use lab::{embedded, grounds, library};
 
-/// Checks that the rows of a report are those in which a typo in `--rows` is searched.
+/// Checks that the plan of a run knows all rows of the report. A word of `--rows` is checked against these names.
 fn check_rows_are_known(name: &str, scale: &str, set: &[String], report: &str) {
     let set = set.iter().map(|set| {
         let (key, value) = set.split_once('=').expect("KEY=VALUE");
@@ -24,18 +24,18 @@ fn check_rows_are_known(name: &str, scale: &str, set: &[String], report: &str) {
     };
     let plan = Plan::new(&request, grounds::find).unwrap_or_else(|error| panic!("{error}"));
     let known = plan.row_names().unwrap_or_else(|| panic!("{name} does not say what rows it has"));
-    // A row is a name, two spaces and figures; heads, notes and the last line have no such name.
+    // A line of a row has a name, two spaces and figures. Heads, notes and the last line do not.
     let found: Vec<&str> = report.lines().filter_map(|line| line.split_once("  ")).map(|(name, _)| name).collect();
     let found = found.into_iter().filter(|name| !name.is_empty());
     let unknown: Vec<&str> = found.filter(|name| !known.iter().any(|known| known.name == *name)).collect();
     assert!(unknown.is_empty(), "{name}: {unknown:?} are not among {known:?}");
 }
 
-/// Experiments with golden short reports, which `compare` prints by default: with three kernels, with two, with shares that
-/// differ in points, and with a share in front.
+/// Experiments with a golden short report, the form that `compare` prints by default: one with three kernels, one with
+/// two, one with shares that differ in points, and one with a share in front.
 const SHORT: [&str; 4] = ["parallelio", "anon", "randread-pmem", "hotset"];
 
-/// Columns and lines of a laptop's screen.
+/// Columns and lines on a laptop's screen.
 const SCREEN: (usize, usize) = (100, 40);
 
 #[test]
@@ -50,7 +50,7 @@ fn short_reports_are_as_they_were_and_fit_a_screen() {
     }
 }
 
-/// Compares a report with the golden one, or writes it.
+/// Compares a report with the golden report, or writes the golden report.
 fn check(name: &str, file: &str, found: &str) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../catalogue/experiments").join(name).join(file);
     if std::env::var_os("HIGHWATER_BLESS").is_some() {

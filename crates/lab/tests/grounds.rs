@@ -1,6 +1,6 @@
-//! Tests of the grounds of real time: each passes the suite for all grounds, and leaves the computer as it was.
+//! Tests of the grounds in real time: each passes the suite for all grounds, and leaves the computer as it was.
 //!
-//! Tests that this computer does not permit are skipped, with a line that says what is missing.
+//! Tests that this computer does not permit are skipped, with a message on what is missing.
 
 use lab::cgroup::Cgroup;
 use lab::computer::counters::{Counters, free_swap_pages};
@@ -23,13 +23,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-/// Memory of the library; the smallest possible is 4 MiB.
+/// Memory of the library, pages. The smallest possible memory is 4 MiB.
 const HOST_PAGES: u64 = 2048;
 
-/// Memory of the limited process, with room for the program itself.
+/// Memory of the limited process, pages, including room for the program itself.
 const LINUX_PAGES: u64 = 6144;
 
-/// Environment variables with the cgroup and the folder of this test's second process.
+/// Environment variables for the cgroup and the folder of the process that this test starts.
 const CGROUP: &str = "HIGHWATER_TEST_CGROUP";
 const FOLDER: &str = "HIGHWATER_TEST_FOLDER";
 
@@ -37,7 +37,7 @@ fn given() -> Given {
     Given { seed: 1, scale: Scale::FULL, progress: Progress::default() }
 }
 
-/// Returns a folder on a disk: that of the build, since the system's may lie in memory.
+/// Returns a folder on a disk. It is the build's, since the system's temporary folder may be in memory.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder is writable")
 }
@@ -65,17 +65,17 @@ fn the_running_kernel_is_a_ground() {
         Err(missing) => return eprintln!("skipped: the running kernel as a ground: {missing}"),
     };
     let folder = folder();
-    // Swap changes the computer for all its users, so tests use it only on request.
+    // Swap changes the computer for all its users, so the test uses it only on request.
     let wanted = std::env::var_os("HIGHWATER_TEST_SWAP").is_some();
     let beside = self::folder();
     let _swap = wanted.then(|| SwapFile::new(beside.path().join("swap"), 4 * LINUX_PAGES).expect("root may swap"));
-    // The limited process should be a separate one: this test runs itself once more.
+    // The limited process is to be a separate one, so this test starts itself again.
     let mut command = Command::new(std::env::current_exe().expect("it runs"));
     command.args(["--exact", "limited::the_running_kernel_passes_the_suite", "--nocapture", "--include-ignored"]);
     command.env(CGROUP, serde_json::to_string(&limit.cgroup).expect("a path is text")).env(FOLDER, folder.path());
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it is there");
     limit.cgroup.put_in(child.id()).expect("the cgroup is ours");
-    // Now it may begin.
+    // The end of its input lets the process begin.
     drop(child.stdin.take());
     assert!(child.wait().expect("it ends").success());
     let path = limit.cgroup.path.clone();
@@ -118,7 +118,7 @@ fn highwater(arguments: &[&str]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("the binary was built for this test")
 }
 
-/// Writes an experiment that takes a second.
+/// Writes the file of an experiment that takes a second. Returns its path.
 fn experiment(folder: &Path, params: &str) -> String {
     let path = folder.join("small.toml");
     let head = "about = \"small\"\nmachine = \"randread-512m\"\nworkload = \"randread\"\nkernels = [\"highwater\"]\n";
@@ -205,7 +205,7 @@ fn a_folder_in_memory_or_nowhere_is_refused() {
     }
 }
 
-/// A workload with a report of its own and a profile.
+/// A workload that prints its own report and has a profile.
 struct Talks;
 
 impl Workload for Talks {
@@ -275,7 +275,7 @@ fn a_ground_that_is_too_small_is_refused_before_the_run() {
     assert!(message.starts_with("ground `host`: 512 pages of memory (2048 KiB) are too few"), "{message}");
 }
 
-/// Fits the costs that no program can time, by runs on the kernel and the simulator. The result is a valid machine
+/// Costs that no program can time are fitted by runs on the kernel and the simulator. The result is a valid machine
 /// file.
 #[test]
 fn calibrate_measures_this_computer() {

@@ -1,7 +1,7 @@
-//! The ground `guest`: kernel images in virtual machines.
+//! Tests of the ground `guest`: kernel images in virtual machines.
 //!
-//! Tests that boot a kernel need QEMU and an image, which `HIGHWATER_KERNEL_IMAGE` names or `.ci/run` puts into the target folder. Where
-//! one is missing, they say so and skip.
+//! Tests that boot a kernel need QEMU and an image. `HIGHWATER_KERNEL_IMAGE` names the image, or `.ci/run` puts one
+//! into the target folder. If either is missing, the tests say so and are skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -23,8 +23,8 @@ fn has_qemu() -> bool {
     has
 }
 
-/// Returns the image that `HIGHWATER_KERNEL_IMAGE` names, or else that of a distribution's package below `kernel` in the target
-/// folder.
+/// Returns the image that `HIGHWATER_KERNEL_IMAGE` names, or one from a distribution's package below `kernel` in the
+/// target folder; none if there is none.
 fn image() -> Option<PathBuf> {
     let named = std::env::var_os("HIGHWATER_KERNEL_IMAGE").map(PathBuf::from);
     let boot = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kernel").join("boot");
@@ -38,7 +38,7 @@ fn image() -> Option<PathBuf> {
     image
 }
 
-/// Returns a command that runs a small job on an image, with its files in `folder`.
+/// Returns a command that runs a small job on an image. The job's files are in `folder`.
 fn small(image: &Path, folder: &Path) -> Command {
     let mut command = highwater();
     command.args(["run", "randread", "--on", "guest", "--all", "--format", "csv", "--set", "params.operations=2000"]);
@@ -86,7 +86,7 @@ fn a_workload_runs_on_a_kernel_image_which_tells_of_its_memory_and_leaves_nothin
             told.lines().find(|line| line.contains(&format!("{name},"))).unwrap_or_else(|| panic!("{name}: {told}"));
         line.split(',').nth(5).and_then(|word| word.parse::<f64>().ok()).unwrap_or_else(|| panic!("{line}"))
     };
-    // 32,000 reads of a file for which the memory beside the kernel's own has no room.
+    // The file is read 32,000 times, and does not fit into the memory that the kernel leaves.
     assert!(value("pgsteal_kswapd") > 1000.0, "{told}");
     assert!(is_empty(folder.path()), "its disks are gone");
     let [series, blocks, generations, map] = beside.map(|(_, path)| std::fs::read_to_string(path).unwrap());
@@ -110,7 +110,7 @@ fn a_guest_without_its_disk_says_so_with_its_console() {
     let Some(image) = image() else { return };
     let (folder, modules) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::create_dir(modules.path().join("kernel")).unwrap();
-    // All that is needed is built in, this says, and it is not.
+    // The list states that all needed modules are built in, but they are not.
     let built_in = guest::modules::NEEDED.map(|name| format!("kernel/{name}.ko\n")).concat();
     std::fs::write(modules.path().join("modules.builtin"), built_in).unwrap();
     let output = small(&image, folder.path()).arg("--kernel-modules").arg(modules.path()).output().unwrap();
@@ -141,7 +141,7 @@ fn an_interrupt_ends_the_guest_and_removes_its_disks() {
     assert!(is_empty(folder.path()), "its disks are gone");
 }
 
-/// The beginning of a kernel image, as far as this side reads it.
+/// Returns the beginning of a kernel image, with the parts that are read.
 fn header() -> Vec<u8> {
     let mut bytes = vec![0; 0x1000];
     let parts: [(usize, &[u8]); 5] = [
@@ -155,14 +155,14 @@ fn header() -> Vec<u8> {
     bytes
 }
 
-/// A stand-in for QEMU, which acts by a script: `$console` is the file of the console.
+/// A stand-in for QEMU that runs a script. In the script, `$console` is the file of the console.
 struct StandIn {
     folder: tempfile::TempDir,
     files: tempfile::TempDir,
 }
 
 impl StandIn {
-    /// Makes one; none where the other tools are missing.
+    /// Makes a stand-in that does `acts`; none if other tools are missing.
     fn new(acts: &str) -> Option<Self> {
         if let Err(missing) = guest::disk::check_tools() {
             println!("skipped: {missing}");
@@ -180,7 +180,7 @@ impl StandIn {
         Some(Self { folder, files })
     }
 
-    /// Returns a command that runs a small job with it.
+    /// Returns a command that runs a small job with the stand-in.
     fn small(&self) -> Command {
         let mut command = small(&self.folder.path().join("bzImage"), self.files.path());
         let path = std::env::var("PATH").unwrap_or_default();
@@ -188,7 +188,8 @@ impl StandIn {
         command
     }
 
-    /// Checks that a run failed in so many seconds with these words, and that nothing is left of it.
+    /// Checks that a run fails within this many seconds, that its message has these words, and that nothing is left
+    /// behind.
     fn fails_with(&self, words: &[&str], seconds: u64) {
         let began = Instant::now();
         let output = self.small().output().unwrap();
@@ -206,7 +207,7 @@ impl StandIn {
     }
 }
 
-/// A guest that is up, in the words of its first process.
+/// What a guest's first process says when the guest is up.
 const UP: &str = r#"{"up":{"release":"6.1.0-none","zones":[{"node":0,"name":"DMA32","free":25000,"of_cpus":0,"managed":30000,"spanned":32000,"start":0}],"kernel_pages":5000,"lacks":[]}}"#;
 
 #[test]
@@ -253,7 +254,7 @@ fn an_interrupt_while_a_guest_starts_ends_it_at_once() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let began = Instant::now();
-    // A shell has SIGINT ignored by what it runs in the background, and so by tests there.
+    // A shell lets commands in the background, and so tests there, ignore SIGINT, so SIGTERM is sent.
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
     let status = child.wait().unwrap();
     assert!(status.code() == Some(130) && began.elapsed() < Duration::from_secs(5), "{status:?}");

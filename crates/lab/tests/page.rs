@@ -1,5 +1,5 @@
-//! Tests of reports as one page, saved reports and logs of MMTests as users have them: contents, size, and rendering in
-//! a browser. Without `chromium` the last part is skipped with a line.
+//! Tests of reports as one page, of saved reports, and of logs of MMTests as users have them: their contents, size, and
+//! rendering in a browser. Without `chromium` the rendering is skipped with a message.
 
 use lab::html::{Page, Part, Section};
 use std::{
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Largest page, bytes.
+/// Largest size of a page, bytes.
 const PAGE_BYTES_MAX: usize = 2_000_000;
 
 fn highwater(folder: &Path, arguments: &[&str]) -> String {
@@ -40,15 +40,15 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// Returns the words of a page or a text, separated by single blanks.
+/// Returns the words in a page or a text, separated by single spaces.
 fn words(text: &str) -> String {
     text.replace(['(', ')', '★', '–'], " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the visible text of a page's tables.
+/// Returns the visible text in a page.
 fn seen(page: &str) -> String {
     let (mut text, mut is_in) = (String::new(), false);
-    // A long name may be broken within.
+    // A long name may have break opportunities within it.
     for c in page.replace("<wbr>", "").chars() {
         match c {
             '<' => {
@@ -73,7 +73,7 @@ fn a_page_has_every_row_of_the_text_and_stays_small_and_alone() {
     let page = highwater(folder.path(), &[&arguments[..], &["--format", "html"]].concat());
     assert!(page.len() < PAGE_BYTES_MAX, "{} bytes", page.len());
     let flat = seen(&page);
-    // Headings stand above each other in a text of several lines.
+    // The first lines are headings, which the page arranges in another way.
     let mut rows = 0;
     for line in text.lines().skip(3).filter(|line| !line.trim().is_empty()) {
         assert!(flat.contains(&words(line)), "`{line}` is not on the page");
@@ -85,7 +85,7 @@ fn a_page_has_every_row_of_the_text_and_stays_small_and_alone() {
     {
         assert!(flat.contains(word), "{word}");
     }
-    // The fingerprint of the run, though counters and a profile were recorded.
+    // The page shows the fingerprint of the run, although counters and a profile were recorded.
     assert!(flat.contains(&words(text.lines().find(|line| line.contains("fingerprint")).expect("one"))));
     for (n, part) in page.split("=\"http").enumerate().skip(1) {
         assert!(part.starts_with("://www.w3.org/"), "{n}: {}", &part[..60.min(part.len())]);
@@ -94,7 +94,7 @@ fn a_page_has_every_row_of_the_text_and_stays_small_and_alone() {
     assert!(["src=", "<link", "@import", "fetch(", "url(", "xmlhttprequest"].iter().all(|it| !lower.contains(it)));
 }
 
-/// A telephone shows an explanation of stalls without horizontal scrolling.
+/// An explanation of stalls needs no horizontal scrolling on a telephone.
 #[test]
 fn stalls_fit_a_narrow_page() {
     let folder = folder();
@@ -139,7 +139,7 @@ fn every_verb_that_reports_makes_a_page() {
     assert!(page.contains("anonymous-thrashing (illness)"), "{page}");
 }
 
-/// A reader who sees only part of a table gets a note; other readers get none.
+/// A note is shown only if a part of a table lies outside of the screen.
 #[test]
 fn a_table_that_is_wider_than_the_screen_says_so() {
     let folder = folder();
@@ -148,7 +148,7 @@ fn a_table_that_is_wider_than_the_screen_says_so() {
     let page = highwater(folder.path(), &compare);
     for (width, is_wide) in [(500, true), (1600, false)] {
         let Some(dom) = browser(folder.path(), &page, width, &[]) else { return };
-        // The first frame is that of the figures; others may be folded away.
+        // The first frame has the table of figures. Other frames may be folded.
         let frame = &dom[dom.find("<div class=\"scroll").expect("a table")..];
         let class = frame.split('"').nth(1).expect("a class");
         assert_eq!(class.contains("wide"), is_wide, "{width}: {class}");
@@ -185,11 +185,11 @@ fn names_that_are_scripts_do_not_run_and_saved_reports_are_columns() {
     let page = highwater(path, &["report", "evil.json"]);
     assert!(!page.contains("<script>document") && !page.contains("<img"), "a name went through");
     assert!(seen(&page).contains("<script>document.title"), "the name is not shown");
-    // The same as a column, in every form.
+    // The saved report is also shown as a column, in every form.
     let column = ["--scale", "1/64", "--column", "evil.json", "--column", "evil.json", "--kernels", "highwater"];
     for format in ["table", "json", "csv", "markdown", "html"] {
         let text = highwater(path, &[&["compare", "randread"], &column[..], &["--all", "--format", format]].concat());
-        // Randread has no such row, and the saved report no rate of reads.
+        // Randread has no row of this name, and the saved report has no rate of reads.
         assert!(text.contains("Ops anon-slowest-task") && text.contains("Ops randread"), "{format}: {text}");
         assert!(
             format != "table" || text.lines().any(|line| line.starts_with("Ops randread ") && line.ends_with(" -"))
@@ -219,7 +219,7 @@ fn a_report_takes_series_and_stacks() {
     assert!(refused(path, &["report", "a.folded", "--format", "json"]).contains("only --format html draws"));
     let dom = browser(path, &page, 1440, &[]);
     if let Some(dom) = dom {
-        // The usual four and a histogram, drawn; the calls of a flame graph.
+        // All charts of the page are drawn, and there is a flame graph.
         assert_eq!(dom.matches("<canvas").count(), page.matches("data-chart=").count(), "charts that were not drawn");
         assert!(dom.matches("aria-label=\"run: ").count() == 1, "no flame graph");
     }
@@ -260,7 +260,8 @@ fn what_is_written_as_mmtests_is_imported_again() {
     let text =
         highwater(path, &["run", "parallelio", "--kernel", "highwater", "--scale", "1/64", "--column", "logs.json"]);
     assert!(text.contains("logs.json: parallelio, machine parallelio-8g, scale 1/64, seed 1, fingerprint "), "{text}");
-    // One run of it alone, one among other reports, and one of logs that MMTests itself wrote.
+    // The imported report has one run of its experiment. The folder also has other reports, and logs that MMTests
+    // itself wrote.
     let run: serde_json::Value =
         serde_json::from_str(&highwater(path, &["import", ".", "--test", "parallelio"])).expect("JSON");
     assert_eq!((&run["columns"][0]["ground"], &run["scale"]), (&"sim".into(), &"1/64".into()));
@@ -299,7 +300,7 @@ fn a_damaged_log_is_told_and_the_rest_imported() {
     }
     let told = warned(path, &["doctor", "logs"]);
     assert!(told.contains("iostat-randread:4: expected a number"), "{told}");
-    // Packed as MMTests packs, and what cannot be unpacked.
+    // A log packed by gzip, as MMTests packs, and a log that cannot be unpacked.
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut packed, order.as_bytes()).expect("memory takes all");
     let packed = packed.finish().expect("memory takes all");
@@ -314,7 +315,7 @@ fn a_damaged_log_is_told_and_the_rest_imported() {
     assert!(told.contains("highwater-rows.log.gz: cannot be read: "), "{told}");
 }
 
-/// Both files of an import come from the same logs.
+/// An import writes two files from the same logs.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_import_replaces_both_of_its_files_or_neither() {
@@ -329,7 +330,7 @@ fn an_import_replaces_both_of_its_files_or_neither() {
         command.args(["import", "logs"]).args(files).current_dir(path).stdin(Stdio::null());
         command.output().expect("the binary").status.code()
     };
-    // Without a log of counters over time there is nothing to write.
+    // Without a log of counters over time there is no series to write.
     assert_eq!(import(["--output", "report.json", "--series", "series.csv"]), Some(2));
     assert_eq!((there("report.json"), there("series.csv")), ("old".to_owned(), "old".to_owned()));
     let monitor = path.join("logs/highwater/iter-0/proc-vmstat-randread");
@@ -342,8 +343,8 @@ fn an_import_replaces_both_of_its_files_or_neither() {
     assert!(there("report.json").starts_with('{') && there("series.csv").starts_with("column,"));
 }
 
-/// Loads a page in Chromium without a network, in a window of this width. Returns its document after all scripts ran;
-/// none, with a message, without Chromium.
+/// Loads a page in Chromium without a network, in a window of this width. Returns the page's document after all scripts
+/// ran. Without Chromium, prints a message and returns none.
 fn browser(folder: &Path, page: &str, width: u32, forbidden_titles: &[&str]) -> Option<String> {
     let Some(program) = chromium() else {
         eprintln!("skipped: no chromium is installed, so no browser looks at this page");
@@ -393,8 +394,8 @@ fn browser(folder: &Path, page: &str, width: u32, forbidden_titles: &[&str]) -> 
     Some(dom)
 }
 
-/// Evaluates a JavaScript expression with `page` as the document of a page in a frame of this width, which may be
-/// narrower than the browser's windows. Returns none without Chromium.
+/// Evaluates a JavaScript expression, in which `page` is the document of a page in a frame of this width. The frame may
+/// be narrower than the browser's windows can be. Returns none without Chromium.
 fn asked(folder: &Path, page: &str, width: u32, expression: &str) -> Option<String> {
     let inner = page.replace('&', "&amp;").replace('"', "&quot;");
     let frame = format!(
@@ -407,11 +408,12 @@ fn asked(folder: &Path, page: &str, width: u32, expression: &str) -> Option<Stri
     Some(said.expect("a browser keeps its elements").to_owned())
 }
 
-/// Expression for the pixels by which a document is wider than its window, and the links that are partly outside of it.
+/// An expression for two numbers: the pixels by which a document is wider than its window, and the links that are
+/// partly outside of the window.
 const TOO_WIDE: &str = "[page.documentElement.scrollWidth - page.documentElement.clientWidth, [...page.querySelectorAll('nav a')]\
                         .filter((it) => it.getBoundingClientRect().right > page.documentElement.clientWidth).length].join(' ')";
 
-/// Makes a page as `compare` of many experiments does.
+/// Makes a page with as many sections as `compare` of many experiments makes.
 #[test]
 fn links_to_many_sections_are_within_the_window_at_any_width() {
     let names = ["parallelio", "randread-under-a-long-name-of-somebody", "anon", "multibuild", "postmark", "streaming"];

@@ -1,8 +1,8 @@
-//! Tests of pictures: the output of `--plot` and `--flamegraph` for each verb, and refusals.
+//! Tests of pictures: the output of `--plot` and `--flamegraph` for each verb, and the refusal of wrong options.
 
 use std::{fs, path::Path, process::Command};
 
-/// Runs a command. Returns its report, or its message when it fails.
+/// Runs a command. Returns its report, or its message if it fails.
 fn highwater(arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
     let output = command.args(arguments).output().expect("the binary was built for this test");
@@ -10,7 +10,7 @@ fn highwater(arguments: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(out) } else { Err(format!("{:?} {err}", output.status.code())) }
 }
 
-/// Returns the picture of a command, and checks that its report is the same without the option.
+/// Returns the picture that a command draws with `option`. Checks that the option does not change the report.
 fn drawn(option: &str, arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("picture.svg");
@@ -42,7 +42,8 @@ fn a_comparison_is_drawn_over_time_with_a_line_for_each_kernel() {
             "prefers-color-scheme:dark",
         ],
     );
-    // Lines that lie on each other take turns, so that each kernel has pieces; together they reach over the whole time of three panels.
+    // Lines that coincide are drawn in turns, so each kernel has pieces. Together the pieces span the whole time of
+    // three panels.
     let lines = svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("stroke-width=\"2\""));
     let (vanilla, other): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.contains("#BC4C00"));
     for pieces in [vanilla, other] {
@@ -53,7 +54,7 @@ fn a_comparison_is_drawn_over_time_with_a_line_for_each_kernel() {
 
 #[test]
 fn what_packets_wait_for_is_drawn_from_a_trace() {
-    // The small ping of tests/ping.rs, with a disk so fast that the handler falls behind.
+    // The small ping of tests/ping.rs, with a disk so fast that the interrupt handler falls behind.
     let machine = "ping-8g+disk.device.bandwidth_bytes_per_s=15360000000+disk.device.queue.nr_requests=64\
                    +disk.device.queue.max_request_pages=32";
     let svg = drawn(

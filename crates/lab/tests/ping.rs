@@ -1,11 +1,11 @@
 //! Tests of the experiment `ping` at a small size: its report, the tables of locks in every form, and the cause of a
-//! stall from a trace.
+//! stall in a trace.
 
 use std::{fs, path::Path, process::Command};
 
 use lab::trace::read::{Row, Shown, rows};
 
-/// Options for 128 MiB, with the ratio of disk to CPU speed of the full size: 2/3 s in which 8 hogs begin to swap.
+/// Options for 128 MiB, with the same ratio of disk speed to CPU speed as at full size. In 2/3 s, 8 hogs begin to swap.
 const SMALL: [&str; 8] = [
     "compare",
     "ping+packets=40+hogs=8+apart_ms=5",
@@ -53,8 +53,8 @@ fn locks_are_told_in_every_form_and_change_nothing() {
     assert!(csv.contains("locks,Lock lru wait max,us,lower,2.6.23-rc5,"), "{csv}");
 }
 
-/// Options for the same memory, with a disk so fast that the handler of 2.6.23-rc5 falls behind: it ends three commands
-/// or more in one interrupt.
+/// Options for the same memory, with a disk so fast that the interrupt handler of 2.6.23-rc5 falls behind: it ends
+/// three or more commands in one interrupt.
 const STALLS: [&str; 11] = [
     "run",
     "ping+packets=40+hogs=8+apart_ms=5",
@@ -75,12 +75,12 @@ fn stalled(more: &[&str]) -> (String, String) {
     let output = command.args(STALLS).args(more).output().expect("the binary was built for this test");
     let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
     assert!(output.status.success(), "{more:?}: {err}");
-    // How long it took is another matter.
+    // The line with the duration differs between runs.
     let err = err.lines().filter(|line| !line.starts_with("ended: ")).map(str::to_owned);
     (out, err.collect())
 }
 
-/// Returns all slices of a trace, behind the names of their tracks.
+/// Returns all slices in a trace, each after the name of its track.
 fn slices(file: &Path) -> Vec<(String, Shown)> {
     let rows = rows(&fs::read(file).expect("it was written")).expect("a trace");
     let of_row = |row: Row| row.slices.into_iter().map(move |slice| (row.track.clone(), slice));

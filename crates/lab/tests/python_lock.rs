@@ -1,8 +1,8 @@
-//! Tests that the Python package is built from the same crate versions as everything else.
+//! Tests that the Python package is built with the same crate versions as everything else.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Returns name and version of each crate of a lock file.
+/// Returns the name and version of each crate in a lock file.
 fn crates(path: &Path) -> BTreeSet<(String, String)> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let value =

@@ -1,6 +1,6 @@
-//! Tests that `docs/mechanisms/since.md`, the table of rules by release, and the kernel files say the same.
+//! Tests that `docs/mechanisms/since.md`, the table of rules by release, agrees with the kernel files.
 //!
-//! `HIGHWATER_BLESS=1 cargo test --package highwater-lab --test rules_page` writes its last column.
+//! `HIGHWATER_BLESS=1 cargo test --package highwater-lab --test rules_page` writes the last column of the table.
 
 use engine::kernel::{Kernel, Origin, Setting};
 use lab::library;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 const PAGE: &str = "docs/mechanisms/since.md";
 
-/// The release that rules are told from: later ones have rows.
+/// The release that the table compares others with. Only later releases have rows.
 const FIRST: Version = (3, 10);
 
 /// A kernel file of a release after [`FIRST`].
@@ -30,24 +30,24 @@ impl File {
         text(self.setting(&rule.path)) == rule.value
     }
 
-    /// Returns whether the file leaves a rule out on purpose.
+    /// Returns whether the file deliberately leaves out the rule with this path.
     fn leaves_out(&self, path: &str) -> bool {
         matches!(&self.setting(path).origin, Origin::File { source: Some(source), .. } if source.starts_with("simplified"))
     }
 }
 
-/// A row of the table: a choice that has a value from one release on, up to another.
+/// A row of the table: a choice that has a value from one release on, perhaps until another.
 struct Rule {
     since: Version,
     until: Option<Version>,
-    /// Lists alone, or generations alone.
+    /// `true` for kernels with generations only, `false` for kernels with lists only, none for both.
     has_generations: Option<bool>,
     path: String,
     value: String,
 }
 
 impl Rule {
-    /// Reads a row. Returns none for a line that is no row of a rule.
+    /// Reads a rule from the cells of a row. Returns none if the row has no rule.
     fn read(cells: &[&str]) -> Option<Self> {
         let [releases, of, choice, ..] = cells else { return None };
         let (path, value) = choice.strip_prefix('`')?.strip_suffix('`')?.split_once("` = `")?;
@@ -82,12 +82,12 @@ fn files() -> Vec<File> {
     files
 }
 
-/// Returns the value of a choice as the table has it.
+/// Returns the value of a setting in the form that the table uses.
 fn text(setting: &Setting) -> String {
     setting.value.to_string().trim_matches('"').to_owned()
 }
 
-/// Returns the cells of a line of a table; empty for another line.
+/// Returns the cells of a table's line; empty for a line that is not part of a table.
 fn cells(line: &str) -> Vec<&str> {
     let inside = line.strip_prefix("| ").and_then(|line| line.strip_suffix('|'));
     inside.map_or_else(Vec::new, |inside| inside.split('|').map(str::trim).collect())
@@ -98,7 +98,7 @@ fn page() -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the last column of a row: the files that have the rule, and those that leave it out.
+/// Returns the text for a row's last column: the files that have the rule, and those that leave it out.
 fn in_files(rule: &Rule, files: &[File]) -> String {
     let release = |file: &File| format!("{}.{}", file.version.0, file.version.1);
     let inside: Vec<&File> = files.iter().filter(|file| rule.holds_in(file)).collect();

@@ -26,14 +26,14 @@ fn stalls(run: &Value) -> &Vec<Value> {
     run["longest"].as_array().expect("a list")
 }
 
-/// Checks that every part of a stall is counted once: waits and work sum to its time.
+/// Checks that every part of a stall is counted once: waits and work add up to the stall's duration.
 fn adds_up(stall: &Value) {
     let time = number(&stall["to_ns"]) - number(&stall["from_ns"]);
     let waits = stall["waits"].as_array().expect("a list").iter();
     let waits: Vec<u64> = waits.map(|wait| number(&wait["ns"])).collect();
     assert!(waits.is_sorted_by(|a, b| a >= b), "the longest is first: {stall:#}");
     let told = waits.iter().sum::<u64>() + number(&stall["worked_ns"]);
-    // Times are cut to ns one by one.
+    // Each time is truncated to ns.
     assert!(told.abs_diff(time) <= 1000 + time / 1000, "{told} of {time} ns are told: {stall:#}");
 }
 
@@ -98,7 +98,7 @@ fn where_memory_suffices_nobody_stands_still() {
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains(text.lines().next().expect("a line")), "{page}");
 }
 
-/// If nothing can be reclaimed, a request backs off for a quarter of a second before it fails, and waits for no page.
+/// If nothing can be reclaimed, a request backs off for a quarter of a second before it fails. It waits for no page.
 #[test]
 fn a_request_that_backs_off_says_so() {
     let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64", "--over", "200"];
@@ -113,7 +113,7 @@ fn a_request_that_backs_off_says_so() {
     }
 }
 
-/// Sleeping tasks state their reason, so that almost no time remains unexplained.
+/// Sleeping tasks state their reason, so almost no time remains unexplained.
 #[test]
 fn next_to_no_time_is_left_untold() {
     let kernels = ["2.6.23-rc5", "2.6.37-traceonly", "3.10-rc4-vanilla", "7.2-mglru", "highwater"];
@@ -133,7 +133,7 @@ fn next_to_no_time_is_left_untold() {
     }
 }
 
-/// Similar stalls are reported once, with their number and total duration.
+/// Similar stalls are reported once, with their number and their total duration.
 #[test]
 fn equal_stalls_are_told_together() {
     let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64", "--most", "1000"];

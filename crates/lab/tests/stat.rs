@@ -1,4 +1,4 @@
-//! Tests `highwater stat` on two snapshots against the same two read by hand and computed as MMTests does.
+//! Tests `highwater stat` on two snapshots. Its figures are compared with those computed by hand as MMTests does.
 #![cfg(all(feature = "linux", target_os = "linux"))]
 
 use lab::stat::snapshot::Source;
@@ -6,14 +6,15 @@ use lab::stat::{Interval, Snapshot};
 use std::collections::HashMap;
 use std::fs;
 
-/// Returns a counter of a text of `/proc/vmstat`; MMTests takes a missing one for 0.
+/// Returns a counter in a text of `/proc/vmstat`. It is 0 if it is missing, as for MMTests.
 fn by_hand(text: &str, name: &str) -> i64 {
     let line = text.lines().find(|line| line.split(' ').next() == Some(name));
     line.map_or(0, |line| line.split(' ').nth(1).expect("a value").parse().expect("a number"))
 }
 
 /// Returns the rows of MMTests as it prints them: counts with `%d`, shares with `%d%%`, velocities with `%.3f`
-/// (mechanisms/benchmarks, 2.2 and 2.5). Sums are over zones until 4.7, and of today's counters after it.
+/// (mechanisms/benchmarks, 2.2 and 2.5). Up to kernel 4.7 counters are summed over zones. Later kernels have counters
+/// without zones.
 fn mmtests(before: &str, after: &str, elapsed_s: f64) -> HashMap<&'static str, String> {
     let grown = |name: &str| by_hand(after, name) - by_hand(before, name);
     let zones = ["dma", "dma32", "normal", "high", "movable"];
@@ -64,7 +65,7 @@ fn mmtests(before: &str, after: &str, elapsed_s: f64) -> HashMap<&'static str, S
     rows
 }
 
-/// Returns the groups `vmstat` and `counters` that `stat` prints for two texts.
+/// Returns the groups `vmstat` and `counters` that `stat` prints for two texts of `/proc/vmstat`.
 fn printed(before: &str, after: &str, elapsed_s: f64) -> Vec<(String, String, String)> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let take = |name: &str, text: &str| {
@@ -78,8 +79,8 @@ fn printed(before: &str, after: &str, elapsed_s: f64) -> Vec<(String, String, St
     rows.into_iter().map(|row| (row.group, row.name, row.format.show(row.value))).collect()
 }
 
-/// Checks that every row of `stat` is as MMTests prints it, and that no row of MMTests is missing, except for the
-/// efficiency of a reclaimer that scanned nothing, which MMTests calls 100 %.
+/// Checks that every row of `stat` is as MMTests prints it, and that no row of MMTests is missing. One row may be
+/// missing: the efficiency of a reclaimer that scanned nothing, which MMTests prints as 100 %.
 fn must_agree(before: &str, after: &str, elapsed_s: f64) {
     let mut expected = mmtests(before, after, elapsed_s);
     for who in ["Kswapd", "Direct"] {
@@ -119,7 +120,7 @@ fn figures_of_an_old_kernel_are_those_of_mmtests_to_the_last_digit() {
                  pgscan_direct_dma 0\npgscan_direct_dma32 3005\npgscan_direct_normal 2006\npgscan_direct_throttle 77\n\
                  slabs_scanned 4224\nkswapd_inodesteal 90\nnr_vmscan_write 3065275\nnr_vmscan_immediate_reclaim 5\nallocstall 19\n";
     must_agree(before, after, 1165.73);
-    // Until 3.3 the kernel counted all that was reclaimed, and kswapd's.
+    // Until 3.3 the kernel counted all reclaimed pages together, and also those that kswapd reclaimed.
     let older = |text: &str| {
         let kept = text.lines().filter(|line| !line.starts_with("pgsteal_")).collect::<Vec<_>>().join("\n");
         let stolen = by_hand(text, "pgsteal_kswapd_dma32") + by_hand(text, "pgsteal_kswapd_normal");
@@ -128,7 +129,7 @@ fn figures_of_an_old_kernel_are_those_of_mmtests_to_the_last_digit() {
     must_agree(&older(before), &older(after), 3.0);
 }
 
-/// Reads the running kernel twice, with work between.
+/// Reads the running kernel's counters twice, with work in between.
 #[test]
 fn figures_of_the_running_kernel_are_those_of_mmtests_to_the_last_digit() {
     let read = || fs::read_to_string("/proc/vmstat").expect("/proc/vmstat is there");

@@ -1,4 +1,4 @@
-//! Tests that stored runs are not repeated, and that their output is the same to the last byte.
+//! Tests that stored runs are not repeated, and that reports from them are the same to the last byte.
 
 use std::{
     fs,
@@ -44,7 +44,7 @@ impl Folder {
     }
 }
 
-/// Returns the files of a folder with their bytes.
+/// Returns the files in a folder with their contents.
 fn files(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
     let of = |path: PathBuf| (path.file_name().expect("a name").into(), fs::read(&path).expect("readable"));
@@ -69,20 +69,20 @@ fn a_run_that_is_there_is_not_done_again_and_the_report_is_the_same() {
     assert_eq!(second, plain);
     assert!(said.contains("2 runs, 2 found in the store"), "{said}");
     assert_eq!(files(&store), before);
-    // One more seed: what is there is used, the rest is done.
+    // With one more seed, runs in the store are used, and the others are done.
     let (_, said) = print(&[&kept, ["--runs", "2"].as_slice()].concat());
     assert!(said.contains("4 runs, 2 found in the store"), "{said}");
-    // Whatever changes is another run.
+    // A run with any change is another run.
     for more in [["--set", "lru.batch=3"], ["--scale", "1/32"], ["--set", "machine.cpu.count=2"], ["--seed", "9"]] {
         let base = if more[0] == "--scale" { [&SMALL[..2], &SMALL[4..]].concat() } else { SMALL.to_vec() };
         let (_, said) = print(&[&base, ["--store", &store].as_slice(), &more].concat());
         assert!(!said.contains("found in the store"), "{more:?}: {said}");
     }
-    // Counters over time are not kept: the run is done for them, and agrees with what is there.
+    // Counters over time are not kept in the store. The run is done again for them, and agrees with the stored one.
     let series = folder.path("series.csv");
     let (third, said) = print(&[&kept, ["--series", &series].as_slice()].concat());
     assert!(third == plain && !said.contains("found in the store"), "{said}");
-    // `ablate` keeps its runs in the same way.
+    // `ablate` also keeps its runs in the store.
     let ablate = ["ablate", "randread", "--scale", "1/64", "--rows", "randread", "--from", "highwater"];
     let ablate = [&ablate, ["--to", "highwater+lru.batch=3", "--store", &store].as_slice()].concat();
     let (first, _) = print(&ablate);
@@ -136,7 +136,7 @@ fn parts_of_a_sweep_joined_are_the_whole_to_the_last_byte() {
     let parquet = folder.path("joined.parquet");
     sweep(&all, &["--format", "parquet", "--output", &parquet]);
     assert!(fs::read(&parquet).unwrap().starts_with(b"PAR1"));
-    // What is lost is done again, nothing else.
+    // Only a run that was lost is done again.
     fs::remove_file(Path::new(&all).join(&files(&all)[3].0)).unwrap();
     let (joined, said) = sweep(&all, &[]);
     assert!(joined == report && said.contains("8 runs, 7 found in the store"), "{said}");
@@ -181,7 +181,7 @@ fn results_has_the_same_table_and_finds_runs() {
     assert!(message(2, &["results", &store, "--format", "parquet"]).contains("needs --output"));
 }
 
-/// Returns a Python with these packages, if there is one.
+/// Returns a Python that has these packages, if there is one.
 fn python(packages: &str) -> Option<String> {
     let named = std::env::var("HIGHWATER_PYTHON").unwrap_or_else(|_| "python3".into());
     let found = Command::new(&named).args(["-c", &format!("import {packages}")]).stderr(Stdio::null()).status();

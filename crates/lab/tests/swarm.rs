@@ -1,7 +1,7 @@
 //! Tests that random worlds pass every check, and that a failing world can be replayed.
 //!
-//! The story: two hundred seeds draw a machine, a kernel and tasks that verify every page they read. A seed that
-//! deliberately puts a wrong stamp into a page must fail, and fail in the same way again.
+//! Two hundred seeds draw a machine, a kernel, and tasks that verify every page they read. One more seed, which
+//! deliberately puts a wrong stamp into a page, must fail, and must fail in the same way when it is run again.
 
 use engine::stat::Vmstat;
 use lab::job::Failure;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 const WORLDS: u64 = 200;
 
-/// Counters of reclaim that must be non-zero in some world; otherwise the worlds are too easy.
+/// Counters of reclaim that must be above zero in at least one world. Otherwise the worlds are too easy.
 const MUST_HAPPEN: [&str; 30] = [
     "pgscan_kswapd_normal",
     "pgscan_kswapd_dma",
@@ -54,7 +54,7 @@ fn two_hundred_worlds_hold_every_check() {
         match result {
             Ok(report) => {
                 for (name, count) in &mut workloads {
-                    // One that was refused memory did not come to its end.
+                    // A workload does not end regularly if a request for memory failed.
                     let has_ended = report.vmstat.get("oom").is_none_or(|refusals| *refusals == 0);
                     *count += u32::from(has_ended && report.drawn.contains(&format!("; {name} Params")));
                 }
@@ -85,7 +85,7 @@ fn the_corrupting_seed_fails_and_replays_with_the_same_message() {
     assert!(message.starts_with("seed 0xbad5eed: "), "{message}");
     assert!(message.ends_with("\n  replay: highwater swarm --seed 0xbad5eed"), "{message}");
 
-    // As the message says.
+    // The world is run again with the command that the message states.
     let replay = message.lines().last().unwrap().trim().strip_prefix("replay: highwater ").unwrap().to_owned();
     let output = Command::new(env!("CARGO_BIN_EXE_highwater")).args(replay.split(' ')).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -95,7 +95,7 @@ fn the_corrupting_seed_fails_and_replays_with_the_same_message() {
     );
 }
 
-/// Returns a message without source file and line, which only one of the two ways of running adds.
+/// Returns a message without the source file and line, which appear in only one of the two ways to run a world.
 fn place_cut_off(message: &str) -> String {
     message.lines().map(|line| line.split(" (at crates/").next().unwrap().trim_end().to_owned() + "\n").collect()
 }

@@ -1,7 +1,7 @@
-//! Measures how often equal columns are told apart: a kernel is compared with itself under other seeds.
+//! Measures how often equal columns are told apart. For this a kernel is compared with itself under other seeds.
 //!
 //! `cargo test --package highwater-lab --test verdicts -- --ignored --nocapture` simulates thousands of runs and prints
-//! the figures of docs/verdicts.md.
+//! the figures in docs/verdicts.md.
 
 use lab::{
     grounds,
@@ -11,7 +11,7 @@ use lab::{
     verdict::{Comparison, Sample},
 };
 
-/// The experiment: small enough that thousands of runs take minutes, with reclaim in each.
+/// The experiment, so small that thousands of runs take minutes. Each run reclaims.
 const EXPERIMENT: (&str, &str, &str) = ("anon", "1/64", "params.operations=300");
 const KERNEL: &str = "6.18-classic";
 
@@ -19,7 +19,7 @@ const KERNEL: &str = "6.18-classic";
 const TIMES: usize = 200;
 const SEEDS: usize = 10;
 
-/// Returns the rows, each with the values of `runs` runs.
+/// Returns the main rows of the experiment, each with the values of `runs` runs.
 fn rows((experiment, scale, set): (&str, &str, &str), runs: usize) -> Vec<TableRow> {
     let set = set.split_once('=').map(|(key, value)| Set { key: key.into(), values: vec![value.into()] });
     let request = Request {
@@ -36,7 +36,8 @@ fn rows((experiment, scale, set): (&str, &str, &str), runs: usize) -> Vec<TableR
     table.rows.into_iter().filter(|row| table.main_rows.contains(&row.name)).collect()
 }
 
-/// Returns how many comparisons of `seeds` seeds with as many others are told apart, in pairs by position and as sets.
+/// Returns how many comparisons, each between `seeds` seeds and as many other seeds, are told apart: once with seeds
+/// paired by position and once with seeds as sets. Also returns the number of comparisons.
 fn told_apart(row: &TableRow, seeds: usize) -> ([usize; 2], usize) {
     let (mut found, mut times) = ([0, 0], 0);
     for both in row.cells[0].samples.chunks_exact(2 * seeds).take(TIMES) {
@@ -52,7 +53,7 @@ fn told_apart(row: &TableRow, seeds: usize) -> ([usize; 2], usize) {
     (found, times)
 }
 
-/// Returns whether values of a row differ enough: equal values can never be told apart.
+/// Returns whether the values of a row differ enough from each other. Equal values can never be told apart.
 fn differs(row: &TableRow) -> bool {
     let mut values: Vec<u64> = row.cells[0].samples.iter().map(|sample| sample.value.to_bits()).collect();
     let all = values.len();
@@ -79,7 +80,8 @@ fn a_kernel_beside_itself_is_told_apart_in_3_to_7_percent_of_cases() {
             (pooled[n][0], pooled[n][1], all[n]) = (pooled[n][0] + pairs, pooled[n][1] + sets, all[n] + times);
         }
     }
-    // The test of five seeds says so in 3.2 % of cases, that of six pairs in 3.1 %: no error is nearer to 5 %. Ties take some of it.
+    // With five seeds the test tells 3.2 % of equal columns apart, and with six pairs 3.1 %: no possible error is
+    // nearer to 5 %. Ties reduce these shares.
     for (([pairs, sets], times), least) in pooled.into_iter().zip(all).zip([[2.0, 2.0], [2.0, 3.0], [3.0, 3.0]]) {
         let shares = [pairs, sets].map(|count| percent(count, times));
         println!("all: {:.1} % in pairs, {:.1} % as sets, of {times}", shares[0], shares[1]);
@@ -87,7 +89,7 @@ fn a_kernel_beside_itself_is_told_apart_in_3_to_7_percent_of_cases() {
     }
 }
 
-/// Compares a kernel with itself on a few runs, so that the code above is tested.
+/// Compares a kernel with itself on a few runs, so that the functions above are tested by default.
 #[test]
 fn a_kernel_beside_itself_with_the_same_seeds_is_the_same() {
     let row = &rows(EXPERIMENT, 6)[0];

@@ -1,4 +1,4 @@
-//! Tests of the workloads for all grounds, at a small size on a simulated machine: they run, verify, and give the
+//! Tests of the workloads for all grounds, on a small simulated machine: they run, verify their data, and give the
 //! expected results.
 
 use engine::access::choices::{HugeDefrag, HugePages, Khugepaged};
@@ -9,7 +9,7 @@ use lab::{grounds, library};
 use placed::Node;
 use std::sync::Arc;
 
-/// Scale of 8 MiB of memory.
+/// The scale at which a machine has 8 MiB of memory.
 const SCALE: &str = "1/64";
 
 fn job(workload: &str, params: &str) -> Job {
@@ -78,7 +78,7 @@ fn a_hit_in_place_costs_no_copy_and_no_system_call() {
     };
     let ([copied_hits, copied], [in_place_hits, in_place]) = (of("copy"), of("in-place"));
     assert!((copied_hits - in_place_hits).abs() < 1.0, "{copied_hits} % hit and {in_place_hits} %");
-    // What the machine file says of a copy and a system call.
+    // The difference is what the machine file states for a copy and a system call.
     assert!((0.55..0.65).contains(&(copied - in_place)), "{copied} us and {in_place} us");
 }
 
@@ -91,7 +91,7 @@ fn a_zipf_choice_hits_more_often_than_a_uniform_one() {
 
 #[test]
 fn a_file_written_at_random_reads_back_as_it_was_written_last() {
-    // So many that memory is full before the end: fewer do not touch enough pages.
+    // With so many operations memory is full before the end. Fewer would not touch enough pages.
     let rows = run("randwrite", "file_percent = 150\ntasks = 3\nsync_every = 100\noperations = 2000\n");
     assert_eq!(value(&rows, "Pages verified"), 2048.0 * 1.5);
     assert!(value(&rows, "pgpgout") > 0.0 && value(&rows, "Sync p50") > value(&rows, "Write p50"));
@@ -111,7 +111,7 @@ fn tasks_that_touch_memory_keep_step() {
         let job = Job { seed, ..job("anon", "region_percent = 150\ntasks = 4\ntouch_s = 1\n") };
         let rows = grounds::find("anon").expect("it is listed").run(&job, &Progress::default()).expect("it ends").rows;
         let [sum, slowest] = ["Ops anon", "Ops anon-slowest-task"].map(|name| value(&rows, name));
-        // A second, and none more than two steps ahead.
+        // The run takes a second, and no task is more than two steps ahead of the slowest.
         assert!(sum - 4.0 * slowest <= 4.0 * 128.0 + 1.0, "seed {seed}: {sum} in all, {slowest} of the slowest task");
     }
 }
@@ -127,7 +127,7 @@ fn a_pass_leaves_the_hot_set_in_memory() {
 #[test]
 fn programs_that_end_leave_their_memory_and_swap_to_the_one_that_stays() {
     let rows = run("exits", "stays_percent = 30\nprogram_percent = 90\nprograms = 2\ntouches_after = 3000\n");
-    // 614 pages stay. In 3000 touches after the end of each program all of them come back, if they were swapped out.
+    // The remaining program has 614 pages. After each program ends, 3000 touches bring all of them back from swap.
     let (out, back) = (value(&rows, "pswpout"), value(&rows, "pswpin"));
     assert!(out > 614.0 && back > 0.0, "{out} pages out and {back} in");
     assert!(back <= out, "what was of a program that ended is wanted by nobody: {out} pages out and {back} in");
@@ -140,7 +140,7 @@ fn programs_with_huge_pages_get_them_while_memory_has_some() {
     job.scale = "1/16".parse().expect("a fraction");
     job.kernel = library::kernel("6.1-classic").expect("an embedded kernel");
     let rows = grounds::find("exits").expect("it is listed").run(&job, &Progress::default()).expect("it ends").rows;
-    // 16 MiB in eight ranges.
+    // The program uses 16 MiB in eight ranges.
     assert!(value(&rows, "thp_fault_alloc") > 0.0 && value(&rows, "thp_fault_alloc") <= 8.0);
 }
 
@@ -163,12 +163,12 @@ fn dropped_pages_are_read_in_once_more() {
         let params = format!("file_percent = 25\ntasks = 1\noperations = 20_000\ndrop_caches_every = {every}\n");
         value(&run("randread", &params), "pgpgin")
     };
-    // 512 pages fit, and 10,000 reads touch all of them.
+    // 512 pages fit in memory, and 10,000 reads touch all pages of the file.
     assert_eq!(of(0), 2048.0);
     assert_eq!(of(10_000), 2.0 * 2048.0);
 }
 
-/// Returns the parameters of a small build for `compile`.
+/// Returns the parameters for a small build of `compile`.
 fn small_build(more: &str) -> String {
     let build = [
         ("tree_files", "400"),
@@ -198,7 +198,7 @@ fn compilers_read_what_they_share_once_where_memory_holds_it() {
     };
     let rows = at("1/16");
     assert_eq!(value(&rows, "pswpout"), 0.0, "three compilers of 8 MiB fit into 32");
-    // Text of 512 KiB, 20 headers of a page or two, twelve sources of three pages.
+    // The compiler's code has 512 KiB. There are 20 headers of one or two pages, and twelve sources of three pages.
     assert!(value(&rows, "pgpgin") < 1024.0, "{} KiB", value(&rows, "pgpgin"));
     assert!(refused("compile", &small_build("jobs = 13\n")).contains("jobs is 13"));
 }
@@ -253,7 +253,7 @@ fn what_makes_no_run_is_refused_before_it_runs() {
     assert_eq!(refused("scan", "hot = 1\n").split(": ").next(), Some("params.toml:1"));
 }
 
-/// Makes a job of three builds in 32 MiB, with 16 blocks of order 9 and passes of some seconds.
+/// Returns a job with three builds in 32 MiB, 16 blocks of order 9, and passes of some seconds.
 fn blocks_under_load(params: &str, build: &str) -> Job {
     let sourced = |pairs: &[(&str, &str)]| -> String {
         let line = |(key, value): &(&str, &str)| {
@@ -294,7 +294,7 @@ fn blocks_are_asked_for_under_load_and_when_it_is_gone() {
     for params in ["", "unmovable_per_mille = 20\n"] {
         let job = blocks_under_load(params, "");
         workload.check(&job).expect("the parameters are right");
-        // That nothing of it stays, and every page is somewhere, is looked at where the run ends.
+        // The end of the run checks that no memory is left over, and that every page has a place.
         let rows = workload.run(&job, &Progress::default()).expect("the run ends").rows;
         let [first, second, rested] = ["Pass 1", "Pass 2", "while Rested"].map(|name| value(&rows, name));
         assert!(
@@ -302,7 +302,7 @@ fn blocks_are_asked_for_under_load_and_when_it_is_gone() {
             "{first} {second} {rested}"
         );
         assert!(rested >= 40.0, "{rested} % of memory in which nothing else is");
-        // Three trees of 1000 files, and a sixteenth of the inodes.
+        // `updatedb` looks up three trees of 1000 files, and a sixteenth of the inodes.
         assert_eq!(value(&rows, "Files that updatedb looked up"), 5000.0);
         assert!(value(&rows, "Units compiled") > 20.0);
         assert!(value(&rows, "Pass 1 failure p50") <= value(&rows, "Pass 1 failure max"));
@@ -344,7 +344,7 @@ fn huge_pages_beside_a_copy(params: &str, change: impl FnOnce(&mut Job)) -> Vec<
     rows
 }
 
-/// Huge pages speed up a touch by the cost of the page-table walks that they save, and not at all if walks cost
+/// Huge pages make a touch faster by the cost of the page-table walks that they save. If walks cost nothing, they save
 /// nothing.
 #[test]
 fn huge_pages_are_worth_what_walks_cost() {
@@ -359,13 +359,13 @@ fn huge_pages_are_worth_what_walks_cost() {
     };
     let ([always, covered, few], [never, bare, many]) = (run(HugePages::Always, true), run(HugePages::Never, true));
     assert!(covered > 50.0 && bare == 0.0 && few < many / 2.0, "{covered} {bare} {few} {many}");
-    // A touch of 80 ns, and a walk of 40 or 5 for each of the hundreds of pages that do not fit into the TLB.
+    // A touch takes 80 ns, and a walk 40 or 5 ns. Hundreds of pages do not fit into the TLB and need walks.
     assert!(always > 1.15 * never && always < 1.5 * never, "{always} {never}");
     let ([always, ..], [never, ..]) = (run(HugePages::Always, false), run(HugePages::Never, false));
     assert!((always / never - 1.0).abs() < 0.02, "{always} {never}: no walk costs anything");
 }
 
-/// Faults that take only free huge pages get fewer, and khugepaged, if it runs, makes up for them.
+/// If faults take only free huge pages, fewer faults get one. khugepaged makes up for this if it runs.
 #[test]
 fn khugepaged_covers_what_faults_did_not_get() {
     let run = |khugepaged| {
@@ -381,7 +381,8 @@ fn khugepaged_covers_what_faults_did_not_get() {
     assert!(filled < end && end > 80.0 && made > 10.0, "{filled} {end} {made}");
 }
 
-/// 150 MiB at full scale are freed after two seconds. A kernel without the fault fills them with files.
+/// At full scale, a process with 150 MiB ends after two seconds. A kernel without the fault fills the freed memory with
+/// files.
 const SERVER: &str = "daemons_mib = 100\nprocess_mib = 150\nfiles_mib = 350\nfile_kib = 16\nreaders = 4\nends_s = 2\njudged_from_s = 4\n\
     judged_s = 2\nprint_every_s = 1\n";
 
@@ -390,7 +391,7 @@ fn what_a_process_leaves_is_used_for_files() {
     let rows = run("simon", SERVER);
     let (before, after) = (value(&rows, "Free Normal at 1 s"), value(&rows, "Free mean"));
     assert!(value(&rows, "Ops simon") > 100.0);
-    // Memory, daemons and files leave 1 MiB of 8, and slabs take a part of that.
+    // Of 8 MiB, the process, the daemons and files leave 1 MiB, and slabs take a part of it.
     assert!(before < 3.0 && after < 2.0, "{before} MiB free with the process, {after} MiB after it");
     assert!(value(&rows, "Kswapd calls") > 0.0 && value(&rows, "Kswapd longest call") < 2.0);
     assert!(value(&rows, "Free least") <= after && after <= value(&rows, "Free most"));
@@ -425,7 +426,7 @@ fn a_server_whose_process_ends_too_late_is_refused() {
     assert!(refused("simon", "file_kib = 1048576\n").ends_with("a file must take a quarter of memory at most"));
 }
 
-/// A page that a compiler touches once can leave memory for good. One that it touches again comes back.
+/// A page that a compiler touches once can leave memory for good. A page that it touches again comes back from swap.
 #[test]
 fn what_compilers_touch_again_comes_back_from_swap() {
     let swapped = |again: u64| {

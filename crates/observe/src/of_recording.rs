@@ -1,4 +1,4 @@
-//! Conversion of recordings to counters over time, in the form of `--series`, which `report` draws.
+//! Conversion of recordings to counters over time in the form of `--series`, which `report` draws.
 
 use engine::stat::Vmstat;
 use figures::series::Series;
@@ -6,17 +6,17 @@ use machine::Nanos;
 use recordings::PAGE_KIB;
 use recordings::format::Recording;
 
-/// The relation of a column to a counter of `/proc/vmstat`.
+/// How a column corresponds to a counter of `/proc/vmstat`.
 enum Is {
-    /// A rate, in this many units of the counter per second.
+    /// The column is a rate, in units per second; the counter has this many pages or events for each unit.
     Rate(f64),
-    /// The events of a sample.
+    /// The column is the number of events in a sample.
     Count,
-    /// A level in KiB; the counter is in pages.
+    /// The column is a level in KiB. The counter's level is in pages.
     Level,
 }
 
-/// Columns of all tools, with their counters.
+/// Columns of all tools, each with its counter.
 const COLUMNS: [(&str, &str, Is); 33] = [
     ("si", "pswpin", Is::Rate(1.0 / PAGE_KIB)),
     ("so", "pswpout", Is::Rate(1.0 / PAGE_KIB)),
@@ -53,8 +53,8 @@ const COLUMNS: [(&str, &str, Is); 33] = [
     ("oom_kill", "oom_kill", Is::Count),
 ];
 
-/// Returns counters and levels at the end of each sample, from the start of the recording on. Unrecorded time between
-/// samples is left out.
+/// Returns counters and levels at the end of each sample. Time is counted from the start of the recording, without the
+/// time between samples that was not recorded.
 #[must_use]
 pub fn series(recording: &Recording) -> Series {
     let samples = &recording.samples;
@@ -69,7 +69,7 @@ pub fn series(recording: &Recording) -> Series {
     };
     for (n, sample) in samples.iter().enumerate() {
         for ((column, _, is), sum) in columns.iter().zip(&mut sums) {
-            // A level that a sample does not tell is what it was.
+            // If a sample does not have a level, the last known value is used.
             match (sample.values.get(column), is) {
                 (Some(value), Is::Rate(units)) => *sum += value * units * sample.seconds,
                 (Some(value), Is::Count) => *sum += value,

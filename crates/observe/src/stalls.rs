@@ -1,10 +1,10 @@
-//! Explains why tasks of a simulated run were stalled: each direct reclaim or throttled writer above a threshold, from
-//! its trace.
+//! Explains, from a trace, why tasks of a simulated run were stalled. A stall is a direct reclaim or a wait of a
+//! throttled writer that is longer than a threshold.
 //!
-//! A task reports a stall at its end ([`machine::note`]): its request, the pages scanned, and why pages stayed. The
-//! slices of the trace show what it waited for and which task held it: the queue of its CPU, locks, waits of reclaim,
-//! requests of disks. Nothing is guessed: a sleeping task gives its reason ([`machine::note::WaitReason`]), and
-//! unexplained time is reported as such.
+//! A task reports a stall when it ends ([`machine::note`]): the request, the pages scanned, and why pages stayed. The
+//! slices of the trace show what the task waited for and which tasks were responsible: the queue of its CPU, locks,
+//! waits in reclaim, requests to disks. Nothing is guessed: a sleeping task states its reason
+//! ([`machine::note::WaitReason`]), and unexplained time is reported as such.
 //!
 //! Next: [`find`].
 
@@ -21,13 +21,14 @@ use sim::TaskId;
 use sim::trace::{Activity, Noted, Slice, Trace};
 use std::collections::BTreeMap;
 
-/// Text for time that a trace does not explain: cut by a window or by too many slices, or too short to be recorded.
+/// Text for time that a trace does not explain: time outside of its window, beyond its largest number of slices, or too
+/// short to be recorded.
 const UNTOLD: &str = "for what the trace does not say";
 
 /// The cause of a stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The task wanted memory.
+    /// The task requested memory.
     Request(SlowRequest),
     /// The task dirtied pages faster than they are written.
     HeldBack(HeldBack),
@@ -36,36 +37,37 @@ pub enum Cause {
 /// A part of a stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The object of the wait, in words.
+    /// The thing that the task waited for, in words.
     pub on: String,
-    /// Duration.
+    /// Duration of the wait.
     pub time: Nanos,
-    /// The tasks that held it or did the work that was waited for, in words, the longest first.
+    /// The tasks that held the thing, or that did the work waited for, in words with their times, the longest first.
     pub held_by: Vec<(String, Nanos)>,
 }
 
-/// Similar stalls of a task: the same request, and the same longest wait. The fields describe the longest one.
+/// Similar stalls of a task, which have the same request and the same main reason for sleep. The fields describe the
+/// longest of them, except for `count` and `total`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// Number of stalls.
+    /// Number of similar stalls.
     pub count: usize,
-    /// Total duration of these stalls.
+    /// Total duration of the similar stalls.
     pub total: Nanos,
-    /// The task's name, and its track in the trace.
+    /// The task's name, which is also the name of its track in the trace.
     pub task: String,
-    /// Start, virtual time.
+    /// Start of the stall in virtual time.
     pub from: Nanos,
-    /// End, virtual time.
+    /// End of the stall in virtual time.
     pub to: Nanos,
-    /// The cause.
+    /// The cause of the stall.
     pub cause: Cause,
-    /// CPU time in it, without spinning.
+    /// CPU time that the task used during the stall, without spinning.
     pub worked: Nanos,
     /// The stall's waits, longest first.
     pub waits: Vec<Wait>,
-    /// Work of disks meanwhile, in words.
+    /// Work that disks did during the stall, in words.
     pub disks: Vec<String>,
-    /// The longest slice of the trace on its track within it: name and start.
+    /// The longest slice of the task's track within the stall: name and start.
     pub slice: Option<(&'static str, Nanos)>,
 }
 
@@ -77,27 +79,27 @@ impl Stall {
     }
 }
 
-/// The stalls of a run.
+/// The stalls found in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stalls {
-    /// The run, and its process in the trace.
+    /// The name of the run, which is also the name of its process in the trace.
     pub run: String,
-    /// The threshold.
+    /// Shortest stall that is counted.
     pub over: Nanos,
-    /// Number of stalls that reached it.
+    /// Number of stalls that reached the threshold.
     pub count: usize,
     /// Total duration of the stalls that reached the threshold.
     pub total: Nanos,
-    /// Number of tasks with stalls.
+    /// Number of tasks with such stalls.
     pub tasks: usize,
     /// Number of groups of similar stalls.
     pub groups: usize,
-    /// The longest ones, the longest first.
+    /// The groups with the longest stalls, the longest first.
     pub longest: Vec<Stall>,
 }
 
-/// Finds the stalls of a run of at least `over`, groups similar ones, and explains the longest of each of the `most`
-/// longest groups.
+/// Finds the stalls in a run that take at least `over`, and groups similar ones. Explains the `most` groups with the
+/// longest stalls, each by its longest stall.
 #[must_use]
 pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     let trace = &run.trace;
@@ -107,7 +109,7 @@ pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     let total = found.iter().fold(Nanos(0), |sum, (note, began)| sum + note.at.since(*began));
     let tasks: std::collections::BTreeSet<TaskId> = found.iter().map(|(note, _)| note.task).collect();
     let sleeps = Sleeps::of(trace);
-    // The longest of a group comes first, and so do the groups with the longest.
+    // Stalls are sorted, so the first stall of a group is its longest, and groups are in order of their longest.
     let mut groups: Vec<(Alike<'_>, &Noted, usize, Nanos)> = Vec::new();
     for (note, began) in &found {
         let (alike, time) = (Alike::of(&sleeps, note, *began), note.at.since(*began));
@@ -141,7 +143,7 @@ struct Alike<'a> {
     slept_for: Option<WaitReason>,
 }
 
-/// The cause of a stall, without details that vary.
+/// The cause of a stall without its varying details.
 #[derive(PartialEq)]
 enum Wanted<'a> {
     Pages { order: Order, gfp: &'a str, zone: &'a str, is_served: bool },
@@ -160,7 +162,7 @@ impl<'a> Alike<'a> {
     }
 }
 
-/// Sleeps of each task with their reasons, in order of time.
+/// The sleeps of each task with their reasons, in order of time.
 struct Sleeps(BTreeMap<TaskId, Vec<(Nanos, Nanos, WaitReason)>>);
 
 impl Sleeps {
@@ -174,7 +176,7 @@ impl Sleeps {
         Self(sleeps)
     }
 
-    /// Returns the reason of a task's longest sleep in a time; none if it did not sleep.
+    /// Returns the reason for which a task slept longest in total within a time; none if it did not sleep.
     fn longest(&self, task: TaskId, from: Nanos, to: Nanos) -> Option<WaitReason> {
         let sleeps = self.0.get(&task)?;
         let first = sleeps.partition_point(|(_, ended, _)| *ended <= from);
@@ -194,19 +196,19 @@ const fn began(noted: &Noted) -> Nanos {
     }
 }
 
-/// Returns the overlap of a slice and a time.
+/// Returns how long a slice and a time overlap.
 fn overlap(slice: &Slice, from: Nanos, to: Nanos) -> Nanos {
     slice.to.min(to).since(slice.from.max(from))
 }
 
-/// Adds time under a name.
+/// Adds `time` to the sum that `times` has for `name`.
 fn add(times: &mut BTreeMap<String, Nanos>, name: String, time: Nanos) {
     if time > Nanos(0) {
         *times.entry(name).or_default() += time;
     }
 }
 
-/// Returns names with their times, longest first.
+/// Returns names with their times, the longest first. No time is longer than `wait`.
 fn ranked(times: BTreeMap<String, Nanos>, wait: Nanos) -> Vec<(String, Nanos)> {
     let mut ranked: Vec<_> = times.into_iter().map(|(who, time)| (who, time.min(wait))).collect();
     ranked.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
@@ -295,7 +297,7 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
     }
 }
 
-/// Slices within a stall.
+/// The slices of a trace that overlap a stall.
 struct Look<'a> {
     trace: &'a Trace,
     within: &'a [&'a Slice],
@@ -306,7 +308,8 @@ impl Look<'_> {
         &self.trace.tasks[task.0 as usize]
     }
 
-    /// Returns the function that a task was in at a moment: the innermost of those that are recorded.
+    /// Returns the function that a task was in at a moment: the innermost recorded one. Returns none if none was
+    /// recorded.
     fn function_of(&self, task: TaskId, at: Nanos) -> Option<Func> {
         let is_in = |slice: &&&Slice| slice.from <= at && at < slice.to;
         let of = self.within.iter().filter(is_in).filter_map(|slice| match slice.what {
@@ -316,7 +319,7 @@ impl Look<'_> {
         of.min_by_key(|(time, _)| *time).map(|(_, func)| func)
     }
 
-    /// Describes a task with its function.
+    /// Describes a task by its name and the function that it was in.
     fn words(&self, task: TaskId, at: Nanos) -> String {
         match self.function_of(task, at) {
             Some(func) => format!("{} (in {})", self.name(task), func.name()),
@@ -324,7 +327,7 @@ impl Look<'_> {
         }
     }
 
-    /// Returns the time in which a task was on no CPU.
+    /// Returns how long a task was neither on a CPU nor in a CPU's queue.
     fn off_cpu(&self, task: TaskId, from: Nanos, to: Nanos) -> Nanos {
         let is_on = |slice: &&&Slice| match slice.what {
             Activity::Runs { task: of, .. } | Activity::Queued { task: of } => of == task,
@@ -334,7 +337,7 @@ impl Look<'_> {
         Nanos(to.since(from).0.saturating_sub(on))
     }
 
-    /// Returns the holders of a lock of a class on another CPU.
+    /// Adds the tasks that held a lock of this class on other CPUs, with their times.
     fn holders_of(&self, class: &str, cpu: usize, from: Nanos, to: Nanos, holders: &mut BTreeMap<String, Nanos>) {
         for hold in self.within {
             let Activity::LockHold { cpu: on, class: held } = hold.what else { continue };
@@ -355,7 +358,7 @@ impl Look<'_> {
         }
     }
 
-    /// Returns the tasks that were on CPUs.
+    /// Adds the tasks that ran on CPUs, with their times.
     fn runners(&self, from: Nanos, to: Nanos, runners: &mut BTreeMap<String, Nanos>) {
         for slice in self.within {
             if let Activity::Runs { task, .. } = slice.what {
@@ -364,7 +367,7 @@ impl Look<'_> {
         }
     }
 
-    /// Adds the other tasks whose end or yield one waited for, with their time.
+    /// Adds the other tasks that `task` waited for, with their times.
     fn others(&self, task: TaskId, reason: WaitReason, from: Nanos, to: Nanos, others: &mut BTreeMap<String, Nanos>) {
         let does: fn(Func) -> bool = match reason {
             WaitReason::DirectReclaimers
@@ -374,7 +377,8 @@ impl Look<'_> {
             | WaitReason::NoProgress
             | WaitReason::Generation => |func| matches!(func, Func::DirectReclaim | Func::BalancePgdat),
             WaitReason::DirtyLimit => |func| func == Func::BalanceDirtyPages,
-            // The disk's part stands beside, and nobody has one in a task's own back-off. Who has a page is not in a trace.
+            // For these reasons no task is named: the disk's part is reported separately, a back-off concerns only the
+            // task itself, and a trace does not show which task holds a page.
             WaitReason::PageLock
             | WaitReason::PageIo
             | WaitReason::PageWriteback
@@ -395,9 +399,10 @@ impl Look<'_> {
         }
     }
 
-    /// Returns the work of each disk: `sda: 3 reads of 24 pages and 40 writes of 1200 under way, 30 ms the longest`.
+    /// Returns the work of each disk, in words: `sda: 3 reads of 24 pages and 40 writes of 1200 pages under way, the
+    /// longest took 30 ms`.
     fn disks(&self, from: Nanos, to: Nanos) -> Vec<String> {
-        /// Number and pages of reads and writes, and the longest request.
+        /// Number of requests and of pages for reads and writes, and the duration of the longest request.
         #[derive(Default)]
         struct Done([(u64, u64); 2], Nanos);
         let mut disks: BTreeMap<u32, Done> = BTreeMap::new();
@@ -434,8 +439,8 @@ mod tests {
         Slice { from: Nanos(from), to: Nanos(to), what }
     }
 
-    /// Of 100 ns: 10 of work, 20 of spinning for a lock that kswapd held, 30 in a queue behind it, 25 of backing off,
-    /// 15 unexplained.
+    /// The stall takes 100 ns: 10 of work, 20 of spinning for a lock that kswapd held, 30 in a queue behind kswapd, 25
+    /// of backing off, 15 unexplained.
     #[test]
     fn a_stall_is_told_by_what_it_waited_for() {
         let (waiter, kswapd, disk) = (TaskId(0), TaskId(1), DeviceId(0));
@@ -508,7 +513,7 @@ mod tests {
             assert!(told.contains(words), "{words}: {told}");
         }
         assert_eq!(find(&run, Nanos(5), 1).count, 2);
-        // A shorter one of the same kind is told with it; one that waited for something else is not.
+        // A shorter stall of the same kind joins the group; one that waited for something else does not.
         let mut again = run.clone();
         let shorter = |at, reason| slice(at - 20, at, Activity::Wait { task: waiter, reason });
         again.trace.slices.extend([

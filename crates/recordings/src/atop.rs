@@ -1,7 +1,7 @@
-//! Readers of `atop` as text (files of `atop -w` shown by `atop -r`, or output to a pipe) and of `atop -P`.
+//! Readers of `atop` as text (files of `atop -w` that `atop -r` shows, or output to a pipe) and of `atop -P`.
 //!
-//! Both report intervals. The first one covers the time since boot and is left out. Counters have the names of
-//! `/proc/vmstat`, levels those of `sar`.
+//! Both forms report intervals. The first interval is the time since boot and is left out. Counters have their names in
+//! `/proc/vmstat`, levels their names in `sar`.
 
 use super::format::{Format, Recording, Told};
 use super::procps::seconds_of_day;
@@ -9,7 +9,7 @@ use super::text::{Block, LeftOut, Line};
 use super::{COUNTED, Figures, Sample, number};
 use kit::wrong::Wrong;
 
-/// `atop` as text.
+/// The format of `atop` as text.
 pub const TEXT: Format = Format {
     name: "atop",
     how: "a line `ATOP - HOST … 10s elapsed`",
@@ -18,7 +18,7 @@ pub const TEXT: Format = Format {
     read: read_text,
 };
 
-/// `atop -P`.
+/// The format of `atop -P`.
 pub const PARSABLE: Format = Format {
     name: "atop -P",
     how: "lines of a label such as MEM, SWP or PAG, a computer, seconds since 1970, a date, a time and an interval",
@@ -33,7 +33,7 @@ pub const PARSABLE: Format = Format {
     read: read_parsable,
 };
 
-/// The fields of a sample so far.
+/// The sample being read, with its fields so far.
 #[derive(Default)]
 struct Building {
     recording: Recording,
@@ -48,7 +48,7 @@ impl Building {
     fn begin(&mut self, seconds: f64, at_s: Option<f64>, line: usize, is_since_start: bool) {
         self.end();
         (self.seconds, self.line, self.is_since_start) = (seconds, line, is_since_start);
-        // Times of a day: of days after the first where they fall.
+        // A time that is earlier in the day than the one before belongs to a later day.
         const DAY: f64 = 86_400.0;
         let last = self.recording.samples.last().and_then(|sample| sample.at_s);
         self.at_s = at_s.map(|at_s| match last {
@@ -85,7 +85,8 @@ impl Building {
     }
 }
 
-/// Reads computer, time and interval (s) of a header: `ATOP - web1   2026/11/26  10:00:10   -----   10s elapsed`.
+/// Reads the computer, the time and the interval (s) from a header: `ATOP - web1   2026/11/26  10:00:10   -----   10s
+/// elapsed`.
 fn header<'t>(words: &[&'t str]) -> Option<(&'t str, Option<f64>, f64)> {
     let ["ATOP", "-", host, rest @ .., elapsed, "elapsed"] = words else {
         return None;
@@ -93,7 +94,7 @@ fn header<'t>(words: &[&'t str]) -> Option<(&'t str, Option<f64>, f64)> {
     Some((host, rest.iter().find_map(|word| seconds_of_day(word)), seconds_of(elapsed)?))
 }
 
-/// Reads a duration: `10s`, `10m0s`, `1h2m3s`, `2d3h`.
+/// Reads a duration, s, such as `10s`, `10m0s`, `1h2m3s`, `2d3h`.
 fn seconds_of(word: &str) -> Option<f64> {
     let mut seconds = 0.0;
     let mut rest = word;
@@ -112,7 +113,7 @@ fn seconds_of(word: &str) -> Option<f64> {
     (seconds > 0.0).then_some(seconds)
 }
 
-/// Reads a figure: a count, abbreviated if it is long (`9000`, `12e5`), a size in KiB (`1.2G`, `300.5M`), or a share
+/// Reads a figure: a count, which is abbreviated if long (`9000`, `12e5`), a size in KiB (`1.2G`, `300.5M`), or a share
 /// (`20%`).
 fn figure_of(word: &str) -> Option<f64> {
     let units = [('K', 1.0), ('M', 1024.0), ('G', 1024.0 * 1024.0), ('T', 1024.0 * 1024.0 * 1024.0)];
@@ -122,7 +123,7 @@ fn figure_of(word: &str) -> Option<f64> {
     }
 }
 
-/// Names of fields of a line.
+/// Fields, by the label of their line and their name, with the name that they get in a sample.
 const FIELDS: [(&str, &str, &str); 18] = [
     ("PAG", "scan", "pgscan"),
     ("PAG", "steal", "pgsteal"),
@@ -150,7 +151,8 @@ fn read_text(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
     for line in block.lines {
         let words = line.words();
         if let Some((host, at_s, seconds)) = header(&words) {
-            // Since when the computer runs is far longer than an interval, and another line says so.
+            // The first sample is left out if another line says that it covers the time since boot, or if it is far
+            // longer than the others.
             building.begin(seconds, at_s, line.number, std::mem::take(&mut is_first) && is_since_start(block, line));
             building.recording.host = Some(host.to_owned());
         } else if line.text.contains('|') {
@@ -162,7 +164,7 @@ fn read_text(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
     building.finish(block)
 }
 
-/// Returns whether the sample that begins at a line covers the time since boot.
+/// Returns whether the sample that begins at `header_line` covers the time since boot.
 fn is_since_start(block: &Block<'_>, header_line: &Line<'_>) -> bool {
     let behind = block.lines.iter().skip_while(|line| line.number <= header_line.number);
     let sample = behind.take_while(|line| header(&line.words()).is_none());
@@ -170,11 +172,11 @@ fn is_since_start(block: &Block<'_>, header_line: &Line<'_>) -> bool {
     let others = block.lines.iter().filter_map(|line| header(&line.words())).map(|(.., seconds)| seconds);
     let longest_other = others.skip(1).fold(0.0, f64::max);
     let own = header(&header_line.words()).map_or(0.0, |(.., seconds)| seconds);
-    // Ten times the longest other interval is no interval.
+    // A time more than ten times as long as the longest other interval is no interval.
     says_so || (longest_other > 0.0 && own > 10.0 * longest_other)
 }
 
-/// Reads the fields of a line such as `MEM | tot 15.5G | free 201.3M |`.
+/// Adds the fields from a line such as `MEM | tot 15.5G | free 201.3M |`.
 fn add_fields(building: &mut Building, line: &str) {
     let mut fields = line.split('|').map(str::trim);
     let label = fields.next().unwrap_or_default();
@@ -189,14 +191,14 @@ fn add_fields(building: &mut Building, line: &str) {
     }
 }
 
-/// Returns whether a line is of the table of processes, which is not read: a heading, or a line that begins with a
-/// number.
+/// Returns whether a line belongs to the table of processes, which is not read. The line is its heading, or begins with
+/// a number.
 fn is_of_processes(words: &[&str]) -> bool {
     words.first().is_some_and(|word| ["PID", "***"].contains(word) || word.bytes().all(|byte| byte.is_ascii_digit()))
         || words.last().is_some_and(|word| word.contains('/'))
 }
 
-/// Splits a line of `atop -P` into label, computer, time, interval, and the rest.
+/// Splits a line of `atop -P` into the label, the computer, the time, the interval, and the rest.
 fn labelled<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, &'t str, f64, f64, &'w [&'t str])> {
     let [label, host, epoch, date, time, seconds, rest @ ..] = words else {
         return None;
@@ -208,7 +210,8 @@ fn labelled<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, &'t str, f64, f64,
         .and_then(|()| Some((*label, *host, seconds_of_day(time)?, number(seconds)?, rest)))
 }
 
-/// Names of fields after the interval, by label and position from 0. Sizes are pages of the size in the first field.
+/// Fields, by label and by position after the interval from 0, with the name that they get in a sample. Sizes are in
+/// pages; the first field is the size of a page.
 const PLACES: [(&str, usize, &str); 14] = [
     ("PAG", 1, "pgscan"),
     ("PAG", 2, "allocstall"),
@@ -260,7 +263,8 @@ fn read_parsable(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>,
                 building.add(name, if name.starts_with("kb") { figure * page_kib } else { figure });
             }
         }
-        // Is it there; of CPUs, of memory (some), of memory (full): the shares of 10, 60 and 300 s, and the time, us.
+        // The fields are whether PSI is known; then for CPUs, memory (some) and memory (full) the shares over 10, 60
+        // and 300 s, and the total time, us.
         if let ("PSI", Some(&"y")) = (label, fields.first()) {
             for (at, name) in [(8, "%smem"), (12, "%fmem")] {
                 if let Some(us) = field(at) {

@@ -1,6 +1,6 @@
-//! Readers of `collectl`: lines for plots (`-P`), and terminal output, short or with `--verbose`.
+//! Readers of `collectl`: of lines for plots (`-P`), and of terminal output, short or with `--verbose`.
 //!
-//! Samples have the names of `sar`'s columns, so that rules need no other names.
+//! Samples have the column names of `sar`, so that rules need no other names.
 
 use super::format::{Format, Recording, Told};
 use super::looks::size_kib;
@@ -9,7 +9,7 @@ use super::text::{Block, LeftOut};
 use super::{COUNTED, Figures, Sample, number, since};
 use kit::wrong::Wrong;
 
-/// `collectl -P`.
+/// The format of `collectl -P`.
 pub const PLOT: Format = Format {
     name: "collectl -P",
     how: "a heading `#Date Time … [MEM]Free …`, with spaces or commas",
@@ -21,7 +21,7 @@ pub const PLOT: Format = Format {
     read,
 };
 
-/// Columns of memory with their names in `sar`. Rates are pages a second.
+/// Columns about memory, each with its name in `sar`. Rates are pages per second.
 const COLUMNS: [(&str, &str); 14] = [
     ("[MEM]Tot", "kbmemtotal"),
     ("[MEM]Free", "kbmemfree"),
@@ -43,7 +43,7 @@ fn fields(line: &str) -> Vec<&str> {
     line.split([' ', ',', '\t']).filter(|field| !field.is_empty()).collect()
 }
 
-/// Returns the names of a heading that has columns of memory.
+/// Returns the names in a heading that has columns of memory; none for any other line.
 fn names_of(line: &str) -> Option<Vec<String>> {
     let names = fields(line.trim().strip_prefix('#')?);
     let is_one = names.starts_with(&["Date", "Time"]) && names.iter().any(|name| name.starts_with("[MEM]"));
@@ -60,7 +60,7 @@ fn read(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
             continue;
         }
         let words = fields(&line.text);
-        // Lines of how it was recorded begin with the sign of a comment.
+        // Lines about how the recording was made begin with `#`.
         if words.is_empty() || words[0].starts_with('#') {
             continue;
         }
@@ -83,7 +83,8 @@ fn read(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
         let values = Figures(vec![(called, pairs.iter().map(|(_, figure)| *figure).collect())]);
         moments.push((line.number, time + day * 86_400.0, values));
     }
-    // A line is of the time since the one before; how long the first one is they all tell.
+    // A line covers the time since the line before. The first line is assumed to cover the shortest interval of the
+    // others.
     let usual = moments.windows(2).map(|pair| pair[1].1 - pair[0].1).filter(|seconds| *seconds > 0.0).reduce(f64::min);
     let Some(usual) = usual else {
         let line = block.lines.first().map_or(0, |line| line.number.saturating_sub(1));
@@ -98,14 +99,14 @@ fn read(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     Ok(vec![Told::Recording(Recording { tool: "collectl", samples, has_times: true, ..Recording::default() })])
 }
 
-/// `collectl` on a terminal.
+/// The format of `collectl` on a terminal.
 pub const TEXT: Format = Format {
     name: "collectl",
     how: "a heading `#Free Buff Cach …`, or `# MEMORY SUMMARY` and `# Total Used Free …` below it",
     begins: |lines| {
         let is_it = |line: &str| is_summary(line) || heading_of(line).is_some_and(|names| are_of_memory(&names));
         let first = lines[0].text.trim_start();
-        // What stands above: other sections of a record, or the groups of columns.
+        // Lines that may stand above: other sections of a record, or the groups of columns.
         let above = match (first.starts_with("### RECORD"), first.starts_with("#<") || waited_for(first).is_some()) {
             (true, _) => SECTION_LINES_MAX,
             (_, true) => GROUP_LINES_MAX,
@@ -121,18 +122,19 @@ pub const TEXT: Format = Format {
     read: read_text,
 };
 
-/// Most lines above the names of columns, notes included.
+/// Most lines above the column names, including notes.
 const GROUP_LINES_MAX: usize = 8;
 
-/// Most lines of a record above those of memory: one for each CPU and disk.
+/// Most lines of a record above those about memory: one for each CPU and disk.
 const SECTION_LINES_MAX: usize = 500;
 
-/// Returns whether a line is the one above the memory of `--verbose`.
+/// Returns whether a line is the title of the memory section of `--verbose`.
 fn is_summary(line: &str) -> bool {
     line.trim_start().starts_with("# MEMORY SUMMARY")
 }
 
-/// Returns the names of a heading: `#Time   cpu sys … Free Buff Cach`, `#   Total    Used    Free …`.
+/// Returns the column names in a heading such as `#Time   cpu sys … Free Buff Cach` or `#   Total    Used    Free …`.
+/// Returns none for any other line.
 fn heading_of(line: &str) -> Option<Vec<&str>> {
     let names: Vec<&str> = line.trim_start().strip_prefix('#')?.split_whitespace().collect();
     let is_name = |name: &&str| number(name).is_none() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '%');
@@ -144,8 +146,8 @@ fn are_of_memory(names: &[&str]) -> bool {
         || names.windows(4).any(|four| four == ["Total", "Used", "Free", "Buff"])
 }
 
-/// Returns the names of `sar` for columns of memory; none for columns that are not read. Some names come twice: `Total`
-/// of memory and of swap, `In` of swap and of files.
+/// Returns the `sar` name of each column; none for columns that are not read. Some names occur twice: `Total` for
+/// memory and for swap, `In` for swap and for files.
 fn called(names: &[&str]) -> Vec<Option<&'static str>> {
     let start = names.iter().position(|name| matches!(*name, "Total" | "Free")).unwrap_or(0);
     let nth = |at: usize| names[start..at].iter().filter(|name| **name == names[at]).count();
@@ -167,7 +169,7 @@ fn called(names: &[&str]) -> Vec<Option<&'static str>> {
     (0..names.len()).map(|at| if at < start { None } else { one(at) }).collect()
 }
 
-/// Reads an abbreviated figure of `collectl`: KiB and larger units for sizes, thousands for counts.
+/// Reads a figure that `collectl` abbreviated: a size in KiB or a larger unit, or a count in thousands.
 fn short(word: &str, name: &str) -> Option<f64> {
     let figure = match name.starts_with("kb") {
         true => size_kib(word, 1.0),
@@ -180,7 +182,7 @@ fn short(word: &str, name: &str) -> Option<f64> {
     figure.filter(|figure| COUNTED.contains(figure))
 }
 
-/// Returns the interval of a command (`-i 5`, `-i5`, `--interval 5`), or one second.
+/// Returns the interval that a command requests (`-i 5`, `-i5`, `--interval 5`), s; 1 if it requests none.
 fn interval_of(command: &str) -> f64 {
     let mut words = command.split_whitespace();
     let value = words.by_ref().find_map(|word| {
@@ -192,13 +194,13 @@ fn interval_of(command: &str) -> f64 {
     seconds.filter(|seconds: &f64| (0.001..=86_400.0).contains(seconds)).unwrap_or(1.0)
 }
 
-/// Reads the interval of `waiting for 5 second sample...`.
+/// Reads the interval, s, from `waiting for 5 second sample...`.
 fn waited_for(line: &str) -> Option<f64> {
     line.trim().strip_prefix("waiting for ")?.split_whitespace().next()?.parse().ok()
 }
 
-/// Reads the computer and the time since 1970 of `### RECORD    2 >>> web1 <<< (1600781272.251) (Tue Sep 22
-/// 15:27:52 2020) ###`.
+/// Reads the computer's name and the time in s since 1970 from `### RECORD    2 >>> web1 <<< (1600781272.251) (Tue Sep
+/// 22 15:27:52 2020) ###`.
 fn record_of(line: &str) -> Option<(&str, f64)> {
     let (host, rest) = line.trim_start().strip_prefix("### RECORD")?.split_once(">>>")?.1.split_once("<<<")?;
     let seconds = rest.trim_start().strip_prefix('(')?.split(')').next()?.parse().ok()?;
@@ -241,7 +243,7 @@ fn read_text(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
             );
             continue;
         }
-        // Times have a column of their own.
+        // If lines have times, these have their own column.
         let words = line.words();
         let figures = called(&names);
         let all: Option<Vec<(&str, f64)>> = (words.len() == names.len())
@@ -316,7 +318,7 @@ mod tests {
         );
         assert_eq!((second.values["kbcached"], recording.has_times, recording.assumed.len()), (98_304.0, false, 0));
         assert_eq!(left_out, ["line 1 (prompt)", "line 7 (a note)", "line 8 (cut off)"]);
-        // With times, beside other columns.
+        // Lines with times and with columns about other things.
         let timed = "#         <----CPU[HYPER]-----><-----------Memory----------->\n#Time     cpu sys inter  ctxsw Free Buff Cach Inac Slab  Map\n\
             10:00:00    5   1  1000   2000   2G 220M   1G   1G 210M   3G\n10:00:10    5   1  1000   2000   1G 220M   1G   1G 210M   3G\n";
         let (recording, _) = told(timed);
@@ -351,7 +353,7 @@ mod tests {
             (900.0, 12_000.0, 4000.0, 310.0)
         );
         assert!(left_out.iter().all(|it| it.contains("other things") || it.contains("a note")), "{left_out:?}");
-        // Without sections and times: the heading comes again with each screen.
+        // A text without sections and times, in which the heading is repeated for each screen.
         let rows = format!(
             "# MEMORY SUMMARY\n#   Total    Used    Free    Buff  Cached    Slab  Mapped    Anon  Commit  Locked Inact Total  Used  Free   In  Out Fault MajFt   In  Out\n{row}{row}"
         );

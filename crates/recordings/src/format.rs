@@ -1,21 +1,22 @@
-//! The interface between formats of text and their readers. [`crate::formats`] lists all formats.
+//! The interface between text formats and their readers. [`crate::formats`] lists all formats.
 
 use crate::text::{Block, LeftOut, Line};
 use crate::{Figures, Sample, looks};
 use kit::wrong::Wrong;
 use std::collections::BTreeMap;
 
-/// A format of text.
+/// A text format.
 pub struct Format {
-    /// The format's name: that of the command or the file.
+    /// The format's name, which is that of a command or a file.
     pub name: &'static str,
-    /// The signs by which it is recognised.
+    /// The signs by which the format is recognised, in words for a message.
     pub how: &'static str,
-    /// Returns whether these lines begin a block of the format. The first line begins it; later ones may be examined.
+    /// Returns whether these lines begin a block in this format. The block begins at the first; later lines may be
+    /// examined.
     pub begins: fn(&[Line<'_>]) -> bool,
-    /// Returns whether a line certainly belongs to a block that has begun, so that no other format begins there.
+    /// Returns whether a line certainly belongs to a block that has begun. No other format then begins at this line.
     pub holds: fn(&str) -> bool,
-    /// Reads a block. Other lines are left out and noted.
+    /// Reads a block. Lines that do not belong to the format are left out and noted.
     pub read: fn(&Block<'_>, &mut LeftOut) -> Result<Vec<Told>, Wrong>,
 }
 
@@ -24,31 +25,31 @@ pub struct Format {
 pub enum Told {
     /// Figures over time.
     Recording(Recording),
-    /// Levels and counters at a moment, such as a file of `/proc`.
+    /// Levels and counters at a moment, such as a file of `/proc` has.
     Look(looks::Told),
 }
 
-/// Figures over time, under the names of the tool that wrote them.
+/// Figures over time, named as in the tool that wrote them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
-    /// The tool.
+    /// The name of the tool.
     pub tool: &'static str,
-    /// The computer, if its name is known.
+    /// The name of the computer; none if unknown.
     pub host: Option<String>,
-    /// The version of its kernel, if known: `6.1.0-18-amd64`.
+    /// The version of the computer's kernel, such as `6.1.0-18-amd64`; none if unknown.
     pub kernel: Option<String>,
     /// The samples, in the order of the text.
     pub samples: Vec<Sample>,
-    /// Figures of disks, by name.
+    /// Figures of disks, by the disk's name.
     pub disks: BTreeMap<String, Vec<Figures>>,
-    /// Whether the text gives the length of each sample.
+    /// Whether the text states the length of each sample.
     pub has_times: bool,
     /// Facts that the reader assumed because the text does not state them.
     pub assumed: Vec<String>,
 }
 
 impl Recording {
-    /// Appends a later file of the same computer.
+    /// Appends a later recording from the same computer.
     pub fn append(&mut self, later: Self) {
         const DAY: f64 = 86_400.0;
         let last = self.samples.iter().rev().find_map(|sample| sample.at_s);

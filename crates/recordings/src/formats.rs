@@ -1,7 +1,7 @@
-//! The table of formats, each with its signs and its reader.
+//! The table of text formats. Each has signs by which it is recognised, and a reader.
 //!
-//! A text may hold several formats: a paste of `free -m`, of `vmstat 1` and of the kernel log, one after the other.
-//! [`read`] cleans the text ([`super::text`]), cuts it into blocks where a format begins, and reads each block.
+//! A text may have several formats: a paste of `free -m`, of `vmstat 1` and of the kernel log, one after the other.
+//! [`read`] cleans the text ([`super::text`]), splits it into blocks where a format begins, and reads each block.
 //! [`Document::left_out`] names text that belongs to no format. A new format needs a reader and a line in [`ALL`].
 
 use super::format::{Format, Recording, Told};
@@ -10,12 +10,12 @@ use super::text::{Block, Line, Text};
 use super::{atop, collectl, procps, sadf, sar, sysstat, vmstat_disks};
 use kit::wrong::Wrong;
 
-/// All formats. If several begin at a line, the first one is used.
+/// All formats. If several formats begin at a line, the first of them is used.
 pub const ALL: &[&Format] = &[
     &procps::VMSTAT,
     &procps::SUMS,
     &vmstat_disks::DISKS,
-    // Its title is that of `sar`.
+    // The title of `iostat` is that of `sar`, so `iostat` comes first.
     &sysstat::IOSTAT,
     &sar::SAR,
     &sadf::JSON,
@@ -40,19 +40,19 @@ pub const ALL: &[&Format] = &[
     &looks::formats::SYSCTLS,
 ];
 
-/// A parsed file.
+/// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// The document's name.
+    /// The name of the file.
     pub file: String,
-    /// The contents of its blocks, each with the number of its first line.
+    /// The contents of the file's blocks, each with the number of its first line.
     pub told: Vec<(usize, Told)>,
-    /// Parts that were left out.
+    /// Parts that were left out, each with the reason.
     pub left_out: Vec<String>,
 }
 
 impl Document {
-    /// Returns the recordings of the file.
+    /// Returns the recordings in the file.
     pub fn recordings(&self) -> impl Iterator<Item = &Recording> {
         self.told.iter().filter_map(|(_, told)| match told {
             Told::Recording(recording) => Some(recording),
@@ -61,14 +61,14 @@ impl Document {
     }
 }
 
-/// Reads a text of any formats. `interval_s` is the length of a sample if the text does not state it.
+/// Reads a text with any formats. `interval_s` is the length of a sample if the text does not state it.
 ///
 /// # Errors
 /// When nothing in the text is recognised, or nothing recognised can be read.
 pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document, Wrong> {
     let Text { lines, commands, mut left_out } = Text::of(text);
     let blocks = match cgroup_files::file_name(file) {
-        // A file of one number tells by its name alone what that is. Of PSI each line tells what it is.
+        // A file with one number is recognised by the file's name alone. In files of PSI each line shows what it is.
         Some(_) if lines.iter().any(|line| cgroup_files::is_of_one_file(&line.text)) => {
             vec![(&looks::formats::CGROUP, 0)]
         }
@@ -95,7 +95,7 @@ pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document,
     Ok(Document { file: file.to_owned(), told, left_out: left_out.told() })
 }
 
-/// Returns the first line of each block, and its format.
+/// Returns the format of each block, and the index of its first line.
 fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
     let mut blocks: Vec<(&'static Format, usize)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
@@ -112,10 +112,10 @@ fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
     blocks
 }
 
-/// A function that returns whether a line belongs to a text that is not read.
+/// A function that returns whether a line belongs to a certain text that is not read.
 type IsOf = fn(&str) -> bool;
 
-/// Texts that are not read: the test for a line of each, and the message about it.
+/// Texts that are recognised but not read: for each a test of a line, and a message about the text.
 const KNOWN: &[(IsOf, &str)] = &[
     (
         |line| line.contains("avm") && line.contains("fre") && line.contains("flt"),
@@ -171,7 +171,7 @@ const KNOWN: &[(IsOf, &str)] = &[
     ),
 ];
 
-/// Returns whether a line is of the kernel log: it has a time since boot in brackets, or the name `kernel:`.
+/// Returns whether a line comes from a kernel log: it has a time since boot in brackets, or the name `kernel:`.
 fn is_of_kernel_log(line: &str) -> bool {
     let stamped = line.trim_start().strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let is_stamp =
@@ -179,10 +179,11 @@ fn is_of_kernel_log(line: &str) -> bool {
     stamped.is_some_and(|(stamp, _)| is_stamp(stamp)) || line.contains(" kernel: ")
 }
 
-/// Characters of a line that a message shows.
+/// Most characters of a line that are shown in a message.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// Makes the message that nothing in a text is recognised, with a guess of what it is and the formats that were tried.
+/// Makes the message that nothing in a text is recognised. It guesses what the text is, and lists the formats that were
+/// tried.
 fn unrecognised(file: &str, lines: &[Line<'_>]) -> Wrong {
     for line in lines {
         if let Some((_, what)) = KNOWN.iter().find(|(is_it, _)| is_it(&line.text)) {
@@ -275,7 +276,7 @@ waiting for 1 second sample...
         }
     }
 
-    /// Returns the contents of a text, without line numbers.
+    /// Returns the contents of the blocks in a text, without line numbers.
     fn told(text: &[u8]) -> Vec<Told> {
         let text = decode("f", text.to_vec()).unwrap();
         let document = read("f", &text, None).unwrap_or_else(|wrong| panic!("{wrong}:\n{text}"));
@@ -288,7 +289,7 @@ waiting for 1 second sample...
         told
     }
 
-    /// Lines that stand around a recording or between its lines.
+    /// Lines that may stand before or after a recording, or between its lines.
     const AROUND: [&str; 18] = [
         "me@web1:~$ ls",
         "[root@web1 ~]# ",
@@ -380,7 +381,7 @@ waiting for 1 second sample...
                 let end = (at + random.below(40)).min(bytes.len());
                 bytes.splice(at..end, word.bytes());
             }
-            // Whether it is recognised is another question.
+            // Bytes may be decoded to a text that is not recognised.
             if let Ok(text) = decode("f", bytes) {
                 let _ = read("f", &text, Some(1.0));
             }

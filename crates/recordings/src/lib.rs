@@ -1,8 +1,8 @@
-//! Recordings of memory by other tools: texts of the [`formats`], as users paste them ([`text`]), and the log
+//! Recordings of memory that other tools made: texts in one of the [`formats`], as users paste them ([`text`]), and log
 //! directories of [`mmtests`].
 //!
-//! Each reader returns the figures under the tool's own names and interprets nothing; `observe::doctor` interprets
-//! them. A fault is reported with its file, its line, and what was expected there.
+//! Each reader returns the figures under the tool's own names and interprets nothing; `observe::doctor` interprets the
+//! figures. A fault is reported with its file, its line, and what was expected there.
 //!
 //! Next: [`text`].
 
@@ -29,37 +29,38 @@ use std::ops::Index;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Longest recording that is read, unpacked. A day of `/proc/vmstat` each second has four times as much.
+/// Most bytes of a recording that are read, after unpacking. A day of `/proc/vmstat` at one copy per second has four
+/// times as many.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// The figures of one moment, by the names of their columns.
+/// The figures of one moment, by column name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Duration of the sample, s.
     pub seconds: f64,
-    /// Time of its end, if known, in s since an epoch of the recording.
+    /// Time at the end of the sample, in s since an epoch of the recording; none if unknown.
     pub at_s: Option<f64>,
-    /// The sample's line in the text, from 1.
+    /// The line of the text that has the sample, from 1.
     pub line: usize,
-    /// The figures.
+    /// The sample's figures.
     pub values: Figures,
 }
 
-/// KiB of a page.
+/// Size of a page, KiB.
 pub const PAGE_KIB: f64 = 4.0;
 
-/// Returns the largest swap use by the column `swpd` of `vmstat`, pages; none if no line has it.
+/// Returns the largest swap use in the column `swpd` of `vmstat`, pages; none if no line has this column.
 #[must_use]
 pub fn most_in_swap(samples: &[Sample]) -> Option<f64> {
     samples.iter().filter_map(|sample| sample.values.get("swpd")).reduce(f64::max).map(|kib| kib / PAGE_KIB)
 }
 
-/// Figures by the names of their columns. Lines under one heading share its names, so that a recording takes at most
-/// five times its size of memory while it is read: 0.9 GiB for 200 MiB of `vmstat`, the text included.
+/// Figures by column name. Lines under one heading share its names. A recording therefore takes, while it is read, at
+/// most five times its size of memory: 0.9 GiB for 200 MiB of `vmstat`, including the text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures(Vec<Part>);
 
-/// The names under one heading, and their figures.
+/// The column names under one heading, and the figures of one line.
 type Part = (Arc<[String]>, Box<[f64]>);
 
 impl Figures {
@@ -69,12 +70,12 @@ impl Figures {
         self.iter().find(|(column, _)| *column == name).map(|(_, figure)| figure)
     }
 
-    /// Returns all figures, in the order of columns.
+    /// Returns all column names and figures, in the order of columns.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().flat_map(|(names, figures)| names.iter().map(String::as_str).zip(figures.iter().copied()))
     }
 
-    /// Multiplies the figure of a column, if there is one.
+    /// Multiplies the figure of a column by `factor`, if there is such a column.
     fn scale(&mut self, name: &str, factor: f64) {
         for (names, figures) in &mut self.0 {
             if let Some(at) = names.iter().position(|column| column == name) {
@@ -83,7 +84,7 @@ impl Figures {
         }
     }
 
-    /// Adds the figures of other columns of the same moment.
+    /// Adds figures from other columns of the same moment.
     fn extend(&mut self, others: Self) {
         self.0.extend(others.0);
     }
@@ -111,7 +112,7 @@ impl<const N: usize> From<[(&str, f64); N]> for Figures {
     }
 }
 
-/// Returns the files of a folder and its subfolders, by path. Links are followed, but not in circles. Unreadable
+/// Returns the files in a folder and its subfolders, sorted by path. Links are followed, but not in circles. Unreadable
 /// folders are reported in `wrong`.
 pub fn files_below(folder: &Path, depth_max: usize, wrong: &mut Vec<Wrong>) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -126,7 +127,7 @@ fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut V
         Ok((fs::canonicalize(folder)?, paths))
     };
     match entries() {
-        // A link to a folder above leads back here.
+        // A link leads back to a folder above it.
         Ok((place, _)) if above.iter().any(|above| above.starts_with(&place)) => {}
         Ok((place, paths)) => {
             above.push(place);
@@ -143,11 +144,11 @@ fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut V
     }
 }
 
-/// Extensions of packed files that cannot be read.
+/// Extensions of packed files that are recognised but not read.
 const OTHERWISE_PACKED: [&str; 4] = [".xz", ".bz2", ".zst", ".lzma"];
 
-/// Returns the path of a file without the extension of an unreadable packing, unless a readable file of that path
-/// exists.
+/// Returns the path of a packed file without its extension, if the file is packed in a way that is not read. Returns
+/// none for other files, and if a readable file has the path without the extension.
 #[must_use]
 pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
@@ -159,15 +160,15 @@ pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
 /// Reads the text of a file in any encoding; gzip is unpacked.
 ///
 /// # Errors
-/// As for [`read_bytes`]; also when the file is no text, with its kind.
+/// As [`read_bytes`]; also when the file is not a text, with its kind.
 pub fn read(path: &Path) -> Result<String, Wrong> {
     text::decode(&path.display().to_string(), read_bytes(path)?)
 }
 
-/// Reads the text of piped input as [`read`] does.
+/// Reads the text of piped input, as [`read`] does for a file.
 ///
 /// # Errors
-/// As for [`read`].
+/// As [`read`].
 pub fn read_input(name: &str, input: impl Read) -> Result<String, Wrong> {
     text::decode(name, unpacked(name, input)?)
 }
@@ -175,9 +176,9 @@ pub fn read_input(name: &str, input: impl Read) -> Result<String, Wrong> {
 /// Reads the text of a log; gzip is unpacked, and invalid UTF-8 is replaced.
 ///
 /// # Errors
-/// As for [`read_bytes`].
+/// As [`read_bytes`].
 pub fn read_lossy(path: &Path) -> Result<String, Wrong> {
-    // No copy of what is UTF-8, as it mostly is.
+    // A text in UTF-8, the usual case, is not copied.
     let text = String::from_utf8(read_bytes(path)?);
     Ok(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
@@ -196,7 +197,8 @@ fn unreadable(name: &str, error: &io::Error) -> Wrong {
     Wrong::of(name, format!("cannot be read: {}", why(error)))
 }
 
-/// First bytes of files packed otherwise than by gzip, the name of the format, and the command that unpacks it.
+/// First bytes of files that are packed by other tools than gzip, with the name of the format and the command that
+/// unpacks it.
 const PACKED: [(&[u8], &str, &str); 7] = [
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
     (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -dc"),
@@ -207,7 +209,7 @@ const PACKED: [(&[u8], &str, &str); 7] = [
     (&[0x1f, 0x9d], "compress", "zcat"),
 ];
 
-/// The longest of these.
+/// Length of the longest entry in [`PACKED`].
 const MAGIC_BYTES_MAX: u64 = 6;
 
 fn unpacked(name: &str, mut input: impl Read) -> Result<Vec<u8>, Wrong> {
@@ -233,21 +235,21 @@ fn unpacked(name: &str, mut input: impl Read) -> Result<Vec<u8>, Wrong> {
     Ok(bytes)
 }
 
-/// Returns the time from one moment of a day to the next, s, across a midnight if the second is earlier. Returns none
-/// if it falls by less than half a day: no tool waits so long that this could be a midnight.
+/// Returns the time from one moment of a day to the next, s. If the second moment is earlier in the day, midnight came
+/// between them. Returns none if the second is earlier by less than half a day: no tool waits from there past midnight.
 fn since(earlier: f64, now: f64) -> Option<f64> {
     const DAY: f64 = 86_400.0;
     let seconds = (now - earlier).rem_euclid(DAY);
     (now >= earlier || seconds < DAY / 2.0).then_some(seconds)
 }
 
-/// Reads a number as tools print it, in some languages with a comma.
+/// Reads a number as tools print it, with a decimal comma in some languages.
 fn number(word: &str) -> Option<f64> {
     let number = if word.contains(',') { word.replace(',', ".").parse() } else { word.parse() };
     number.ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Reads a figure with its unit, as `--human` and `-h` of sysstat print it under the names of sizes and shares: `1.2G`,
+/// Reads a figure with its unit, as sysstat prints it with `--human` or `-h` in columns of sizes and shares: `1.2G`,
 /// `99.5%`.
 fn human(column: &str, word: &str) -> Option<f64> {
     match column.starts_with('%') {
@@ -256,7 +258,7 @@ fn human(column: &str, word: &str) -> Option<f64> {
     }
 }
 
-/// Range of plausible figures: no kernel's counter is negative, or exceeds 64 bits.
+/// Range of plausible figures: no kernel's counter is negative or exceeds 64 bits.
 const COUNTED: std::ops::Range<f64> = 0.0..18_446_744_073_709_551_616.0;
 
 /// Reads a line of numbers under a heading.
@@ -312,7 +314,7 @@ mod tests {
             let told = read(&path).unwrap_err().to_string();
             assert!(told.ends_with(&format!("`{command} FILE | highwater doctor -` reads it")), "{told}");
         }
-        // A short text is none of these.
+        // A short text has none of the magic bytes.
         assert_eq!(read_input("s", &b"B"[..]).unwrap(), "B");
     }
 

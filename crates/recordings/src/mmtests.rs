@@ -1,11 +1,12 @@
-//! Log directories of MMTests: `tests-timestamp`, with `/proc/vmstat` before and after each benchmark, beside the
-//! monitors `proc-vmstat`, `proc-meminfo`, `vmstat` and `iostat`, packed or not.
+//! Log directories of MMTests. Each has `tests-timestamp`, with `/proc/vmstat` before and after each benchmark, and the
+//! output of the monitors `proc-vmstat`, `proc-meminfo`, `vmstat` and `iostat`, packed or not.
 //!
-//! In older versions names were `tests-timestamp-RUN` and `proc-vmstat-RUN-BENCHMARK`. Newer ones have no run in the
-//! name, and a directory `iter-0` and so on for each repetition. Both forms are found (mechanisms/benchmarks, 2.6).
+//! In older versions files are named `tests-timestamp-RUN` and `proc-vmstat-RUN-BENCHMARK`. In newer ones names do not
+//! contain the run, and each repetition has its directory `iter-0`, `iter-1` and so on. Both forms are found
+//! (mechanisms/benchmarks, 2.6).
 //!
-//! A damaged log does not stop the others: [`read_all`] and [`Benchmark::monitors`] leave faulty parts out and report
-//! them.
+//! A damaged log does not prevent the reading of others: [`read_all`] and [`Benchmark::monitors`] leave faulty parts
+//! out and report them.
 
 use super::{
     Figures, OTHERWISE_PACKED, Sample, files_below, most_in_swap, otherwise_packed, procps, read_lossy, sysstat,
@@ -17,16 +18,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Deepest level of directories that is searched.
+/// Deepest level of subdirectories that is searched.
 const DEPTH_MAX: usize = 4;
 
-/// Interval of the monitors if their lines have no times, s: the default of MMTests.
+/// Interval of the monitors in s if their lines have no times: the default of MMTests.
 const MONITORS_EVERY_S: f64 = 10.0;
 
-/// The benchmarks of a directory of logs.
+/// The benchmarks found in a directory of logs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
-    /// The benchmarks that ran, by run, iteration and order.
+    /// The benchmarks that ran, in order of run, iteration and time.
     pub benchmarks: Vec<Benchmark>,
     /// Faults of parts that were left out.
     pub wrong: Vec<Wrong>,
@@ -35,43 +36,44 @@ pub struct Recorded {
 /// A benchmark that ran.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Benchmark {
-    /// The run, in most cases a kernel.
+    /// The name of the run, in most cases that of a kernel.
     pub run: String,
     /// The benchmark's name.
     pub name: String,
-    /// The directory.
+    /// The directory of the benchmark's logs.
     pub folder: PathBuf,
-    /// The run, if it is part of file names.
+    /// The run's name as part of file names; none if file names do not contain it.
     pub suffix: Option<String>,
-    /// User, system and elapsed time, s, from the shell's `time`.
+    /// User, system and elapsed time, s, as the shell's `time` printed them.
     pub times: Option<[f64; 3]>,
-    /// The benchmark's duration, s, by this time or else by the clock, which has whole seconds.
+    /// The benchmark's duration, s: the elapsed time of `time`, or else by the clock, which has whole seconds.
     pub elapsed_s: Option<f64>,
-    /// `/proc/vmstat` before it.
+    /// `/proc/vmstat` before the benchmark.
     pub before: Option<Vmstat>,
-    /// `/proc/vmstat` after it.
+    /// `/proc/vmstat` after the benchmark.
     pub after: Option<Vmstat>,
-    /// Swap and its free part after the benchmark, pages, if `/proc/meminfo` was kept.
+    /// Total swap and free swap after the benchmark, pages, if `/proc/meminfo` was kept.
     pub swap_pages: Option<[u64; 2]>,
-    /// Time for which some task, and all tasks, waited for memory, us, if `/proc/pressure/memory` was kept before and
-    /// after the benchmark. MMTests does not keep it by itself.
+    /// Time for which some task, and for which all tasks, waited for memory, us. It is known if `/proc/pressure/memory`
+    /// was kept before and after the benchmark, which MMTests does not do by default.
     pub stalled_us: Option<[u64; 2]>,
 }
 
 /// The output of monitors during a benchmark.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Monitors {
-    /// `/proc/vmstat`: time in s since 1970 (or since the start, without times), and the counters.
+    /// Copies of `/proc/vmstat`: the time in s since 1970 (or since the start, if the log has no times), and the
+    /// counters.
     pub counters: Vec<(f64, Counters)>,
     /// The output of `vmstat`.
     pub vmstat: Vec<Sample>,
     /// The output of `iostat`, by device.
     pub disks: BTreeMap<String, Vec<Figures>>,
-    /// Swap and its free part, pages, at each reading of `/proc/meminfo`.
+    /// Total swap and free swap, pages, at each reading of `/proc/meminfo`.
     pub swap_pages: Vec<[u64; 2]>,
 }
 
-/// The contents of `/proc/vmstat` at a moment. Moments of a recording share the names.
+/// The contents of `/proc/vmstat` at a moment. The moments of a recording share one list of names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
     names: Arc<[String]>,
@@ -79,7 +81,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Makes the values of a moment, with the names of an earlier one if they are equal.
+    /// Makes the counters of a moment. The list of names is shared with `earlier` if the names are equal.
     #[must_use]
     pub fn of(counters: &Vmstat, earlier: Option<&Self>) -> Self {
         let known = earlier.filter(|earlier| earlier.names.iter().eq(counters.keys()));
@@ -87,14 +89,14 @@ impl Counters {
         Self { names, values: counters.values().copied().collect() }
     }
 
-    /// Returns the values by name.
+    /// Returns the counters by name.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         self.names.iter().cloned().zip(self.values.iter().copied()).collect()
     }
 }
 
-/// Reads all benchmarks of a directory, including subdirectories.
+/// Reads all benchmarks in a directory and its subdirectories.
 ///
 /// # Errors
 /// When there is no `tests-timestamp` with a benchmark.
@@ -108,7 +110,7 @@ pub fn read_all(folder: &Path) -> Result<Recorded, Wrong> {
         return Err(all.wrong.into_iter().next().unwrap_or(none));
     }
     for log in &found {
-        // What is wrong with one run says nothing of the others.
+        // A fault in one run does not affect the others.
         if let Err(wrong) = log.read(&mut all) {
             all.wrong.push(wrong);
         }
@@ -122,7 +124,7 @@ pub fn read_all(folder: &Path) -> Result<Recorded, Wrong> {
     Ok(all)
 }
 
-/// A `tests-timestamp`.
+/// A `tests-timestamp` file: its folder, and the run's name if the file's name contains it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Log {
     folder: PathBuf,
@@ -145,13 +147,13 @@ fn find(folder: &Path, wrong: &mut Vec<Wrong>) -> Vec<Log> {
     );
     let mut found: Vec<Log> = files.into_iter().filter_map(log).collect();
     found.sort();
-    // One may be there packed and unpacked.
+    // A log may exist both packed and unpacked.
     found.dedup();
     found
 }
 
 impl Log {
-    /// Adds its benchmarks.
+    /// Adds the benchmarks of this log to `all`.
     fn read(&self, all: &mut Recorded) -> Result<(), Wrong> {
         let Self { folder, suffix } = self;
         let suffix = suffix.as_deref();
@@ -168,7 +170,7 @@ impl Log {
             benchmarks = parse(&file, &text, &mut wrong);
             all.wrong.extend(summed(wrong));
         }
-        // Copies of files lie apart from times in some versions.
+        // In some versions copies of files are in `tests-sysstate`, apart from the times.
         if let Some((file, text)) = text_of("tests-sysstate")? {
             let mut wrong = Vec::new();
             for of_state in parse(&file, &text, &mut wrong) {
@@ -191,7 +193,7 @@ impl Log {
     }
 }
 
-/// Returns the file whose name consists of these words, packed or not.
+/// Returns the file whose name consists of these words, packed or not; none if there is none.
 fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
     let paths = [name.clone(), format!("{name}.gz")].map(|name| folder.join(name));
@@ -200,14 +202,14 @@ fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     paths.iter().find(|path| path.is_file()).or_else(|| paths.iter().find(is_there)).cloned()
 }
 
-/// Returns a fault if this file is packed otherwise.
+/// Returns a fault if the file with this name is packed in a way that is not read.
 fn packed_log(folder: &Path, words: &[Option<&str>]) -> Option<Wrong> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
     let paths = OTHERWISE_PACKED.iter().map(|ending| folder.join(format!("{name}{ending}")));
     paths.into_iter().find(|path| otherwise_packed(path).is_some()).map(|path| Wrong::packed(&path))
 }
 
-/// Returns the first fault of a file, with the number of further ones.
+/// Returns the first fault in a file, with the number of further ones; none if there is no fault.
 #[must_use]
 pub fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
     let more = match wrong.len() {
@@ -219,22 +221,22 @@ pub fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
     Some(Wrong { what: first.what.clone() + &more, ..first })
 }
 
-/// Returns the nearest directory that is not an iteration.
+/// Returns the name of the run: that of the nearest directory that is not an iteration's.
 fn run_of(folder: &Path) -> String {
     let place = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    // What a link to it is called is how it is known.
+    // If a link leads to the directory, the link's name is used.
     let name = |folder: &Path| folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let is_named = |folder: &&Path| name(folder).is_some_and(|name| !name.starts_with("iter-"));
     let nearest = |folder: &Path| folder.ancestors().find(is_named).and_then(name);
     nearest(folder).or_else(|| nearest(&place)).unwrap_or_else(|| "run".to_owned())
 }
 
-/// Returns the number of a directory `iter-N`.
+/// Returns the number N of a directory `iter-N`; none for another directory.
 fn iteration_of(folder: &Path) -> Option<u64> {
     folder.file_name()?.to_str()?.strip_prefix("iter-")?.parse().ok()
 }
 
-/// Puts the directory before the names of runs that occur in several directories.
+/// Puts the directory before the run's name if runs in several directories have this name.
 fn tell_runs_apart(folder: &Path, benchmarks: &mut [Benchmark]) {
     let place = |it: &Benchmark| match iteration_of(&it.folder) {
         Some(_) => it.folder.parent().unwrap_or(&it.folder).to_owned(),
@@ -257,16 +259,16 @@ fn tell_runs_apart(folder: &Path, benchmarks: &mut [Benchmark]) {
 }
 
 impl Benchmark {
-    /// Returns the share of the benchmark's time for which some task, and all tasks, waited for memory, %; none if
-    /// unknown.
+    /// Returns the share of the benchmark's time for which some task, and for which all tasks, waited for memory, %;
+    /// none if unknown.
     #[must_use]
     pub fn stalled_percent(&self) -> Option<[f64; 2]> {
         let elapsed_s = self.elapsed_s.filter(|time| *time > 0.0)?;
         Some(self.stalled_us?.map(|time| time as f64 / 1e4 / elapsed_s))
     }
 
-    /// Returns swap and its smallest free part, pages, from copies of `/proc/meminfo` and from the swap use in
-    /// `vmstat`.
+    /// Returns total swap and the smallest free swap, pages, from copies of `/proc/meminfo` and from the swap use that
+    /// `vmstat` reports.
     #[must_use]
     pub fn least_free_swap(&self, monitors: &Monitors) -> Option<[f64; 2]> {
         let looks = self.swap_pages.iter().chain(&monitors.swap_pages).map(|look| look.map(|pages| pages as f64));
@@ -275,13 +277,13 @@ impl Benchmark {
         Some([all, free.min((all - used).max(0.0))])
     }
 
-    /// Returns the iteration of the run, if iterations have directories.
+    /// Returns the number of the iteration; none if iterations have no directories.
     #[must_use]
     pub fn iteration(&self) -> Option<u64> {
         iteration_of(&self.folder)
     }
 
-    /// Returns the directory of its own logs, which may not exist.
+    /// Returns the directory of the benchmark's own logs, which may not exist.
     #[must_use]
     pub fn logs(&self) -> PathBuf {
         match &self.suffix {
@@ -290,7 +292,7 @@ impl Benchmark {
         }
     }
 
-    /// Returns the output of its monitors. Faulty parts are left out and reported.
+    /// Returns the output of the benchmark's monitors. Faulty parts are left out and reported.
     #[must_use]
     pub fn monitors(&self, wrong: &mut Vec<Wrong>) -> Monitors {
         let mut monitor = |kind: &str, parse: &mut dyn FnMut(&str, &str, &mut Vec<Wrong>)| {
@@ -318,12 +320,12 @@ impl Benchmark {
     }
 }
 
-/// Returns a text up to its last complete line: monitors are killed in the middle of a line.
+/// Returns a text up to its last complete line: monitors may be killed in the middle of a line.
 fn whole_lines(text: &str) -> &str {
     text.rfind('\n').map_or("", |end| &text[..=end])
 }
 
-/// The file whose copy is being read in a `tests-timestamp`.
+/// The file in a `tests-timestamp` whose copy is being read.
 #[derive(Clone, Copy, PartialEq)]
 enum Copy {
     VmstatBefore,
@@ -335,8 +337,8 @@ enum Copy {
     Other,
 }
 
-/// Reads the benchmarks of a `tests-timestamp`, in order. A repeated benchmark counts with its last run. Faulty parts
-/// are left out and reported.
+/// Reads the benchmarks in a `tests-timestamp`, in order. Of a repeated benchmark the last run counts. Faulty parts are
+/// left out and reported.
 #[must_use]
 pub fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Benchmark> {
     let mut done: Vec<Benchmark> = Vec::new();
@@ -348,7 +350,7 @@ pub fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Benchmark> {
         if let Some((what, rest)) = line.split_once(" :: ") {
             copy = Copy::Other;
             let words: Vec<&str> = rest.split_whitespace().collect();
-            // A moment is of use, but not needed.
+            // The time of the begin or end is useful, but not needed.
             let mut moment = || match words.get(1).map(|word| word.parse::<f64>()) {
                 Some(Err(_)) => {
                     wrong.push(told(format!("expected `{what} :: NAME SECONDS`: found `{line}`")));
@@ -376,7 +378,7 @@ pub fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Benchmark> {
                     benchmark.elapsed_s = benchmark.elapsed_s.or(by_the_clock);
                     benchmark.swap_pages = pair_of(swap);
                     let [before, after] = stalled.map(pair_of);
-                    // A computer that started anew meanwhile counts from 0.
+                    // If the computer was restarted during the benchmark, its counters began at 0 again.
                     let grown = |(before, after): ([u64; 2], [u64; 2])| {
                         Some([after[0].checked_sub(before[0])?, after[1].checked_sub(before[1])?])
                     };
@@ -440,7 +442,7 @@ pub fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Benchmark> {
     for Benchmark { name: benchmark, before, after, .. } in &mut done {
         let (Some(before), Some(after)) = (before, after) else { continue };
         after.retain(|name, now| {
-            // What one of them lacks, or has on a line that is wrong, would count from 0 otherwise.
+            // A counter that is missing or faulty in the copy before the benchmark would seem to have grown from 0.
             let Some(then) = before.get(name) else { return false };
             let is_sound = is_level(name) || *now >= *then;
             if !is_sound {
@@ -460,7 +462,7 @@ fn pair_of([first, second]: [Option<u64>; 2]) -> Option<[u64; 2]> {
     first.zip(second).map(|(first, second)| [first, second])
 }
 
-/// Reads swap and its free part from a line of `/proc/meminfo`, pages.
+/// Reads total swap or free swap, pages, from a line of `/proc/meminfo`.
 fn add_swap(line: &str, swap: &mut [Option<u64>; 2]) {
     for (name, pages) in ["SwapTotal:", "SwapFree:"].into_iter().zip(swap) {
         let kib = line.strip_prefix(name).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
@@ -469,6 +471,7 @@ fn add_swap(line: &str, swap: &mut [Option<u64>; 2]) {
 }
 
 /// Reads the output of the monitor `proc-meminfo`: copies of `/proc/meminfo`, each after a line `time: 1370512345`.
+/// Returns total swap and free swap of each copy, pages.
 fn parse_meminfo(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<[u64; 2]> {
     let (mut looks, mut swap) = (Vec::new(), [None, None]);
     for line in text.lines() {
@@ -484,7 +487,7 @@ fn parse_meminfo(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<[u64; 2]
     looks
 }
 
-/// Reads `1.50 user 2.00 system 62.25 elapsed`.
+/// Reads user, system and elapsed time from words such as `1.50 user 2.00 system 62.25 elapsed`.
 fn times(words: &[&str]) -> Option<[f64; 3]> {
     let [user, "user", system, "system", elapsed, "elapsed", ..] = words else { return None };
     let mut times = [0.0; 3];
@@ -494,24 +497,24 @@ fn times(words: &[&str]) -> Option<[f64; 3]> {
     Some(times)
 }
 
-/// Returns whether a name is a level and not a counter.
+/// Returns whether a name in `/proc/vmstat` is a level and not a counter.
 fn is_level(name: &str) -> bool {
     name.starts_with("nr_") || name == "workingset_nodes"
 }
 
-/// Reads a line of `/proc/vmstat`. A level that is negative for a moment becomes 0.
+/// Reads name and value from a line of `/proc/vmstat`. A level that is negative for a moment becomes 0.
 fn pair(line: &str) -> Option<(String, u64)> {
     let (name, value) = line.split_once(' ')?;
     let value: i128 = value.trim().parse().ok()?;
     Some((name.to_owned(), u64::try_from(value.max(0)).ok()?))
 }
 
-/// Reads the output of the monitor `proc-vmstat`: copies of `/proc/vmstat`, each after a line `time: 1370512345`.
-/// Without times a copy begins with the first name, and the interval is the default of MMTests.
+/// Reads the output of the monitor `proc-vmstat`: copies of `/proc/vmstat`, each after a line `time: 1370512345`. If
+/// there are no times, a copy begins where the first name is repeated, and the interval is the default of MMTests.
 fn parse_counters(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<(f64, Counters)> {
-    // Each with the line that it begins on.
+    // Each moment has the line on which it begins.
     let mut moments: Vec<(usize, f64, Counters)> = Vec::new();
-    // The last of them is filled here first.
+    // The counters of the last moment are collected here first.
     let mut filled = Vmstat::new();
     let close = |moments: &mut Vec<(usize, f64, Counters)>, filled: &mut Vmstat| {
         match moments.as_mut_slice() {
@@ -539,7 +542,7 @@ fn parse_counters(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<(f64, C
             }
             continue;
         }
-        // So are the counters of such a moment.
+        // The counters after a faulty time are left out, too.
         if is_wrong {
             continue;
         }
@@ -565,7 +568,7 @@ fn parse_counters(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<(f64, C
     let last = moments.len().saturating_sub(1);
     let is_whole = |(at, (n, _, counters)): &(usize, (usize, f64, Counters))| {
         let is_whole = counters.names.len() == names && names > 0;
-        // The last is incomplete where the monitor was killed meanwhile.
+        // The last copy is incomplete if the monitor was killed while writing it.
         if !is_whole && *at < last {
             let what = format!("expected {names} counters at this moment: found {}", counters.names.len());
             wrong.push(Wrong::at(file, *n, what));
@@ -613,7 +616,7 @@ finish :: 181
         fs::write(path, text).unwrap();
     }
 
-    /// Returns all benchmarks of a directory in which nothing is wrong.
+    /// Returns all benchmarks in a directory whose logs have no faults.
     fn all_of(folder: &Path) -> Vec<(Benchmark, Monitors)> {
         let Recorded { benchmarks, mut wrong } = read_all(folder).unwrap();
         let found = benchmarks.into_iter().map(|it| (it.clone(), it.monitors(&mut wrong))).collect();
@@ -645,7 +648,7 @@ finish :: 181
         let path = folder.path();
         put(path, "tests-timestamp-vanilla", TIMES);
         put(path, "proc-vmstat-vanilla-second", "time: 171\npgfault 30\n");
-        // No log of a run, but a copy of one that somebody edited.
+        // An edited copy of a log, which is not itself the log of a run.
         put(path, "tests-timestamp.old", "x");
         let found = all_of(path);
         let (second, monitors) = &found[1];

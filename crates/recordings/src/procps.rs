@@ -1,8 +1,9 @@
 //! Reader of `vmstat 1` of any version of procps, with or without `-a`, `-n`, `-S`, `-t`, `-w`.
 //!
-//! The first line after the first heading of each recording is the average since boot. It says nothing about now and is
-//! left out. Sizes are KiB and rates KiB/s, unless `-S` was given. The unit is taken from a command in the text or else
-//! inferred. The interval is taken from a command, or from times of `-t` or before each line.
+//! The first line after the first heading of each recording is the average since boot. This line is left out, since it
+//! does not describe the present. Sizes are KiB and rates KiB/s, unless `-S` was given. The unit is taken from a
+//! command in the text, or inferred if there is none. The interval is taken from a command, or from times that `-t`
+//! prints or that stand before each line.
 
 use super::format::{Format, Recording, Told};
 use super::text::{Block, LeftOut, Line};
@@ -29,7 +30,7 @@ pub const SUMS: Format = Format {
     read: read_sums,
 };
 
-/// Names in `/proc/vmstat` for lines of `vmstat -s`, with the KiB of their unit there.
+/// Lines of `vmstat -s`, each with its name in `/proc/vmstat` and with the KiB of the unit that `/proc/vmstat` uses.
 const OF_SUMS: [(&str, &str, u64); 6] = [
     ("pages swapped in", "pswpin", 1),
     ("pages swapped out", "pswpout", 1),
@@ -39,13 +40,13 @@ const OF_SUMS: [(&str, &str, u64); 6] = [
     ("K swap cache", "nr_file_pages", 4),
 ];
 
-/// Reads number and words of a line of `vmstat -s`.
+/// Reads the number and the words from a line of `vmstat -s`.
 fn sum_of(line: &str) -> Option<(u64, &str)> {
     let (number, words) = line.trim().split_once(' ')?;
     number.parse().ok().filter(|_| words.trim().starts_with(char::is_alphabetic)).map(|number| (number, words.trim()))
 }
 
-/// Reads copies of `vmstat -s`. Each becomes a partial copy of `/proc/vmstat`.
+/// Reads copies of `vmstat -s`. Each copy becomes a partial copy of `/proc/vmstat`.
 fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     let mut copies: Vec<Vmstat> = Vec::new();
     for line in block.lines.iter().filter(|line| !line.is_blank()) {
@@ -64,20 +65,21 @@ fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
     Ok(copies.into_iter().map(|copy| Told::Look(looks::Told::Vmstat(looks::VmstatFile(copy)))).collect())
 }
 
-/// The assumed interval if nothing states it: that of `vmstat 1`.
+/// The interval that is assumed if none is stated, s: that of `vmstat 1`.
 pub(super) const EVERY_S: f64 = 1.0;
 
-/// Columns in the order in which all versions print them. Before procps 3.3 there was no `st`, before 4.0.4 no `gu`.
+/// Columns in the order in which all versions print them. Before procps 3.3 there was no `st`, and before 4.0.4 no
+/// `gu`.
 const COLUMNS: [&str; 18] =
     ["r", "b", "swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "in", "cs", "us", "sy", "id", "wa", "st", "gu"];
 
-/// Fewest columns of a line without a known heading.
+/// Fewest columns that a line without a known heading must have.
 const COLUMNS_MIN: usize = 16;
 
-/// Columns with a size.
+/// Columns with sizes.
 const SIZES: [&str; 6] = ["swpd", "free", "buff", "cache", "inact", "active"];
 
-/// Returns whether a line is the one above the names: `procs -----------memory---------- …`, or `--procs-- …`.
+/// Returns whether a line is the one above the column names: `procs -----------memory---------- …`, or `--procs-- …`.
 fn is_groups(line: &str) -> bool {
     let rest = line.trim_start_matches([' ', '-']);
     rest.starts_with("procs") && rest.contains("memory")
@@ -85,7 +87,7 @@ fn is_groups(line: &str) -> bool {
 
 /// Returns the index of the first column name among the words of a heading.
 fn names_at(words: &[&str]) -> Option<usize> {
-    // Those of other systems have other columns.
+    // Headings of other systems have other columns.
     let is_of_linux = |at: &usize| words[*at..].iter().any(|word| ["swpd", "si"].contains(word));
     words.windows(2).position(|pair| pair == ["r", "b"]).filter(is_of_linux)
 }
@@ -94,7 +96,7 @@ fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns whether a line has figures: the shares of CPUs at its end add up to 100 except for rounding.
+/// Returns whether a line has figures: the CPU shares at its end add up to 100 except for rounding.
 fn is_row(words: &[&str]) -> bool {
     let shares = 12;
     let sum = || words[shares..].iter().filter_map(|word| word.parse::<u64>().ok()).fold(0, u64::saturating_add);
@@ -129,7 +131,7 @@ fn begins(lines: &[Line<'_>]) -> bool {
     (is_row(&words) && rows() >= ROWS_MIN) || is_translated(&words, lines)
 }
 
-/// Returns whether a line is a heading in another language, with as many names as the next line has figures.
+/// Returns whether a line is a heading in another language: it has as many names as a following line has figures.
 fn is_translated(words: &[&str], lines: &[Line<'_>]) -> bool {
     (COLUMNS_MIN..=COLUMNS.len()).contains(&words.len())
         && words.iter().all(|word| !word.contains(|c: char| c.is_ascii_digit()))
@@ -145,12 +147,12 @@ fn holds(line: &str) -> bool {
         || is_groups(line)
 }
 
-/// The options on a command line of `vmstat`.
+/// The options in a command line of `vmstat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Command {
     /// The interval, s.
     pub(super) every_s: Option<f64>,
-    /// KiB of a unit.
+    /// KiB of the unit that `-S` or `--unit` names.
     unit_kib: Option<f64>,
     /// Whether the average since boot is not printed (`-y`).
     omits_average: bool,
@@ -183,7 +185,7 @@ impl Command {
     }
 }
 
-/// Returns the KiB of a unit that `-S` names.
+/// Returns the KiB of the unit that `-S` names; none for another name.
 fn unit_kib(name: &str) -> Option<f64> {
     match name {
         "k" => Some(1000.0 / 1024.0),
@@ -198,14 +200,14 @@ fn unit_kib(name: &str) -> Option<f64> {
 #[derive(Default)]
 struct Heading {
     words: Vec<String>,
-    /// Names of columns with numbers.
+    /// Names of the columns that have numbers.
     numbers: Arc<[String]>,
 }
 
 impl Heading {
     fn of(words: &[&str]) -> Self {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        // The last column of -t is a date and a time, under the name of a zone.
+        // With `-t` the last column is a date and a time, and its heading is the name of a time zone.
         let has_zone = words.last().is_some_and(|last| !last.chars().any(char::is_lowercase));
         Self { numbers: words[..words.len() - usize::from(has_zone)].into(), words }
     }
@@ -223,11 +225,11 @@ struct Row<'w, 't> {
 }
 
 impl<'w, 't> Row<'w, 't> {
-    /// Finds the figures in a line, behind `stamp` words or behind words of a time.
+    /// Finds the figures in a line: after `stamp` words, or after words with a time. Returns none if there are none.
     fn of(words: &'w [&'t str], stamp: usize, columns: usize) -> Option<Self> {
         let is_it = |at: &usize| {
             let figures = words.get(*at..at + columns);
-            // Another number behind them is one too many; before them, one of a stamp.
+            // A number after the figures is one too many. Numbers before them must belong to a time.
             figures.is_some_and(|figures| figures.iter().all(|word| super::number(word).is_some()))
                 && words.get(at + columns).is_none_or(|word| super::number(word).is_none())
                 && (*at == stamp || words[..*at].iter().any(|word| seconds_of_day(time_in(word)).is_some()))
@@ -238,23 +240,23 @@ impl<'w, 't> Row<'w, 't> {
         Some(Self { before, figures, behind })
     }
 
-    /// Returns the time of the line, if it has one.
+    /// Returns the time of the line, s; none if it has no time.
     fn at_s(&self) -> Option<f64> {
         self.behind.iter().chain(self.before).find_map(|word| seconds_of_day(time_in(word)))
     }
 }
 
-/// Most words of a time before a line: `Thu Nov 26 10:00:01 UTC 2026 |` has seven.
+/// Most words that a time before a line may have: `Thu Nov 26 10:00:01 UTC 2026 |` has seven.
 const MARKS_MAX: usize = 8;
 
-/// Returns the time in a word: `[10:00:01]`, `2026-11-26T10:00:01.123456+00:00`.
+/// Returns the time of day in a word such as `[10:00:01]` or `2026-11-26T10:00:01.123456+00:00`.
 pub(super) fn time_in(word: &str) -> &str {
     let word = word.trim_matches(|c: char| "[]()<>,|;".contains(c)).trim_end_matches(['Z', ':']);
     let time = word.rsplit_once('T').map_or(word, |(_, time)| time);
     time.split(['+', '-']).next().unwrap_or(time)
 }
 
-/// Reads a time of day as tools print it, s: `15:17:03`, or `03:17:03` whose `PM` is a separate word.
+/// Reads a time of day as tools print it, s: `15:17:03`, or `03:17:03` with `PM` as a separate word.
 pub(super) fn seconds_of_day(word: &str) -> Option<f64> {
     if !word.starts_with(|c: char| c.is_ascii_digit()) || word.len() > 20 {
         return None;
@@ -268,14 +270,14 @@ pub(super) fn seconds_of_day(word: &str) -> Option<f64> {
     }
 }
 
-/// Reads the time of a line of `date`, or of an archive's `zzz ***Thu Nov 26 10:00:01 UTC 2026`.
+/// Reads the time in a line of `date`, or in the line `zzz ***Thu Nov 26 10:00:01 UTC 2026` of an archive.
 fn clock_of(words: &[&str]) -> Option<f64> {
     let is_year = |word: &&str| word.len() == 4 && word.starts_with("20") && is_number(word);
     let is_date = words.first().is_some_and(|word| *word == "zzz") || (words.len() <= 8 && words.iter().any(is_year));
     words.iter().find_map(|word| seconds_of_day(time_in(word))).filter(|_| is_date)
 }
 
-/// Returns whether a line is one that archives of OSWatcher and ExaWatcher put before the figures.
+/// Returns whether a line is one that archives of OSWatcher and ExaWatcher have before the figures.
 fn is_of_archive(words: &[&str]) -> bool {
     const NAMES: [&str; 5] = ["zzz", "SNAP_INTERVAL", "CPU_CORES", "VCPUS", "OSWBB_ARCHIVE_DEST"];
     match words {
@@ -286,10 +288,10 @@ fn is_of_archive(words: &[&str]) -> bool {
     }
 }
 
-/// Most such lines in a row.
+/// Most lines that an archive has in a row before the figures.
 const ARCHIVE_LINES_MAX: usize = 20;
 
-/// Reads the interval of `# Sample Interval(s):  5` of ExaWatcher.
+/// Reads the interval from ExaWatcher's line `# Sample Interval(s):  5`.
 fn interval_of_archive(words: &[&str]) -> Option<f64> {
     words.windows(2).find(|pair| pair[0] == "Interval(s):").and_then(|pair| pair[1].parse().ok())
 }
@@ -301,31 +303,31 @@ struct Reader {
     stamp: usize,
     is_average: bool,
     samples: Vec<Sample>,
-    /// The figures of the average, to recognise a repetition of it.
+    /// The figures of the average since boot, by which a repetition of it is recognised.
     average: Option<Figures>,
-    /// The time of the previous line.
+    /// The time of the previous line of figures, s.
     earlier: Option<f64>,
-    /// The number of the previous line.
+    /// The number of the previous line of figures.
     last: Option<usize>,
-    /// Distance between lines: 2 if an empty line follows each.
+    /// Distance between lines of figures: 2 if an empty line follows each.
     spacing: usize,
-    /// The time of a separate line, and the number of lines since.
+    /// The time on a separate line, and the number of lines of figures since.
     clock: Option<(f64, u32)>,
     every_s: f64,
     command: Command,
     is_by_number: bool,
     /// Whether the previous line is a heading that may begin another recording.
     may_be_average: bool,
-    /// Number of lines with a time.
+    /// Number of lines of figures with a time.
     timed: usize,
 }
 
-/// Smallest height of a terminal. A heading that repeats sooner begins another recording.
+/// Smallest height of a terminal in lines. A heading that is repeated sooner begins another recording.
 const LINES_OF_TERMINAL_MIN: usize = 10;
 
 impl Reader {
-    /// Begins after a heading. A repeated heading begins another recording if other text stands before it, or if it
-    /// comes sooner than a terminal's height.
+    /// Begins a block of figures after a heading. A repeated heading begins another recording if other text stands
+    /// before it, or if it comes after fewer lines than a terminal has.
     fn head(&mut self, heading: Heading, stamp: usize, number: usize) {
         let since_last = self.last.map_or(usize::MAX, |last| number - last);
         let is_new = self.heading.words != heading.words
@@ -352,7 +354,7 @@ impl Reader {
         }
         (self.earlier, self.last) = (told, Some(number));
         self.timed += usize::from(told.is_some());
-        // A recording behind another one of the same computer has nearly the same average since the start.
+        // The average since boot at the start of another recording of the same computer is nearly the same.
         let is_like_average =
             |figures: &Figures| self.average.as_ref().is_some_and(|average| is_like(figures, average));
         let is_another = std::mem::take(&mut self.may_be_average)
@@ -367,7 +369,7 @@ impl Reader {
     }
 }
 
-/// Returns whether rates and shares of two lines are nearly equal.
+/// Returns whether the rates and shares in two lines are nearly equal.
 fn is_like(figures: &Figures, average: &Figures) -> bool {
     COLUMNS[6..].iter().all(|name| match figures.get(name).zip(average.get(name)) {
         Some((one, other)) => (one - other).abs() <= (0.05 * one.max(other)).max(1.0),
@@ -428,7 +430,7 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Recording, Wr
             reader.clock = Some((clock, 0));
         }
         if is_of_archive(&words) {
-            // What an archive says of itself is expected there.
+            // Lines in which an archive describes itself are expected here.
             if let Some(every_s) = interval_of_archive(&words).filter(|_| block.interval_s.is_none()) {
                 (told_every, reader.every_s) = (Some(every_s), every_s);
             }
@@ -445,7 +447,7 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Recording, Wr
     finish(reader, told_every, block, first_wrong)
 }
 
-/// Returns whether a line has mostly numbers, like one that was cut or damaged.
+/// Returns whether a line consists mostly of numbers, as a cut or damaged line does.
 fn is_broken_row(words: &[&str]) -> bool {
     let numbers = words.iter().filter(|word| super::number(word).is_some()).count();
     numbers * 2 > words.len() && words.len() > 1
@@ -467,7 +469,7 @@ fn finish(
     if is_by_number {
         assumed.push("the columns of `vmstat` by their number, since no heading names them".to_owned());
     }
-    // The first of a recording has none before it.
+    // The first line of a recording may have no earlier time, so times count if most lines have them.
     let has_times = timed > samples.len() / 2;
     match told_every {
         Some(every_s) if block.interval_s.is_none() && command.every_s == Some(every_s) && !has_times => {
@@ -482,23 +484,24 @@ fn finish(
     Ok(Recording { tool: "vmstat", samples, has_times, assumed, ..Recording::default() })
 }
 
-/// Smallest plausible sum of free memory and caches in KiB: 2 MiB.
+/// Smallest plausible sum of free memory and caches: 2 MiB in KiB.
 const TOO_SMALL_KIB: f64 = 2048.0;
 
-/// Largest sum that may be MiB, if its sizes are no whole pages: 256 GiB as MiB, and 256 MiB as KiB.
+/// Upper bound for a sum in unknown units that may be in MiB, if its sizes are no whole pages: 256 GiB as MiB, or 256
+/// MiB as KiB.
 const MAY_BE_MIB: f64 = 262_144.0;
 
-/// Largest plausible ratio of swap use to free memory and caches, except on computers too small for MiB.
+/// Largest plausible ratio of used swap to free memory and caches, except on computers too small to be measured in MiB.
 const MOST_IN_SWAP: f64 = 8.0;
 
-/// Fastest plausible swap, MiB/s: that of compressed memory.
+/// Fastest plausible swapping, MiB/s: that of compressed memory.
 const SWAP_MIB_PER_S: f64 = 16_384.0;
 
-/// Converts sizes to KiB from the unit of the command, or from MiB if KiB would be implausible.
+/// Converts sizes to KiB from the command's unit, or from MiB if KiB would be implausible.
 fn convert(samples: &mut [Sample], unit: Option<f64>, assumed: &mut Vec<String>) {
     let sizes = |sample: &Sample| SIZES.map(|name| sample.values.get(name).unwrap_or_default());
     let most = samples.iter().map(|sample| sizes(sample)[1..].iter().sum::<f64>()).fold(0.0, f64::max);
-    // Whatever the kernel counts is whole pages of 4 KiB at least.
+    // The kernel counts in whole pages, of 4 KiB or more.
     let is_whole = samples.iter().all(|sample| sizes(sample).iter().all(|size| size % super::PAGE_KIB == 0.0));
     let in_swap = samples.iter().map(|sample| sizes(sample)[0]).fold(0.0, f64::max);
     let may_be_mib = most < MAY_BE_MIB && in_swap < MOST_IN_SWAP * most;
@@ -511,8 +514,9 @@ fn convert(samples: &mut [Sample], unit: Option<f64>, assumed: &mut Vec<String>)
     if kib == 1.0 {
         return;
     }
-    // Pages that go to a disk and come back are among the blocks that go out and come in, which are KiB whatever -S says. Some versions
-    // leave the rates of swap as they are, too. Swap in compressed memory moves no blocks.
+    // Swapped pages are also counted among the blocks that go out and come in, which are in KiB whatever `-S` says, if
+    // swap is on a disk. Some versions do not convert the rates of swap to the unit. Swap in compressed memory moves no
+    // blocks.
     let sum = |names: [&str; 2]| -> f64 {
         samples.iter().flat_map(|sample| names.map(|name| sample.values.get(name).unwrap_or_default())).sum()
     };
@@ -540,12 +544,12 @@ fn convert(samples: &mut [Sample], unit: Option<f64>, assumed: &mut Vec<String>)
     assumed.push(format!("{rates} in {name}, {why}"));
 }
 
-/// Reads samples by the names of their columns (`si`, `so`, `free`) from a log that nobody pasted. Faulty parts are
+/// Reads samples by the names of their columns (`si`, `so`, `free`) from a log that was not pasted. Faulty parts are
 /// left out and reported: lines that belong to no recording, and a recording without a line after the average since
 /// boot.
 ///
-/// `every_s` is the interval if the text has no times. Words before a heading, such as times of MMTests, stand before
-/// each of its lines, too.
+/// `every_s` is the interval if the text has no times. If words stand before a heading, such as times of MMTests, then
+/// as many stand before each line of figures.
 pub fn read(file: &str, text: &str, every_s: f64, wrong: &mut Vec<Wrong>) -> Vec<Sample> {
     let lines: Vec<Line<'_>> =
         text.lines().enumerate().map(|(n, line)| Line { number: n + 1, text: line.into() }).collect();
@@ -602,7 +606,7 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         assert_eq!((samples[0].seconds, samples[0].line), (1.0, 4));
         let timed = recording_of(WIDE_WITH_TIMES);
         assert_eq!((timed.len(), timed[0].seconds, timed[0].values["si"], timed[0].values["gu"]), (1, 2.0, 2.0, 0.0));
-        // Where clocks are set back, another zone stands in the heading.
+        // When a clock is set back, the heading names another time zone.
         let set_back = WIDE_WITH_TIMES.replace("UTC", "CET").replace("23:59:58", "22:59:58");
         assert_eq!(recording_of(&(WIDE_WITH_TIMES.to_owned() + &set_back)).len(), 2);
     }
@@ -616,11 +620,11 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         );
         assert_eq!(told(&PRINTED.replace("783", "x")), ["line 4 (expected a number in column in: found `x`)"]);
         assert_eq!(told(&PRINTED.replace("96  4  0  1  0\n", "96 ")), ["line 5 (cut off)"]);
-        // Where each line is wrong the first is the error.
+        // If every line is wrong, the error is about the first.
         let all_wrong = PRINTED.replace("9169288", "nan");
         let why = read_text("v.txt", &all_wrong, None).unwrap_err().to_string();
         assert_eq!(why, "v.txt:3: expected a number in column cache: found `nan`");
-        // No kernel counts below 0, or as much as this.
+        // No kernel counts below 0, or as high as 1e30.
         for odd in ["-783", "1e30"] {
             let expected = format!("line 4 (expected a number from 0 to 2^64 in column in: found `{odd}`)");
             assert_eq!(told(&PRINTED.replace("783", odd)), [expected]);
@@ -656,7 +660,7 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
             assert_eq!(samples.iter().map(|it| it.values["si"]).collect::<Vec<_>>(), [8.0, 0.0], "{text}");
             assert_eq!(samples[1].seconds, 2.0, "{text}");
         }
-        // Only the lines of figures have a time.
+        // Only lines with figures have a time.
         let text: String = PRINTED
             .lines()
             .enumerate()
@@ -672,12 +676,12 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
             let text = format!("{PRINTED}{between}{other}");
             assert_eq!(swapped(&text), [(8.0, 0.0), (0.0, 4.0), (80.0, 0.0), (0.0, 4.0)], "{between:?}");
         }
-        // A heading that comes again in one of them is followed by no average.
+        // A heading that is repeated within a recording is followed by no average.
         let (heading, lines) = PRINTED.split_at(PRINTED.match_indices('\n').nth(1).unwrap().0 + 1);
         let (average, samples) = lines.split_at(lines.find('\n').unwrap() + 1);
         let text = format!("{heading}{average}{}{heading}{samples}", samples.repeat(10));
         assert_eq!(swapped(&text).len(), 22);
-        // Behind as many lines another recording is known by its average.
+        // After the same number of lines, another recording is recognised by its average.
         let text = format!("{heading}{average}{}{heading}{average}{samples}", samples.repeat(10));
         assert_eq!(swapped(&text).len(), 22);
     }
@@ -746,11 +750,12 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
             (values["free"], values["si"], recording.assumed.len())
         };
         assert_eq!(of("", 78, 200, 40, 45_000), (78.0 * 1024.0, 40.0 * 1024.0, 2));
-        // A router with 32 MiB, a computer with 250 GiB in MiB, and a large one in KiB.
+        // A router with 32 MiB, a computer with 250 GiB whose sizes are in MiB, and a large computer whose sizes are in
+        // KiB.
         assert_eq!(of("", 3000, 8000, 40, 45), (3000.0, 40.0, 1));
         assert_eq!(of("", 90_001, 160_003, 0, 45), (90_001.0 * 1024.0, 0.0, 2));
         assert_eq!(of("", 900_012, 1_600_044, 40, 45), (900_012.0, 40.0, 1));
-        // Versions that leave rates as they are, and a command that tells the unit.
+        // Versions that do not convert rates. The commands that state a unit follow below.
         assert_eq!(of("", 78, 200, 40_000, 45_000), (78.0 * 1024.0, 40_000.0, 2));
         // Swap in compressed memory.
         assert_eq!(of("", 78, 200, 40, 5), (78.0 * 1024.0, 40.0 * 1024.0, 2));

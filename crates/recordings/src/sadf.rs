@@ -1,7 +1,7 @@
-//! Readers of `sadf`: JSON (`-j`, and `iostat -o JSON`), lines with semicolons (`-d`), and lines of one figure each
-//! (`-p`).
+//! Readers of `sadf`: of JSON (`-j`, and `iostat -o JSON`), of lines with semicolons (`-d`), and of lines with one
+//! figure each (`-p`).
 //!
-//! Samples have the names of `sar`'s columns, so that rules need no other names.
+//! Samples have the column names of `sar`, so that rules need no other names.
 
 use super::format::{Format, Recording, Told};
 use super::text::{Block, LeftOut, Line};
@@ -10,7 +10,7 @@ use kit::wrong::Wrong;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// `sadf -j`.
+/// The format of `sadf -j`.
 pub const JSON: Format = Format {
     name: "sadf -j, iostat -o JSON",
     how: "JSON whose first key is `sysstat`",
@@ -23,7 +23,7 @@ pub const JSON: Format = Format {
     read: read_json,
 };
 
-/// `sadf -d`.
+/// The format of `sadf -d`.
 pub const LINES: Format = Format {
     name: "sadf -d",
     how: "a heading `# hostname;interval;timestamp;…`",
@@ -32,7 +32,7 @@ pub const LINES: Format = Format {
     read: read_lines,
 };
 
-/// `sadf -p`.
+/// The format of `sadf -p`.
 pub const PAIRS: Format = Format {
     name: "sadf -p",
     how: "lines of a computer, an interval, a time, a device or `-`, a column of sar such as pgscank/s, and a figure",
@@ -41,7 +41,7 @@ pub const PAIRS: Format = Format {
     read: read_pairs,
 };
 
-/// Objects and keys of the JSON for columns of sar.
+/// Objects and keys in the JSON, each pair with the column of `sar` that it corresponds to.
 const KEYS: [(&str, &str, &str); 33] = [
     ("paging", "pgpgin", "pgpgin/s"),
     ("paging", "pgpgout", "pgpgout/s"),
@@ -78,12 +78,12 @@ const KEYS: [(&str, &str, &str); 33] = [
     ("hugepages", "hugrsvd", "kbhugrsvd"),
 ];
 
-/// Returns whether a column is read, by its name in `sar`.
+/// Returns whether the column with this name in `sar` is read.
 fn is_read(name: &str) -> bool {
     KEYS.iter().any(|(.., column)| *column == name)
 }
 
-/// Samples by time.
+/// The samples read so far, by time.
 #[derive(Default)]
 struct Moments {
     samples: BTreeMap<(String, String), Sample>,
@@ -91,7 +91,7 @@ struct Moments {
 }
 
 impl Moments {
-    /// Adds figures of a moment. The time is in a form that sorts.
+    /// Adds figures of a moment. `date` and `time` must have a form that sorts.
     fn add(&mut self, date: &str, time: &str, seconds: f64, line: usize, values: Figures) {
         let sample = self.samples.entry((date.to_owned(), time.to_owned())).or_insert_with(|| Sample {
             seconds,
@@ -194,7 +194,7 @@ fn read_json(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
                 }
             }
         }
-        // Its first report is the average since the start.
+        // The first report of `iostat` is the average since boot, and is left out unless it is the only one.
         of_iostat.values_mut().filter(|all| all.len() > 1).for_each(|all| drop(all.remove(0)));
         let is_of_iostat = !of_iostat.is_empty();
         moments.disks.extend(of_iostat);
@@ -278,7 +278,7 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wr
     moments.finish(host, None, block)
 }
 
-/// A line of one figure.
+/// A line with one figure.
 struct Pair<'t> {
     host: &'t str,
     seconds: f64,

@@ -1,8 +1,8 @@
-//! Reader of `sar` of sysstat, with any of its blocks, in any language.
+//! Reader of sysstat's `sar`, with any of its blocks, in any language.
 //!
-//! A block is a heading of names behind a time, and lines of figures behind their times. Blocks with equal times are
-//! one sample. Blocks without figures of memory are left out and named by their option. Averages at the end repeat
-//! these lines and are skipped.
+//! A block has a heading, which is a time and names, and lines of figures, each after its time. Blocks with equal times
+//! make one sample. Blocks without figures of memory are left out and named by their option. Averages at the end only
+//! sum up these lines and are skipped.
 
 use super::format::{Format, Recording, Told};
 use super::text::{Block, LeftOut, Line};
@@ -11,7 +11,7 @@ use kit::wrong::Wrong;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// `sar`.
+/// The format of `sar`.
 pub const SAR: Format = Format {
     name: "sar",
     how: "a title such as `Linux 6.1.0 (host) … (4 CPU)`; without one, a time and behind it a heading of columns such as pgscank/s",
@@ -20,7 +20,7 @@ pub const SAR: Format = Format {
     read: read_block,
 };
 
-/// A column that identifies a block, the option that prints it, and whether the block is about memory.
+/// Columns that identify a block, each with the option that prints the block, and whether the block is about memory.
 const BLOCKS: [(&str, &str, bool); 34] = [
     ("pgpgin/s", "-B", true),
     ("majflt/s", "-B", true),
@@ -58,18 +58,20 @@ const BLOCKS: [(&str, &str, bool); 34] = [
     ("CPU", "-u", false),
 ];
 
-/// Returns the option that prints a heading, and whether the block is read; none for an unknown heading.
+/// Returns the option that prints the block with this heading, and whether the block is read. Returns none for an
+/// unknown heading.
 fn block_of(names: &[&str]) -> Option<(&'static str, bool)> {
     BLOCKS.iter().find(|(name, ..)| names.contains(name)).map(|(_, option, is_read)| (*option, *is_read))
 }
 
-/// Returns whether words are a heading: names, and none of them a number.
+/// Returns whether words are a heading: known names, none of which is a number.
 fn is_heading(words: &[&str]) -> bool {
     let is_name = |word: &&str| word.ends_with("/s") || word.starts_with('%') || word.starts_with("kb");
     words.iter().all(|word| number(word).is_none()) && (words.iter().any(is_name) || block_of(words).is_some())
 }
 
-/// Reads the kernel's version and the computer's name of `Linux 6.1.0-18-amd64 (web1) 11/26/26 _x86_64_ (4 CPU)`.
+/// Reads the kernel's version and the computer's name from a title such as `Linux 6.1.0-18-amd64 (web1) 11/26/26
+/// _x86_64_ (4 CPU)`.
 pub(super) fn title_of(words: &[&str]) -> Option<(String, Option<String>)> {
     match words {
         ["Linux", version, rest @ ..] if version.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -81,19 +83,19 @@ pub(super) fn title_of(words: &[&str]) -> Option<(String, Option<String>)> {
     }
 }
 
-/// Words for the half of a day, and words that only mark a time.
+/// Words for the first and second half of a day, and words that only mark a time.
 const FORENOON: [&str; 11] = ["AM", "am", "a.m.", "A.M.", "上午", "午前", "오전", "dop.", "vorm.", "SA", "fm"];
 const AFTERNOON: [&str; 11] = ["PM", "pm", "p.m.", "P.M.", "下午", "午後", "오후", "odp.", "nachm.", "CH", "em"];
 const CLOCK: [&str; 5] = ["Uhr", "uur", "h", "kl.", "klo"];
 
-/// Returns the hours before the half of a day that a word names.
+/// Returns the hour at which the half of a day begins that a word names; none if it names none.
 fn half_of(word: &str) -> Option<f64> {
     let is_in = |words: &[&str]| words.contains(&word);
     is_in(&FORENOON).then_some(0.0).or_else(|| is_in(&AFTERNOON).then_some(12.0))
 }
 
-/// Splits a line into its time and the other words: `10:00:01`, `03:00:01 PM`, `10.00.01`, `10时00分01秒`, `오전 10시 00분
-/// 01초`.
+/// Splits a line into the time at its start, s since midnight, and the other words. Times have forms such as
+/// `10:00:01`, `03:00:01 PM`, `10.00.01`, `10时00分01秒`, `오전 10시 00분 01초`.
 fn timed<'w, 't>(words: &'w [&'t str]) -> Option<(f64, &'w [&'t str])> {
     let mut half = words.first().and_then(|word| half_of(word));
     let rest = &words[usize::from(half.is_some() || words.first().is_some_and(|word| CLOCK.contains(word)))..];
@@ -103,7 +105,7 @@ fn timed<'w, 't>(words: &'w [&'t str]) -> Option<(f64, &'w [&'t str])> {
         half = Some(half_of(&first[..start])?);
     }
     let mut parts = parts_of(&first[start..])?;
-    // Korean has spaces between hours, minutes and seconds.
+    // In Korean, spaces separate hours, minutes and seconds.
     while parts.len() < 3 && is_unit_of_time(first) {
         let (next, behind) = rest.split_first().filter(|(next, _)| is_unit_of_time(next))?;
         parts.extend(parts_of(next)?);
@@ -131,13 +133,13 @@ fn timed<'w, 't>(words: &'w [&'t str]) -> Option<(f64, &'w [&'t str])> {
     Some((hours * 3600.0 + f64::from(minutes) * 60.0 + f64::from(seconds), rest))
 }
 
-/// Returns whether a word ends with a letter of a time, like `10시`.
+/// Returns whether a word ends with a letter for a unit of time, as `10시` does.
 fn is_unit_of_time(word: &str) -> bool {
     word.ends_with(['시', '분', '초', '时', '時', '分', '秒', 'h'])
 }
 
-/// Returns numbers of two digits with one or two other characters between and perhaps behind them, for a time but not
-/// for a date.
+/// Returns the numbers in a word that looks like a time: numbers of two digits, with one or two other characters
+/// between them and perhaps after them. Returns none for a date.
 fn parts_of(word: &str) -> Option<Vec<u32>> {
     let mut parts = Vec::new();
     let mut rest = word;
@@ -165,7 +167,7 @@ fn begins(lines: &[Line<'_>]) -> bool {
 }
 
 fn holds(line: &str) -> bool {
-    // Those of `vmstat` may stand behind a time, too.
+    // Lines of `vmstat` may also have a time at their start.
     let mut words = line.split_whitespace();
     words.next().is_some_and(|word| {
         word.starts_with(|c: char| c.is_ascii_digit()) && parts_of(word).is_some_and(|it| it.len() == 3)
@@ -174,7 +176,7 @@ fn holds(line: &str) -> bool {
         && !line.contains("kernel:")
 }
 
-/// The current heading, and all headings so far, each kept once.
+/// The current heading, and all headings so far. Equal headings are stored once.
 #[derive(Default)]
 pub(super) struct Headings {
     met: Vec<Arc<[String]>>,
@@ -191,8 +193,8 @@ impl Headings {
         });
     }
 
-    /// Returns whether a line is of averages: a word in any language instead of a time, then names or figures under a
-    /// known heading.
+    /// Returns whether a line has averages: a word in any language instead of a time, then the names of a known heading
+    /// or figures under one.
     fn is_average(&self, words: &[&str]) -> bool {
         self.met.iter().any(|names| {
             let Some((lead, rest)) = words.len().checked_sub(names.len()).map(|at| words.split_at(at)) else {
@@ -206,20 +208,20 @@ impl Headings {
     }
 }
 
-/// A moment of a recording: the number of the day in the text, and the time since its midnight, ms.
+/// A moment in a recording: the number of its day in the text, and the time since that day's midnight, ms.
 type Moment = (usize, u64);
 
 /// The state of the reader.
 #[derive(Default)]
 struct Reader {
     headings: Headings,
-    /// The option of the block, and whether the block is read.
+    /// The option that prints the current block, and whether the block is read.
     block: Option<(&'static str, bool)>,
     day: usize,
     title: Vec<String>,
     samples: BTreeMap<Moment, Sample>,
     disks: BTreeMap<String, Vec<Figures>>,
-    /// The time of the heading.
+    /// The time of the heading, s.
     heading_at: Option<f64>,
     began: Option<f64>,
     now: Option<f64>,
@@ -229,7 +231,8 @@ struct Reader {
 const DAY: f64 = 86_400.0;
 
 impl Reader {
-    /// Returns a time as one since the midnight before the recording began, across the block's own midnight.
+    /// Converts a time of day to seconds since the midnight before the recording began, also after a midnight within a
+    /// block.
     fn place(&self, time: f64) -> f64 {
         let known = [self.heading_at, self.now].into_iter().flatten();
         known.into_iter().find(|known| known.rem_euclid(DAY) == time).unwrap_or(time)
@@ -242,12 +245,12 @@ impl Reader {
         (self.heading_at, self.began, self.now) = (Some(at), Some(at), None);
     }
 
-    /// Advances to the time of a line.
+    /// Advances the reader to the time of a line.
     fn advance(&mut self, time: f64) {
         if self.now.is_none_or(|now| now.rem_euclid(DAY) != time) {
             let began = self.now.or(self.began).unwrap_or(time);
             let passed = since(began.rem_euclid(DAY), time).filter(|seconds| *seconds > 0.0);
-            // Where a clock was set back the time between two lines is what it was before.
+            // If the clock was set back, the interval is assumed to be the same as before.
             let seconds = passed.or(self.seconds).unwrap_or(1.0);
             self.seconds = Some(seconds);
             self.now = Some(passed.map_or(time, |passed| began + passed));
@@ -280,7 +283,7 @@ impl Reader {
             Some(same) if values.iter().all(|(name, figure)| same.values.get(name) == Some(figure)) => {
                 return Err(wrong("told before".into()));
             }
-            // The same time of another day, whose title is not there.
+            // The time was met before with other figures, so another day begins, whose title is missing.
             Some(_) => {
                 self.day += 1;
                 let at_s = Some(now + self.day as f64 * DAY);
@@ -310,7 +313,7 @@ fn read_block(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wr
             if host.is_some() && host != name {
                 told.extend(finish(std::mem::take(&mut reader), kernel.take(), host.take()));
             }
-            // A title that comes again is of the same day.
+            // A repeated title belongs to the same day.
             if !reader.title.is_empty() && reader.title != words {
                 reader.day += 1;
             }
@@ -360,7 +363,7 @@ fn read_block(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wr
     Ok(told)
 }
 
-/// The reason for leaving out a title without figures of memory below.
+/// The reason given when a title is left out because no figures of memory follow.
 const NOTHING: &str = "expected figures of `sar -B`, -W, -r or -S below, and found none (`iostat`, `mpstat` and `pidstat` have the same title, \
                        and tell nothing of memory)";
 
@@ -416,7 +419,7 @@ Average:         1.50      0.00
         assert_eq!((samples[0].at_s, samples[0].line), (Some(55_026.0), 4));
     }
 
-    /// Returns the text with times in another form.
+    /// Returns the text with its times written in another form.
     fn retimed(write: impl Fn(u32, u32, u32) -> String) -> String {
         let one = |line: &str| match line
             .get(..8)
@@ -465,7 +468,7 @@ Average:         1.50      0.00
         let twice = document(&PRINTED.repeat(2));
         assert_eq!(twice.told, document(PRINTED).told);
         assert_eq!(twice.left_out, ["lines 17, 20, 23 (told before)"]);
-        // The same times of the day after, with and without its title, and of another computer.
+        // The same times on the next day, with and without a title, and on another computer.
         let days = PRINTED.to_owned() + &PRINTED.replace("11/25/26", "11/26/26");
         assert_eq!(samples(&days).len(), 4);
         let other = PRINTED.replace("1.00", "3.00");

@@ -1,7 +1,7 @@
-//! Reader of `iostat` of sysstat, of any version, with `-x`, `-t`, `-h`, `-y` and similar options.
+//! Reader of sysstat's `iostat`, of any version, with `-x`, `-t`, `-h`, `-y` and similar options.
 //!
-//! A report is a heading that begins or ends with `Device`, and a line for each device. The first report of a recording
-//! is the average since boot. It is left out unless it is the only one.
+//! A report has a heading that begins or ends with `Device`, and a line for each device. The first report of a
+//! recording is the average since boot. It is left out unless it is the only one.
 
 use super::format::{Format, Recording, Told};
 use super::sar::{Headings, title_of};
@@ -11,7 +11,7 @@ use kit::wrong::Wrong;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// `iostat`.
+/// The format of `iostat`.
 pub const IOSTAT: Format = Format {
     name: "iostat",
     how: "a heading `Device … r/s … %util`, or `Device tps …`",
@@ -20,7 +20,7 @@ pub const IOSTAT: Format = Format {
         let following = || lines[1..].iter().find(|line| !line.is_blank()).map(Line::words);
         let is_before = |words: &[&str]| words.first().is_some_and(|first| *first == "avg-cpu:");
         let is_it = |words: &[&str]| is_before(words) || is_heading(words);
-        // The title is that of `sar`; a time may stand behind it.
+        // `sar` has the same title, so a heading of `iostat` must follow, perhaps after a time.
         let is_title = title_of(&words).is_some()
             && lines[1..].iter().filter(|line| !line.is_blank()).take(2).any(|line| is_it(&line.words()));
         is_heading(&words)
@@ -35,34 +35,35 @@ pub const IOSTAT: Format = Format {
     read: read_block,
 };
 
-/// Possible first columns behind the name of a device, in any version.
+/// First columns that may follow the name of a device, in any version.
 const FIRST: [&str; 6] = ["tps", "rrqm/s", "r/s", "d/s", "f/s", "rsec/s"];
 
-/// The position of the device in the lines below a heading.
+/// The position of the device's name in the lines below a heading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Device {
-    /// Behind so many words of a time.
+    /// After this many words of a time.
     First(usize),
-    /// At the end, with `-h`.
+    /// At the end of the line, with `-h`.
     Last,
 }
 
-/// Returns the position of the device, and the columns, of a heading.
+/// Returns the position of the device's name below a heading, and the names of the columns. Returns none if the words
+/// are no heading.
 fn heading_of<'w, 't>(words: &'w [&'t str]) -> Option<(Device, &'w [&'t str])> {
     let of_disks = |names: &[&str]| names.first().is_some_and(|name| FIRST.contains(name)) && names.len() > 1;
     if let Some((last, names)) = words.split_last()
         && last.starts_with("Device")
     {
-        // The last of the tables of `-xh`.
+        // The last table that `-xh` prints has only these columns.
         let is_it = of_disks(names) || *names == ["aqu-sz", "%util"];
         return is_it.then_some((Device::Last, names));
     }
     let at = words.iter().position(|word| word.trim_end_matches(':') == "Device").or_else(|| {
-        // In another language; a time before it is of `sar -d`.
+        // The heading is in another language. A heading with a time before it belongs to `sar -d`.
         (words.len() > 1 && of_disks(&words[1..]) && words.contains(&"%util")).then_some(0)
     })?;
     let names = &words[at + 1..];
-    // A log of MMTests may hold any columns.
+    // With the word `Device`, any columns are accepted: logs of MMTests may have others.
     (words[at].trim_end_matches(':') == "Device"
         && !names.is_empty()
         && names.iter().all(|it| super::number(it).is_none())
@@ -70,21 +71,21 @@ fn heading_of<'w, 't>(words: &'w [&'t str]) -> Option<(Device, &'w [&'t str])> {
     .then_some((Device::First(at), names))
 }
 
-/// Returns whether words certainly are a heading of `iostat`, and not a sentence with the word `Device`.
+/// Returns whether words certainly are a heading of `iostat`, and not a sentence that contains `Device`.
 fn is_heading(words: &[&str]) -> bool {
     heading_of(words).is_some_and(|(_, names)| {
         names.first().is_some_and(|name| FIRST.contains(name)) && names.len() > 1 || names.contains(&"%util")
     })
 }
 
-/// Samples of `iostat` by device.
+/// Samples of `iostat`, by device.
 #[derive(Debug, Default)]
 struct Reports {
-    /// All reports but the first of each recording.
+    /// Samples from all reports except the first of each recording.
     later: BTreeMap<String, Vec<Figures>>,
-    /// The first report of each device.
+    /// Samples from the first report of each recording.
     averages: BTreeMap<String, Vec<Figures>>,
-    /// Devices and columns so far in this recording.
+    /// Devices, each with its first column, that this recording had so far.
     met: BTreeSet<(String, String)>,
 }
 
@@ -97,10 +98,11 @@ impl Reports {
     }
 }
 
-/// Reads samples of `iostat -x` of any version, by device: `r_await`, `%util`. The first of each device is the average
-/// since boot, and is left out. Faulty parts, and a text without a figure, are left out and reported.
+/// Reads samples of `iostat -x`, of any version, by device; a sample has columns such as `r_await` and `%util`. The
+/// first sample of each device is the average since boot, and is left out. Faulty parts, and a text without figures,
+/// are left out and reported.
 ///
-/// Words before a heading, such as times of MMTests, stand before each of its lines, too.
+/// If words stand before a heading, such as times of MMTests, then as many stand before each line below it.
 pub fn read_iostat(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> BTreeMap<String, Vec<Figures>> {
     let already = wrong.len();
     let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line));
@@ -115,7 +117,7 @@ pub fn read_iostat(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> BTreeMap<S
     devices
 }
 
-/// Reads reports. `told` gets faults, `note` lines that belong to no report.
+/// Reads reports. Calls `told` with faults, and `note` with the numbers of lines that belong to no report.
 fn reports<'a>(
     file: &str,
     lines: impl Iterator<Item = (usize, &'a str)>,
@@ -149,14 +151,14 @@ fn reports<'a>(
                 Err(why) => told(why),
             },
             Some(_) if !is_between_reports(&words, place) => note(number),
-            // A paste may have an empty line behind each.
+            // A paste may have an empty line after each line.
             _ => {}
         }
     }
     reports
 }
 
-/// Returns whether a line is a time, or the shares of CPUs.
+/// Returns whether a line is a time, or has the shares of CPUs.
 fn is_between_reports(words: &[&str], place: Device) -> bool {
     let first = match place {
         Device::First(stamp) => words.get(stamp),
@@ -255,19 +257,19 @@ mod tests {
         let (found, assumed, left_out) = disks(PASTED);
         assert_eq!((found["sda"].len(), found["sda"][0]["%util"], found["sda"][0]["w_await"]), (1, 99.5, 240.0));
         assert_eq!((assumed.len(), left_out), (0, vec!["line 1 (prompt)".to_owned(), "line 17 (^C)".into()]));
-        // Commas, the old columns, a column for the device in another language, and a note between.
+        // The text has decimal commas, old columns, the word for `Device` in another language, and a note in between.
         let comma = PASTED.replace("99.50", "99,50").replace("240.00", "240,00");
         assert_eq!(disks(&comma).0, found);
         assert_eq!(disks(&PASTED.replace("Device ", "Device:")).0, found);
         assert_eq!(disks(&PASTED.replace("Device ", "Gerät: ")).0, found);
         let note = PASTED.replacen("\n\n11/26/26 10:00:02", "\n\nand then it came:\n11/26/26 10:00:02", 1);
         assert_eq!(disks(&note).0, found);
-        // The first counts with -y, and where it is alone.
+        // The first report counts with -y, and if it is the only one.
         assert_eq!(disks(&PASTED.replace("-xt", "-xty")).0["sda"].len(), 2);
         let one = &PASTED[..PASTED.find("11/26/26 10:00:02").unwrap()];
         let (found, assumed, _) = disks(one);
         assert_eq!((found["sda"][0]["%util"], assumed.len()), (1.0, 1));
-        // A cut last line.
+        // The last line is cut.
         let cut = format!("{}\nsdb 1.00 4.0", PASTED.trim_end_matches("^C\n").trim_end());
         assert_eq!(disks(&cut).2.last().map(String::as_str), Some("line 17 (cut off)"));
     }

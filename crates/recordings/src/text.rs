@@ -1,11 +1,11 @@
-//! Texts as users have them, pasted from a terminal, a mail, a ticket or a page, and their cleaning.
+//! Texts as users paste them from a terminal, a mail, a ticket or a page, and their cleaning.
 //!
-//! [`decode`] turns bytes in any usual encoding into text, or names the kind of file. [`Text::of`] cuts it into lines
-//! and removes, in this order: terminal escapes and overtyped characters, entities and marks of pages, quotes and code
-//! fences, line numbers, prompts with their commands, and the lines of `script` and `watch`. [`LeftOut`] lists what was
-//! removed.
+//! [`decode`] turns bytes in any usual encoding into text, or names the kind of file. [`Text::of`] splits the text into
+//! lines and removes, in this order: terminal escapes and overtyped characters, entities and marks of pages, quotes and
+//! code fences, line numbers, prompts with their commands, and the lines of `script` and `watch`. [`LeftOut`] lists the
+//! removed parts.
 //!
-//! Next: [`super::formats`], which recognises the rest.
+//! Next: [`super::formats`], which recognises the lines that remain.
 
 mod characters;
 mod decode;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 pub struct Line<'t> {
     /// The line's number in the file, from 1.
     pub number: usize,
-    /// The line's text, without anything put around it.
+    /// The line's text, without anything that was put around it.
     pub text: Cow<'t, str>,
 }
 
@@ -33,7 +33,7 @@ impl Line<'_> {
         self.text.split_whitespace().collect()
     }
 
-    /// Returns whether the line holds nothing but spaces.
+    /// Returns whether the line has nothing but white space.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.text.trim().is_empty()
@@ -43,9 +43,9 @@ impl Line<'_> {
 /// A cleaned text.
 #[derive(Clone, Debug, Default)]
 pub struct Text<'t> {
-    /// The lines that are left.
+    /// The lines that remain.
     pub lines: Vec<Line<'t>>,
-    /// The commands that prompts show, each with the number of its line.
+    /// The commands typed after prompts, each with the number of its line.
     pub commands: Vec<(usize, String)>,
     /// Parts that were removed.
     pub left_out: LeftOut,
@@ -54,24 +54,24 @@ pub struct Text<'t> {
 /// Lines of one format within a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'t> {
-    /// The file.
+    /// The name of the file.
     pub file: &'t str,
     /// The lines, in the order of the file.
     pub lines: &'t [Line<'t>],
-    /// The commands that prompts show, each with the number of its line.
+    /// The commands typed after prompts, each with the number of its line.
     pub commands: &'t [(usize, String)],
-    /// Length of a sample, s, if the user gave it.
+    /// Length of a sample, s; none if the user did not give it.
     pub interval_s: Option<f64>,
 }
 
 impl Block<'_> {
-    /// Returns the last command that a prompt shows before line `number`.
+    /// Returns the last command typed before line `number`.
     #[must_use]
     pub fn last_command(&self, number: usize) -> Option<&str> {
         self.commands.iter().rev().find(|(at, _)| *at < number).map(|(_, command)| command.as_str())
     }
 
-    /// Returns the last command that a prompt shows before line `number`, if it calls `tool`.
+    /// Returns the last command typed before line `number` that runs `tool`; none if there is none.
     #[must_use]
     pub fn command_before(&self, number: usize, tool: &str) -> Option<&str> {
         let before = self.commands.iter().rev().filter(|(at, _)| *at < number);
@@ -79,20 +79,20 @@ impl Block<'_> {
     }
 }
 
-/// Lines that no reader took, by the reason.
+/// Numbers of the lines that no reader used, each with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<usize, String>);
 
-/// Most lines named for one reason. For more lines their number is given.
+/// Most lines that are named for one reason. If there are more, their number is given.
 const NAMED_MAX: usize = 3;
 
 impl LeftOut {
-    /// Notes that the line with this number was left out.
+    /// Notes that line `number` was left out, with the reason.
     pub fn note(&mut self, number: usize, reason: impl Into<String>) {
         self.0.entry(number).or_insert_with(|| reason.into());
     }
 
-    /// Notes a line that belongs to no format.
+    /// Notes that a line belongs to no format.
     pub fn line(&mut self, line: &Line<'_>) {
         if !line.is_blank() {
             self.note(line.number, "a note");
@@ -105,12 +105,13 @@ impl LeftOut {
         self.0.is_empty()
     }
 
-    /// Returns the lines and the reasons, in the order of lines.
+    /// Returns the numbers of the lines with their reasons, in the order of lines.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &str)> {
         self.0.iter().map(|(number, reason)| (*number, reason.as_str()))
     }
 
-    /// Returns the lines by reason, in the order of their first lines: `line 1 (prompt)`, `lines 7, 9 (^C)`, `12 lines from 3 to 30 (a note)`.
+    /// Returns the lines grouped by reason, in the order of their first lines: `line 1 (prompt)`, `lines 7, 9 (^C)`,
+    /// `12 lines from 3 to 30 (a note)`.
     #[must_use]
     pub fn told(&self) -> Vec<String> {
         let mut reasons: Vec<(&str, Vec<usize>)> = Vec::new();
@@ -153,13 +154,13 @@ impl<'t> Text<'t> {
         this
     }
 
-    /// Removes fences from a line. Returns whether the line is to be kept.
+    /// Removes code fences from a line. Returns whether the line is to be kept.
     fn keep_unfenced(&mut self, line: &mut Line<'t>) -> bool {
         let trimmed = line.text.trim();
         let Some(inner) = fenced(trimmed) else {
             return true;
         };
-        // The language behind a fence is one word.
+        // The language after a fence is one word.
         if inner.split_whitespace().nth(1).is_none() {
             self.left_out.note(line.number, "code fence");
             return false;
@@ -168,7 +169,7 @@ impl<'t> Text<'t> {
         true
     }
 
-    /// Removes prompts and what surrounds recordings. Returns whether the line is to be kept.
+    /// Removes prompts, and lines that surround recordings. Returns whether the line is to be kept.
     fn keep_unprompted(&mut self, line: &mut Line<'t>) -> bool {
         let Some(Prompt { what, command }) = prompt::of(&line.text) else {
             self.commands.extend(prompt::mentioned(&line.text).map(|command| (line.number, command)));
@@ -194,7 +195,7 @@ fn unquote(line: &mut Line<'_>) {
     }
 }
 
-/// Returns a line without quoting marks before it (`> `, `| `, also several) and without the bars of a table.
+/// Returns a line without the quoting marks at its start (`> `, `| `, also several) and without the bars of a table.
 fn unquoted(line: &str) -> Cow<'_, str> {
     let start = line.trim_start();
     if !start.starts_with(['>', '|']) {
@@ -207,7 +208,7 @@ fn unquoted(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the rest of a line with a fence, if it has one: of Markdown, of Jira, of boards and of pages.
+/// Returns the rest of a line that has a code fence of Markdown, Jira, a board or a page; none without a fence.
 fn fenced(trimmed: &str) -> Option<&str> {
     const MARKS: [&str; 9] =
         ["{noformat}", "{code}", "[code]", "[/code]", "[quote]", "[/quote]", "{quote}", "[CODE]", "[/CODE]"];
@@ -225,13 +226,13 @@ fn fenced(trimmed: &str) -> Option<&str> {
     inner.or_else(|| trimmed.ends_with('`').then(|| trimmed.trim_end_matches('`')))
 }
 
-/// Returns the line number that `cat -n`, `nl` and `grep -n` put before a line, and its length.
+/// Returns the line number that `cat -n`, `nl` or `grep -n` put before a line, and the length of the prefix.
 fn numbered(line: &str) -> Option<(usize, usize)> {
     let start = line.len() - line.trim_start().len();
     let digits = line[start..].bytes().take_while(u8::is_ascii_digit).count();
     let number = line[start..start + digits].parse().ok()?;
     let rest = &line[start + digits..];
-    // `10:00:01` is a time.
+    // `10:00:01` is a time, not a line number.
     let is_time = |rest: &str| {
         let bytes = rest.as_bytes();
         matches!(bytes, [b':', b'0'..=b'9', b'0'..=b'9', b':', b'0'..=b'9', b'0'..=b'9', ..])
@@ -246,9 +247,9 @@ fn numbered(line: &str) -> Option<(usize, usize)> {
     }
 }
 
-/// Removes line numbers if each line of a paragraph has the next number (`cat -n`) or a later one (`grep -n`).
+/// Removes line numbers from a paragraph in which each line has the next number (`cat -n`) or a later one (`grep -n`).
 ///
-/// A column of figures that count upwards, like processes by number, has a heading without a number and stays.
+/// A column of increasing figures, such as processes by number, has a heading without a number and is kept.
 fn strip_numbers(lines: &mut [Line<'_>]) {
     let mut at = 0;
     while at < lines.len() {

@@ -1,6 +1,6 @@
 //! Reader of `vmstat -d`: repeated tables of disk counters since boot.
 //!
-//! A table has two lines of headings and a line for each disk. The growth from one table to the next is a sample. A
+//! A table has two lines of headings and a line for each disk. The growth from one table to the next gives a sample. A
 //! single table gives means since boot.
 
 use super::format::{Format, Recording, Told};
@@ -10,7 +10,7 @@ use super::{COUNTED, Figures, number, since};
 use kit::wrong::Wrong;
 use std::collections::BTreeMap;
 
-/// `vmstat -d`.
+/// The format of `vmstat -d`.
 pub const DISKS: Format = Format {
     name: "vmstat -d",
     how: "a heading `disk- ----reads---- ----writes---- ----IO----`, or `total merged sectors ms … cur sec`",
@@ -19,11 +19,11 @@ pub const DISKS: Format = Format {
     read,
 };
 
-/// Figures of a line behind the name of the disk: reads, merged, sectors, ms; the same for writes; requests in flight,
-/// and s in which it was busy.
+/// Number of figures on a line after the disk's name: reads, merged reads, sectors, ms; the same for writes; requests
+/// in flight, and s for which the disk was busy.
 const FIGURES: usize = 10;
 
-/// Returns whether a line is one of the two above a table.
+/// Returns whether a line is one of the two headings of a table.
 fn is_heading(line: &str) -> bool {
     let words: Vec<&str> =
         line.split(|c: char| c.is_whitespace() || c == '-').filter(|word| !word.is_empty()).collect();
@@ -31,18 +31,18 @@ fn is_heading(line: &str) -> bool {
     are_names(["total", "merged", "sectors", "ms"]) || line.contains("-reads-") && line.contains("-writes-")
 }
 
-/// Returns name, figures and words of a time of a line.
+/// Returns the disk's name, its figures, and the words of a time after them; none if the line is no row.
 fn row_of<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, [f64; FIGURES], &'w [&'t str])> {
     let (name, rest) = words.split_first()?;
     let figures: Vec<f64> =
         rest.iter().take(FIGURES).map_while(|word| number(word)).filter(|it| COUNTED.contains(it)).collect();
     let figures = figures.try_into().ok()?;
     let behind = &rest[FIGURES..];
-    // A name is no number, and behind the figures there is a date and a time at most.
+    // The name must not be a number, and at most a date and a time may follow the figures.
     (number(name).is_none() && behind.len() <= 2).then_some((name, figures, behind))
 }
 
-/// Figures of the last line of a disk.
+/// The figures in the last line of a disk.
 struct Last {
     figures: [f64; FIGURES],
     at_s: Option<f64>,
@@ -70,7 +70,7 @@ fn read(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
         };
         let at_s = behind.iter().find_map(|word| seconds_of_day(time_in(word)));
         let before = last.insert(name.to_owned(), Last { figures, at_s });
-        // Figures that fell are of a disk that came anew.
+        // If figures fell, the disk was removed and came back.
         let Some(before) =
             before.filter(|before| before.figures[..FIGURES - 2].iter().zip(&figures).all(|(a, b)| a <= b))
         else {
@@ -108,7 +108,7 @@ fn read(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     Ok(vec![Told::Recording(Recording { tool: "vmstat -d", disks, has_times, assumed, ..Recording::default() })])
 }
 
-/// Returns the time of a read and of a write, under the names of `iostat`, ms.
+/// Returns the mean times of a read and a write, ms, under their names in `iostat`. One without requests is left out.
 fn waits([reads, _, _, read_ms, writes, _, _, write_ms, ..]: [f64; FIGURES]) -> Vec<(&'static str, f64)> {
     [("r_await", reads, read_ms), ("w_await", writes, write_ms)]
         .into_iter()
@@ -117,11 +117,11 @@ fn waits([reads, _, _, read_ms, writes, _, _, write_ms, ..]: [f64; FIGURES]) -> 
         .collect()
 }
 
-/// Returns means of a disk over a time.
+/// Returns a disk's means over a time, from the growth of its figures.
 fn means(grown: [f64; FIGURES], seconds: f64) -> Figures {
     let [reads, .., busy_s] = grown;
     let mut all = waits(grown);
-    // It is told in whole seconds: of a short interval it may be one too many.
+    // The busy time is printed in whole seconds. In a short interval it may be one too many.
     all.extend([
         ("r/s", reads / seconds),
         ("w/s", grown[4] / seconds),
@@ -130,7 +130,7 @@ fn means(grown: [f64; FIGURES], seconds: f64) -> Figures {
     of(&all)
 }
 
-/// Returns the time of requests since boot; none for an idle disk.
+/// Returns the mean times of requests since boot; none for a disk without requests.
 fn since_start(figures: [f64; FIGURES]) -> Option<Figures> {
     let all = waits(figures);
     (!all.is_empty()).then(|| of(&all))
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!((disks["loop0"][0].get("r_await"), disks["loop0"][0]["%util"]), (None, 0.0));
         assert_eq!(assumed, ["an interval of 2 s, as the command in the text says"]);
         assert_eq!(document.left_out, ["line 1 (prompt)"]);
-        // Wide, with times, a note between, and cut.
+        // Wide output with times and a note in between, the last line cut.
         let timed = format!(
             "disk- -------------------reads------------------- -------------------writes------------------ ------IO------- -----timestamp-----\n\
              total    merged     sectors          ms     total    merged     sectors          ms     cur     sec                 CET\n\

@@ -1,4 +1,4 @@
-//! `highwater ablate`: applies each difference between two kernels alone, and reverts each alone.
+//! The verb `ablate`: applies each difference between two kernels alone, and reverts each alone.
 
 use std::collections::BTreeMap;
 
@@ -41,9 +41,9 @@ enum AblationFormat {
     #[default]
     #[value(alias = "text")]
     Table,
-    /// The same for programs; docs/json.md describes it.
+    /// The table as JSON, for programs; docs/json.md describes it.
     Json,
-    /// The same for a text in Markdown.
+    /// The table in Markdown.
     Markdown,
     /// One page with pictures that opens without a network.
     Html,
@@ -63,14 +63,15 @@ struct Report<'a> {
     rows: &'a [RowAblation],
 }
 
-/// Runs both kernels, the first with each difference, the second without it, and reports the effects.
+/// Runs both kernels, the first kernel with each difference, and the second without each difference. Reports the
+/// effects.
 pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> Result<(), End> {
     let words = &options.rows;
     let request = options.request(experiment, &[]);
     check(&request).map_err(End::Usage)?;
     let output = options.output.open(*format == AblationFormat::Html)?;
     let plot = options.picture.open()?;
-    // A value of the kernels is one of both, and no difference then.
+    // A value that `--set` gives for the kernels applies to both, so it is no difference between them.
     let (of_kernels, set): (Vec<Set>, Vec<Set>) = request.set.iter().cloned().partition(Set::is_of_kernel);
     let changes: String = of_kernels.iter().map(|set| format!("+{}={}", set.key, set.values[0])).collect();
     let [from, to] = [from, to].map(|kernel| format!("{kernel}{changes}"));
@@ -91,7 +92,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
         let results = plan.run(options.seeds.threads(), &bars);
         (results.table, results.failures)
     };
-    // Shares are of the way from the one kernel to the other.
+    // Shares are parts of the distance between the two kernels, so both must have run.
     if table.columns[..2].iter().any(Column::has_failed) || !failures.is_empty() && interrupt::is_set() {
         return Err(compare::failed(&failures));
     }
@@ -137,7 +138,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     losses.end()
 }
 
-/// Checks that each kernel is one column: every key has one value.
+/// Checks that no option makes several columns of a kernel: every key must have one value.
 fn check(request: &Request) -> Result<(), String> {
     if let Some(set) = request.set.iter().find(|set| set.values.len() > 1) {
         return Err(format!("--set {}: `ablate` takes one value for a key, not {}", set.key, set.values.len()));
@@ -151,7 +152,8 @@ fn check(request: &Request) -> Result<(), String> {
     }
 }
 
-/// Returns one row: a line for each difference, the largest effect first, then the sources of those with an effect.
+/// Returns the results for one row as text: a line for each difference, the largest effect first, then the sources of
+/// those with an effect.
 fn render(row: &RowAblation, from: &str, to: &str, look: Look) -> String {
     let (title, figures, sources) = grids(row, from, to);
     let sources = if sources.lines.is_empty() { String::new() } else { format!("\n{}", sources.render(look)) };
@@ -168,7 +170,8 @@ fn section(row: &RowAblation, from: &str, to: &str) -> Section {
     Section::new(row.row.clone(), parts)
 }
 
-/// Returns the parts about a row: its gap in words, its differences, and the sources of those that change it.
+/// Returns the parts of the results for a row: the gap in words, a grid of differences, and the sources of those that
+/// change the row.
 fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
     let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| row.format.show(value));
     let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", percent(share)));
@@ -207,7 +210,7 @@ fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
     };
     let effects = row.farthest_first();
     let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", row.unit) };
-    // Where a verdict is known, its interval says more.
+    // If a verdict is known, the range is left out: the verdict's interval says more.
     let spread = |ends: Option<Range>| match row.change {
         None if ends.is_some() => format!(" {}", range(ends)),
         _ => String::new(),

@@ -1,4 +1,4 @@
-//! `highwater bench`.
+//! The verb `bench`.
 
 use super::{End, Form, form, with_command};
 use grounds::job::Failure;
@@ -26,7 +26,7 @@ pub struct Arguments {
     dir: Option<PathBuf>,
 }
 
-/// Measures, and shows the medians of all rounds.
+/// Measures the speed in several rounds, and shows medians over the rounds.
 pub fn run(Arguments { runs, format, output, dir }: &Arguments) -> Result<(), End> {
     form::check_is_file(*format)?;
     let form = Form::open(*format, output.as_deref())?;

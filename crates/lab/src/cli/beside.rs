@@ -1,4 +1,5 @@
-//! Files that `run` and `compare` write beside their report: profiles, series, pictures, traces, each a separate file.
+//! Files that `run` and `compare` write beside their report: profiles, series, pictures and traces, each in its own
+//! file.
 
 use std::{io, path::PathBuf};
 
@@ -19,7 +20,7 @@ use report::plot;
 use report::plot::flames;
 use study::plan::{Plan, Request, Results};
 
-/// Options of files beside a report.
+/// Options for files beside a report.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("sampled").multiple(true), group = clap::ArgGroup::new("profiled").multiple(true))]
 pub struct BesideOptions {
@@ -64,7 +65,7 @@ pub struct BesideOptions {
 }
 
 impl BesideOptions {
-    /// Returns the first given option that needs a profile, if any.
+    /// Returns the first given option that needs a profile; none if no such option is given.
     pub fn wants_profile(&self) -> Option<&'static str> {
         let options = [
             ("--profile", self.profile.is_some()),
@@ -75,7 +76,8 @@ impl BesideOptions {
         first_given(&options)
     }
 
-    /// Returns the first given option that a ground does not support, if any, and those that support it.
+    /// Returns the first given option that `ground` does not support, with words for the grounds that do; none if all
+    /// are supported.
     pub fn unsupported_on(&self, ground: Ground) -> Option<(&'static str, &'static str)> {
         const SIM: &str = "ground `sim` alone, which knows every task at every moment";
         const SIM_AND_GUEST: &str = "grounds `sim` and `guest` alone";
@@ -91,10 +93,10 @@ impl BesideOptions {
         unsupported.map(|(name, .., grounds)| (*name, *grounds))
     }
 
-    /// Refuses a difference unless there are two columns.
+    /// Refuses `--flamegraph-difference` unless there are two columns.
     ///
     /// # Errors
-    /// When it is requested, and there are more or fewer columns.
+    /// When the option is given, and there are more or fewer columns.
     pub fn check_columns(&self, columns: usize) -> Result<(), String> {
         if self.flamegraph_difference.is_none() || columns == 2 {
             return Ok(());
@@ -102,7 +104,7 @@ impl BesideOptions {
         Err(format!("--flamegraph-difference: expected two columns, to set beside each other; here are {columns}"))
     }
 
-    /// Returns the first given option, if any.
+    /// Returns the first given option; none if none is given.
     pub fn wants_any(&self) -> Option<&'static str> {
         let series = self.series.is_some().then_some("--series");
         let others = [("--trace", self.trace.is_some()), ("--memory-map", self.memory_map.is_some())];
@@ -110,7 +112,7 @@ impl BesideOptions {
         self.wants_profile().or(first_given(&others)).or(first_given(&texts)).or(series)
     }
 
-    /// Adds to a request what the runs must record for these files.
+    /// Returns the request with what the runs must record for these files.
     pub fn of(&self, request: Request) -> Request {
         Request {
             profile: self.wants_profile().is_some(),
@@ -122,10 +124,10 @@ impl BesideOptions {
         }
     }
 
-    /// Opens the files.
+    /// Opens the files of all given options.
     ///
     /// # Errors
-    /// When one cannot be written to, or has the extension of another kind of file: wrong usage.
+    /// Wrong usage, when a file cannot be written to, or has an extension for another kind of file.
     pub fn open(&self) -> Result<Beside, End> {
         let ending = self.series.as_ref().and_then(|path| path.extension());
         if ending.is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
@@ -147,7 +149,7 @@ impl BesideOptions {
     }
 }
 
-/// Returns the first given of some options.
+/// Returns the name of the first given option; none if none is given.
 fn first_given(options: &[(&'static str, bool)]) -> Option<&'static str> {
     options.iter().find_map(|(name, is_given)| is_given.then_some(*name))
 }
@@ -163,12 +165,12 @@ pub struct Beside {
     flames: Option<Output>,
     flames_apart: Option<Output>,
     call_tree: Option<Output>,
-    /// The part of profiles that is shown.
+    /// What the profiles show.
     view: View,
 }
 
 impl Beside {
-    /// Writes the files. A failed one does not stop the others.
+    /// Writes the files. If one fails, the others are still written.
     pub fn write(self, plan: &Plan, results: &Results, losses: &mut Losses) {
         let Self { profile: stacks, series, trace, map, buddyinfo, lru_gen, flames, flames_apart, call_tree, view } =
             self;
@@ -210,7 +212,7 @@ impl Beside {
     }
 }
 
-/// Parses a time in seconds, at least a millisecond.
+/// Parses an interval in seconds, at least a millisecond.
 pub(super) fn parse_every(text: &str) -> Result<Nanos, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=1e6).contains(&seconds) => Ok(Nanos((seconds * 1e9) as u64)),
@@ -218,7 +220,7 @@ pub(super) fn parse_every(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// Parses two times in seconds. A missing one means the start or the end of a run.
+/// Parses two times in seconds. If one is missing, it is the start or the end of a run.
 pub(super) fn parse_window(text: &str) -> Result<Window, String> {
     let time = |word: &str, open: Nanos| match word.parse::<f64>() {
         Ok(seconds) if (0.0..=1e6).contains(&seconds) => Some(Nanos((seconds * 1e9) as u64)),

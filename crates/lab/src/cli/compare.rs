@@ -1,4 +1,4 @@
-//! `highwater compare` and `highwater run`.
+//! The verbs `compare` and `run`.
 
 use std::{borrow::Borrow, path::PathBuf};
 
@@ -82,7 +82,7 @@ struct Options {
     beside: BesideOptions,
 }
 
-/// Runs kernels in experiments, one after the other, and shows a table for each.
+/// Runs several kernels in each experiment, one experiment after the other. Shows a table for each.
 pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
     let CompareArguments { experiments, kernels, kernel, options } = arguments;
     let experiments = each_once(experiments);
@@ -96,7 +96,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
     carry_out(experiments.iter().map(request).collect(), options)
 }
 
-/// Runs an experiment with one kernel and shows its column.
+/// Runs an experiment with one kernel. Shows a table with its column.
 pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Result<(), End> {
     let place = options.experiment.request(experiment, &[]).place;
     let fitting = options.experiment.on.iter().flat_map(|ground| grounds::fitting_kernels(*ground, &place)).next();
@@ -104,16 +104,16 @@ pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Resul
     carry_out(vec![options.experiment.request(experiment, &[kernel])], options)
 }
 
-/// Returns the kernel to run: the named one, or the first of the experiment.
+/// Returns the kernel to run: `named`, or the experiment's first.
 pub(super) fn kernel_of(experiment: &str, named: Option<&String>) -> Result<String, End> {
     match named {
         Some(kernel) => Ok(kernel.clone()),
-        // Its reader refuses an experiment without any.
+        // The reader of experiments refuses an experiment without kernels.
         None => Ok(library::experiment(experiment)?.kernels.swap_remove(0)),
     }
 }
 
-/// Refuses options for one experiment if there are several.
+/// Refuses options that work with one experiment only.
 fn check_several(options: &Options, named: usize) -> Result<(), End> {
     let of_one = [
         ("--variant", options.variant.is_some()),
@@ -144,7 +144,7 @@ fn check_grounds(request: &Request, options: &Options) -> Result<(), End> {
     }
 }
 
-/// Returns a request with all that the options require its runs to record.
+/// Returns a request in which the runs record all that the options need.
 fn completed(request: Request, options: &Options) -> Result<Request, End> {
     let request = match &options.variant {
         Some(word) => variants::named(&request, word)?,
@@ -175,7 +175,7 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     let plot = options.experiment.picture.open()?;
     let beside = options.beside.open()?;
     let is_several = requests.len() > 1;
-    // Which of several an error is of.
+    // If there are several experiments, the messages name the one that they are about.
     let of = |name: &str| if is_several { format!("{name}: ") } else { String::new() };
     let plan = |request: &Request| {
         Plan::new(request, grounds::find).map_err(|error| End::Usage(of(&request.experiment) + &error.to_string()))
@@ -208,12 +208,12 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
             return Err(if failures.is_empty() { End::Failed("interrupted".into()) } else { failed(&failures) });
         }
     }
-    // Where no run ended well there is nothing to report, and an earlier report stays.
+    // If no run ended well, there is nothing to report, and an earlier report is kept.
     let is_nothing = found.iter().all(|(_, results)| results.is_nothing());
     let Some((plan, results)) = found.first_mut().filter(|_| !is_nothing) else {
         return Err(failed(&failures));
     };
-    // A file that cannot be written costs neither the others nor the table.
+    // If one file cannot be written, the other files and the table still are.
     let mut losses = Losses::default();
     for (file, table) in saved {
         report::saved::join(&mut results.table, table, &file);
@@ -223,7 +223,7 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
         losses.note(file.write(|out| out.write_all(svg.as_bytes())));
     }
     beside.write(plan, results, &mut losses);
-    // Rows that a run may have, and this one has not.
+    // Warns about rows of `--rows` that a run may have, but these runs do not have.
     super::warn_of(
         rows::keep_of_all(found.iter_mut().map(|(_, results)| &mut results.table), rows).unwrap_or_else(Some),
     );
@@ -247,10 +247,10 @@ fn check_rows(names: &[RowName], words: &[String], scale: Option<Scale>, has_loc
     rows::check(names, words).map_err(|message| format!("{message}{sizes}"))
 }
 
-/// Returns the failures of several plans, each with its experiment.
+/// Returns the failures of several plans, each with the name of its experiment.
 ///
 /// # Errors
-/// When every run failed, or an interrupt ended them: there is nothing to report.
+/// When every run failed, or when a run failed and an interrupt ended the command: there is nothing to report.
 pub(super) fn all_failures<P: Borrow<Plan>>(found: &[(P, Results)]) -> Result<Vec<JobFailure>, End> {
     let of_plan = |(plan, results): &(P, Results)| {
         let name = plan.borrow().experiment.name.clone();
@@ -262,7 +262,7 @@ pub(super) fn all_failures<P: Borrow<Plan>>(found: &[(P, Results)]) -> Result<Ve
     if !failures.is_empty() && (is_nothing || interrupt::is_set()) { Err(failed(&failures)) } else { Ok(failures) }
 }
 
-/// Returns the error of a command whose report is written although some runs failed.
+/// Returns the result of a command that wrote its report although some runs may have failed.
 pub(super) fn ended(failures: &[JobFailure]) -> Result<(), End> {
     if failures.is_empty() { Ok(()) } else { Err(failed(failures)) }
 }
@@ -271,7 +271,7 @@ pub(super) fn failed(failures: &[JobFailure]) -> End {
     End::Failed(told(failures))
 }
 
-/// Returns the messages of runs that failed, each with the command that repeats it.
+/// Returns the messages of failed runs, each with the command that repeats the run.
 pub(super) fn told(failures: &[JobFailure]) -> String {
     let one = |JobFailure { column, seed, failure, replay }: &JobFailure| {
         format!("{column}, seed {seed}: {failure}\n  replay: {replay}")

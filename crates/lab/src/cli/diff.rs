@@ -1,4 +1,4 @@
-//! `highwater diff`: the differences between two kernels.
+//! The verb `diff`: shows the differences between two kernels.
 
 use super::{End, TextOptions};
 use catalogue::difference::differences;
@@ -19,7 +19,7 @@ pub struct Arguments {
     output: TextOptions,
 }
 
-/// Prints every value in which the second kernel differs from the first, with its source.
+/// Prints every value in which the second kernel differs from the first, with the source of its value.
 pub fn run(Arguments { from, to, output }: &Arguments) -> Result<(), End> {
     let (old, new) = (library::kernel(from)?, library::kernel(to)?);
     let found = differences(&old, &new);

@@ -1,4 +1,4 @@
-//! `highwater doctor`.
+//! The verb `doctor`.
 
 use super::{End, output};
 use kit::input;
@@ -41,7 +41,7 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// A form of a diagnosis.
+/// The form of a diagnosis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum DiagnosisFormat {
     /// Sentences for people, with figures and rules.
@@ -67,13 +67,13 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     })
 }
 
-/// Parses an interval, s.
+/// Parses an interval in seconds.
 fn parse_interval(word: &str) -> Result<f64, String> {
     let seconds = word.parse().ok().filter(|seconds: &f64| (0.001..=86_400.0).contains(seconds));
     seconds.ok_or_else(|| "expected seconds from 0.001 to 86400".into())
 }
 
-/// Parses a time with an optional `s`.
+/// Parses a time in seconds, with or without an `s` after it.
 fn parse_seconds(word: &str) -> Result<Duration, String> {
     match word.strip_suffix('s').unwrap_or(word).parse::<f64>() {
         Ok(seconds) if (0.01..=1e8).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
@@ -81,7 +81,7 @@ fn parse_seconds(word: &str) -> Result<Duration, String> {
     }
 }
 
-/// Returns the patients of named or piped input; none without input.
+/// Returns the patients in the named files or in piped input; none if there is no input.
 fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
     let wrong = |wrong: Wrong| End::Usage(wrong.to_string());
     #[cfg(feature = "linux")]
@@ -118,7 +118,7 @@ fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
     Ok(Some(patients))
 }
 
-/// Observes this computer.
+/// Observes this computer. Returns its patient.
 #[cfg(feature = "linux")]
 fn here(arguments: &Arguments) -> Result<Patient, End> {
     use kit::interrupt;
@@ -127,10 +127,10 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
     use std::thread::sleep;
     use std::time::Instant;
 
-    /// Default time of observation.
+    /// Time for which the computer is observed by default.
     const LOOK: Duration = Duration::from_secs(5);
 
-    /// Interval of the checks for an end.
+    /// Interval at which an interrupt is checked.
     const ASK_EVERY: Duration = Duration::from_millis(10);
 
     if arguments.output.is_none() {
@@ -157,7 +157,7 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
     Ok(patient)
 }
 
-/// Refuses: this build cannot observe the computer.
+/// Refuses to observe the computer, which this build cannot do.
 #[cfg(not(feature = "linux"))]
 fn here(_: &Arguments) -> Result<Patient, End> {
     let why = "this `highwater` was built without the feature `linux`: name a saved report";

@@ -1,5 +1,5 @@
-//! `highwater explain`: every value of a file and its source, the meaning of a key ([`key`]), or the stalls of tasks of
-//! a run ([`stall`]).
+//! The verb `explain`: shows every value in a file with its source, the meaning of a key ([`key`]), or the stalls of a
+//! run's tasks ([`stall`]).
 
 mod key;
 mod stall;
@@ -40,7 +40,7 @@ enum What {
     Stall(stall::Arguments),
 }
 
-/// Prints what is known about a kernel, a machine or an experiment.
+/// Shows what is known about a kernel, a machine, an experiment, a key or a word.
 pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
     let name = match (what, name) {
         (Some(What::Stall(arguments)), _) => return stall::run(arguments),
@@ -48,7 +48,7 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
         (None, None) => return Err(End::Usage("expected a name, a file or a key".into())),
     };
     let (plain, _) = library::split(name)?;
-    // Such files may be there, and are none of ours.
+    // Files of /proc and /sys may exist on this computer, but are no files of this program.
     let is_of_kernel = ["/proc/", "/sys/"].iter().any(|folder| plain.starts_with(folder));
     if let Some(found) = is_of_kernel.then(|| key::explain(plain)).transpose()?.flatten() {
         return output.write(|look| found.text(look), || found.page());
@@ -69,7 +69,7 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
         (false, true) => return show_experiment(name, output),
         (false, false) => {}
     }
-    // A section of kernel files is all of its keys, whatever else has a key of that name.
+    // A section of kernel files is explained by all its keys, even if some other key has the same name.
     let is_section = choice::all().any(|choice| choice.section == plain);
     if let Some(found) = key::explain(plain)?.filter(|_| !is_section) {
         return output.write(|look| found.text(look), || found.page());
@@ -78,7 +78,7 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
     if let Some(hint) = versions::hint(plain).filter(|_| is_version()) {
         return Err(End::Usage(format!("no kernel is called `{plain}`{hint}")));
     }
-    // The thread of a node: `kswapd0`.
+    // Without its number, the name of a node's thread, such as `kswapd0`, is found.
     let word = plain.trim_end_matches(|c: char| c.is_ascii_digit());
     let found = [plain, word].map(|word| (word, key::matching(word)));
     let is_meant = |(word, matching): &(&str, Vec<_>)| word.chars().count() >= MATCHED_FROM && !matching.is_empty();
@@ -94,13 +94,13 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
     Err(End::Usage(format!("no kernel, machine, experiment or key is called `{plain}`{hint}")))
 }
 
-/// Shortest word that is matched as a part of names.
+/// Shortest word that is searched in names.
 const MATCHED_FROM: usize = 3;
 
-/// Names by kind, each with its description.
+/// Names grouped by kind, each with its description.
 type Matching = [(&'static str, Vec<(String, String)>)];
 
-/// Returns a list of everything with a word in its name.
+/// Returns, as text, a list of everything that has `word` in its name.
 fn list(word: &str, matching: &Matching, look: Look) -> String {
     let all: usize = matching.iter().map(|(_, lines)| lines.len()).sum();
     let is =
@@ -115,7 +115,7 @@ fn list(word: &str, matching: &Matching, look: Look) -> String {
     text
 }
 
-/// Returns a list of everything with a word in its name, as a page.
+/// Returns, as a page, a list of everything that has `word` in its name.
 fn list_page(word: &str, matching: &Matching) -> Page {
     let section = |(kind, lines): &(&'static str, Vec<(String, String)>)| {
         let line = |(name, about): &(String, String)| vec![name.clone().into(), first_sentence(about).into()];
@@ -149,7 +149,7 @@ fn machine_section(title: &str, found: &Machine) -> Section {
     Section::new(title, vec![Part::table("Values", page::values(&found.node))])
 }
 
-/// Shows an experiment and a machine of the same name.
+/// Shows an experiment and a machine that have the same name.
 fn show_experiment_and_machine(name: &str, output: &TextOptions) -> Result<(), End> {
     let (runs, on) = (library::experiment(name)?, library::machine(name)?);
     let page = || {
@@ -169,7 +169,7 @@ fn bases_of(bases: &[String]) -> String {
     if bases.is_empty() { String::new() } else { format!("base: {}", bases.join(" -> ")) }
 }
 
-/// Returns a page of every value by section, with differences from the base in bold.
+/// Returns a page with every value of a kernel by section. Differences from the base are in bold.
 fn kernel_page(kernel: &Kernel) -> Page {
     let mut lines = Vec::new();
     for section in kernel.settings.chunk_by(|a, b| a.section == b.section) {
@@ -189,7 +189,7 @@ fn kernel_page(kernel: &Kernel) -> Page {
     Page { title: format!("kernel {}", kernel.name), about, sections }
 }
 
-/// Makes a page of an experiment: its kernels, its parameters and variants, and its analysis.
+/// Returns a page about an experiment: its kernels, its parameters and variants, and its analysis.
 fn experiment_page(experiment: &Experiment) -> Page {
     let Experiment { name, about, machine, workload, kernels, .. } = experiment;
     let runs = format!("machine {machine} · workload {workload} · kernels {}", kernels.join(", "));
@@ -224,19 +224,19 @@ enum Kind {
     Experiment,
 }
 
-/// Most bases that are followed. The file's own reader reports a circle.
+/// Most bases that are followed. If bases form a circle, the file's own reader reports it.
 const BASES_MAX: u32 = 16;
 
-/// Returns the kind of a file, from keys of only one kind, or from its base; `None` for a name.
+/// Returns the kind of a file, from keys that only one kind has, or from its base. Returns none if `word` is no file.
 fn kind_of_file(word: &str) -> Result<Option<Kind>, End> {
     let path = Path::new(word);
     if library::is_file(word) { kind_of(path, path, BASES_MAX).map(Some) } else { Ok(None) }
 }
 
-/// Returns the kind of the file `path`, a base of `top`. Bases are searched beside `top`.
+/// Returns the kind of the file `path`, which is `top` or one of its bases. Bases are searched beside `top`.
 fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
     let text = library::read(path, "what is explained").unwrap_or_default();
-    // Whatever is wrong with the file, its own reader says it better.
+    // If the file is faulty, its own reader gives a better message.
     let Ok(node) = Node::parse(&path.to_string_lossy(), &text) else { return Ok(Kind::Kernel) };
     let has = |key: &str| node.get(key).is_some();
     let has_nodes = || node.get("memory").is_some_and(|memory| memory.get("nodes").is_some());
@@ -269,7 +269,7 @@ fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
     }
 }
 
-/// Describes how many values differ from the base.
+/// Returns words for the number of values that differ from the base.
 fn differ_from_base(kernel: &Kernel) -> String {
     match kernel.differences().count() {
         1 => "1 value differs".into(),
@@ -277,7 +277,7 @@ fn differ_from_base(kernel: &Kernel) -> String {
     }
 }
 
-/// Returns every value by section, with `*` at differences from the base.
+/// Returns every value of a kernel by section, as text. Differences from the base have a `*`.
 fn kernel(kernel: &Kernel, look: Look) -> String {
     let mut text = format!("kernel {}\n", kernel.name);
     if !kernel.about.is_empty() {
@@ -373,14 +373,14 @@ fn experiment(experiment: &Experiment, look: Look) -> String {
     text
 }
 
-/// Adds the parameters that an experiment does not set, a line each.
+/// Adds the parameters that an experiment does not set, one on each line.
 fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
     let params = grounds::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
     let Some(serde_json::Value::Object(params)) = params else { return };
     let is_left = |key: &&String| experiment.params.get(key).is_none();
     let width = params.keys().filter(is_left).map(|key| key.chars().count()).max().unwrap_or(0);
     for (key, param) in params.iter().filter(|(key, _)| is_left(key)) {
-        // A constant with its origin, or a plain value.
+        // The value is a constant with its origin, or a plain value.
         let word = |name| param.get(name).and_then(serde_json::Value::as_str);
         let line = match (param.get("value"), word("from"), word("source")) {
             (Some(value), Some(from), Some(source)) => format!("{value} ({from}: {source})"),
@@ -390,10 +390,11 @@ fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
     }
 }
 
-/// Adds every value under a table, a line each, with its place and the comment on its line.
+/// Adds every value below a table, one on each line, with its place and with the comment that stands on its line in the
+/// file.
 fn values(node: &Node, look: Look, text: &mut String) {
     let lines = catalogue::values::listed(node);
-    // A few long values stand out rather than push all places to the right.
+    // A few long values may exceed the width, so that they do not push all places to the right.
     let width = |texts: &mut dyn Iterator<Item = &String>| {
         texts.map(|text| text.chars().count()).filter(|width| *width <= 64).max().unwrap_or(0)
     };

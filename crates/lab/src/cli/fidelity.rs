@@ -1,4 +1,4 @@
-//! `highwater fidelity`: compares simulated with published figures.
+//! The verb `fidelity`: compares simulated with published figures.
 
 use serde::Serialize;
 
@@ -46,12 +46,12 @@ struct Report<'a> {
     experiments: &'a [Fidelity],
 }
 
-/// Runs the experiments at full size, and compares the results with the published figures.
+/// Runs the experiments at full size, and reports how the results compare with the published figures.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let output = arguments.output.open(arguments.format == ListFormat::Html)?;
     let plot = arguments.picture.open()?;
     let names = if arguments.experiments.is_empty() { printed()? } else { each_once(&arguments.experiments) };
-    // Everything is looked at before anything runs.
+    // All experiments are checked before any of them runs.
     let plans = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
     let titles: Vec<String> = plans.iter().flat_map(Plan::titles).collect();
     if arguments.output.is_dry("fidelity", &titles, &cost::in_words(&plans))? {
@@ -78,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// Returns the embedded experiments with published figures.
+/// Returns the names of the embedded experiments that have published figures.
 fn printed() -> Result<Vec<String>, End> {
     let mut names = Vec::new();
     for name in embedded::names("experiments") {
@@ -89,7 +89,7 @@ fn printed() -> Result<Vec<String>, End> {
     Ok(names)
 }
 
-/// Plans the published kernels at full size.
+/// Plans the runs of an experiment's published kernels at full size.
 fn plan(name: &str, arguments: &Arguments) -> Result<Plan, End> {
     let experiment = library::experiment(name)?;
     let Some(published) = experiment.published else {
@@ -117,14 +117,14 @@ fn report(found: &[Fidelity], arguments: &Arguments, look: Look) -> String {
         text.push_str(&format!("\n{title}\n{}", text::figures(it, arguments.misses, look)));
     }
     text.push_str(&format!("\n{}\n", footer(found, arguments)));
-    // The page in docs/ is of published figures alone.
+    // The page in docs/ shows only published figures.
     if look == Look::Plain {
         text.push_str(&format!("{}\n", truth::last_text(truth::last())));
     }
     text
 }
 
-/// Returns the tables as a page.
+/// Returns the comparisons as a page.
 fn page(found: &[Fidelity], arguments: &Arguments) -> Page {
     let picture = Part::Picture(pictures::fidelity(found, &seeds(arguments)).draw());
     let summary = Part::table("Summary", text::summary_grid(found));
@@ -140,14 +140,14 @@ fn page(found: &[Fidelity], arguments: &Arguments) -> Page {
     }
 }
 
-/// Describes the runs behind the figures, and their fingerprints.
+/// Returns words on the runs that the figures come from, with their fingerprints.
 fn footer(found: &[Fidelity], arguments: &Arguments) -> String {
     let seeds = seeds(arguments);
     let prints = found.iter().filter_map(|it| Some(format!("{} {}", it.experiment, it.fingerprint.as_ref()?)));
     format!("{seeds} · fingerprints {}", prints.collect::<Vec<_>>().join(", "))
 }
 
-/// Describes the runs behind the figures.
+/// Returns words on the seeds of the runs.
 fn seeds(arguments: &Arguments) -> String {
     let SeedOptions { seed, runs, .. } = arguments.seeds;
     match runs {

@@ -1,4 +1,4 @@
-//! Output of tables: destination and form.
+//! Output of tables: the destination and the form.
 
 use super::{
     End,
@@ -12,26 +12,26 @@ use report::html::Page;
 use report::{ReportFormat, Show, Table};
 use std::path::{Path, PathBuf};
 
-/// A form with its destination, opened before the work begins.
+/// A form of output with its destination, which was opened before the work begins.
 pub struct Form {
     format: ReportFormat,
-    /// The file, if there is one.
+    /// The output file; none for standard output.
     pub file: Option<Output>,
     folder: Option<Folder>,
 }
 
-/// A directory that is to be made, claimed so that nothing else is written there.
+/// A directory that will be made. It is claimed so that nothing else is written there.
 struct Folder {
     path: PathBuf,
     _claim: Claim,
 }
 
 impl Form {
-    /// Opens the file, or standard output without a path. For a directory of MMTests it checks that the directory is
-    /// new or empty.
+    /// Opens the file at `path`, or standard output if `path` is none. For a directory of MMTests, checks that it does
+    /// not exist or is empty.
     ///
     /// # Errors
-    /// When it cannot be written to: wrong usage.
+    /// Wrong usage, when the destination cannot be written to.
     pub fn open(format: ReportFormat, path: Option<&Path>) -> Result<Self, End> {
         if format != ReportFormat::Mmtests {
             if path.is_none() {
@@ -49,18 +49,18 @@ impl Form {
         Ok(Self { format, file: None, folder: Some(Folder { path: path.to_owned(), _claim: claim }) })
     }
 
-    /// Writes a table. `show` gets the look of the destination, and `page` makes an HTML page.
+    /// Writes a table. `show` says what is shown, and `page` makes an HTML page.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the table cannot be written.
     pub fn write(self, table: &Table, show: Show, page: impl Fn(Show) -> Page) -> Result<(), End> {
         self.write_all(&[table], show, page)
     }
 
-    /// Writes several tables. A directory of MMTests holds only one.
+    /// Writes several tables. A directory of MMTests can have only one.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the tables cannot be written.
     pub fn write_all(self, tables: &[&Table], show: Show, page: impl Fn(Show) -> Page) -> Result<(), End> {
         let Self { format, file, folder } = self;
         if let (Some(Folder { path: folder, .. }), [table]) = (folder, tables) {
@@ -69,7 +69,7 @@ impl Form {
             return write::directory(table, &folder).map_err(told);
         }
         if format == ReportFormat::Csv {
-            // It has no place for them.
+            // CSV has no place for notes, so they become warnings.
             tables.iter().flat_map(|table| &table.notes).for_each(|note| warn(note));
         }
         output::report(file, |out, look| {
@@ -82,10 +82,10 @@ impl Form {
     }
 }
 
-/// Refuses a directory of MMTests for a table that has no runs.
+/// Refuses a directory of MMTests, for a table that does not come from runs.
 ///
 /// # Errors
-/// When one is requested: wrong usage.
+/// Wrong usage, when such a directory is requested.
 pub fn check_is_file(format: ReportFormat) -> Result<(), End> {
     match format {
         ReportFormat::Mmtests => {

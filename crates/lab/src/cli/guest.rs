@@ -1,4 +1,4 @@
-//! `highwater guest check`.
+//! The verb `guest check`.
 
 use super::{End, print};
 use catalogue::ground::Place;
@@ -23,7 +23,7 @@ pub struct Arguments {
     kernel_modules: Option<PathBuf>,
 }
 
-/// Says for each part of a guest whether it is here. Fails if one is missing.
+/// Reports for each part that a guest needs whether it is there. Fails if a part is missing.
 pub fn run(Which::Check(arguments): &Which) -> Result<(), End> {
     let place = Place {
         kernel_images: arguments.kernel_image.clone(),

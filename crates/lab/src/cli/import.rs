@@ -1,4 +1,4 @@
-//! `highwater import`: logs of MMTests, and texts of other tools, as a report.
+//! The verb `import`: makes a report of logs of MMTests, or of texts of other tools.
 
 use super::{End, Form, options::parse_word, output};
 use figures::series;
@@ -36,7 +36,7 @@ pub struct Arguments {
     rows: Vec<String>,
 }
 
-/// Reads the logs and shows their report.
+/// Reads the logs or texts, and writes their report.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let form = Form::open(arguments.format, arguments.output.as_deref())?;
     let over_time = output::open("--series", arguments.series.as_deref())?;
@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             arguments.paths[0].display()
         )));
     }
-    // Both files are replaced, or neither: they are of the same logs.
+    // Both files come from the same logs, so either both of them are replaced or neither.
     let over_time = over_time.map(|file| file.prepare(|out| series::write(&runs, out))).transpose()?;
     let shown = form.write(&table, Show::default(), |show| {
         let mut page = tables::page(&table, show);
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// Reads a directory of logs, or texts.
+/// Reads the contents of a directory of logs, or of files with texts.
 fn imported(arguments: &Arguments) -> Result<import::Imported, String> {
     let Arguments { paths, test, kernels, .. } = arguments;
     let is_text = |path: &PathBuf| path.is_file() || path == Path::new("-");

@@ -1,4 +1,4 @@
-//! `highwater list`.
+//! The verb `list`.
 
 use placed::{Error, Node};
 
@@ -11,10 +11,10 @@ use kit::words::counted;
 use report::Look;
 use report::grid::hanging;
 
-/// Names, with lines of description.
+/// Names, each with the lines of its description.
 type Lines = Vec<(&'static str, Vec<String>)>;
 
-/// Prints everything that has a name, with its description.
+/// Prints everything that has a name, with descriptions.
 pub fn run() -> Result<(), End> {
     let kernel = |name: &str| library::kernel(name).map(|kernel| vec![kernel.about]);
     let machine = |name: &str| {
@@ -36,12 +36,12 @@ pub fn run() -> Result<(), End> {
     show(|look| blocks.iter().map(|(title, lines)| block(title, lines, look)).collect::<Vec<_>>().join("\n"))
 }
 
-/// Returns each embedded file of a folder with its description.
+/// Returns the names of the embedded files in a folder, each with its description.
 fn named(folder: &str, about: impl Fn(&str) -> Result<Vec<String>, Error>) -> Result<Lines, Error> {
     embedded::names(folder).map(|name| Ok((name, about(name)?))).collect()
 }
 
-/// Describes the grounds, the variants and published figures, and the duration of an experiment.
+/// Returns words on an experiment: its grounds, its numbers of variants and published figures, and its CPU time.
 fn facts(experiment: &Experiment) -> String {
     let workload = grounds::find(&experiment.workload);
     let runs_on = |ground: &&Ground| workload.is_none_or(|workload| workload.refused_on(**ground).is_none());
@@ -54,7 +54,7 @@ fn facts(experiment: &Experiment) -> String {
     facts.join(" · ")
 }
 
-/// Returns a title and the names below it, each with its description.
+/// Returns a title, and below it the names with their descriptions.
 fn block(title: &str, lines: &Lines, look: Look) -> String {
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = format!("{title}\n");

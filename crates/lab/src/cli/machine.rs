@@ -1,4 +1,4 @@
-//! `highwater machine here` and `highwater calibrate`.
+//! The verbs `machine here` and `calibrate`.
 
 use super::compare::failed;
 use super::{End, output};
@@ -49,10 +49,10 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// Memory of a limit that `calibrate` chooses, bytes.
+/// The memory limit that `calibrate` uses if none is given, bytes.
 const LIMIT_DEFAULT: u64 = 256 << 20;
 
-/// The row that is compared.
+/// The row in which the kernel and the simulator are compared.
 const ROW: &str = "System s per M ops";
 
 impl Arguments {
@@ -86,7 +86,7 @@ impl Arguments {
     }
 }
 
-/// Writes the kernel's values.
+/// Writes the machine file of this computer, from what the kernel reports.
 pub fn here(arguments: &Arguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let computer = arguments.computer()?;
@@ -95,7 +95,8 @@ pub fn here(arguments: &Arguments) -> Result<(), End> {
     output::report(file, |out, _| out.write_all(text.as_bytes()))
 }
 
-/// Writes the kernel's values and measurements. An interrupt keeps the measurements so far.
+/// Writes the machine file of this computer, also from measurements. After an interrupt, the file has the measurements
+/// so far.
 pub fn calibrate(CalibrateArguments { quick, computer: arguments }: &CalibrateArguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let computer = arguments.computer()?;
@@ -117,7 +118,7 @@ pub fn calibrate(CalibrateArguments { quick, computer: arguments }: &CalibrateAr
             Err(error) => fail(&mut measured, format!("the disk is left as it is assumed: {error}")),
         }
     }
-    // As many pages as the runs are made in; the file that is written has those that were asked for.
+    // The factors are fitted with this many pages. The file has the limit that was asked for.
     let fitted_in = limit_pages.unwrap_or(LIMIT_DEFAULT / PAGE_BYTES as u64);
     for (n, group) in GROUPS.iter().enumerate() {
         if *quick || course.is_stopped() {
@@ -155,15 +156,15 @@ pub fn calibrate(CalibrateArguments { quick, computer: arguments }: &CalibrateAr
     }
 }
 
-/// Records a failed measurement with its reason.
+/// Warns of a failed measurement, and records its reason.
 fn fail(measured: &mut Measured, why: String) {
     shown::warn(&why);
     measured.failures.push(why);
 }
 
-/// Duration of each step, s, on a computer with 2 CPUs and a virtual disk of 0.07 ms a read, measured on 26 Nov 2026:
-/// costs, the disk, and each of [`GROUPS`]. That of swapped pages could not be measured there, without swap, and is
-/// taken from random reads. Slower disks take longer, above all turning ones.
+/// Duration of each step, s: costs, the disk, and each group in [`GROUPS`]. The durations were measured on 26 Nov 2026
+/// on a computer with 2 CPUs and a virtual disk that takes 0.07 ms for a read. That computer has no swap, so the
+/// duration for swapped pages is that for random reads. Slower disks take longer, above all rotating ones.
 const TOOK_S: [f64; 2 + GROUPS.len()] = [0.9, 0.8, 32.2, 32.2, 12.6];
 
 /// The progress of a calibration, shown on standard error.
@@ -184,14 +185,14 @@ impl Course {
         Self { begun: Instant::now(), step: 0, steps }
     }
 
-    /// Begins the next step. The remaining time is estimated from the durations so far.
+    /// Begins the next step, and reports it. The remaining time is estimated from the durations so far.
     fn begin(&mut self, what: &str) {
         let left = self.left_s(self.begun.elapsed());
         self.step += 1;
         eprintln!("calibrate: step {} of {}, about {left:.0} s left: {what}", self.step, self.steps);
     }
 
-    /// Estimates the time of the remaining steps, s, if those so far took `elapsed`.
+    /// Estimates the time of the remaining steps, s. `elapsed` is the time of the steps so far.
     fn left_s(&self, elapsed: Duration) -> f64 {
         let sum = |steps: &[f64]| steps.iter().sum::<f64>();
         let (before, after) = TOOK_S[..self.steps].split_at(self.step);
@@ -204,11 +205,11 @@ impl Course {
     }
 }
 
-/// Range of plausible factors. The work that remains when steps cost nothing sets the lower bound.
+/// Range of plausible factors. Even if steps cost nothing, other work remains, which sets the lower bound.
 const FACTORS: std::ops::RangeInclusive<f64> = 0.05..=50.0;
 
-/// Returns the factor for the steps of group `n` at which its experiment costs the simulated system as much CPU time as
-/// this computer.
+/// Returns the factor for the steps of group `n` at which the group's experiment takes as much CPU time in the
+/// simulated system as on this computer.
 fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, folder: &Path) -> Result<f64, End> {
     let Group { experiment, set, about, .. } = &GROUPS[n];
     let kernel = nearest::kernel(computer);
@@ -257,8 +258,8 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
     Ok(exact)
 }
 
-/// A machine file for the time of the measurement. It stays after a failed run, since the command that repeats the run
-/// names it.
+/// A machine file that exists during the measurement. After a failed run it is kept, since the command that repeats the
+/// run names it.
 struct Scratch {
     path: PathBuf,
     is_kept: Cell<bool>,
@@ -275,7 +276,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.is_kept.get() {
-            // What cannot be removed stays behind, a few KiB.
+            // If the file cannot be removed, a few KiB remain.
             let _ = std::fs::remove_file(&self.path);
         }
     }

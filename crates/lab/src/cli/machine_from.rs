@@ -1,4 +1,4 @@
-//! `highwater machine from`.
+//! The verb `machine from`.
 
 use super::{End, output};
 use kit::shown::warn;
@@ -21,7 +21,7 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// Writes the computer that the files describe.
+/// Writes the machine file of the computer that the files describe.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let wrong = |wrong: Wrong| End::Usage(wrong.to_string());

@@ -1,8 +1,8 @@
-//! The command `highwater`, a file for each verb.
+//! The command `highwater`, with a module for each verb.
 //!
-//! Exit status: 0 done, 1 the work failed, 2 wrong usage or wrong input files. Reports go to standard
-//! output (or `--output`), everything else to standard error. A reader that closes its pipe ends the
-//! command quietly.
+//! Exit status: 0 for success, 1 if the work failed, 2 for wrong usage or wrong input files. Reports go to standard
+//! output (or `--output`), everything else to standard error. If a reader closes its pipe, the command ends without a
+//! message.
 
 mod ablate;
 mod bench;
@@ -112,7 +112,7 @@ enum Verb {
     Doctor(doctor::Arguments),
 }
 
-/// Verbs by purpose, in the order of `--help`.
+/// Verbs grouped by purpose, in the order of `--help`.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Simulate", &["run", "compare", "variants", "ablate", "rank", "fidelity", "truth", "sweep", "swarm"]),
     ("Explain", &["list", "explain", "diff"]),
@@ -120,12 +120,12 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Reports", &["report", "results", "import", "help"]),
 ];
 
-/// Returns the command, with verbs grouped in its help.
+/// Returns clap's command, whose help has the verbs in groups.
 fn arguments(look: Look) -> clap::Command {
     let command = Arguments::command();
     let header = *command.get_styles().get_header();
     let width = GROUPS.iter().flat_map(|(_, verbs)| *verbs).map(|verb| verb.len()).max().unwrap_or(0);
-    // A help is no wider than its options.
+    // Help uses at most the width that clap gives to options.
     let look = Look { width: look.width.min(100), ..look };
     let verb = |name: &&str| {
         let about = match (command.find_subcommand(name), *name) {
@@ -145,7 +145,7 @@ fn arguments(look: Look) -> clap::Command {
     command.help_template(template)
 }
 
-/// The error end of a command.
+/// The reason for which a command ends without success.
 enum End {
     /// Wrong usage or wrong input: status 2.
     Usage(String),
@@ -153,12 +153,13 @@ enum End {
     Failed(String),
     /// The reader closed the pipe: status 0, without a message.
     ClosedPipe,
-    /// Wrong arguments, or a request for help.
+    /// Arguments that clap does not accept, or a request for help.
     Arguments(clap::Error),
 }
 
 impl End {
-    /// Prints clap's message. Help and the version are a success if they could be written.
+    /// Prints clap's message, if clap ended the command. Returns success if it was help or the version, and could be
+    /// written.
     fn told_by_clap(self) -> Result<(), Self> {
         let Self::Arguments(error) = &self else { return Err(self) };
         if !error.use_stderr() {
@@ -187,14 +188,14 @@ impl From<io::Error> for End {
     }
 }
 
-/// Runs the command with the process's arguments.
+/// Runs the command with the process's arguments. Returns its exit status.
 #[must_use]
 pub fn main() -> ExitCode {
     panics::keep_quiet();
     #[cfg(feature = "linux")]
     computer::sys::ignore_size_signal();
     let run = || {
-        // Clap does not know these verbs; otherwise it would suggest them for mistyped ones.
+        // These verbs are handled before clap. If clap knew them, it would suggest them for mistyped ones.
         real_time::guest::act_if_first();
         let worked = real_time::apart::work_if_told(grounds::find);
         match worked.or_else(|| real_time::guest::work_if_told(grounds::find)) {
@@ -205,24 +206,24 @@ pub fn main() -> ExitCode {
     let end = catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|payload| Err(End::Failed(format!("a bug stopped it: {}", panics::message(&*payload)))));
     let end = match in_use::refused() {
-        // Whatever came of it.
+        // Whatever the result of the command, this error prevails.
         Some(why) => Err(End::Usage(why)),
         None => end,
     };
     let (message, status) = match end.or_else(End::told_by_clap) {
         Ok(()) | Err(End::ClosedPipe) => return ExitCode::SUCCESS,
         Err(End::Usage(message)) => (message, 2),
-        // As a shell says of what SIGINT ended.
+        // Shells report 130 for a command that SIGINT ended.
         Err(End::Failed(message)) if kit::interrupt::is_set() => (message, 130),
         Err(End::Failed(message)) => (message, 1),
         Err(End::Arguments(_)) => return ExitCode::from(2),
     };
-    // Where standard error is closed too, the status must do.
+    // If standard error is closed, too, only the status reports the error.
     let _ = writeln!(io::stderr(), "error: {}", harmless(&message));
     ExitCode::from(status)
 }
 
-/// Carries out the process's arguments.
+/// Parses the process's arguments and runs their verb.
 fn carry_out() -> Result<(), End> {
     let found = arguments(Look::of_stdout()).try_get_matches().and_then(|found| Arguments::from_arg_matches(&found));
     match found.map_err(End::Arguments)?.verb {
@@ -256,43 +257,43 @@ fn carry_out() -> Result<(), End> {
     }
 }
 
-/// Returns the command that started this process, quoted for a shell.
+/// Returns the command line that started this process, quoted for a shell.
 fn command() -> String {
     let words = std::env::args_os().skip(1).map(|word| plan::quoted(&word.to_string_lossy()));
     std::iter::once("highwater".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// A form of text for people.
+/// The form of a text for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum TextFormat {
     /// For a terminal.
     #[default]
     #[value(alias = "table")]
     Text,
-    /// The same for a text in Markdown.
+    /// The text in Markdown.
     Markdown,
-    /// The same for programs; docs/json.md describes it.
+    /// The text as JSON, for programs; docs/json.md describes it.
     Json,
     /// One page that opens without a network.
     Html,
 }
 
-/// A form of a report on several experiments.
+/// The form of a report on several experiments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum ListFormat {
     /// A line for each experiment, then for each of its figures or kernels.
     #[default]
     #[value(alias = "text")]
     Table,
-    /// The same for programs; docs/json.md describes it.
+    /// The table as JSON, for programs; docs/json.md describes it.
     Json,
-    /// The same for a text in Markdown.
+    /// The table in Markdown.
     Markdown,
     /// One page that opens without a network.
     Html,
 }
 
-/// Destination and form of a text.
+/// The destination and form of a text.
 #[derive(Clone, Debug, clap::Args)]
 struct TextOptions {
     /// The form
@@ -304,7 +305,8 @@ struct TextOptions {
 }
 
 impl TextOptions {
-    /// Writes a text that depends on the width, or a page with the command at its end.
+    /// Writes the text for this width, or the page, in the requested form. An HTML page ends with the command that made
+    /// it.
     fn write(&self, text: impl Fn(Look) -> String, page: impl Fn() -> Page) -> Result<(), End> {
         let file = output::open_report(self.format == TextFormat::Html, self.output.as_deref())?;
         output::report(file, |out, look| {
@@ -319,14 +321,14 @@ impl TextOptions {
     }
 }
 
-/// Prints a warning on standard error, if there is one.
+/// Prints a warning, if there is one, to standard error.
 fn warn_of(message: Option<String>) {
     if let Some(message) = message {
         warn(&message);
     }
 }
 
-/// Appends the command that made a page to the page.
+/// Adds to a page, at its end, the command that made it.
 fn with_command(mut page: Page) -> Page {
     page.sections.push(Section::new("Command", vec![Part::Command(command())]));
     page
@@ -337,7 +339,7 @@ fn show(text: impl Fn(Look) -> String) -> Result<(), End> {
     output::report(None, |out, look| out.write_all(harmless(&text(look)).as_bytes()))
 }
 
-/// Writes to standard output.
+/// Prints a text to standard output.
 fn print(text: &str) -> Result<(), End> {
     output::report(None, |out, _| out.write_all(harmless(text).as_bytes()))
 }

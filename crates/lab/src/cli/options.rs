@@ -1,4 +1,4 @@
-//! Options that several verbs share, each declared once.
+//! Options that several verbs share, each declared once here.
 //!
 //! [`SeedOptions`] are for every verb that simulates, [`OutputOptions`] for every verb that reports on experiments, and
 //! [`PlotOptions`] for verbs that draw. [`ExperimentOptions`] contains all of them, for verbs that run an experiment.
@@ -32,14 +32,14 @@ pub struct SeedOptions {
 }
 
 impl SeedOptions {
-    /// Returns the number of simulating threads.
+    /// Returns the number of threads that simulate.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize)
     }
 }
 
-/// Destination of a report, or a dry run.
+/// The destination of a report, or a dry run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OutputOptions {
     /// Write the report to a file instead of standard output
@@ -51,7 +51,7 @@ pub struct OutputOptions {
 }
 
 impl OutputOptions {
-    /// Opens the file of the report, if there is one. `is_page` says that the report is a page.
+    /// Opens the file of the report, if given. `is_page` says that the report is a page of HTML.
     ///
     /// # Errors
     /// When the file cannot be written to, there is neither a file nor a standard output, or a page would go to a terminal.
@@ -62,7 +62,7 @@ impl OutputOptions {
         output::open_report(is_page, self.output.as_deref())
     }
 
-    /// For a dry run, prints what would run, a line for each run, and its cost. Returns whether this is a dry run.
+    /// For a dry run, prints what would run, one line for each run, and the cost. Returns whether this is a dry run.
     ///
     /// # Errors
     /// When standard output cannot be written to.
@@ -74,7 +74,7 @@ impl OutputOptions {
     }
 }
 
-/// A picture beside a report.
+/// The option for a picture beside a report.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PlotOptions {
     /// Draw the figures, as SVG
@@ -83,10 +83,10 @@ pub struct PlotOptions {
 }
 
 impl PlotOptions {
-    /// Opens the file of the picture, if requested.
+    /// Opens the file of the picture, if given.
     ///
     /// # Errors
-    /// When the file cannot be written to, or has another extension than SVG.
+    /// When the file cannot be written to, or its extension is not SVG.
     pub(super) fn open(&self) -> Result<Option<Output>, End> {
         open_svg("--plot", self.plot.as_deref())
     }
@@ -95,7 +95,7 @@ impl PlotOptions {
 /// Opens the file of a picture.
 ///
 /// # Errors
-/// When it cannot be written to, or has another extension than SVG.
+/// When the file cannot be written to, or its extension is not SVG.
 pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
     let Some(path) = path else { return Ok(None) };
     let is_other = path.extension().is_some_and(|ending| !ending.eq_ignore_ascii_case("svg"));
@@ -105,7 +105,7 @@ pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Outpu
     Output::open(option, path).map(Some)
 }
 
-/// The start of kernel images.
+/// Options for the start of kernel images.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GuestOptions {
     /// The folder with modules of the kernel of `guest` [default: lib/modules near its image, or of this computer]
@@ -124,7 +124,7 @@ pub struct GuestOptions {
 }
 
 impl GuestOptions {
-    /// Returns the way in which guests are started.
+    /// Returns how guests are started.
     #[must_use]
     pub fn start(&self) -> Start {
         let Self { kernel_append, cgroup_version, icount, .. } = self;
@@ -132,7 +132,7 @@ impl GuestOptions {
     }
 }
 
-/// Parses words for a kernel's command line, which is one line of visible characters.
+/// Parses words for a kernel's command line. They must be one line of visible characters.
 fn parse_append(text: &str) -> Result<String, String> {
     let is_line = text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
     if is_line { Ok(text.trim().to_owned()) } else { Err("expected a line of visible ASCII characters".into()) }
@@ -147,7 +147,7 @@ fn parse_cgroup_version(text: &str) -> Result<Version, String> {
     }
 }
 
-/// Options of the run of an experiment.
+/// Options for a run of an experiment.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExperimentOptions {
     /// Change a value: KEY of the kernels (`lru.batch`), `params.KEY` of the experiment, `machine.KEY` of the machine. Where
@@ -179,7 +179,7 @@ pub struct ExperimentOptions {
     /// The kernel of `guest`, a bzImage; repeatable, a column for each
     #[arg(long, value_name = "FILE")]
     pub kernel_image: Vec<PathBuf>,
-    /// The start of `guest`.
+    /// Options for the start of `guest`.
     #[command(flatten)]
     pub guest: GuestOptions,
     /// Keep what simulated runs find in this folder, and do not do again what is there: docs/sweeps.md
@@ -188,7 +188,7 @@ pub struct ExperimentOptions {
     /// Seeds and threads.
     #[command(flatten)]
     pub seeds: SeedOptions,
-    /// Where the report goes.
+    /// The destination of the report.
     #[command(flatten)]
     pub output: OutputOptions,
     /// A picture.
@@ -197,7 +197,7 @@ pub struct ExperimentOptions {
 }
 
 impl ExperimentOptions {
-    /// Makes a request for these kernels of an experiment, or for its own if there are none.
+    /// Makes a request for an experiment with these kernels, or with the experiment's own kernels if there are none.
     #[must_use]
     pub fn request(&self, experiment: &str, kernels: &[String]) -> Request {
         Request {
@@ -224,7 +224,7 @@ impl ExperimentOptions {
     }
 }
 
-/// Parses a word of a list separated by commas.
+/// Parses one word of a comma-separated list.
 pub(super) fn parse_word(text: &str) -> Result<String, String> {
     let word = text.trim();
     if word.is_empty() { Err("expected names with commas between them, found none".into()) } else { Ok(word.into()) }
@@ -239,7 +239,7 @@ pub(super) fn parse_seed(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| "expected a whole number from 0 up of 64 bits, or one in hexadecimal after 0x".into())
 }
 
-/// Parses a key with its values, separated by commas.
+/// Parses a key with its comma-separated values.
 pub(super) fn parse_set(text: &str) -> Result<Set, String> {
     let wrong = || format!("expected KEY=VALUE or KEY=VALUE,VALUE,… such as lru.batch=1,14, found `{text}`");
     let (key, values) = text.split_once('=').ok_or_else(wrong)?;
@@ -250,7 +250,7 @@ pub(super) fn parse_set(text: &str) -> Result<Set, String> {
     Ok(Set { key: key.trim().to_owned(), values })
 }
 
-/// Splits values at commas. Brackets and quotes hold a value together.
+/// Splits a text into values at commas, except within brackets and quotes.
 fn values_of(text: &str) -> Vec<&str> {
     let (mut depth, mut is_quoted) = (0_i32, false);
     text.split(|c: char| {
@@ -265,7 +265,7 @@ fn values_of(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// Merges the values of repeated keys.
+/// Merges the values of keys that are given more than once.
 fn merged(sets: &[Set]) -> Vec<Set> {
     let mut merged: Vec<Set> = Vec::new();
     for set in sets {
@@ -277,7 +277,7 @@ fn merged(sets: &[Set]) -> Vec<Set> {
     merged
 }
 
-/// Returns the requested words, each once, in order.
+/// Returns the requested words in order, without repetitions.
 pub(super) fn each_once<T: Clone + PartialEq>(asked: &[T]) -> Vec<T> {
     let mut all = Vec::new();
     for one in asked {

@@ -1,6 +1,6 @@
-//! Output of a command: files, which are tried before the work begins, and standard output.
+//! Output of a command: files, which are opened before the work begins, and standard output.
 //!
-//! If one output fails, the results are not lost: the others are still written ([`Losses`]), and a report whose file
+//! If one output fails, no results are lost: the other outputs are still written ([`Losses`]), and a report whose file
 //! fails goes to standard output ([`report`]).
 
 #[cfg(unix)]
@@ -22,12 +22,12 @@ pub use kit::input::why;
 use kit::interrupt::Leftover;
 use report::Look;
 
-/// A file that was opened for writing. Its old contents stay until [`Output::write`]. A file that was made here is
-/// removed if it is never written, also when an interrupt ends the process.
+/// A file that was opened for writing. Old contents stay until [`Output::write`]. If opening created the file, and it
+/// is never written, it is removed again, also when an interrupt ends the process.
 pub struct Output {
     path: PathBuf,
     file: File,
-    /// Removes the file if it was made here.
+    /// Removes the file when dropped, if opening created it.
     leftover: Option<Leftover>,
     claim: Option<Claim>,
 }
@@ -36,8 +36,8 @@ impl Output {
     /// Opens `path`, the value of an option.
     ///
     /// # Errors
-    /// When it cannot be written to, is a pipe without a reader, is also read, or is also the value of another option:
-    /// wrong usage.
+    /// Wrong usage, when the file cannot be written to, is a pipe without a reader, is also read, or is also the value
+    /// of another option.
     pub fn open(option: &str, path: &Path) -> Result<Self, End> {
         let opened = if path.exists() { open_to_write(path).map(|file| (file, None)) } else { make(path) };
         let told = |error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error)));
@@ -47,25 +47,25 @@ impl Output {
         Ok(output)
     }
 
-    /// Replaces the contents of the file. On failure they stay.
+    /// Replaces the contents of the file. If this fails, the old contents stay.
     ///
     /// # Errors
-    /// When writing fails; for any file, when a file that is read was to be written, too.
+    /// When writing fails. Also, for any file of the command, when one file was to be both read and written.
     pub fn write(self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), End> {
         self.prepare(text)?.finish()
     }
 
-    /// Writes everything to a draft, which [`Prepared::finish`] moves to the file. A file that must not be replaced,
-    /// such as a device, is written at once.
+    /// Writes everything to a draft, which [`Prepared::finish`] renames to the file. A file that must not be replaced,
+    /// such as a device, is written directly.
     ///
     /// # Errors
-    /// As for [`Output::write`].
+    /// As [`Output::write`].
     pub fn prepare(self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Prepared, End> {
         check_apart()?;
         let draft = self.draft();
         let written = match &draft {
             Some(draft) => fill(draft.file(), text).and_then(|()| draft.file().sync_all()),
-            // A device or a pipe has no length to set.
+            // Only a regular file has a length to set: devices and pipes do not.
             None if self.file.metadata().is_ok_and(|data| data.is_file()) => {
                 let mut bytes = Vec::new();
                 text(&mut bytes).and_then(|()| write_over(&self.file, &self.path, &bytes))
@@ -76,10 +76,11 @@ impl Output {
         Ok(Prepared { output: self, draft })
     }
 
-    /// Returns a draft that replaces this file. Returns none if the file must stay the same: a device or a pipe, one
-    /// that this process was given open, one with several names, and one in a folder that takes no other files.
+    /// Returns a draft that replaces this file. Returns none if the file itself must stay: a device, a pipe, a file
+    /// that was open when this process started, a file with several names, or a file in a folder in which no other can
+    /// be made.
     fn draft(&self) -> Option<Draft> {
-        // What a name there means is a file that somebody has open.
+        // Names in these folders stand for files that some process has open.
         if ["/dev/fd", "/proc"].iter().any(|folder| self.path.starts_with(folder)) {
             return None;
         }
@@ -88,7 +89,7 @@ impl Output {
         if [Handle::stdout(), Handle::stderr()].into_iter().flatten().any(|given| given == own) {
             return None;
         }
-        // A link stays one.
+        // A symbolic link is kept: the draft replaces its target.
         let draft = Draft::beside(&fs::canonicalize(&self.path).ok()?).ok()?;
         draft.file().set_permissions(about.permissions()).ok()?;
         keep_owner(&about, draft.file()).ok()?;
@@ -96,8 +97,8 @@ impl Output {
     }
 }
 
-/// A complete output without its final name. When dropped, the old file stays, unless it had to be written in place: a
-/// device, a file with several names, or one in a read-only folder.
+/// A complete output that does not have its final name yet. When dropped, the old file stays, unless it had to be
+/// written in place: a device, a file with several names, or a file in a read-only folder.
 pub struct Prepared {
     output: Output,
     draft: Option<Draft>,
@@ -107,7 +108,7 @@ impl Prepared {
     /// Renames the output to its final name.
     ///
     /// # Errors
-    /// When this fails.
+    /// When renaming fails.
     pub fn finish(self) -> Result<(), End> {
         let Self { mut output, draft } = self;
         if let Some(draft) = draft {
@@ -129,10 +130,10 @@ fn fill(file: &File, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io:
     text(&mut out).and_then(|()| out.flush())
 }
 
-/// Most links that are followed to a missing file, as in Linux; links may form a circle.
+/// Most links that are followed to a missing file, as many as Linux follows; links may form a circle.
 const LINKS_MAX: usize = 40;
 
-/// Makes a file, at the target of a dangling link if it is one.
+/// Creates a file. If the path is a dangling link, creates the link's target.
 fn make(path: &Path) -> io::Result<(File, Option<Leftover>)> {
     let mut place = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -141,17 +142,17 @@ fn make(path: &Path) -> io::Result<(File, Option<Leftover>)> {
     }
     match Leftover::make(&place, || File::create_new(&place)) {
         Ok((file, leftover)) => Ok((file, Some(leftover))),
-        // Somebody else has just made it.
+        // Another process has created the file just now.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_to_write(path).map(|file| (file, None)),
         Err(error) => Err(error),
     }
 }
 
-/// Longest wait for the reader of a pipe, which may start a little later than this command.
+/// Longest wait for a pipe's reader, which may start a little later than this command.
 #[cfg(unix)]
 const READER_MAX: Duration = Duration::from_secs(1);
 
-/// Opens or makes a file, or opens a pipe with a reader; without one the open would block forever.
+/// Opens or creates a file, or opens a pipe that has a reader. Without a reader, opening would block forever.
 #[cfg(unix)]
 fn open_to_write(path: &Path) -> io::Result<File> {
     use rustix::{
@@ -181,24 +182,24 @@ fn open_to_write(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens or makes a file.
+/// Opens or creates a file.
 #[cfg(not(unix))]
 fn open_to_write(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).open(path)
 }
 
-/// Opens the file of an option, if it is given.
+/// Opens the file that an option names, if it is given.
 ///
 /// # Errors
-/// As for [`Output::open`].
+/// As [`Output::open`].
 pub fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
     path.map(|path| Output::open(option, path)).transpose()
 }
 
-/// Opens the file of a report, if given. A page goes to a file or a pipe, not to a terminal.
+/// Opens the file of a report, if given. A page of HTML goes to a file or a pipe, not to a terminal.
 ///
 /// # Errors
-/// As for [`Output::open`]; also when a page would go to a terminal.
+/// As [`Output::open`]; also when a page would go to a terminal.
 pub fn open_report(is_page: bool, path: Option<&Path>) -> Result<Option<Output>, End> {
     if is_page && path.is_none() && io::stdout().is_terminal() {
         let why = "a page of HTML is not for a terminal: name its file with -o FILE, or choose another --format";
@@ -207,19 +208,19 @@ pub fn open_report(is_page: bool, path: Option<&Path>) -> Result<Option<Output>,
     open("--output", path)
 }
 
-/// Returns whether a file has only one name. Other names would keep the old contents.
+/// Returns whether a file has only one name. If it were replaced, its other names would keep the old contents.
 #[cfg(unix)]
 fn has_one_name(about: &fs::Metadata) -> bool {
     std::os::unix::fs::MetadataExt::nlink(about) == 1
 }
 
-/// Returns whether a file has only one name.
+/// Returns `true`: names of a file are not counted here.
 #[cfg(not(unix))]
 fn has_one_name(_: &fs::Metadata) -> bool {
     true
 }
 
-/// Gives a file the owner of another.
+/// Gives `file` the owner and group of the file that `about` describes.
 #[cfg(unix)]
 fn keep_owner(about: &fs::Metadata, file: &File) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt as _, fchown};
@@ -230,22 +231,22 @@ fn keep_owner(about: &fs::Metadata, file: &File) -> io::Result<()> {
     fchown(file, Some(about.uid()), Some(about.gid()))
 }
 
-/// Leaves the file as it is: files have no such owner here.
+/// Leaves the file as it is: this system has no owners of this kind.
 #[cfg(not(unix))]
 fn keep_owner(_: &fs::Metadata, _: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that no file is both read and written. A report may go on with a warning when an input cannot be read, but
-/// must not overwrite the input.
+/// Checks that no file is both read and written. If an input cannot be read, a report may go on with a warning, but it
+/// must never overwrite the input.
 ///
 /// # Errors
-/// When one is: wrong usage.
+/// Wrong usage, when a file is both read and written.
 pub fn check_apart() -> Result<(), End> {
     in_use::refused().map_or(Ok(()), |why| Err(End::Usage(why)))
 }
 
-/// Writes a report with the look of its destination: its file, or standard output if there is none or if it fails.
+/// Writes a report, styled for its destination: its file, or standard output if there is no file or if the file fails.
 ///
 /// # Errors
 /// When the file or standard output cannot be written to.
@@ -265,21 +266,21 @@ pub fn report(file: Option<Output>, text: impl Fn(&mut dyn Write, Look) -> io::R
     losses.end()
 }
 
-/// Whether the process had no standard output at its start. On Unix the start of Rust opens `/dev/null` in its place,
-/// so this cannot be found out later.
+/// Whether the process had no standard output at its start. On Unix, Rust's runtime opens `/dev/null` in its place, so
+/// this must be found out before.
 static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: it asks the system about a number and stores a flag; nothing of that needs Rust's start to have been.
+// SAFETY: the function asks the system about a number and stores a flag; neither needs Rust's runtime to have started.
 #[cfg(unix)]
 #[ctor::ctor(unsafe)]
 fn look_for_output() {
     HAD_NO_OUTPUT.store(rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err(), Ordering::Relaxed);
 }
 
-/// Checks that there is a standard output.
+/// Checks that the process has a standard output.
 ///
 /// # Errors
-/// When the command was started without one.
+/// When the process was started without one.
 pub fn check_standard_output() -> Result<(), End> {
     match HAD_NO_OUTPUT.load(Ordering::Relaxed) {
         true => Err(End::Failed("cannot write the report: standard output is closed".into())),
@@ -287,10 +288,10 @@ pub fn check_standard_output() -> Result<(), End> {
     }
 }
 
-/// Writes a picture, if there is one, and in any case the report.
+/// Writes a picture, if there is one. Writes the report in any case.
 ///
 /// # Errors
-/// When either cannot be written.
+/// When the picture or the report cannot be written.
 pub fn with_picture(picture: Option<(Output, String)>, report: impl FnOnce() -> Result<(), End>) -> Result<(), End> {
     let mut losses = Losses::default();
     if let Some((file, svg)) = picture {
@@ -300,7 +301,7 @@ pub fn with_picture(picture: Option<(Output, String)>, report: impl FnOnce() -> 
     losses.end()
 }
 
-/// Failures of files, while the others were written.
+/// Failures of some files, while the other files were written.
 #[derive(Default)]
 pub struct Losses {
     messages: Vec<String>,
@@ -308,7 +309,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Records a failure. Returns whether there was one.
+    /// Records a failure if `result` is one. Returns whether it is.
     pub fn note(&mut self, result: Result<(), End>) -> bool {
         match result {
             Ok(()) => return false,
@@ -319,10 +320,10 @@ impl Losses {
         true
     }
 
-    /// Returns the end of the command.
+    /// Returns the result of the command.
     ///
     /// # Errors
-    /// When there was any failure.
+    /// When any failure was recorded.
     pub fn end(self) -> Result<(), End> {
         match (self.messages.is_empty(), self.is_pipe_closed) {
             (false, _) => Err(End::Failed(self.messages.join("\nerror: "))),
@@ -336,7 +337,7 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// Writes half of a text, and then returns `end`.
+    /// Writes a text, and then ends with the result `end`.
     fn write(path: &Path, end: io::Result<()>) -> Result<(), End> {
         Output::open("--output", path)?.write(|out| out.write_all(b"new").and(end))
     }
@@ -372,7 +373,7 @@ mod tests {
         fs::write(&file, "older").unwrap();
         assert!(write(&file, Ok(())).is_ok());
         assert_eq!(fs::read_to_string(&name).unwrap(), "new");
-        // A link to what is not there makes it, if all goes well.
+        // Writing to a dangling link creates its target, if all goes well.
         fs::remove_file(&file).unwrap();
         assert!(write(&link, Err(io::ErrorKind::StorageFull.into())).is_err() && link.is_symlink() && !file.exists());
         assert!(write(&link, Ok(())).is_ok() && link.is_symlink() && file.exists());

@@ -1,4 +1,4 @@
-//! `highwater rank`: ranks kernels by the main figure of every experiment.
+//! The verb `rank`: ranks kernels by the main figure of every experiment.
 
 use serde::Serialize;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ struct Report<'a> {
     experiments: &'a [Ranking],
 }
 
-/// Runs all kernels in all experiments.
+/// Runs all kernels in all experiments, and reports the ranking.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let file = arguments.output.open(arguments.format == ListFormat::Html)?;
     let names: Vec<String> = if arguments.experiments.is_empty() {
@@ -68,12 +68,12 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     } else {
         each_once(&arguments.experiments)
     };
-    // Everything is looked at before anything runs.
+    // All experiments are checked before any of them runs.
     let (mut all, mut left_out) = (Vec::new(), Vec::new());
     for name in &names {
         match plan(name, arguments, arguments.scale) {
             Ok(found) => all.push(found),
-            // One that only its size keeps from it does not keep others from it.
+            // An experiment that only `--scale` makes impossible is left out, and the others run.
             Err(End::Usage(why)) if names.len() > 1 && plan(name, arguments, None).is_ok() => {
                 shown::warn(&format!("{name} is left out: {why}"));
                 left_out.push(name.as_str());
@@ -95,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         plan::run_all(&plans, arguments.seeds.threads(), &bars)
     };
     let failures = compare::all_failures(&results)?;
-    // An experiment of which no run ended well has no standing; what failed is told at the end.
+    // If no run of an experiment ended well, it has no ranking. Failures are reported at the end.
     let results = || results.iter().zip(&rows).filter(|((_, results), _)| !results.is_nothing());
     let found = results().map(|((_, results), row)| Ranking::of(&results.table, row));
     let found = found.collect::<Result<Vec<Ranking>, String>>().map_err(End::Failed)?;
@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// Returns the main row and the plan, with the chosen kernel first.
+/// Returns the name of the main row, and the plan, in which the chosen kernel comes first.
 fn plan(name: &str, arguments: &Arguments, scale: Option<Scale>) -> Result<(String, Plan), End> {
     let experiment = library::experiment(name)?;
     let Some(row) = experiment.main_row else {
@@ -176,12 +176,12 @@ const fn direction(ranking: &Ranking) -> &'static str {
     }
 }
 
-/// Returns the experiment and its figure.
+/// Returns a heading with the experiment and its main row.
 fn heading(ranking: &Ranking) -> String {
     format!("{}: {} ({})", ranking.experiment, named_row(ranking), direction(ranking))
 }
 
-/// Returns the row with its unit.
+/// Returns the name of the main row, with its unit.
 fn named_row(ranking: &Ranking) -> String {
     let unit = if ranking.unit.is_empty() { String::new() } else { format!(", {}", ranking.unit) };
     format!("{}{unit}", ranking.row)
@@ -195,7 +195,7 @@ fn head(words: &[&str]) -> Vec<Cell> {
     words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect()
 }
 
-/// Returns a kernel's figure, with its interval if there is one.
+/// Returns a kernel's figure, with its interval if it has one.
 fn figure(ranking: &Ranking, place: &Place) -> String {
     place.value.map_or_else(
         || place.failed.clone().unwrap_or_else(|| "-".into()),
@@ -209,7 +209,7 @@ fn figure(ranking: &Ranking, place: &Place) -> String {
 fn ahead(place: &Place) -> String {
     place.ahead.map_or_else(String::new, |share| {
         let percent = format!("{:+.1}%", 100.0 * share);
-        // What is printed as nothing has no sign.
+        // A difference that is rounded to zero has no sign.
         if matches!(&*percent, "-0.0%" | "+0.0%") { "0.0%".to_owned() } else { percent }
     })
 }
@@ -223,7 +223,7 @@ const fn tone(verdict: Standing) -> Tone {
     }
 }
 
-/// Returns the standing of one kernel in each experiment, and the number of its wins.
+/// Returns a grid with the standing of kernel `of` in each experiment, and with the number of its wins.
 fn summary(of: &str, found: &[Ranking]) -> Grid {
     let line = |it: &Ranking| {
         let (own, rival) = (it.place(of)?, it.rival(of)?);
@@ -241,7 +241,7 @@ fn summary(of: &str, found: &[Ranking]) -> Grid {
     }
 }
 
-/// Returns the ranking of an experiment.
+/// Returns a grid with the ranking in an experiment.
 fn ranking(it: &Ranking) -> Grid {
     let line = |(n, place): (usize, &Place)| {
         let [number, kernel] = [(n + 1).to_string(), place.kernel.clone()].map(Cell::from);
@@ -265,7 +265,7 @@ fn page(of: &str, found: &[Ranking], about: String, is_summary: bool) -> Page {
     Page { title: format!("How {of} stands in every experiment"), about: vec![about], sections }
 }
 
-/// Returns notes on the method and on the runs behind the figures.
+/// Returns notes on the method, and on the runs that the figures come from.
 fn about(seeds: &[u64], found: &[Ranking], left_out: &[&str]) -> String {
     let runs = match seeds {
         [seed] => format!("seed {seed} alone: what chance does is not known"),

@@ -1,4 +1,4 @@
-//! `highwater report`: saved reports side by side.
+//! The verb `report`: shows saved reports side by side.
 
 use super::{End, Form, command, options::parse_word, output, saved};
 use catalogue::library;
@@ -45,12 +45,12 @@ enum Saved {
     Stacks(String),
 }
 
-/// Reads the files and shows their report.
+/// Reads the files and shows them as one report.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let mut found = Vec::new();
     for path in &arguments.files {
         let (name, text) = saved::text(path)?;
-        // A report or a series may be pasted as well.
+        // A report or a series may be pasted with other text around it.
         let text = match is_plain(&text) {
             true => text,
             false => given::pasted_report(&text).map_or(text, |(_, report)| report),
@@ -116,12 +116,12 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
 }
 
-/// Returns whether a text is a report, a series or stacks without anything around them.
+/// Returns whether a text is a report, a series or folded stacks, without anything around it.
 fn is_plain(text: &str) -> bool {
     source::is_it(text) || is_stacks(text)
 }
 
-/// Returns whether each of the first lines is a path of calls with a time.
+/// Returns whether each of the first lines is a path of calls and a time.
 fn is_stacks(text: &str) -> bool {
     let is_stack = |line: &str| {
         line.rsplit_once(' ').is_some_and(|(path, time)| path.contains(';') && time.parse::<u64>().is_ok())
@@ -129,19 +129,20 @@ fn is_stacks(text: &str) -> bool {
     text.lines().next().is_some() && text.lines().take(20).all(is_stack)
 }
 
-/// Most calls of a stack; deeper ones cannot be drawn legibly.
+/// Most calls in a stack. Deeper stacks cannot be drawn legibly.
 const DEPTH_MAX: usize = 500;
 
 /// Checks that each stack can be drawn.
 ///
 /// # Errors
-/// The first line of a deeper one, from 1, with what was expected.
+/// When a stack is deeper: its line, from 1, with what was expected.
 fn check_depth(text: &str) -> Result<(), (usize, String)> {
     let deep = text.lines().position(|line| line.split(';').count() > DEPTH_MAX);
     deep.map_or(Ok(()), |n| Err((n + 1, format!("expected at most {DEPTH_MAX} calls, one within the other"))))
 }
 
-/// Joins all columns in one table. With several files columns have file names.
+/// Joins all columns in one table; none if there is no table. If there are several files, columns have the names of
+/// files.
 fn side_by_side(mut tables: Vec<(String, Table)>) -> Option<Table> {
     if tables.is_empty() {
         return None;
@@ -176,7 +177,7 @@ fn side_by_side(mut tables: Vec<(String, Table)>) -> Option<Table> {
     Some(all)
 }
 
-/// Returns the differences between the simulated kernels that this program knows by name.
+/// Returns a section on the differences between the table's kernels, as far as this program knows them by name.
 fn kernels(table: &Table) -> Option<Section> {
     let known: Vec<(&str, Kernel)> = table
         .columns
@@ -193,7 +194,7 @@ fn kernels(table: &Table) -> Option<Section> {
     page::differences_of(&pairs)
 }
 
-/// Returns the machines that this program knows by name.
+/// Returns a section on the table's machines, as far as this program knows them by name.
 fn machines(table: &Table) -> Option<Section> {
     let known = table.machine.split(", ").filter_map(|name| library::machine(name).ok());
     let parts: Vec<Part> = known.map(|machine| page::machine(&machine)).collect();

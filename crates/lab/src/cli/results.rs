@@ -1,4 +1,4 @@
-//! `highwater results`: the contents of a store.
+//! The verb `results`: the contents of a store.
 
 use std::{
     io,
@@ -56,7 +56,7 @@ enum Verb {
     },
 }
 
-/// A form for many runs.
+/// The form of a report on many runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum RunsFormat {
     /// A table for each experiment, machine and scale.
@@ -83,7 +83,7 @@ impl From<Failure> for End {
     }
 }
 
-/// Shows the contents of a folder, or merges several.
+/// Shows the runs in a folder, or merges several folders into one.
 pub fn run(Arguments { verb, folder, wanted, rows, format, output }: &Arguments) -> Result<(), End> {
     if let Some(Verb::Merge { folders, into }) = verb {
         return merge(folders, into);
@@ -116,10 +116,10 @@ fn merge(folders: &[PathBuf], into: &Path) -> Result<(), End> {
     super::print(&format!("{text}{}: {}\n", into.display(), counted(target.runs()?.len(), "run")))
 }
 
-/// Opens the file of a report, if there is one.
+/// Opens the file of a report, if given.
 ///
 /// # Errors
-/// When it cannot be written to, or when it is missing for a form that needs one.
+/// When the file cannot be written to, or when a form that needs a file has none.
 pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>, End> {
     if path.is_none() && format == RunsFormat::Parquet {
         return Err(End::Usage("--format parquet needs --output FILE.parquet".into()));
@@ -127,7 +127,7 @@ pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>
     output::open_report(format == RunsFormat::Html, path.map(PathBuf::as_path))
 }
 
-/// Keeps the rows that `words` match, and warns of words without a match.
+/// Keeps the rows that match one of `words`, and warns of words without a match.
 ///
 /// # Errors
 /// When no word matches a row of any table.
@@ -137,7 +137,7 @@ pub fn keep(tables: &mut [Table], runs: &mut [StoredRun], words: &[String]) -> R
     Ok(())
 }
 
-/// Writes the results of runs.
+/// Writes the results of runs in a form.
 ///
 /// # Errors
 /// When the file or standard output cannot be written to.
@@ -154,13 +154,13 @@ pub fn write(format: RunsFormat, tables: &[Table], runs: &[StoredRun], output: O
         }
         RunsFormat::Json => out.write_all(json::render_list(tables).as_bytes()),
         RunsFormat::Csv => write_fields(out, look.is_terminal, |out| Frame::of(runs).write_csv(out)),
-        // A line is one, however long a kernel's name is.
+        // Each run stays on one line, however long the kernel's name is.
         RunsFormat::List => out.write_all(list(runs).render(Look { width: u16::MAX, ..look }).as_bytes()),
         RunsFormat::Parquet => out.write_all(&file::joined(runs)),
     })
 }
 
-/// Returns a line for each run.
+/// Returns a grid with a line for each run.
 fn list(runs: &[StoredRun]) -> Grid {
     let head = ["run", "experiment", "machine", "scale", "seed", "fingerprint", "kernel"];
     let line = |StoredRun { hash, identity, outcome }: &StoredRun| -> Vec<Cell> {

@@ -1,4 +1,4 @@
-//! Reads files that commands saved.
+//! Reading of files that commands saved.
 
 use super::{End, output::why};
 use kit::input;
@@ -6,10 +6,10 @@ use report::{Table, saved};
 use std::io::Read as _;
 use std::path::Path;
 
-/// Reads the text of a file in any encoding, unpacks gzip, and returns it with its name in reports.
+/// Reads a file's text in any encoding, unpacked. Returns the name that the file has in reports, and the text.
 ///
 /// # Errors
-/// When it cannot be read, is too long, or is no text: wrong usage, with its name.
+/// Wrong usage, when the file cannot be read, is too long, or is not text. The message has its name.
 pub fn text(path: &Path) -> Result<(String, String), End> {
     let told = |why: &str| End::Usage(format!("cannot read {}: {why}", path.display()));
     let mut bytes = Vec::new();
@@ -23,10 +23,10 @@ pub fn text(path: &Path) -> Result<(String, String), End> {
     Ok((name, text))
 }
 
-/// Reads a saved report with its name.
+/// Reads a saved report. Returns the name that its file has in reports, and the report.
 ///
 /// # Errors
-/// When the file is no report: wrong usage, with its name and what was expected.
+/// Wrong usage, when the file is no report. The message has its name and what was expected.
 pub fn table(path: &Path) -> Result<(String, Table), End> {
     let (name, text) = text(path)?;
     let table = saved::read(&text).map_err(|why| End::Usage(format!("{}: {why}", path.display())))?;

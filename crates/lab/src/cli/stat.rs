@@ -1,4 +1,4 @@
-//! `highwater stat`.
+//! The verb `stat`.
 
 use super::{End, Form, options::parse_word, with_command};
 use computer::sys::Used;
@@ -47,13 +47,13 @@ pub struct Arguments {
     command: Vec<String>,
 }
 
-/// Interval of the checks whether the command has ended.
+/// Interval at which the end of the command is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Lines between two headings.
+/// Number of lines between two headings.
 const LINES: usize = 20;
 
-/// Reports the work of reclaim while a command runs, or until an interrupt.
+/// Reports what reclaim does while a command runs, or until an interrupt.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let form = Form::open(arguments.format, arguments.output.as_deref())?;
     let source = Source::default();
@@ -80,14 +80,14 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     drop(limit);
     let title = if arguments.command.is_empty() { "stat".to_owned() } else { title_of(&arguments.command) };
     let mut table = table(&title, rows);
-    // Those that fit nothing were told before.
+    // Words without a match were reported before the command ran.
     let _ = rows::keep(&mut table, &arguments.rows);
     form.write(&table, Show::default(), |show| with_command(tables::page(&table, show)))?;
     ended.map_or(Ok(()), |why| Err(End::Failed(why)))
 }
 
-/// Returns whether free blocks are shown as two sums for each zone. They are in text, unless a word of `--rows` is
-/// about orders. Warns of words without a match before the command runs.
+/// Returns whether free blocks are shown as two sums for each zone. This is so in forms for people, unless a word of
+/// `--rows` is about orders. Warns of words without a match, before the command runs.
 fn is_short(arguments: &Arguments, before: &Snapshot, limit: Option<&Limit>) -> Result<bool, End> {
     let is_for_people = matches!(arguments.format, ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html);
     if arguments.rows.is_empty() {
@@ -107,10 +107,10 @@ fn is_short(arguments: &Arguments, before: &Snapshot, limit: Option<&Limit>) -> 
     Ok(false)
 }
 
-/// Longest title, characters.
+/// Most characters of a title.
 const TITLE_MAX: usize = 100;
 
-/// Returns a command in one line, cut at the end.
+/// Returns a command on one line, cut at the end if it is too long.
 fn title_of(command: &[String]) -> String {
     let line = command.iter().flat_map(|word| word.split_whitespace()).collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(TITLE_MAX) {
@@ -125,13 +125,13 @@ fn start(command: &[String], cgroup: Option<&Cgroup>) -> Result<Option<Child>, E
     let mut command = Command::new(program);
     command.args(arguments);
     if let Some(cgroup) = cgroup {
-        // In the child, before the program begins: none of its memory is charged elsewhere.
+        // The child enters the cgroup before the program begins, so that all its memory is charged to the cgroup.
         sys::start_in(&mut command, cgroup.path.join("cgroup.procs"));
     }
     command.spawn().map(Some).map_err(told)
 }
 
-/// Waits for the end and prints lines meanwhile. Returns why the command failed, if it did.
+/// Waits for the end, and prints lines meanwhile. Returns the reason if the command failed.
 fn watch(
     arguments: &Arguments,
     source: &Source,
@@ -150,12 +150,12 @@ fn watch(
             return Ok((!status.success()).then(|| format!("the command ended with {status}")));
         }
         let is_over = arguments.seconds.is_some_and(|seconds| begun.elapsed() >= seconds);
-        // The last line is not left out for being late.
+        // The last line is printed even if it is late.
         if let (Some(at), Some(every)) = (next, arguments.every)
             && (Instant::now() >= at || is_over && at <= begun + arguments.seconds.unwrap_or_default())
         {
             let now = Snapshot::take(source);
-            // Standard output is the report's alone, where a program reads it.
+            // If a program reads the report from standard output, nothing else is printed there.
             let mut out: Box<dyn Write> = match arguments.format {
                 ReportFormat::Table => Box::new(std::io::stdout().lock()),
                 _ if arguments.output.is_some() => Box::new(std::io::stdout().lock()),
@@ -170,12 +170,13 @@ fn watch(
             next = Some(at + every);
             lines += 1;
         }
-        // The end of a command is waited for. A terminal tells it itself, and SIGTERM is passed on.
+        // After a signal the command's end is still awaited. A terminal sends its signals to the command, too; SIGTERM
+        // is passed on here.
         if let Some(child) = child.as_mut()
             && interrupt::is_passed_on()
             && !is_told
         {
-            // It may have ended just now.
+            // The command may just have ended.
             let _ = kill_process(Pid::from_child(child), Signal::TERM);
             is_told = true;
         }
@@ -196,8 +197,8 @@ fn used_since(before: Used) -> Used {
     }
 }
 
-/// Reported events of a cgroup's own `memory.stat`. The cgroup is made for the command, so the events are the
-/// command's.
+/// Events of the cgroup's own `memory.stat` that are reported. The cgroup is made for the command, so they are those of
+/// the command.
 const OF_CGROUP: [(&str, &str); 9] = [
     ("pgscan", "pages"),
     ("pgsteal", "pages"),
@@ -210,7 +211,7 @@ const OF_CGROUP: [(&str, &str); 9] = [
     ("pswpout", "pages"),
 ];
 
-/// Returns the events at the limit of a cgroup, and its own counters.
+/// Returns rows for the events at a cgroup's limit, and for its own counters.
 fn limit_rows(limit: &Limit, elapsed_s: f64) -> Vec<Row> {
     let row = |name: &str, unit: &str, value: u64| {
         Row::new("cgroup", name, unit, Better::Lower, Format::Decimals(0), value as f64)
@@ -269,7 +270,7 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
         _ => return Err(told()),
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)).ok_or_else(told)?;
-    // The program itself must fit.
+    // A limit must at least have room for the program itself.
     if bytes < 1 << 20 { Err("at least 1M: a program must fit".into()) } else { Ok(bytes) }
 }
 

@@ -1,4 +1,4 @@
-//! `highwater swarm`.
+//! The verb `swarm`.
 
 use std::{
     collections::BTreeSet,
@@ -31,17 +31,17 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// Interval of the checks for an interrupt.
+/// Interval at which an interrupt is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The progress of the worlds.
+/// The progress of the simulated worlds.
 #[derive(Default)]
 struct State {
     ran: u64,
     failures: Vec<String>,
-    /// Seeds that have begun and not ended.
+    /// Seeds whose worlds have begun and not ended.
     running: BTreeSet<u64>,
-    /// The first seed that has not begun, once one has.
+    /// The first seed whose world has not begun; none before the first has begun.
     after: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl State {
         self.failures.extend(failure.map(ToString::to_string));
     }
 
-    /// Returns the message for interrupted worlds, `count` from `first` on.
+    /// Returns the message after an interrupt. There were to be `count` worlds from seed `first` on.
     fn interrupted(&self, first: u64, count: u64) -> String {
         let failed = match self.failures.len() {
             0 => "none failed".to_owned(),
@@ -68,7 +68,7 @@ impl State {
             message.push('\n');
         }
         message += &format!("interrupted: {} of {count} worlds ran, {failed}", self.ran);
-        // All below it have ended.
+        // The worlds of all lower seeds have ended.
         let next = self.running.first().copied().or(self.after).unwrap_or(first);
         let left = count - (next - first).min(count);
         if left > 0 {
@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-/// Runs worlds until one fails, or all of them with `--keep-going`.
+/// Runs worlds until one fails. With `--keep-going`, runs all of them.
 pub fn run(Arguments { seeds, keep_going, output }: &Arguments) -> Result<(), End> {
     let SeedOptions { seed: first, runs: count, .. } = *seeds;
     if first.checked_add(u64::from(count)).is_none() {
@@ -89,7 +89,7 @@ pub fn run(Arguments { seeds, keep_going, output }: &Arguments) -> Result<(), En
         output::check_standard_output()?;
     }
     let worlds: Vec<u64> = (first..first + u64::from(count)).collect();
-    // What a single world drew is told; of many it would only take memory.
+    // What a world drew is reported if it is the only one. For many worlds it would only take memory.
     let told = move |report: SwarmReport| {
         (count == 1).then(|| format!("{}\nfingerprint {:016x}\n", report.drawn, report.fingerprint))
     };
@@ -105,12 +105,12 @@ pub fn run(Arguments { seeds, keep_going, output }: &Arguments) -> Result<(), En
             Err(failure) => Err(Failure(failure.to_string())),
         }
     };
-    // What runs when somebody stops the command is not waited for: a world may take long.
+    // After an interrupt, running worlds are not waited for: a world may take long.
     let (_guard, threads) = (interrupt::guard(), seeds.threads());
     let (send, results) = mpsc::channel();
     thread::spawn(move || {
         let ended = runner::each(&worlds, threads, world).into_iter().map(|(_, result)| result).collect::<Vec<_>>();
-        // Nobody waits for it where the command was stopped.
+        // After an interrupt nothing receives the result.
         let _ = send.send(ended);
     });
     let ended = loop {

@@ -1,4 +1,4 @@
-//! `highwater sweep`: a grid of runs over a store.
+//! The verb `sweep`: runs a grid of simulations over a store.
 
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ pub struct Arguments {
     dry_run: bool,
 }
 
-/// Runs the missing runs of a grid, and shows all results.
+/// Does the runs of a grid that the store lacks, and shows all results.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { file, store, shard, jobs, rows, format, output, dry_run } = arguments;
     let name = file.display().to_string();
@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let mut joined = sweep.joined(&store, &why)?;
     let words = if rows.is_empty() { sweep.rows() } else { rows };
     results::keep(&mut joined.tables, &mut joined.runs, words).map_err(End::Usage)?;
-    // What failed is told in the report, and then here, with the command that repeats it.
+    // Failures are in the report, and are repeated here with the commands that repeat the runs.
     let mut losses = output::Losses::default();
     losses.note(results::write(*format, &joined.tables, &joined.runs, output));
     losses.note(if failures.is_empty() { Ok(()) } else { Err(failed()) });

@@ -1,4 +1,4 @@
-//! `highwater truth`: holds kernel files against a kernel image.
+//! The verb `truth`: compares kernel files with a kernel image.
 
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ struct Report<'a> {
     differences: &'a [Difference],
 }
 
-/// Runs the loads on `sim` and `guest`, or on `sim` beside what guests once counted, and says which counters agree.
+/// Runs the loads on `sim` and `guest`, or on `sim` beside recorded counts of guests. Reports which counters agree.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let suite = truth::suite();
     let loads = named(&arguments.loads)?;
@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
     let bars = Bars::new("truth", titles.len());
     let mut results = Vec::new();
-    // A load with guests takes minutes, and what it found is kept at once.
+    // A load with guests takes minutes, so its results are recorded at once.
     for some in plans.chunks(if recorded.is_some() { plans.len() } else { 1 }) {
         results.extend(plan::run_all(some, arguments.seeds.threads(), &bars));
         if let Some(keeper) = &mut keeper {
@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
 /// The file of `--record`.
 struct Keeper<'a> {
     path: &'a Path,
-    /// The file, opened before the work begins, until it is first written.
+    /// The opened file until its first writing. It is opened before the work begins.
     opened: Option<output::Output>,
 }
 
@@ -131,11 +131,11 @@ impl<'a> Keeper<'a> {
         Ok(Self { path, opened: Some(output::Output::open(OPTION, path)?) })
     }
 
-    /// Writes what the guests of these loads counted.
+    /// Writes what the guests of these loads counted so far.
     fn keep<'t>(&mut self, suite: &Suite, found: impl Iterator<Item = (&'t Load, &'t Table)>) -> Result<(), End> {
         let mut record = Record::default();
         for (load, table) in found {
-            // What is said of simulations is of today's.
+            // Only notes on guests are kept. Notes on simulations apply to this run only.
             record.notes.extend(table.notes.iter().filter(|note| note.starts_with("guest")).cloned());
             record.runs.extend(truth::recorded(suite, load, table));
         }
@@ -149,7 +149,7 @@ impl<'a> Keeper<'a> {
 /// The option that names the file of a [`Keeper`].
 const OPTION: &str = "--record";
 
-/// Returns the runs of the loads on both grounds.
+/// Returns the plans for the loads on both grounds.
 fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {
     let place = Place {
         folder: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
@@ -162,7 +162,8 @@ fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Ve
     loads.iter().map(plan).collect()
 }
 
-/// Returns the simulations of the loads in a record, with its kernel files or those that were asked for.
+/// Returns the plans that simulate the recorded loads, with the recorded kernel files. If `--kernels` names some, only
+/// those are used.
 fn plans_beside<'a>(arguments: &Arguments, record: &Record, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {
     let mut plans = Vec::new();
     for load in loads {
@@ -194,14 +195,14 @@ fn plan<'a>(
     }
 }
 
-/// Reads a record.
+/// Reads a record from a file.
 fn read(path: &Path) -> Result<Record, End> {
     let shown = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| End::Usage(format!("{shown}: cannot be read: {error}")))?;
     Record::parse(&shown, &text).map_err(End::Usage)
 }
 
-/// Returns the named loads, or all.
+/// Returns the loads with these names; all loads if there are none.
 fn named(names: &[String]) -> Result<Vec<&'static Load>, End> {
     let loads = &truth::suite().loads;
     if names.is_empty() {

@@ -1,4 +1,4 @@
-//! `highwater variants`: the figures of an experiment under changes of its assumptions.
+//! The verb `variants`: shows how the figures of an experiment change if its assumptions do.
 
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ pub struct Arguments {
     every: Nanos,
 }
 
-/// Runs an experiment with each of its variants and shows some of its figures.
+/// Runs an experiment with each of its variants, and shows some of the figures.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { experiment, kernels, options, variant, format, memory_map, every } = arguments;
     form::check_is_file(*format)?;

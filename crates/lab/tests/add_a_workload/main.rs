@@ -1,4 +1,4 @@
-//! Tests that the workload of docs/add-a-workload.md is the one that the page shows, and that it runs.
+//! Tests that the workload in this folder is the one that docs/add-a-workload.md shows, and that it runs.
 
 mod sweep;
 

@@ -1,5 +1,5 @@
-//! Next steps of a diagnosis: a setting with its present and a suggested value, a command that shows more, a simulated
-//! experiment that shows the same. [`next`] returns them for each illness.
+//! Next steps after a diagnosis: a setting with its present and a suggested value, a command that shows more, or a
+//! simulated experiment that shows the same illness. [`next`] returns the steps for an illness.
 
 use super::rules;
 use super::signs::{OutOfMemory, Signs};
@@ -11,29 +11,29 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
 pub enum Step {
-    /// Try another value of a setting.
+    /// Try another value for a setting.
     Setting {
-        /// The step's name: `vm.swappiness`, `memory.max`.
+        /// The setting's name: `vm.swappiness`, `memory.max`.
         name: String,
-        /// The present value, if known.
+        /// The present value; none if unknown.
         now: Option<String>,
         /// The value to try.
         suggested: String,
-        /// The reason.
+        /// The reason for this value.
         why: String,
     },
     /// Look at the output of a command.
     Command {
-        /// The command.
+        /// The command line.
         line: String,
-        /// The fact that it shows.
+        /// The fact that the output shows.
         why: String,
     },
-    /// Simulate it.
+    /// Simulate the illness.
     Experiment {
-        /// The command.
+        /// The command line.
         line: String,
-        /// The fact that it shows.
+        /// The fact that the simulation shows.
         why: String,
     },
 }
@@ -53,17 +53,17 @@ impl Step {
     }
 }
 
-/// A step that is not yet adapted to a computer.
+/// A step before it is adapted to a computer.
 enum Advice {
-    /// Another value of a setting: its name, the value, the reason.
+    /// A setting, another value for it, and the reason.
     Set(&'static str, &'static str, &'static str),
-    /// A setting, a function that computes its value from the signs (none if it has no value), and the reason.
+    /// A setting, a function that computes its new value from the signs (none if there is none), and the reason.
     SetTo(&'static str, fn(&Signs) -> Option<String>, &'static str),
     /// A step that applies only if a condition holds.
     Where(fn(&Signs) -> bool, &'static Self),
-    /// A command, and what it shows.
+    /// A command, and the fact that it shows.
     Look(&'static str, &'static str),
-    /// A file of the examined cgroup, or of the one to be found, and the fact that it shows.
+    /// A file of the examined cgroup, or of one that the user must find, and the fact that it shows.
     File(&'static str, &'static str),
     /// A command of `highwater` that simulates the illness, and the fact that it shows.
     Simulate(&'static str, &'static str),
@@ -71,7 +71,7 @@ enum Advice {
 
 use Advice::{File, Look, Set, SetTo, Simulate, Where};
 
-/// Returns the steps against an illness, the most useful first. `signs` are those of the illness.
+/// Returns the steps against an illness, the most useful first. `signs` are those in which the illness was found.
 #[must_use]
 pub fn next(cause: &str, signs: &Signs) -> Vec<Step> {
     let of_cause = ADVICE.iter().filter(|(causes, _)| causes.contains(&cause));
@@ -79,7 +79,7 @@ pub fn next(cause: &str, signs: &Signs) -> Vec<Step> {
 }
 
 impl Advice {
-    /// Makes a step; none if it does not help, or if the setting already has the value.
+    /// Makes a step. Returns none if the step does not apply, or if the setting already has the value.
     fn step(&self, signs: &Signs) -> Option<Step> {
         let set = |name: &'static str, suggested: &str, why: &str| {
             let name = if is_v1(signs) { name_of_v1(name)? } else { name };
@@ -103,12 +103,13 @@ impl Advice {
     }
 }
 
-/// Returns whether the signs are of a cgroup of version 1.
+/// Returns whether the signs come from a cgroup of version 1.
 fn is_v1(signs: &Signs) -> bool {
     signs.settings.contains_key("memory.limit_in_bytes")
 }
 
-/// Returns the name of a cgroup file in version 1; none if there is no such file. Other names are unchanged.
+/// Returns the name that a cgroup file has in version 1; none if version 1 has no such file. Names of other settings
+/// are returned unchanged.
 fn name_of_v1(name: &'static str) -> Option<&'static str> {
     match name {
         "memory.max" => Some("memory.limit_in_bytes"),
@@ -120,7 +121,7 @@ fn name_of_v1(name: &'static str) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a cgroup is involved: the signs are of one, or one reached its limit.
+/// Returns whether a cgroup is involved: the signs come from one, or one reached its limit.
 fn has_group(signs: &Signs) -> bool {
     let came = signs.at_limit.iter().flatten().any(|(_, times)| *times > 0.0);
     let was_out = signs.out_of_memory.iter().flatten().any(|(_, it)| *it != OutOfMemory::default());
@@ -128,12 +129,12 @@ fn has_group(signs: &Signs) -> bool {
     signs.group.is_some() || came || was_out || of_log
 }
 
-/// Returns whether the signs are of the whole computer.
+/// Returns whether the signs come from the whole computer.
 fn is_of_computer(signs: &Signs) -> bool {
     signs.group.is_none()
 }
 
-/// Returns whether there is swap, or this is unknown.
+/// Returns whether the computer has swap. Also returns `true` if this is unknown.
 fn may_swap(signs: &Signs) -> bool {
     let is_used =
         signs.swapped_out.is_some_and(|pages| pages > 0.0) || signs.swap_used.is_some_and(|pages| pages > 0.0);
@@ -145,33 +146,35 @@ fn swaps(signs: &Signs) -> bool {
     signs.swapped_in.is_some_and(|pages| pages > 0.0) && may_swap(signs)
 }
 
-/// Returns whether programs' own code is read again and again, with or without swap: page faults wait for files.
+/// Returns whether page faults wait for files, so that programs' own code is read again and again. No cgroup is then
+/// involved, and no page comes back from swap.
 fn reads_code(signs: &Signs) -> bool {
     !has_group(signs) && (!may_swap(signs) || signs.swapped_in == Some(0.0))
 }
 
-/// Default of `vm.watermark_scale_factor`, 0.01 % of memory.
+/// Default of `vm.watermark_scale_factor`, in units of 0.01 % of memory.
 const SCALE_FACTOR: f64 = 10.0;
 
-/// Returns the sums of the marks of all zones, pages: min, low, high; none if they are unknown.
+/// Returns the marks summed over all zones, pages: min, low, high; none if they are unknown.
 fn marks(signs: &Signs) -> Option<[f64; 3]> {
     let zones = signs.zones.as_ref().filter(|zones| zones.iter().any(|zone| zone.marks[2] > 0.0))?;
     let sum = |mark: usize| zones.iter().map(|zone| zone.marks[mark]).sum();
     Some([sum(0), sum(1), sum(2)])
 }
 
-/// Returns the value of `vm.min_free_kbytes` that a kernel chooses at boot, KiB: the square root of 16 times the size
-/// of memory, from 128 to 262,144. Source: docs/mechanisms/reclaim/memory.md, "Watermarks". The maximum there is
-/// 65,536, for older kernels; the later one is general knowledge.
+/// Returns the value that a kernel chooses for `vm.min_free_kbytes` at boot, KiB: the square root of 16 times the size
+/// of memory, from 128 to 262,144. Source: docs/mechanisms/reclaim/memory.md, "Watermarks". The maximum in that
+/// document is 65,536, for older kernels; the later maximum is general knowledge.
 fn min_free_kib(signs: &Signs) -> Option<f64> {
     let kib = memory_kib(signs)?;
     Some((kib * 16.0).sqrt().floor().clamp(128.0, 262_144.0))
 }
 
-/// Returns the value to which `vm.min_free_kbytes` is raised if huge pages are on, KiB: 11 blocks for each of two or
-/// three zones, but at most a twentieth of memory. Source: as above, "Huge-page adjustment".
+/// Returns the value to which a kernel raises `vm.min_free_kbytes` if huge pages are on, KiB: 11 blocks for each of two
+/// or three zones, but at most a twentieth of memory. Source: docs/mechanisms/reclaim/memory.md, "Huge-page
+/// adjustment".
 fn min_free_huge_kib(signs: &Signs) -> Option<f64> {
-    /// Smallest computer with a zone Normal beside DMA and DMA32, KiB.
+    /// Memory from which on a computer has a zone Normal beside DMA and DMA32, KiB.
     const NORMAL_FROM_KIB: f64 = 4.0 * 1024.0 * 1024.0;
     let kib = memory_kib(signs)?;
     let zones = if kib > NORMAL_FROM_KIB { 3.0 } else { 2.0 };
@@ -179,21 +182,21 @@ fn min_free_huge_kib(signs: &Signs) -> Option<f64> {
     Some(min_free_kib(signs)?.max((11.0 * zones * block_kib).min(kib / 20.0).floor()))
 }
 
-/// Returns whether the distance between the marks is too high, and not the min mark. This needs the factor and the
-/// marks.
+/// Returns whether `vm.watermark_scale_factor` keeps too much memory free, by its value or, if that is unknown, by the
+/// distance between the marks. Returns `false` if both are unknown.
 fn is_scale_high(signs: &Signs) -> bool {
     let told = signs.settings.get("vm.watermark_scale_factor").and_then(|value| value.parse::<f64>().ok());
     let by_marks = || {
         let [min, low, _] = marks(signs)?;
         let total = signs.usage.as_ref()?.total()?;
         let distance = low - min;
-        // A quarter of the min mark is the distance where the factor says less.
+        // If the factor asks for less, the distance is a quarter of the min mark.
         Some(distance > min / 2.0 && distance > 2.0 * total * SCALE_FACTOR / 10_000.0)
     };
     told.map(|factor| factor > SCALE_FACTOR).or_else(by_marks).unwrap_or(false)
 }
 
-/// Returns whether the min mark is too high, or may be.
+/// Returns whether the min mark is too high, or may be so because nothing else explains the marks.
 fn is_min_free_high(signs: &Signs) -> bool {
     let told = signs.settings.get("vm.min_free_kbytes").and_then(|value| value.parse::<f64>().ok());
     let by_marks = || marks(signs).map(|[min, ..]| min * PAGE_KIB);
@@ -203,12 +206,12 @@ fn is_min_free_high(signs: &Signs) -> bool {
     }
 }
 
-/// Returns whether both settings of the marks are known.
+/// Returns whether both settings that determine the marks are known.
 fn is_known(signs: &Signs) -> bool {
     ["vm.min_free_kbytes", "vm.watermark_scale_factor"].iter().all(|name| signs.settings.contains_key(*name))
 }
 
-/// Returns the suggested value: the kernel's own, or the one with huge pages if that is larger.
+/// Returns the suggested `vm.min_free_kbytes`: the kernel's own choice, and the one with huge pages if that is larger.
 fn min_free(signs: &Signs) -> Option<String> {
     Some(match min_free_kib(signs).zip(min_free_huge_kib(signs)) {
         Some((kib, huge)) if huge > kib => format!("{kib:.0}, or {huge:.0} where huge pages are on"),
@@ -229,37 +232,37 @@ fn memory_kib(signs: &Signs) -> Option<f64> {
     signs.usage.as_ref()?.total().map(|pages| pages * PAGE_KIB)
 }
 
-/// Returns whether a lower `vm.swappiness` may help. If it is very low already, it is not the cause of the swapping.
+/// Returns whether a lower `vm.swappiness` may help. If the value is very low already, it is not why pages are swapped.
 fn swaps_by_choice(signs: &Signs) -> bool {
     let now = signs.settings.get("vm.swappiness").and_then(|value| value.parse::<f64>().ok());
     now.is_none_or(|now| now > rules::SWAPPINESS_LOW)
 }
 
-/// For code of programs that is read again and again.
+/// The step for programs whose code is read again and again.
 const LIVELOCK: Advice = Simulate(
     "run livelock --kernel 6.18-classic --scale 1/64",
     "programs whose own code leaves memory beside a hog, without swap",
 );
 
-/// For a cgroup at its limit.
+/// The step for a cgroup at its limit.
 const IN_GROUP: Advice = Simulate(
     "run randread --machine cgroup-512m --kernel 6.18-classic --scale 1/64",
     "a file that does not fit in a cgroup",
 );
 
-/// For marks that are too high.
+/// The step for marks that are too high.
 const MARKS: Advice = Simulate(
     "compare anon --scale 1/64 --set params.region_percent=65 --set memory.min_free_kbytes=2000,40000",
     "programs that fit, and are swapped for the marks",
 );
 
-/// For programs that are swapped beside a large cache.
+/// The step for programs that are swapped out while the cache is large.
 const BESIDE_READS: Advice = Simulate(
     "compare anon-under-reads --scale 1/64 --set lru.swappiness=10,60,200",
     "programs beside reads, by swappiness",
 );
 
-/// Advice by the illnesses that it helps against, the most useful first.
+/// Advice with the illnesses that it helps against. For each illness the most useful step comes first.
 const ADVICE: &[(&[&str], &[Advice])] = &[
     (
         &["killed"],
@@ -301,7 +304,7 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
                 is_of_node,
                 &Set("vm.zone_reclaim_mode", "0", "tasks take memory of other nodes before they reclaim their own"),
             ),
-            // A mark hastens kswapd only where kswapd is asked.
+            // A higher mark makes kswapd begin earlier only if requests wake it.
             Where(
                 |signs| !rules::is_kswapd_idle(signs) && !rules::is_much_free(signs),
                 &Set("vm.watermark_scale_factor", "30 to 100", "kswapd begins earlier, so that bursts find free pages"),
@@ -574,7 +577,7 @@ mod tests {
         let free = Signs { usage: Some(Usage::at(now)), ..swapping };
         let fits = simulated("anonymous-thrashing", &free);
         assert!(fits.contains("min_free_kbytes") && !fits.contains("150"), "{fits}");
-        // Nobody is told of a cgroup where there is none.
+        // No step names a cgroup if no cgroup is known.
         let sets = |signs: &Signs| next("killed", signs).iter().any(|step| step.show().contains("memory.max"));
         let at_limit = Signs { at_limit: Some([("/a".to_owned(), 3.0)].into()), ..Signs::default() };
         assert!(!sets(&Signs::default()) && sets(&at_limit));
@@ -619,7 +622,8 @@ mod tests {
             let steps = next("marks-too-high", &signs);
             steps.iter().map(Step::show).filter(|step| step.starts_with("set")).collect::<Vec<_>>()
         };
-        // No more is suggested than the kernel itself takes of so much memory, and nothing that is as low already.
+        // The suggested value is the kernel's own for this size of memory. Nothing is suggested if the value is as low
+        // already.
         assert!(
             marks(16_777_216.0, &[])[0]
                 .starts_with("set vm.min_free_kbytes to 16384, or 67584 where huge pages are on")

@@ -1,45 +1,45 @@
-//! The course of a recording: the signs of each interval of it.
+//! The course of a recording: the signs in each of its intervals.
 //!
-//! Counters of an interval are its own growth; levels are those at its end. Intervals follow each other.
-//! [`Signs::then`] joins consecutive ones, so that rules can be asked of any span as of the whole recording.
+//! Counters in an interval are their growth within it; levels are those at its end. Intervals follow each other.
+//! [`Signs::then`] joins consecutive intervals, so that rules can be asked about any span as about the whole recording.
 
 use super::signs::Signs;
 use std::fmt;
 use std::ops::Deref;
 
-/// Most intervals that are kept. Above this they are joined in pairs. A day of lines of `vmstat 1` (86,400) is kept
-/// line by line, at about 1.5 KiB each.
+/// Number of kept intervals at which they are joined in pairs. A day of `vmstat 1` (86,400 lines) is kept line by line,
+/// at about 1.5 KiB per line.
 const INTERVALS_MAX: usize = 1 << 17;
 
-/// The position of a stretch of time in a recording.
+/// The position of a time within a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
-    /// Lines of a text, from 1, both ends included.
+    /// Lines of a text, from 1, including both ends.
     Lines {
-        /// The first.
+        /// The first line.
         first: usize,
-        /// The last.
+        /// The last line.
         last: usize,
     },
     /// Times as the recording has them: `10:07:12`.
     Times {
-        /// The time at which it begins.
+        /// The time at the beginning.
         from: String,
-        /// The time at which it ends.
+        /// The time at the end.
         to: String,
     },
     /// Seconds since the recording began.
     Seconds {
-        /// The second at which it begins.
+        /// The second at the beginning.
         from: f64,
-        /// The second at which it ends.
+        /// The second at the end.
         to: f64,
     },
 }
 
 impl Place {
-    /// Returns the place from the start of this one to the end of a later one. For places of different kinds it returns
-    /// the first.
+    /// Returns the place from the start of this place to the end of a later one. If the places are of different kinds,
+    /// returns this one.
     #[must_use]
     pub fn until(&self, end: &Self) -> Self {
         match (self, end) {
@@ -62,8 +62,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// Formats a time of day as recordings print it, from seconds since midnight or since any moment that is whole days
-/// away.
+/// Formats a time of day as recordings print it. `seconds` counts from a midnight, or from a moment that is whole days
+/// from one.
 #[must_use]
 pub fn time_of_day(seconds: f64) -> String {
     let seconds = seconds.rem_euclid(86_400.0).floor() as u32;
@@ -80,25 +80,25 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Joins an interval that follows.
+    /// Joins the interval that follows.
     pub fn then(&mut self, later: &Self) {
         self.place = self.place.until(&later.place);
         self.signs.then(&later.signs);
     }
 }
 
-/// The intervals of a recording, in order and contiguous as far as rules are concerned.
+/// The intervals of a recording, in order. Rules treat them as contiguous.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
     intervals: Vec<Interval>,
-    /// Number of added intervals that each kept one holds.
+    /// Number of added intervals that are joined in each kept one.
     grain: usize,
-    /// Number of added intervals in the last one.
+    /// Number of added intervals that are joined in the last kept one.
     in_last: usize,
 }
 
 impl Course {
-    /// Adds an interval. If there are too many, consecutive ones are joined in pairs.
+    /// Adds an interval at the end. If there are too many, consecutive ones are joined in pairs.
     pub fn push(&mut self, interval: Interval) {
         self.grain = self.grain.max(1);
         match self.intervals.last_mut().filter(|_| self.in_last < self.grain) {
@@ -139,7 +139,7 @@ impl FromIterator<Interval> for Course {
     }
 }
 
-/// Joins consecutive intervals; none if there are none.
+/// Returns consecutive intervals joined into one; none if there are none.
 #[must_use]
 pub fn together(intervals: &[Interval]) -> Option<Interval> {
     let (first, rest) = intervals.split_first()?;
@@ -148,7 +148,7 @@ pub fn together(intervals: &[Interval]) -> Option<Interval> {
     Some(whole)
 }
 
-/// Joins intervals in pairs. An odd last one stays alone.
+/// Joins neighbouring intervals in pairs. The last of an odd number stays alone.
 #[must_use]
 pub fn in_pairs(intervals: &[Interval]) -> Vec<Interval> {
     intervals.chunks(2).filter_map(together).collect()

@@ -1,10 +1,10 @@
-//! Episodes of a recording: spans of any length in which a rule holds.
+//! Episodes in a recording: spans of any length in which a rule holds.
 //!
-//! A mean over an hour hides half a minute, and a mean over a second is noise. So each rule is asked of windows whose
-//! lengths double, each overlapping half of the one before, beginning with the shortest that is no noise. Windows in
-//! which the rule holds are joined, without their quiet edges. A longer window counts only where no shorter one was
-//! found, since it holds of any span that contains an episode. This costs about three questions for each interval and
-//! rule, however long a recording is.
+//! A mean over an hour hides half a minute, and a mean over a second is noise. So each rule is asked about windows of
+//! doubling lengths, from the shortest that is no noise; each window overlaps half of the one before. Windows in which
+//! the rule holds are joined, without their quiet edges. The rule also holds in any longer window that contains an
+//! episode, so a longer window counts only where no shorter one was found. This costs about three questions for each
+//! interval and rule, however long a recording is.
 
 use super::course::{Course, Interval, in_pairs, together};
 use super::rules::{Over, Rule};
@@ -13,34 +13,34 @@ use super::{Finding, Weight};
 use serde::Serialize;
 use std::ops::Range;
 
-/// Shortest span that is no noise, s. A program that starts, or a page of a browser that was in the background, makes
-/// more for a moment.
+/// Shortest span that is no noise, s. A program's start, or the return to an idle page of a browser, causes load for a
+/// shorter time.
 pub const SPAN_MIN_S: f64 = 5.0;
 
-/// Fewest samples of a span. A single sample counts only if it is a mean over at least [`LONG_S`].
+/// Fewest samples in a span. A single sample counts only if it is a mean over at least [`LONG_S`].
 const SAMPLES_MIN: usize = 2;
 
-/// Length of a mean that is no noise, s.
+/// Length of a sample whose mean is no noise, s.
 const LONG_S: f64 = 60.0;
 
-/// Smallest load of a span, as seconds at the least rate of its rule. At 25 pages a second this is 29 MiB. An idle
-/// desktop or a nightly job moves less; half a minute of thrashing on a hard disk moves more.
+/// Smallest load of a span, as seconds at its rule's smallest rate. At 25 pages/s it is 29 MiB. An idle desktop or a
+/// nightly job moves less; half a minute of thrashing on a hard disk moves more.
 pub const LOAD_MIN_S: f64 = 300.0;
 
-/// Smallest share of a span in which the rate itself reaches the rule's, percent. Two moments an hour apart are then no
-/// episode of an hour.
+/// Smallest share of a span in which single intervals reach the rule's rate, percent. It prevents two moments an hour
+/// apart from being an episode of an hour.
 const BUSY_MIN: f64 = 10.0;
 
-/// Share of the whole time above which spans together count as all the time, percent.
+/// Share of the whole time at which spans together count as all the time, percent.
 const ALL_THE_TIME: f64 = 90.0;
 
-/// Most spans that are named. Of further ones the number is given.
+/// Most spans that are listed. If there are more, their number is given.
 const NAMED_MAX: usize = 10;
 
 /// A span in which a rule holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Span {
-    /// The span's place, such as "lines 403 to 414".
+    /// The span's place in the recording, such as "lines 403 to 414".
     pub place: String,
     /// The span's length, s.
     pub seconds: f64,
@@ -53,18 +53,18 @@ pub struct When {
     pub worst: Span,
     /// Number of spans.
     pub count: usize,
-    /// The first of them in order, and the worst one.
+    /// The first spans in order, at most `NAMED_MAX`.
     pub spans: Vec<Span>,
     /// Total length of the spans, s.
     pub together_s: f64,
     /// Length of the whole recording, s.
     pub of_s: f64,
-    /// Time between the end of the last span and the end of the recording, s; 0 if it goes on to the end.
+    /// Time from the end of the last span to the end of the recording, s; 0 if the span lasts to the end.
     pub over_for_s: f64,
 }
 
 impl When {
-    /// Describes the spans in words.
+    /// Returns the spans in words.
     #[must_use]
     pub fn show(&self) -> String {
         let Self { worst, count, spans, together_s, of_s, over_for_s } = self;
@@ -101,27 +101,27 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// The result of a rule over a course, compared with its finding over the whole.
+/// The result of a rule over a course, compared with its finding over the whole time.
 pub enum Found {
-    /// The finding over the whole stands, or there is none.
+    /// The finding over the whole time stands, or there is none.
     Whole,
-    /// The finding over the whole is refuted: only a moment makes it.
+    /// The finding over the whole time is refuted: it rests on a moment only.
     Nothing,
-    /// The rule holds for some of the time; this is the worst span.
+    /// The rule holds for some of the time; the finding describes the worst span.
     Span(Box<Finding>),
 }
 
 /// The search for spans in which rules hold.
 pub struct Spans<'c> {
     course: &'c Course,
-    /// Start of each interval, and end of the last, s.
+    /// Start of each interval, s from the start of the course; at the end, the end of the last interval.
     began_s: Vec<f64>,
-    /// For each rule, the intervals of the spans found so far, in order.
+    /// For each rule, the spans found so far, as ranges of intervals in order.
     found: Vec<Vec<Range<usize>>>,
 }
 
 impl<'c> Spans<'c> {
-    /// Asks the rules of all windows of a course.
+    /// Asks rules about all windows of a course.
     #[must_use]
     pub fn of(course: &'c Course, rules: &[Rule]) -> Self {
         let mut began_s = vec![0.0];
@@ -129,7 +129,8 @@ impl<'c> Spans<'c> {
             began_s.push(began_s[began_s.len() - 1] + seconds(&interval.signs));
         }
         let mut this = Self { course, began_s, found: vec![Vec::new(); rules.len()] };
-        // Windows of 1, 2, 4, … intervals, side by side, and between each two of them one half over both.
+        // Windows of 1, 2, 4, … intervals, side by side; and between two neighbours one more that overlaps half of
+        // each.
         let mut tiles: Vec<Interval> = course.to_vec();
         let mut parts: Vec<Interval> = Vec::new();
         let mut length = 1;
@@ -162,7 +163,8 @@ impl<'c> Spans<'c> {
         self.began_s[range.end] - self.began_s[range.start]
     }
 
-    /// Asks each rule of a window, unless it overlaps a span of the rule.
+    /// Asks each rule about a window, except for rules with a span that overlaps the window. Adds the window to `new`
+    /// for each rule that holds.
     fn ask(&self, rules: &[Rule], signs: &Signs, range: Range<usize>, new: &mut [Vec<Range<usize>>]) {
         let seconds = self.seconds(&range);
         if seconds < SPAN_MIN_S || range.len() < SAMPLES_MIN && seconds < LONG_S {
@@ -179,7 +181,7 @@ impl<'c> Spans<'c> {
         }
     }
 
-    /// Adds spans found at one length. Overlapping spans are joined, without quiet edges.
+    /// Adds the spans that windows of one length gave. Overlapping windows are joined, without quiet edges.
     fn add(&mut self, rule: &Rule, n: usize, mut new: Vec<Range<usize>>) {
         let Some(load) = rule.over.load() else { return };
         new.sort_by_key(|range| range.start);
@@ -201,20 +203,21 @@ impl<'c> Spans<'c> {
         self.found[n].sort_by_key(|range| range.start);
     }
 
-    /// Returns whether a span is longer than a moment, and its load is spread over more than moments.
+    /// Returns whether a span is longer than a moment, and enough of it reaches the rule's rate.
     fn is_sound(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> bool {
         let all = self.seconds(range);
         let is_long = all >= SPAN_MIN_S && (range.len() >= SAMPLES_MIN || all >= LONG_S);
         is_long && self.busy_s(range, load) >= SPAN_MIN_S.max(all * BUSY_MIN / 100.0)
     }
 
-    /// Returns the time of intervals whose own rate reaches the rule's, s.
+    /// Returns the total time of the intervals in a span that by themselves reach the rule's rate, s.
     fn busy_s(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> f64 {
         let intervals = self.course[range.clone()].iter().map(|it| (load(&it.signs), seconds(&it.signs)));
         intervals.filter(|(load, seconds)| load >= seconds).map(|(_, seconds)| seconds).sum()
     }
 
-    /// Joins spans if the time between them is shorter than either, and the rule holds for all of it.
+    /// Joins neighbouring spans if the time between them is shorter than the longer one, and the rule holds over all of
+    /// it.
     fn join(&mut self, rule: &Rule, n: usize) {
         let mut joined: Vec<(Range<usize>, Signs)> = Vec::new();
         for range in std::mem::take(&mut self.found[n]) {
@@ -235,7 +238,7 @@ impl<'c> Spans<'c> {
         self.found[n] = joined.into_iter().map(|(range, _)| range).collect();
     }
 
-    /// Returns the result of the `n`th rule. `whole` is its finding over the whole.
+    /// Returns the result of the `n`th rule. `whole` is the rule's finding over the whole time.
     #[must_use]
     pub fn found(&self, n: usize, rule: &Rule, signs: &Signs, whole: Option<&Finding>) -> Found {
         let is_ill = whole.is_some_and(|it| it.weight == Weight::Illness);
@@ -265,8 +268,8 @@ impl<'c> Spans<'c> {
         self.worst(rule, &spans, of_s, whole)
     }
 
-    /// Returns whether the course confirms a finding over the whole. If the course lacks counters of the whole, or is
-    /// too short for spans, the finding stands. Otherwise half of the load must have come in more than a moment.
+    /// Returns whether the course confirms a finding over the whole time. If the course lacks the counters, or is too
+    /// short for spans, the finding stands. Otherwise half of the load must have taken longer than a moment.
     fn is_borne_out(&self, signs: &Signs, load: fn(&Signs) -> f64) -> bool {
         let mut moments: Vec<(f64, f64)> = self
             .course
@@ -279,7 +282,7 @@ impl<'c> Spans<'c> {
         if is_short || all < load(signs) / 2.0 {
             return true;
         }
-        // The densest first.
+        // The intervals with the most load per second come first.
         moments.sort_by(|(a, a_s), (b, b_s)| (b * a_s).total_cmp(&(a * b_s)));
         let (mut carried, mut in_s) = (0.0, 0.0);
         for (load, seconds) in moments {
@@ -291,7 +294,7 @@ impl<'c> Spans<'c> {
         in_s >= SPAN_MIN_S
     }
 
-    /// Returns the intervals in which a rule holds by itself, with consecutive ones joined.
+    /// Returns the intervals in which a rule holds by itself, as ranges of consecutive ones.
     fn moments(&self, rule: &Rule) -> Vec<Range<usize>> {
         let mut spans: Vec<Range<usize>> = Vec::new();
         for n in (0..self.course.len()).filter(|n| is_ill(rule, &self.course[*n].signs)) {
@@ -303,7 +306,7 @@ impl<'c> Spans<'c> {
         spans
     }
 
-    /// Returns the finding of a rule in the worst of some spans.
+    /// Returns the finding of a rule in the worst of these spans, with the list of the spans.
     fn worst(&self, rule: &Rule, spans: &[Range<usize>], of_s: f64, whole: Option<&Finding>) -> Found {
         let of = |range: &Range<usize>| together(&self.course[range.clone()]);
         let load = |interval: &Interval| match rule.over {
@@ -329,7 +332,7 @@ impl<'c> Spans<'c> {
             over_for_s: self.seconds(&(last..self.course.len())),
         };
         let finding = match rule.over {
-            // What comes to levels is told of the whole.
+            // A finding about levels describes the whole time.
             Over::Moments => whole.cloned(),
             Over::Whole | Over::Spans(_) | Over::Shares(_) => {
                 (rule.ask)(&interval.signs).ok().flatten().or_else(|| whole.cloned())

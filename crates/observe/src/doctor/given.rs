@@ -1,8 +1,8 @@
-//! The input of a diagnosis: files of any format, directories and standard input, and the patients in them.
+//! The input of a diagnosis: files in any format, directories and standard input, and the patients found in them.
 //!
 //! [`super::source`] reads reports and series of `highwater`. [`super::recorded`] reads directories of MMTests and
-//! texts. In a directory without logs of MMTests each recognised file is read, as in the archives of OSWatcher and
-//! ExaWatcher.
+//! texts of other tools. In a directory without logs of MMTests, each recognised file is read, as in the archives of
+//! OSWatcher and ExaWatcher.
 
 use super::{Patient, recorded, source};
 use kit::wrong::Wrong;
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Depth of subdirectories that are searched.
+/// Deepest level of subdirectories that is searched.
 const DEPTH_MAX: usize = 8;
 
-/// Most unrecognised files of a directory that are named.
+/// Most unrecognised files in a directory that are named.
 const UNREAD_MAX: usize = 8;
 
 /// The name of standard input in reports.
@@ -26,19 +26,19 @@ pub const STANDARD_INPUT: &str = "standard input";
 /// The parsed input of a command.
 #[derive(Debug, Default)]
 pub struct Given {
-    /// Patients of reports, series and directories of MMTests.
+    /// Patients from reports, series and directories of MMTests.
     patients: Vec<Patient>,
     /// Texts of other tools.
     documents: Vec<Document>,
-    /// Parts of directories that were left out.
+    /// Warnings about parts of directories that were left out.
     pub warnings: Vec<String>,
 }
 
 impl Given {
-    /// Reads a file, a directory, or standard input for the path `-`.
+    /// Reads a file or a directory, or standard input if the path is `-`.
     ///
     /// # Errors
-    /// The fault, if nothing of it can be read.
+    /// When nothing of it can be read, with the fault.
     pub fn read(&mut self, path: &Path, interval_s: Option<f64>) -> Result<(), Wrong> {
         if path == Path::new("-") {
             return self.read_from(io::stdin().lock(), interval_s);
@@ -53,7 +53,7 @@ impl Given {
     /// Reads piped input.
     ///
     /// # Errors
-    /// The fault.
+    /// When the text cannot be read, with the fault.
     pub fn read_from(&mut self, input: impl Read, interval_s: Option<f64>) -> Result<(), Wrong> {
         let text = recordings::read_input(STANDARD_INPUT, input)?;
         self.add(STANDARD_INPUT, &text, interval_s)
@@ -67,7 +67,7 @@ impl Given {
         match formats::read(file, text, interval_s) {
             Ok(document) => self.documents.push(document),
             Err(why) => {
-                // A report may be pasted as well.
+                // The text may be a pasted report.
                 let Some((is_first, report)) = pasted_report(text) else { return Err(why) };
                 let read = source::patients(file, &report);
                 self.patients.extend(read.map_err(|wrong| if is_first { wrong } else { why })?);
@@ -126,10 +126,10 @@ impl Given {
         Ok(())
     }
 
-    /// Returns the patients of all input. `seconds` is the time between two copies of a text.
+    /// Returns the patients in all input. `seconds` is the time between two copies of a text.
     ///
     /// # Errors
-    /// When a time is given for texts that have their own.
+    /// When the user gave a time for texts that have their own.
     pub fn patients(self, interval_s: Option<f64>, seconds: Option<f64>) -> Result<Vec<Patient>, Wrong> {
         let Self { mut patients, documents, .. } = self;
         if let Some(first) = patients.first().filter(|_| documents.is_empty()) {
@@ -140,15 +140,15 @@ impl Given {
     }
 }
 
-/// Returns the report in a text with words, a prompt or a fence around it, and whether nothing but a prompt and a fence
-/// stands before it; none if there is no report.
+/// Finds a report in a text that also has other words, a prompt or a code fence. Returns the report, and whether only a
+/// prompt and a fence stand before it. Returns none if there is no report.
 #[must_use]
 pub fn pasted_report(text: &str) -> Option<(bool, String)> {
     let lines: Vec<_> = Text::of(text).lines.into_iter().map(|line| line.text).collect();
     let begins =
         |at: &usize| !lines[*at].trim().is_empty() && source::is_it(&lines[*at..(at + 2).min(lines.len())].join("\n"));
     let start = (0..lines.len()).find(begins)?;
-    // JSON ends with a bracket, a series with its text.
+    // A report in JSON ends with a bracket. A series ends where the text does.
     let is_json = lines[start].trim_start().starts_with(['{', '[']);
     let end =
         lines.iter().rposition(|line| line.trim_end().ends_with(['}', ']'])).filter(|end| is_json && *end >= start);
@@ -157,9 +157,9 @@ pub fn pasted_report(text: &str) -> Option<(bool, String)> {
     Some((is_first, lines[start..end].join("\n").trim_start().to_owned()))
 }
 
-/// Joins files of one folder if all hold recordings of one tool, since an archive begins a new file each hour.
+/// Joins the files of a folder into one if all have recordings of one tool: archives begin a new file each hour.
 fn joined(folder: &Path, documents: Vec<Document>) -> Vec<Document> {
-    // The tool and the computer of a file that holds one recording and nothing else.
+    // The tool and the computer, if the file has one recording and nothing else.
     let tool = |document: &Document| match document.told.as_slice() {
         [(_, Told::Recording(recording))] => Some((recording.tool, recording.host.clone())),
         _ => None,

@@ -1,4 +1,4 @@
-//! A cgroup of the running kernel: its own counters, and its lookup by name or by process.
+//! A cgroup of the running kernel: its own counters, and the search for it by name or by process.
 
 use super::group_stat;
 use super::signs::Signs;
@@ -16,13 +16,14 @@ use std::path::{Path, PathBuf};
 /// Deepest level of cgroups that is searched.
 const DEPTH_MAX: usize = 12;
 
-/// Folders at which hierarchies with the memory controller are mounted: version 2, version 1, version 2 beside version 1.
+/// Folders at which hierarchies with the memory controller are mounted: version 2, version 1, and version 2 beside
+/// version 1.
 const HIERARCHIES: [&str; 3] = ["sys/fs/cgroup", "sys/fs/cgroup/memory", "sys/fs/cgroup/unified"];
 
-/// Smallest value that means no limit, bytes. Version 1 writes its largest number.
+/// Smallest value that means no limit, bytes. Version 1 prints its largest number.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Files of settings that are shown.
+/// Names of the settings files that are shown.
 const SETTINGS: [&str; 8] = [
     "memory.max",
     "memory.high",
@@ -40,14 +41,14 @@ pub(super) struct GroupNow {
     /// `memory.stat`: events, and sizes in bytes.
     stat: Vmstat,
     stalled: Option<Stalled>,
-    /// Bytes charged to it.
+    /// Bytes charged to the cgroup.
     used: Option<u64>,
-    /// The group's memory limit, or a lower one above it, bytes.
+    /// The cgroup's memory limit, or that of a cgroup above it if lower, bytes.
     limit: Option<u64>,
     in_swap: Option<u64>,
-    /// Number of times that it reached its limit.
+    /// Number of times that the cgroup reached its limit.
     pub at_limit: Option<u64>,
-    /// The group's counters of memory that it needed and did not get.
+    /// The cgroup's counters for memory that it needed and did not get.
     pub out_of_memory: Option<cgroup::OutOfMemory>,
 }
 
@@ -56,7 +57,7 @@ fn number(folder: &Path, names: &[&str]) -> Option<u64> {
 }
 
 impl GroupNow {
-    /// Reads the cgroup. A group without the memory controller has no values.
+    /// Reads the values of a cgroup. A cgroup without the memory controller has none.
     pub fn take(folder: &Path) -> Self {
         let text = |name: &str| fs::read_to_string(folder.join(name)).ok();
         Self {
@@ -70,28 +71,28 @@ impl GroupNow {
         }
     }
 
-    /// Returns whether it has values of memory. The root of a hierarchy has none: it is the computer.
+    /// Returns whether the cgroup has memory values. The root of a hierarchy, which is the whole computer, has none.
     pub fn has_memory(&self) -> bool {
         self.used.is_some()
     }
 
-    /// Returns whether it counts its scanned and reclaimed pages.
+    /// Returns whether the cgroup counts the pages scanned and reclaimed in it.
     pub fn counts_reclaim(&self) -> bool {
         self.stat.contains_key("pgsteal")
     }
 
-    /// Returns the use of its memory.
+    /// Returns the cgroup's use of memory.
     fn usage(&self) -> Option<MemoryUse> {
         Some(group_stat::usage(&self.stat, self.used?, self.limit))
     }
 }
 
-/// Returns the limit of a cgroup from its own files, bytes.
+/// Returns the memory limit in a cgroup's own files, bytes.
 fn limit(folder: &Path) -> Option<u64> {
     number(folder, &["memory.max", "memory.limit_in_bytes"]).filter(|bytes| *bytes < NO_LIMIT)
 }
 
-/// Returns the signs that a cgroup counted between two moments.
+/// Returns the signs from what a cgroup counted between two moments.
 pub(super) fn between(before: &GroupNow, after: &GroupNow, elapsed_s: f64) -> Signs {
     let waited = |of: fn(&Stalled) -> u64| {
         let [before, after] = [before, after].map(|now| now.stalled.as_ref().map(of));
@@ -106,7 +107,7 @@ pub(super) fn between(before: &GroupNow, after: &GroupNow, elapsed_s: f64) -> Si
     }
 }
 
-/// Returns the settings of a cgroup, sizes in MiB.
+/// Returns the settings of a cgroup, with sizes in MiB.
 pub(super) fn settings(folder: &Path) -> BTreeMap<String, String> {
     let shown = |text: &str| match text.parse::<u64>() {
         Ok(bytes) if bytes >= NO_LIMIT => "max".to_owned(),
@@ -117,7 +118,7 @@ pub(super) fn settings(folder: &Path) -> BTreeMap<String, String> {
     SETTINGS.iter().filter_map(one).collect()
 }
 
-/// Returns all cgroups with values of memory, by path.
+/// Returns all cgroups that have memory values, by path.
 pub(super) fn all(source: &Source) -> BTreeMap<String, GroupNow> {
     let root = source.path("sys/fs/cgroup");
     let mut found = BTreeMap::new();
@@ -136,7 +137,7 @@ fn walk(folder: &Path, depth: usize, look: &mut dyn FnMut(&Path)) {
     if depth == DEPTH_MAX {
         return;
     }
-    // A cgroup may end meanwhile.
+    // A cgroup may be removed during the search.
     let folders = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> =
         folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect();
@@ -144,11 +145,11 @@ fn walk(folder: &Path, depth: usize, look: &mut dyn FnMut(&Path)) {
     folders.iter().for_each(|folder| walk(folder, depth + 1, look));
 }
 
-/// Finds the folder of a cgroup by its path below a hierarchy, by its folder, by the name of its last folder, or by a
-/// unique prefix of that name.
+/// Finds the folder of a cgroup. `name` may be its path below a hierarchy, its folder, the name of its last folder, or
+/// a unique prefix of that name.
 ///
 /// # Errors
-/// When there is none, when there are several, or when the cgroup has no values of memory.
+/// When no cgroup or more than one is found, or when it has no memory values.
 pub fn find(source: &Source, name: &str) -> Result<PathBuf, String> {
     let root = source.path("sys/fs/cgroup");
     let relative = name.trim_matches('/');
@@ -164,7 +165,7 @@ pub fn find(source: &Source, name: &str) -> Result<PathBuf, String> {
     let mut found: Vec<PathBuf> = Vec::new();
     walk(&root, 0, &mut |folder| {
         let last = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        // `docker-ID.scope` is known by ID.
+        // A cgroup `docker-ID.scope` is found by ID.
         let is_it = last
             .split(['-', '.'])
             .chain([last])
@@ -195,20 +196,20 @@ pub struct ProcessNow {
     pub major_faults: u64,
     /// The process's resident pages.
     pub resident: f64,
-    /// The part of them that is of files.
+    /// The process's resident pages of files.
     pub resident_file: f64,
     /// The process's pages in swap.
     pub swapped: f64,
 }
 
-/// Reads a process.
+/// Reads the values of a process.
 ///
 /// # Errors
-/// When there is no such process.
+/// When the process does not exist.
 pub fn process(source: &Source, pid: u32) -> Result<ProcessNow, String> {
     let stat =
         source.read(&format!("proc/{pid}/stat")).map_err(|why| format!("no process has the number {pid}: {why}"))?;
-    // The name stands in parentheses, and may have some itself.
+    // The name is in parentheses and may itself contain some.
     let (head, rest) = stat.rsplit_once(')').ok_or("expected a name in parentheses")?;
     let name = head.split_once('(').map_or("", |(_, name)| name).to_owned();
     let major_faults = rest.split_whitespace().nth(9).and_then(|word| word.parse().ok()).unwrap_or(0);
@@ -227,10 +228,10 @@ pub fn process(source: &Source, pid: u32) -> Result<ProcessNow, String> {
     })
 }
 
-/// Returns the folder of the cgroup of a process; none for the root, or for a group without values of memory.
+/// Returns the folder of a process's cgroup; none for the root, or for a cgroup without memory values.
 ///
 /// # Errors
-/// When there is no such process.
+/// When the process does not exist.
 pub fn of_process(source: &Source, pid: u32) -> Result<Option<PathBuf>, String> {
     let text = source.read(&format!("proc/{pid}/cgroup"))?;
     let path = |line: &str| {

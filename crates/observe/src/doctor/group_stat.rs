@@ -1,4 +1,4 @@
-//! Signs from the `memory.stat` of a cgroup, of the running kernel or of a saved text.
+//! Signs from a cgroup's `memory.stat`, read from the running kernel or from a saved text.
 
 use super::signs::Signs;
 use super::source::of_counters;
@@ -6,17 +6,17 @@ use super::usage::MemoryUse;
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
 
-/// Prefixes of the names of events. Sizes in bytes have others.
+/// Prefixes of events in `memory.stat`. Sizes in bytes have other prefixes.
 const EVENTS: [&str; 6] = ["pg", "workingset_", "pswp", "swpin", "swpout", "thp_"];
 
-/// Returns the signs of the growth of events of a `memory.stat`.
+/// Returns the signs from the growth of events in a `memory.stat`.
 #[must_use]
 pub fn signs(grown: &Vmstat, elapsed_s: Option<f64>) -> Signs {
     let mut events = grown.clone();
     events.retain(|name, _| EVENTS.iter().any(|it| name.starts_with(it)));
     let of = |name: &str| events.get(name).map(|pages| *pages as f64);
     Signs {
-        // Their sum alone is counted until 6.1.
+        // Until 6.1 only the sum of all reclaimers is counted.
         stolen_together: of("pgsteal"),
         scanned_together: of("pgscan"),
         elapsed_s,
@@ -24,7 +24,7 @@ pub fn signs(grown: &Vmstat, elapsed_s: Option<f64>) -> Signs {
     }
 }
 
-/// Returns the use of a cgroup's memory, of which `used` bytes are charged. The rest of its limit counts as free.
+/// Returns the use of a cgroup's memory, with `used` bytes charged. The rest of its limit counts as free.
 #[must_use]
 pub fn usage(stat: &Vmstat, used: u64, limit: Option<u64>) -> MemoryUse {
     let pages = |bytes: u64| bytes as f64 / PAGE_BYTES as f64;

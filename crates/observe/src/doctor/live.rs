@@ -1,4 +1,4 @@
-//! Signs of the running kernel, from repeated readings of the files that [`crate::stat`] reads, and of cgroups
+//! Signs of the running kernel, from repeated readings of the files that [`crate::stat`] reads, and of cgroups' files
 //! ([`group`]).
 
 use super::Patient;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval of the readings.
+/// Interval between readings.
 pub const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The subject of a diagnosis.
@@ -29,14 +29,14 @@ pub enum Whom {
     Computer,
     /// A cgroup, by its folder ([`group::find`]).
     Cgroup(PathBuf),
-    /// A process, with its cgroup.
+    /// A process, together with its cgroup.
     Process(u32),
 }
 
-/// Observes the kernel for some time. `sleep` waits, or returns that it is time to end.
+/// Observes the kernel for some time. `sleep` waits, and returns `false` if the observation is to end.
 ///
 /// # Errors
-/// When there is no such process, or a cgroup has no values.
+/// When the process does not exist, or the cgroup has no memory values.
 pub fn look(
     source: &Source,
     whom: &Whom,
@@ -50,7 +50,8 @@ pub fn look(
     }
 }
 
-/// Reads repeatedly until the time is over. `took` gets each reading and the one before, with their times, s.
+/// Reads repeatedly until the time is over. `took` is called with the previous reading, the new one, and their times,
+/// s. Returns the first reading, the last, and the time between them, s.
 fn watch<T>(
     time: Duration,
     mut sleep: impl FnMut(Duration) -> bool,
@@ -98,10 +99,10 @@ fn look_at_all(source: &Source, time: Duration, sleep: impl FnMut(Duration) -> b
     let counters = difference(&before.vmstat, &after.vmstat);
     signs.dirty = dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
     signs.file_systems = file_systems(source);
-    // For root alone: others learn how much is slab, and not of what.
+    // Only root may read this file. Other users see how much memory is slab, but not which caches have it.
     signs.slabs = source.read("proc/slabinfo").map(|text| of_slabs(&Slabs::of(&text))).unwrap_or_default();
     if let Some(whole) = course.whole() {
-        // What was least in between.
+        // The smallest values between the readings count.
         signs.swap = whole.signs.swap;
         signs.usage = whole.signs.usage;
         signs.nodes = whole.signs.nodes;
@@ -114,7 +115,7 @@ fn look_at_all(source: &Source, time: Duration, sleep: impl FnMut(Duration) -> b
         let mut signs = group::between(before, after, elapsed_s);
         let times = after.at_limit.map(|after| times_grown(before.at_limit, after).unwrap_or(0.0));
         signs.at_limit = times.map(|times| [(name.clone(), times)].into());
-        // The root of a hierarchy is the computer.
+        // The root of a hierarchy is the whole computer.
         after.has_memory().then(|| (name.clone(), signs))
     });
     signs.groups = of_groups.by_ref().collect();
@@ -168,7 +169,7 @@ fn look_at_process(
     let before = group::process(source, pid)?;
     let folder = group::of_process(source, pid)?;
     let mut patient = match &folder {
-        // Version 1 does not count scanned and reclaimed pages by group.
+        // Version 1 does not count pages scanned and reclaimed by cgroup.
         Some(folder) if GroupNow::take(folder).counts_reclaim() => look_at_group(source, folder, time, sleep)?,
         Some(folder) => {
             let all = look_at_all(source, time, sleep);
@@ -190,7 +191,7 @@ fn look_at_process(
     Ok(patient)
 }
 
-/// Returns the name of a cgroup: its path below the folder at which hierarchies are mounted.
+/// Returns the name of a cgroup: its path below the folder where hierarchies are mounted.
 fn name_of(source: &Source, folder: &Path) -> String {
     format!("/{}", folder.strip_prefix(source.path("sys/fs/cgroup")).unwrap_or(folder).display())
 }
@@ -233,7 +234,7 @@ fn settings(source: &Source) -> BTreeMap<String, String> {
     SETTINGS.iter().filter_map(one).collect()
 }
 
-/// Returns the signs of the time between two snapshots.
+/// Returns the signs over the time between two snapshots.
 #[must_use]
 pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
     let counters = difference(&before.vmstat, &after.vmstat);
@@ -243,7 +244,7 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
     };
     let waited = |of: fn(&Stalled) -> u64| {
         let us = |snapshot: &Snapshot| snapshot.stalled.get("memory").map(of);
-        // Both files are not read at the same moment as the clock.
+        // The files and the clock are not read at the same moment.
         Some((us(after)?.saturating_sub(us(before)?) as f64 / 1e4 / elapsed_s).min(100.0))
     };
     let zones = after.zones.iter().map(|zone| Zone {
@@ -266,8 +267,8 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
     }
 }
 
-/// Returns the nodes of memory from their zones, if there are several. The kernel does not count scanning by node and
-/// reclaimer.
+/// Returns the nodes of memory, summed from their zones. The kernel does not count scanning by node and reclaimer at
+/// the same time.
 fn nodes(snapshot: &Snapshot) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for zone in &snapshot.zones {
@@ -281,12 +282,12 @@ fn nodes(snapshot: &Snapshot) -> Vec<Node> {
     nodes
 }
 
-/// Returns the use of memory at a snapshot.
+/// Returns the use of memory at a snapshot; none if `/proc/meminfo` is unknown.
 fn used(snapshot: &Snapshot) -> Option<Arc<MemoryUse>> {
     MemoryUse::of_meminfo(&Meminfo::of(&snapshot.meminfo)).map(Arc::new)
 }
 
-/// Returns the disks that were not idle.
+/// Returns the disks that did something between two snapshots.
 fn disks(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Vec<Disk> {
     let disk = |(name, after): (&String, &DiskStat)| {
         let before = before.disks.get(name)?;
@@ -305,14 +306,15 @@ fn disks(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Vec<Disk> {
     after.disks.iter().filter_map(disk).collect()
 }
 
-/// Returns the writable file systems on disks, each once; none if mounts cannot be read.
+/// Returns each writable file system on a disk once. Returns none if the mounts cannot be read.
 fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
     let text = source.read("proc/self/mountinfo").ok()?;
     let mut devices = BTreeSet::new();
     let mut found = Vec::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        // ID, parent, device, root, mount, options, any number of others, "-", type, source, options of the whole.
+        // The fields are ID, parent, device, root, mount, options, any number of others, "-", type, source, and the
+        // options of the file system.
         let (Some([_, _, device, _, mount, ..]), Some(dash)) =
             (words.first_chunk::<5>(), words.iter().position(|it| *it == "-"))
         else {
@@ -331,7 +333,7 @@ fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
     Some(found)
 }
 
-/// Returns the growth of a figure of all cgroups between two readings; none if no cgroup has it.
+/// Returns, for each cgroup, how much a figure grew between two readings. Returns none if no cgroup has the figure.
 fn grown<T: Copy, G>(
     before: &BTreeMap<String, GroupNow>,
     after: &BTreeMap<String, GroupNow>,

@@ -1,7 +1,7 @@
-//! Signs from texts of a moment: files of `/proc` and of cgroups, `free`, `top`, `slabtop`, a kernel log.
+//! Signs from texts about a moment: files of `/proc` and of cgroups, `free`, `top`, `slabtop`, a kernel log.
 //!
-//! All texts of one computer make one patient. For a text that comes twice the growth is used. For one that comes once,
-//! counters cover the time since boot, without a rate unless `top` states the uptime.
+//! All texts from one computer make one patient. If a text comes twice, the growth of its counters is used. If it comes
+//! once, its counters cover the time since boot, without a rate unless `top` states the uptime.
 
 use super::group_stat;
 use super::signs::{Node, OutOfMemory, Signs, Zone};
@@ -19,7 +19,7 @@ use recordings::looks::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Texts of a moment of one computer, by kind in their order.
+/// Texts about moments of one computer, by kind, each kind in the order given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looks {
     meminfo: Vec<Meminfo>,
@@ -41,7 +41,7 @@ impl Looks {
     pub fn add(&mut self, told: Told) {
         match told {
             Told::Meminfo(look) => {
-                // Each node has a file of its own.
+                // Each node has its own file, which joins the previous one's.
                 let another = match self.meminfo.last_mut() {
                     Some(last) => last.add_nodes(look).err(),
                     None => Some(look),
@@ -65,13 +65,13 @@ impl Looks {
         }
     }
 
-    /// Returns whether there are no texts.
+    /// Returns whether no text was added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns whether a time between two copies is useful: a text with counters comes twice.
+    /// Returns whether the time between two copies would be of use: some text with counters comes twice.
     #[must_use]
     pub fn has_two(&self) -> bool {
         let kinds = [Resource::Memory, Resource::MemoryOfGroup];
@@ -80,13 +80,13 @@ impl Looks {
         self.vmstat.len() >= 2 || has_two_of_psi || of_groups()
     }
 
-    /// Returns the memory PSI of the computer, or of a cgroup. PSI without a name counts as the computer's.
+    /// Returns the texts with memory PSI of the computer, or of a cgroup. PSI without a name counts as the computer's.
     fn memory_pressure(&self, resource: Option<Resource>) -> impl Iterator<Item = &Pressure> {
         let is_it = move |of: &Option<Resource>| of.or(Some(Resource::Memory)) == resource;
         self.pressure.iter().filter(move |(of, _)| is_it(of)).map(|(_, look)| look)
     }
 
-    /// Returns their signs. `seconds` is the time between two copies of a text, if known.
+    /// Returns the signs in all texts. `seconds` is the time between two copies of a text, if known.
     #[must_use]
     pub fn signs(&self, seconds: Option<f64>) -> Signs {
         let mut signs = self.counters(seconds);
@@ -96,7 +96,7 @@ impl Looks {
             && let Some((name, group)) = signs.groups.pop_first()
         {
             let (at_limit, out_of_memory) = (signs.at_limit.take(), signs.out_of_memory.take());
-            // What does not tell of which it is, is of what is given with it.
+            // PSI that does not say whose it is belongs to the cgroup whose files are given with it.
             let some_waited_percent = group.some_waited_percent.or(signs.some_waited_percent);
             let all_waited_percent = group.all_waited_percent.or(signs.all_waited_percent);
             let (settings, assumed) = (self.settings(), signs.assumed);
@@ -113,7 +113,7 @@ impl Looks {
         if let Some(slabs) = self.slabs.last() {
             signs.slabs = of_slabs(slabs);
         }
-        // The kernel names the caches that cannot be reclaimed where they hold much, since 4.15.
+        // Since 4.15 the kernel's report names unreclaimable caches when they have much memory.
         let of_report = || self.log.iter().flat_map(|log| &log.reports).rfind(|report| !report.slabs.is_empty());
         if let Some(report) = of_report().filter(|_| signs.slabs.is_empty()) {
             signs.slabs = largest_first(report.slabs.iter().map(|(name, size)| (name.clone(), kib(*size as f64))));
@@ -127,7 +127,7 @@ impl Looks {
         signs
     }
 
-    /// Returns the counters of `/proc/vmstat`, between two copies or since boot.
+    /// Returns the counters of `/proc/vmstat`: their growth between two copies, or their values since boot.
     fn counters(&self, seconds: Option<f64>) -> Signs {
         let (Some(VmstatFile(first)), Some(VmstatFile(last))) = (self.vmstat.first(), self.vmstat.last()) else {
             return Signs { elapsed_s: seconds.filter(|_| self.has_two()), ..Signs::default() };
@@ -163,7 +163,7 @@ impl Looks {
         signs
     }
 
-    /// Adds the memory PSI of the computer.
+    /// Adds the computer's memory PSI.
     fn stalls(&self, signs: &mut Signs, seconds: Option<f64>) {
         let of_computer = self.memory_pressure(Some(Resource::Memory)).count();
         if of_computer + self.memory_pressure(Some(Resource::MemoryOfGroup)).count() == 0 {
@@ -178,8 +178,8 @@ impl Looks {
         }
     }
 
-    /// Returns the shares of time in which some and all tasks waited, percent: between two copies, or the largest of
-    /// the last 10, 60 and 300 s.
+    /// Returns the shares of time in which some task and all tasks waited, percent. They are those between two copies,
+    /// or for one copy the largest of the last 10, 60 and 300 s.
     fn stalls_of(&self, resource: Option<Resource>, seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
         let looks: Vec<&Pressure> = self.memory_pressure(resource).collect();
         let of = |of: fn(&Pressure) -> Option<recordings::looks::pressure::Stalls>| {
@@ -192,7 +192,7 @@ impl Looks {
         (of(|it| it.some), of(|it| it.full))
     }
 
-    /// Adds cgroups with their counters: growth between two copies, else the values since each was made.
+    /// Adds cgroups with their counters: the growth between two copies, or the values since each cgroup was made.
     fn cgroups(&self, signs: &mut Signs, seconds: Option<f64>) {
         for (name, looks) in self.groups(seconds) {
             let grown = |file: &str, counter: &str| {
@@ -225,7 +225,7 @@ impl Looks {
             signs.groups.insert(name, group);
         }
         let stalls = self.stalls_of(Some(Resource::MemoryOfGroup), seconds);
-        // Of several it is not told which one waited.
+        // If there are several cgroups, the text does not say which one waited.
         let is_one = signs.groups.len() == 1;
         if let Some(group) = signs.groups.values_mut().next().filter(|_| is_one) {
             (group.some_waited_percent, group.all_waited_percent) = stalls;
@@ -234,8 +234,8 @@ impl Looks {
         }
     }
 
-    /// Returns cgroups by name, each with its files in order. Two folders of saved files with a known time between them
-    /// are two copies of one cgroup.
+    /// Returns the cgroups by name, each with its files in order. If saved files come in two folders, and the time
+    /// between them is known, they are two copies from one cgroup.
     fn groups(&self, seconds: Option<f64>) -> BTreeMap<String, Vec<&CgroupFiles>> {
         const OF_FILES: &str = "the cgroup of these files";
         let mut by_name: BTreeMap<String, Vec<&CgroupFiles>> = BTreeMap::new();
@@ -251,15 +251,15 @@ impl Looks {
         by_name
     }
 
-    /// Returns whether everything is of one cgroup.
+    /// Returns whether all texts are about one cgroup.
     fn is_of_one_group(&self, signs: &Signs) -> bool {
         let Self { meminfo, vmstat, zoneinfo, buddyinfo, slabs, free, processes, log, .. } = self;
         let others = [meminfo.len(), vmstat.len(), zoneinfo.len(), buddyinfo.len(), slabs.len(), free.len()];
         signs.groups.len() == 1 && others == [0; 6] && processes.is_empty() && log.is_none()
     }
 
-    /// Returns the zones of the last `/proc/zoneinfo` with the free blocks of the last `/proc/buddyinfo`, or of that
-    /// file alone.
+    /// Returns the zones of the last `/proc/zoneinfo`, with the free blocks of the last `/proc/buddyinfo`. Without
+    /// `/proc/zoneinfo`, zones come from `/proc/buddyinfo` alone. Returns none if neither is there.
     fn zones(&self) -> Option<Vec<Zone>> {
         let blocks = self.buddyinfo.last().map(|look| look.zones.as_slice()).unwrap_or_default();
         let of_zone = |node: u32, name: &str| {
@@ -291,7 +291,7 @@ impl Looks {
         })
     }
 
-    /// Returns the nodes from the last `/proc/zoneinfo` or from their own files.
+    /// Returns the nodes from the last `/proc/zoneinfo`, or else from the nodes' own files.
     fn nodes(&self) -> Vec<Node> {
         let mut by_node: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
         for zone in self.zoneinfo.last().iter().flat_map(|look| &look.zones) {
@@ -308,9 +308,9 @@ impl Looks {
         by_node.into_iter().map(node).collect()
     }
 
-    /// Returns the use of memory from the most detailed text.
+    /// Returns the use of memory from the most detailed kind of text; none if no text has it.
     fn usage(&self, assumed: &mut Vec<String>) -> Option<Usage> {
-        // What nodes tell is less than what is told of all of them.
+        // Files of nodes have less than `/proc/meminfo`.
         let has_whole = self.meminfo.iter().any(|look| look.nodes.is_empty());
         let looks = self.meminfo.iter().filter(|look| look.nodes.is_empty() || !has_whole);
         let looks: Vec<Arc<MemoryUse>> = looks.filter_map(MemoryUse::of_meminfo).map(Arc::new).collect();
@@ -335,7 +335,7 @@ impl Looks {
         of_free.or_else(of_top).or_else(of_vmstat).or_else(of_report).or_else(of_zoneinfo).map(Usage::at)
     }
 
-    /// Returns swap and its free part, pages; the smallest free part if there are several texts of one kind.
+    /// Returns total swap and free swap, pages. Of several texts, the one with the least free swap counts.
     fn swap(&self, assumed: &mut Vec<String>) -> Option<[f64; 2]> {
         let of_meminfo = self.meminfo.iter().filter_map(|look| look.swap_kib()).map(|kib| kib.map(|kib| kib as f64));
         let of_top = self.processes.iter().filter_map(|look| look.swap_kib);
@@ -349,14 +349,14 @@ impl Looks {
         least.map(|kib| kib.map(|kib| kib / PAGE_KIB))
     }
 
-    /// Returns the settings. The last value of a repeated setting counts.
+    /// Returns the settings. If a setting occurs twice, its last value counts.
     fn settings(&self) -> BTreeMap<String, String> {
         self.sysctls.iter().flat_map(|look| look.values.clone()).collect()
     }
 }
 
 impl Signs {
-    /// Removes the time if it is unknown.
+    /// Removes the length of the time if `is_unknown`.
     fn without_time_if(mut self, is_unknown: bool) -> Self {
         if is_unknown {
             self.elapsed_s = None;
@@ -365,15 +365,15 @@ impl Signs {
     }
 }
 
-/// Returns whether a file with counters occurs twice among these.
+/// Returns whether some file with counters occurs twice.
 fn are_copies(looks: &[&CgroupFiles]) -> bool {
     const COUNT: [&str; 5] =
         ["memory.stat", "memory.events", "memory.events.local", "memory.failcnt", "memory.oom_control"];
     COUNT.iter().any(|file| looks.iter().filter(|look| look.files.contains_key(*file)).count() >= 2)
 }
 
-/// Returns the signs of the `memory.stat` of a cgroup: the growth between two copies, or the values since the cgroup
-/// was made.
+/// Returns the signs in a cgroup's `memory.stat`: the growth between two copies, or the values since the cgroup was
+/// made.
 fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
     let stats: Vec<&Vmstat> = looks.iter().filter_map(|look| look.files.get("memory.stat")).collect();
     let has_two = are_copies(looks);
@@ -395,15 +395,15 @@ fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
     signs
 }
 
-/// The folder in which a running kernel has cgroups.
+/// The folder in which a running kernel mounts cgroups.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// Smallest value that means no limit, bytes. Version 1 writes its largest number.
+/// Smallest value that means no limit, bytes. Version 1 prints its largest number.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Returns whether counters fell, so that the copies are in the wrong order.
+/// Returns whether more counters fell than grew, so that the copies are in the wrong order.
 fn went_back(first: &Vmstat, last: &Vmstat) -> bool {
-    // Those that only grow.
+    // Counters that never fall.
     const GROW: [&str; 8] =
         ["pgfault", "pgfree", "pgpgin", "pgpgout", "pgscan_kswapd", "pswpin", "pgmajfault", "workingset_refault_file"];
     let both = GROW.iter().filter_map(|name| first.get(*name).zip(last.get(*name)));
@@ -412,7 +412,7 @@ fn went_back(first: &Vmstat, last: &Vmstat) -> bool {
     back > forth
 }
 
-/// Returns slab caches with their memory, pages, the largest first.
+/// Returns slab caches with the memory of each, pages, the largest first.
 #[must_use]
 pub fn of_slabs(slabs: &Slabs) -> Vec<(String, f64)> {
     largest_first(slabs.kib.iter().map(|(name, kib)| (name.clone(), kib / PAGE_KIB)))
@@ -424,7 +424,7 @@ fn largest_first(all: impl Iterator<Item = (String, f64)>) -> Vec<(String, f64)>
     all
 }
 
-/// Returns the sizes of `free`, in the unit of its command or inferred from its numbers.
+/// Returns the sizes that `free` printed, in the unit of its command or in one inferred from the numbers.
 fn sizes(look: &Free, told: Option<Unit>, assumed: &mut Vec<String>) -> Sizes {
     let numbers = look.bare_numbers();
     let unit = told.or_else(|| Unit::of_numbers(&numbers)).unwrap_or(Unit::Kib);
@@ -457,7 +457,8 @@ fn of_top(look: &Processes) -> Option<MemoryUse> {
     })
 }
 
-/// Returns the use of memory from a report of the kernel; none if it has none, and for a report of a cgroup.
+/// Returns the use of memory in a report of the kernel. Returns none if the report is about a cgroup or has no
+/// counters.
 #[must_use]
 pub fn of_report(report: &Report) -> Option<MemoryUse> {
     let scale = report.page_kib() as f64 / PAGE_KIB;
@@ -470,7 +471,7 @@ pub fn of_report(report: &Report) -> Option<MemoryUse> {
     let stacks =
         report.node_kib.get("kernel_stack").map_or_else(|| of_zones("kernel_stack"), |kib| *kib as f64 / PAGE_KIB);
     let shmem = of("shmem");
-    // Shared memory is on the lists of anonymous pages, and counts as page cache elsewhere.
+    // Shared memory is on the lists of anonymous pages here, and in the page cache elsewhere.
     let anon = of("active_anon").zip(of("inactive_anon"));
     let anon = anon.map(|(active, inactive)| {
         (active + inactive + of("isolated_anon").unwrap_or(0.0) - shmem.unwrap_or(0.0)).max(0.0)
@@ -502,7 +503,7 @@ pub fn of_report(report: &Report) -> Option<MemoryUse> {
         huge_free: huge(|pool| pool.free),
         ..MemoryUse::default()
     };
-    // A report that is cut among its zones tells of some of them alone.
+    // A report that was cut within its zones shows only some of them.
     if usage.known().zip(usage.total).is_some_and(|(known, total)| known > total) {
         usage.total = None;
     }
@@ -526,7 +527,7 @@ mod tests {
         Diagnosis::of(signs).findings.iter().map(|finding| finding.cause).collect()
     }
 
-    /// Returns the counters of a thrashing computer, `n` minutes after the thrashing began.
+    /// Returns the counters of a thrashing computer `n` minutes after the thrashing began.
     fn vmstat(n: u64) -> Told {
         let text = format!(
             "nr_free_pages 9000\nnr_dirty 50\nnr_writeback 0\nnr_dirty_threshold 5000\nnr_dirty_background_threshold 2500\n\
@@ -568,10 +569,10 @@ mod tests {
         ] {
             assert!(causes(&signs).contains(&cause), "{cause}: {:?}", causes(&signs));
         }
-        // In the wrong order it is the same, and said.
+        // If the copies are in the wrong order, the signs are the same, and a note says so.
         let swapped = looks(vec![vmstat(1), vmstat(0)]).signs(Some(60.0));
         assert_eq!((swapped.kswapd, swapped.assumed.len()), (signs.kswapd, 1));
-        // Without the time no rate is known, and the want of it is told.
+        // Without the time between the copies no rate is known, and the signs say that the time is missing.
         let timeless = both.signs(None);
         assert_eq!((timeless.elapsed_s, timeless.missing.len(), both.has_two()), (None, 1, true));
         assert!(causes(&timeless).contains(&"killed") && !causes(&timeless).contains(&"direct-reclaim"));
@@ -657,7 +658,8 @@ mod tests {
         let one = looks(vec![Told::Cgroup(files(7))]).signs(None);
         assert_eq!(one.at_limit, Some([("/a".to_owned(), 7.0)].into()));
         assert_eq!(causes(&one), ["killed", "cgroup-limit"]);
-        // When it came there is not known: an illness where it is there now, or its tasks wait.
+        // It is unknown when the cgroup came to its limit. It is an illness if the cgroup is there now, or its tasks
+        // wait.
         let with = |files: &str| {
             let texts = ["memory.events:max 7\nmemory.events:oom_kill 0\nmemory.failcnt:7\n", files].concat();
             let named: String = texts.lines().map(|line| format!("/sys/fs/cgroup/a/{line}\n")).collect();
@@ -672,7 +674,7 @@ mod tests {
             with("memory.usage_in_bytes:67000000\nmemory.limit_in_bytes:67108864\n"),
             [("cgroup-limit", Illness)]
         );
-        // Each file may be a text of its own.
+        // Each file may be given as a separate text.
         let waits = looks(
             [
                 "memory.oom_control:oom_kill_disable 1\n/sys/fs/cgroup/a/memory.oom_control:under_oom 1\n\
@@ -706,7 +708,7 @@ mod tests {
             (&*zone.name, zone.free, zone.marks, &*zone.blocks),
             ("Normal", 120.0, [10.0, 20.0, 30.0], &[3.0, 2.0, 1.0][..])
         );
-        // A node that is full beside a free one is told of by zones, and by the files of nodes.
+        // A full node beside a free one is shown by zones, or by the nodes' own files.
         let of_nodes = |free: [u64; 2]| {
             let zone = |(node, free): (usize, &u64)| {
                 format!(
@@ -728,7 +730,7 @@ mod tests {
             })
         };
         assert_eq!((of_nodes([20, 3000]), of_nodes([20, 30])), ([true; 2], [false; 2]));
-        // Marks of so much are somebody's setting, and an illness where programs are in swap for it.
+        // Only a setting makes marks this high. They are an illness if programs are in swap because of them.
         let with = |mark: u64, swap: &str| {
             let zoneinfo = zoneinfo.replace("high     30", &format!("high {mark}"));
             let meminfo = Meminfo::of(&format!("MemTotal: 16000 kB\nMemFree: 480 kB\n{swap}"));
@@ -775,14 +777,14 @@ mod tests {
             "{}",
             tmpfs[0].1
         );
-        // Of a report that is cut among its zones no size of memory is known, and so no share of it.
+        // If a report was cut within its zones, the size of memory is unknown, and no share of it is reported.
         let zones = "lowmem_reserve[]: 0 0\n";
         let (before, _) =
             report(930_000, 1000, 30_000).split_once(zones).map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
         let cut = found(&before.replace("managed:4000000kB", "managed:400000kB"));
         assert_eq!(cut.iter().map(|it| it.0).collect::<Vec<_>>(), ["killed"]);
         assert!(!cut[0].1.contains("Memory was"), "{}", cut[0].1);
-        // Programs alone: they are what memory is for, and the report says who.
+        // Memory that programs use is no finding: memory is there for programs, and the report names them.
         assert_eq!(found(&report(930_000, 1000, 30_000)).len(), 1);
     }
 

@@ -1,9 +1,9 @@
 //! Diagnoses of memory in words: `highwater doctor`.
 //!
-//! - [`signs`] holds counters and levels of some time, each of which may be missing; [`usage`] holds the uses of
-//!   memory; [`course`] the intervals of a recording with their signs.
-//! - [`rules`] has a function for each illness. It reads the signs and returns its finding, or none, or the sign that
-//!   is missing. [`episodes`] asks it of spans of all lengths, and [`advice`] adds next steps.
+//! - [`signs`] has the counters and levels of a time, each of which may be missing; [`usage`] the uses of memory;
+//!   [`course`] the intervals of a recording with their signs.
+//! - [`rules`] has a function for each illness. It reads the signs and returns its finding, none, or the name of a
+//!   missing sign. [`episodes`] asks the function about spans of all lengths, and [`advice`] adds next steps.
 //! - [`source`] takes signs from saved reports and series, [`recorded`] from recordings of other tools, [`live`] from
 //!   the running kernel.
 //!
@@ -47,16 +47,16 @@ pub use usage::{MemoryUse, Usage};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
-    /// Normal work of reclaim: worth knowing, but no illness.
+    /// Normal work of reclaim, worth knowing but no illness.
     Notice,
     /// A cost for some program.
     Illness,
 }
 
-/// A figure behind a finding.
+/// A figure that supports a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// The figure's name; that of the counter, if it is one.
+    /// The figure's name: for a counter, the counter's name.
     pub name: String,
     /// The figure's value.
     pub value: f64,
@@ -67,26 +67,26 @@ pub struct Figure {
 /// The finding of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// The illness, a fixed word: `direct-reclaim`.
+    /// The name of the illness, a fixed word such as `direct-reclaim`.
     pub cause: &'static str,
     /// The finding's weight.
     pub weight: Weight,
-    /// The finding in a sentence or two.
+    /// The finding in one or two sentences.
     pub sentence: String,
-    /// The figures behind it.
+    /// The figures that support the finding.
     pub figures: Vec<Figure>,
-    /// The condition of the finding.
+    /// The condition under which the rule finds the illness.
     pub rule: String,
-    /// The facts that would refute it, which were checked.
+    /// The facts that would refute the finding, which were checked.
     pub unless: &'static str,
-    /// The time of the finding, unless it held all the time.
+    /// The spans in which the finding held; none if it held all the time.
     pub when: Option<When>,
-    /// The next steps.
+    /// Suggested next steps.
     pub next: Vec<Step>,
 }
 
 impl Finding {
-    /// Returns the condition of the finding, and the facts that would refute it.
+    /// Returns the condition of the finding, with the facts that would refute it.
     fn whole_rule(&self) -> String {
         match self.unless {
             "" => self.rule.clone(),
@@ -94,7 +94,7 @@ impl Finding {
         }
     }
 
-    /// Makes an illness that was found all the time.
+    /// Makes a finding of an illness that held all the time.
     #[must_use]
     pub fn new(cause: &'static str, sentence: String, figures: Vec<Figure>, rule: String) -> Self {
         let (weight, unless, when, next) = (Weight::Illness, "", None, Vec::new());
@@ -105,16 +105,16 @@ impl Finding {
 /// A rule that could not be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unasked {
-    /// The rule's illness.
+    /// The name of the illness that the rule is about.
     pub cause: &'static str,
-    /// The sign that is missing.
+    /// The name of the missing sign.
     pub missing: String,
 }
 
-/// The results of all rules over some time.
+/// The answers of all rules about some time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// Illnesses first, possible causes before effects; then what is only worth knowing.
+    /// Illnesses first, with possible causes before effects; then notices.
     pub findings: Vec<Finding>,
     /// Rules that could not be asked.
     pub unasked: Vec<Unasked>,
@@ -123,13 +123,13 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Asks all rules about the whole time.
+    /// Asks all rules about the whole time only.
     #[must_use]
     pub fn of(signs: &Signs) -> Self {
         Self::over(signs, &Course::default())
     }
 
-    /// Asks all rules about a patient: about the whole time, and about spans of it.
+    /// Asks all rules about a patient, over the whole time and over spans of it.
     #[must_use]
     pub fn of_patient(patient: &Patient) -> Self {
         Self::over(&patient.signs, &patient.course)
@@ -137,7 +137,7 @@ impl Diagnosis {
 
     fn over(signs: &Signs, course: &Course) -> Self {
         let mut this = Self::default();
-        // One interval is the whole.
+        // A single interval is the whole time.
         let spans = (course.len() > 1).then(|| Spans::of(course, &rules::ALL));
         for (n, rule) in rules::ALL.iter().enumerate() {
             let whole = match (rule.ask)(signs) {
@@ -172,12 +172,12 @@ impl Diagnosis {
         this
     }
 
-    /// Returns the illnesses among the findings, by their words.
+    /// Returns the names of the illnesses that were found.
     pub fn illnesses(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.findings.iter().filter(|finding| finding.weight == Weight::Illness).map(|finding| finding.cause)
     }
 
-    /// Returns whether the rules that could be asked found no illness.
+    /// Returns whether no illness was found by the rules that could be asked.
     #[must_use]
     pub fn has_no_illness(&self) -> bool {
         self.illnesses().next().is_none()
@@ -190,29 +190,29 @@ impl Diagnosis {
     }
 }
 
-/// The subject of a diagnosis: this computer, a column of a report, or a run of a series.
+/// The subject of a diagnosis: this computer, a column of a report, or a run in a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patient {
     /// The patient's name.
     pub name: String,
-    /// Signs of the whole time.
+    /// Signs over the whole time.
     pub signs: Signs,
-    /// Signs of each interval; empty if a source has only totals.
+    /// Signs in each interval; empty if a source has only totals.
     pub course: Course,
-    /// Files that were read for it, unless its name tells them.
+    /// Files that the signs were read from; empty if the patient's name has them.
     pub sources: Vec<String>,
     /// Parts of the input that were not used, each with the reason.
     pub left_out: Vec<String>,
 }
 
 impl Patient {
-    /// Makes a patient with signs of the whole time only.
+    /// Makes a patient with signs over the whole time only.
     #[must_use]
     pub fn new(name: impl Into<String>, signs: Signs) -> Self {
         Self { name: name.into(), signs, course: Course::default(), sources: Vec::new(), left_out: Vec::new() }
     }
 
-    /// Makes a patient with signs of intervals.
+    /// Makes a patient with signs in intervals, and with their sum as signs over the whole time.
     #[must_use]
     pub fn of_course(name: impl Into<String>, course: Course) -> Self {
         let signs = course.whole().map(|whole| whole.signs).unwrap_or_default();
@@ -220,7 +220,7 @@ impl Patient {
     }
 }
 
-/// Returns the diagnoses as text.
+/// Returns the diagnoses of the patients as text.
 #[must_use]
 pub fn text(patients: &[Patient], look: Look) -> String {
     let mut text = String::new();
@@ -268,10 +268,10 @@ pub fn text(patients: &[Patient], look: Look) -> String {
     text
 }
 
-/// Returns the first line of a diagnosis: the name, the time, and whether illnesses were found.
+/// Returns the first line of a diagnosis: the patient's name, the time, and whether illnesses were found.
 fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
-    // For want of what few sources tell nobody is less healthy.
+    // A patient counts as healthy even if only rules that few sources can answer were not asked.
     let is_asked_all = diagnosis.unasked.iter().all(|it| rules::SELDOM.contains(&it.cause));
     let verdict = match diagnosis.illnesses().count() {
         0 if is_asked_all => "healthy".to_owned(),
@@ -285,7 +285,7 @@ fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     format!("{name}{time}: {verdict}")
 }
 
-/// Returns the possible causes among the illnesses, in words; empty if all are of one kind.
+/// Returns which of the illnesses may cause the others, in words; empty if all are at the same stage.
 fn causes(diagnosis: &Diagnosis) -> String {
     let all: Vec<&str> = diagnosis.illnesses().collect();
     let first = all.first().map_or(0, |cause| rules::stage(cause));
@@ -297,10 +297,10 @@ fn causes(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// Most rules that a text names as not asked. JSON and pages name all.
+/// Most unasked rules that a text names. JSON and pages name all.
 const UNASKED_MAX: usize = 4;
 
-/// Returns the rules that could not be asked, in a line or two.
+/// Returns in a line or two the rules that could not be asked.
 fn some_unasked(diagnosis: &Diagnosis) -> String {
     let mut named = unasked(diagnosis);
     let more = named.len().saturating_sub(UNASKED_MAX);
@@ -316,7 +316,7 @@ fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
     diagnosis.unasked.iter().map(|it| format!("{} (no {})", it.cause, it.missing)).collect()
 }
 
-/// Returns the diagnoses as a page.
+/// Returns the diagnoses of the patients as a page.
 #[must_use]
 pub fn page(patients: &[Patient]) -> Page {
     let section = |patient: &Patient| {
@@ -353,7 +353,7 @@ pub fn page(patients: &[Patient]) -> Page {
     Page { title: "What ails memory".into(), about: Vec::new(), sections: patients.iter().map(section).collect() }
 }
 
-/// Returns the diagnoses as JSON, with a line break at the end.
+/// Returns the diagnoses of the patients as JSON, with a line break at the end.
 #[must_use]
 pub fn json(patients: &[Patient]) -> String {
     let one = |patient: &Patient| {

@@ -1,7 +1,7 @@
-//! Signs from recordings of other tools: texts of the [`formats`](recordings::formats), and log directories of MMTests.
+//! Signs from recordings of other tools: texts in the [`formats`](recordings::formats), and log directories of MMTests.
 //!
-//! A recording has fewer values than the running kernel. Missing values stay none, so that their rules are reported as
-//! not asked.
+//! A recording has fewer values than the running kernel. A missing value stays none, so that the rules that need it are
+//! reported as not asked.
 
 use super::course::{Course, Interval, Place, time_of_day};
 use super::looks::Looks;
@@ -18,14 +18,14 @@ use recordings::{Figures, PAGE_KIB, Sample, most_in_swap};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Returns the patients of files that were given together. Each recording is one, and all texts of a moment together
-/// are one. If there is only one recording, the texts of a moment belong to it.
+/// Returns the patients in files that were given together. Each recording makes one patient. All texts of a moment make
+/// one more; but if there is only one recording, they are added to its patient.
 ///
-/// `interval_s` is the interval of recordings without times. `seconds` is the time between two copies of a text, if the
-/// user states it.
+/// `interval_s` is the interval between samples of recordings without times. `seconds` is the time between two copies
+/// of a text, if the user gave it.
 ///
 /// # Errors
-/// When a time is given for texts that have their own.
+/// When the user gave a time for texts that have their own.
 pub fn patients(
     documents: Vec<Document>,
     interval_s: Option<f64>,
@@ -44,7 +44,7 @@ pub fn patients(
         let mut left_out = Some(left_out);
         for (_, told) in told {
             match told {
-                // Disks alone are of the computer of which the one recording tells.
+                // If only one recording is over time, figures of disks alone belong to the same computer.
                 Told::Recording(recording) if recording.samples.is_empty() && over_time == 1 => {
                     disks_beside.push(recording);
                 }
@@ -73,7 +73,8 @@ pub fn patients(
     }
     let signs = looks.signs(seconds);
     match patients.as_mut_slice() {
-        // Counters of another time are none of the recording's.
+        // Texts with counters or about a cgroup cover another time or subject than the recording, and make their own
+        // patient.
         [patient] if signs.swapped_in.is_none() && signs.kswapd.scanned.is_none() && signs.group.is_none() => {
             complement(&mut patient.signs, signs);
             patient.name = [vec![std::mem::take(&mut patient.name)], files_of_looks].concat().join(", ");
@@ -87,10 +88,10 @@ pub fn patients(
     Ok(patients)
 }
 
-/// Checks that a time is given only if a text lacks it.
+/// Checks that the user gave a time only where a text lacks it.
 ///
 /// # Errors
-/// When the text has its own time; the message names `file`.
+/// When no text lacks the time; the message names `file`.
 pub fn check_times(
     file: &str,
     documents: &[Document],
@@ -118,7 +119,7 @@ pub fn check_times(
     Ok(())
 }
 
-/// Adds signs of a moment to signs of a time that lack them.
+/// Adds signs of a moment where the signs of a time lack them.
 fn complement(signs: &mut Signs, moment: Signs) {
     signs.zones = signs.zones.take().or(moment.zones);
     if signs.nodes.is_empty() {
@@ -155,17 +156,18 @@ fn of_recording(file: &str, recording: Recording) -> Patient {
     patient
 }
 
-/// Reads the benchmarks of a log directory of MMTests. Also returns the faults of parts that were left out.
+/// Makes a patient of each benchmark in a log directory of MMTests. Also returns the faults in parts that were left
+/// out.
 ///
 /// # Errors
-/// When the folder is no such directory.
+/// When the folder is not a log directory of MMTests.
 pub fn patients_of_mmtests(folder: &Path) -> Result<(Vec<Patient>, Vec<Wrong>), Wrong> {
     let Recorded { benchmarks, mut wrong } = read_all(folder)?;
     let patients = benchmarks.iter().map(|benchmark| of_mmtests(benchmark, &benchmark.monitors(&mut wrong))).collect();
     Ok((patients, wrong))
 }
 
-/// Returns the place of a sample: its times, or else its line.
+/// Returns the place of a sample in the recording: its times, or its line if it has no time.
 fn place(sample: &Sample) -> Place {
     match sample.at_s {
         Some(to) => Place::Times { from: time_of_day(to - sample.seconds), to: time_of_day(to) },
@@ -173,7 +175,7 @@ fn place(sample: &Sample) -> Place {
     }
 }
 
-/// Returns the course of `vmstat`, which has free memory, caches, and swap traffic.
+/// Returns the course of a `vmstat` recording. It has free memory, caches, and swap traffic.
 fn of_vmstat(samples: &[Sample]) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -196,32 +198,33 @@ fn of_vmstat(samples: &[Sample]) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// Returns all pages scanned per second.
+/// Returns the pages scanned per second by kswapd and tasks together.
 fn scanned(sample: &Sample) -> Option<f64> {
     Some(sample.values.get("pgscank/s")? + sample.values.get("pgscand/s").unwrap_or_default())
 }
 
-/// The meaning of `pgsteal/s` in a recording.
+/// How often `pgsteal/s` counts each page in a recording.
 ///
 /// Since Linux 5.8 `/proc/vmstat` counts each reclaimed page twice: by reclaimer (`pgsteal_kswapd`, `pgsteal_direct`)
 /// and by kind (`pgsteal_anon`, `pgsteal_file`). Until May 2026 sysstat summed all four.
 #[derive(Clone, Debug, PartialEq)]
 enum Reclaimed {
-    /// Pages reclaimed.
+    /// Each reclaimed page is counted once.
     Once,
-    /// Twice the pages reclaimed. This line proves it, since more were reclaimed than scanned.
+    /// Each reclaimed page is counted twice. The line with this number proves it: more pages were reclaimed than
+    /// scanned.
     Twice(usize),
-    /// Either.
+    /// Unknown: once or twice.
     Unknown,
 }
 
-/// First version of Linux that also counts by kind.
+/// First version of Linux that counts reclaimed pages also by kind.
 const BY_KIND_SINCE: (u32, u32) = (5, 8);
 
-/// Most pages that are scanned before an interval and reclaimed within it: two batches of 32.
+/// Most pages that may be scanned before an interval and reclaimed within it: two batches of 32.
 const LATE_PAGES: f64 = 64.0;
 
-/// Largest such share of the scanned pages, percent, on a computer with many CPUs.
+/// Largest share of the scanned pages, percent, that may be reclaimed so late on a computer with many CPUs.
 const LATE_PERCENT: f64 = 2.0;
 
 impl Reclaimed {
@@ -264,14 +267,14 @@ impl Reclaimed {
     }
 }
 
-/// Returns the first two numbers of a kernel's version.
+/// Returns the first two numbers of a kernel's version; none if it does not begin with two numbers.
 fn version(word: &str) -> Option<(u32, u32)> {
     let mut numbers = word.split(['.', '-', '+']).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Returns the course of `sar`. It has scanned pages by reclaimer, but only a total of reclaimed pages; with -r and -S
-/// the use of memory and swap; with -q the waits of tasks.
+/// Returns the course of a `sar` recording. It has scanned pages by reclaimer, but only a total of reclaimed pages.
+/// With -r and -S it also has the use of memory and swap, and with -q the waits of tasks.
 fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -282,7 +285,7 @@ fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
             Reclaimed::Twice(_) => counted.map(|pages| pages / 2.0),
             _ => counted,
         };
-        // Where one of them alone scanned, it is its own.
+        // If only one reclaimer scanned, all reclaimed pages are its own.
         let own = |scanned: Option<f64>, others: Option<f64>| match (scanned, others) {
             (Some(0.0), _) => Some(0.0),
             (_, Some(0.0)) => stolen.filter(|pages| *reclaimed != Reclaimed::Unknown || *pages == 0.0),
@@ -308,7 +311,8 @@ fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// Returns the course of `atop`. It does not tell reclaimers apart; if no task reclaimed, kswapd did.
+/// Returns the course of an `atop` recording. It counts pages of all reclaimers together; if no task reclaimed, all are
+/// kswapd's.
 fn of_atop(samples: &[Sample]) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -336,12 +340,12 @@ fn of_atop(samples: &[Sample]) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// Returns the use of memory at the end of a sample, under the words of `sar -r`; none if it is unknown.
+/// Returns the use of memory at the end of a sample, from columns of `sar -r`; none if it is unknown.
 fn memory_use(sample: &Sample) -> Option<MemoryUse> {
     let level = |name: &str| sample.values.get(name);
     let pages = |name: &str| Some(level(name)? / PAGE_KIB);
     let free = Some(pages("kbmemfree")?);
-    // Whatever a version counts as used, its share is of all.
+    // Versions differ in what counts as used, but the share is always one of all memory.
     let by_share = || Some(pages("kbmemused")? * 100.0 / level("%memused").filter(|share| *share > 0.0)?);
     Some(MemoryUse {
         total: pages("kbmemtotal").or_else(by_share),
@@ -364,7 +368,7 @@ fn memory_use(sample: &Sample) -> Option<MemoryUse> {
     })
 }
 
-/// Returns the use of memory since the previous sample.
+/// Returns the use of memory from the previous sample to this one, and keeps `now` as the previous one.
 fn following(earlier: &mut Option<Arc<MemoryUse>>, now: MemoryUse) -> Usage {
     let now = Arc::new(now);
     let usage = Usage::between(earlier.as_ref().unwrap_or(&now), &now);
@@ -372,7 +376,7 @@ fn following(earlier: &mut Option<Arc<MemoryUse>>, now: MemoryUse) -> Usage {
     usage
 }
 
-/// Returns swap and its free part, pages.
+/// Returns total swap and free swap, pages.
 fn swap(sample: &Sample) -> Option<[f64; 2]> {
     let pages = |name: &str| Some(sample.values.get(name)? / PAGE_KIB);
     let free = pages("kbswpfree")?;
@@ -383,7 +387,7 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     let Benchmark { run, name, elapsed_s, before, after, .. } = benchmark;
     let Monitors { counters, vmstat, disks, .. } = monitors;
     let iteration = benchmark.iteration().map_or_else(String::new, |n| format!(", iter-{n}"));
-    // Without copies before and after, the monitor's first and last will do.
+    // If there are no copies before and after, the monitor's first and last copies are used.
     let (grown, seconds) = match (before, after, counters.first().zip(counters.last())) {
         (Some(before), Some(after), _) => (difference(before, after), elapsed_s.unwrap_or_default()),
         (_, _, Some(((begun, first), (ended, last)))) => (difference(&first.vmstat(), &last.vmstat()), ended - begun),
@@ -408,7 +412,7 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     Patient { course: course_of(moments), sources, ..Patient::new(format!("{run}{iteration}, {name}"), signs) }
 }
 
-/// Files that logs of MMTests may lack, each with the rule that needs it.
+/// Files that logs of MMTests may lack, each with the illness whose rule needs it.
 const SOURCES: [(&str, &str); 2] = [
     (
         "all-wait",
@@ -420,11 +424,11 @@ const SOURCES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Returns means of the `iostat` samples of a device.
+/// Returns means over a device's `iostat` samples.
 fn disk(name: &str, samples: &[Figures]) -> Disk {
     let mean = |names: &[&str]| {
         let column = names.iter().find(|name| samples.iter().any(|sample| sample.get(name).is_some()))?;
-        // A sample without a write does not tell how long one takes.
+        // A sample without a write does not show how long a write takes.
         let told: Vec<f64> = samples.iter().filter_map(|sample| sample.get(column)).collect();
         Some(told.iter().sum::<f64>() / told.len() as f64)
     };
@@ -514,12 +518,12 @@ mod tests {
         let both = patient("s", &text(500), None).unwrap().signs;
         let (causes, unasked) = found(&both);
         assert_eq!((both.elapsed_s, both.stolen_together), (Some(10.0), Some(2000.0)));
-        // All together reclaimed 20 for each 100 that kswapd scanned, and 40 for each 100 that others did.
+        // Per 100 pages that kswapd scanned, all reclaimers together took 20; per 100 that tasks scanned, 40.
         assert!(causes.contains(&"direct-reclaim") && causes.contains(&"kswapd-in-vain"), "{causes:?} {unasked:?}");
         assert!(!causes.contains(&"direct-in-vain") && unasked.contains(&"direct-in-vain"), "{causes:?} {unasked:?}");
         let finding = Diagnosis::of(&both).findings.into_iter().find(|it| it.cause == "kswapd-in-vain").unwrap();
         assert!(finding.sentence.contains("it can reclaim at most 20."), "{}", finding.sentence);
-        // A reclaimer that scans next to nothing does not scan in vain.
+        // A reclaimer that scans next to nothing does not count as ineffective.
         let (causes, unasked) = found(&patient("s", &text(1), None).unwrap().signs);
         assert!(!causes.contains(&"direct-in-vain") && !unasked.contains(&"direct-in-vain"), "{unasked:?}");
     }
@@ -544,7 +548,7 @@ mod tests {
         assert!(!step("5").contains("swappiness"), "it is low already: {}", step("5"));
     }
 
-    /// Returns the findings of files that are given together.
+    /// Returns the findings for files that are given together.
     fn of_files(files: &[(&str, &str)], seconds: Option<f64>) -> Vec<(&'static str, Weight, String)> {
         let read = |(file, text): &(&str, &str)| formats::read(file, text, None).unwrap();
         let all = patients(files.iter().map(read).collect(), None, seconds).unwrap();
@@ -564,7 +568,7 @@ mod tests {
         let (earlier, later) = (stat(100_000), stat(200_000));
         let waits =
             "some avg10=60.00 avg60=10.00 avg300=0.00 total=9\nfull avg10=48.00 avg60=0.00 avg300=0.00 total=5\n";
-        // PSI is recognised under its own name, too.
+        // A file `memory.pressure` is recognised by its name, too.
         let found = of_files(&[("memory.pressure", waits)], None);
         assert_eq!((found.len(), found[0].0, found[0].1), (1, "all-wait", Weight::Illness));
         let found = of_files(&[("memory.stat", &earlier)], None);
@@ -626,7 +630,8 @@ mod tests {
         assert!(!unasked(0).contains(&"swap-full") && unasked(8).contains(&"swap-full"));
     }
 
-    /// Returns the causes, the rules not asked and the missing files of a directory of MMTests with these files in it.
+    /// Returns the causes found, the rules not asked and the missing files, for a directory of MMTests with these
+    /// files.
     fn of_logs(files: &[(&str, String)]) -> (Vec<&'static str>, Vec<&'static str>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -655,11 +660,11 @@ mod tests {
     #[test]
     fn stalls_and_free_swap_of_mmtests_are_asked_where_its_logs_tell_them() {
         let both = |wanted: &[&'static str]| ["all-wait", "swap-full"].map(|cause| wanted.contains(&cause));
-        // Memory was short, and nothing else was kept.
+        // Memory was short, and no other file was kept.
         let (_, unasked, missing) = of_logs(&[("tests-timestamp", copies(5000, "", ""))]);
         assert_eq!(both(&unasked), [true, true]);
         assert!(missing[0].starts_with("/proc/pressure/memory: ") && missing[1].starts_with("/proc/meminfo: "));
-        // A computer with enough memory waits for nothing.
+        // On a computer with enough memory, no task waits.
         let (causes, unasked, missing) = of_logs(&[("tests-timestamp", copies(0, "", ""))]);
         assert_eq!((both(&causes), both(&unasked), missing.len()), ([false, false], [false, true], 1));
         let pressure = |when: &str, full: u32| {
@@ -669,11 +674,11 @@ mod tests {
         let meminfo = |free: u32| format!("MemFree: 5 kB\nSwapTotal:  4000 kB\nSwapFree:  {free} kB\n");
         let after =
             |full: u32, free: u32| format!("{}file end :: /proc/meminfo\n{}", pressure("end", full), meminfo(free));
-        // 2 of 10 s, with free swap at the end.
+        // Some task waited 2 of 10 s, and swap is free at the end.
         let timestamp = copies(5000, &pressure("start", 1_000_000), &after(3_000_000, 3000));
         let (causes, unasked, missing) = of_logs(&[("tests-timestamp", timestamp.clone())]);
         assert_eq!((both(&causes), both(&unasked), missing.len()), ([true, false], [false, false], 0));
-        // It was full meanwhile, by either of two monitors.
+        // Swap was full during the benchmark, as either of two monitors shows.
         let monitor = format!("time: 10\n{}time: 15\n{}", meminfo(3000), meminfo(8));
         let vmstat = " procs ---memory--\n r b swpd si\n 1 1 0 0\n 1 1 3996 0\n".to_owned();
         for file in [("proc-meminfo-a", monitor), ("vmstat-a", vmstat)] {

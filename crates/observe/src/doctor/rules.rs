@@ -1,8 +1,8 @@
 //! The rules, one for each illness.
 //!
-//! A rule returns its finding, or none, or the missing sign. Every threshold is a constant with its reason; the text of
-//! the rule in a finding uses the same constant. Before a rule states a cause it checks the facts that would refute it
-//! ([`Rule::unless`]). If these are unknown, it says so.
+//! A rule returns its finding, none, or the name of a missing sign. Every threshold is a constant with its reason; the
+//! text of the rule in a finding uses the same constant. Before a rule states a cause, it checks the facts that would
+//! refute this cause ([`Rule::unless`]). If these facts are unknown, the finding says so.
 
 mod blocks;
 mod disks;
@@ -21,10 +21,10 @@ use super::{Figure, Finding, Weight};
 use engine::memory::PAGEBLOCK_ORDER;
 use machine::PAGE_BYTES;
 
-/// The answer of a rule.
+/// The answer of a rule: a finding, none, or the name of a missing sign.
 pub type Said = Result<Option<Finding>, Missing>;
 
-/// A function that asks a rule.
+/// The function of a rule, which answers for the signs of some time.
 pub type Ask = fn(&Signs) -> Said;
 
 /// The times over which a rule is asked.
@@ -32,18 +32,19 @@ pub type Ask = fn(&Signs) -> Said;
 pub enum Over {
     /// The whole time.
     Whole,
-    /// Any span as well. The function returns the load of a time, in seconds at the least rate of the rule; the span
-    /// with the largest load is the worst. A finding over the whole must not rest on a single moment.
+    /// The whole time and any span in it. The function returns the load of a time: the seconds that this load would
+    /// take at the rule's smallest rate. The span with the largest load is the worst. A finding over the whole time
+    /// must not rest on a single moment.
     Spans(fn(&Signs) -> f64),
-    /// Any span as well, for a rule about a share of time or about many events. A finding over the whole stands,
-    /// however few moments have it.
+    /// The whole time and any span in it, for a rule about a share of time or about many events. A finding over the
+    /// whole time stands, however few moments show it.
     Shares(fn(&Signs) -> f64),
-    /// The whole time, for a rule about levels, or about events without a rate. The moments are reported.
+    /// The whole time, for a rule about levels, or about events without a rate. Moments with a finding are reported.
     Moments,
 }
 
 impl Over {
-    /// Returns the function of the load, if spans are asked.
+    /// Returns the function that measures load; none if the rule is not asked over spans.
     #[must_use]
     pub fn load(self) -> Option<fn(&Signs) -> f64> {
         match self {
@@ -56,102 +57,104 @@ impl Over {
 /// A rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// The illness that it finds.
+    /// The name of the illness that the rule finds.
     pub cause: &'static str,
-    /// The function that answers for some time.
+    /// The function that answers for the signs of some time.
     pub ask: Ask,
-    /// The times over which it is asked.
+    /// The times over which the rule is asked.
     pub over: Over,
-    /// The facts that refute it, or its cause, which are checked first.
+    /// The facts, checked first, that refute the illness or its cause.
     pub unless: &'static str,
 }
 
-/// Smallest rate that is load, pages/s: 100 KiB a second, which any computer does in passing.
+/// Smallest rate that counts as load, pages/s: 100 KiB/s, which any computer reaches in passing.
 pub const RATE_MIN: f64 = 25.0;
 
-/// Smallest CPU time of kswapd that is a load of its own, percent of a CPU. At the rate of a disk it is below 5 %.
+/// Smallest CPU time of kswapd that is an illness by itself, percent of a CPU. Reclaim at the rate of a disk takes less
+/// than 5 %.
 pub const KSWAPD_CPU_MIN: f64 = 10.0;
 
-/// The rule of a small zone that drives reclaim.
+/// The illness of a small zone that drives reclaim.
 pub const ONE_ZONE: &str = "one-zone";
 
-/// The rule of a node that is full beside free ones.
+/// The illness of a node that is full while others are free.
 pub const ONE_NODE: &str = "one-node";
 
-/// Rules that few sources can answer: no kernel since 4.8 counts scanning by zone, and computers with one node have no
-/// values of nodes.
+/// Rules that few sources can answer: no kernel since 4.8 counts scanning by zone, and computers with one node provide
+/// no values by node.
 pub const SELDOM: [&str; 2] = [ONE_ZONE, ONE_NODE];
 
-/// Smallest rate of direct reclaims that tasks feel, per second. Each is a pause of milliseconds, and one a second
-/// recurs steadily.
+/// Smallest rate of direct reclaims that tasks feel, per second. Each direct reclaim is a pause of milliseconds, and at
+/// one per second the pauses recur steadily.
 pub const STALLS_MIN: f64 = 1.0;
 
-/// Smallest share of direct reclaim in all scanning at which kswapd does not keep up, percent. kswapd wakes at the low
-/// mark so that tasks need not reclaim; bursts leave them some percent.
+/// Smallest share of direct reclaim in all scanning that shows a kswapd too slow for the load, percent. kswapd wakes at
+/// the low mark so that tasks need not reclaim; bursts still leave a few percent to tasks.
 pub const DIRECT_MIN: f64 = 10.0;
 
-/// Smallest PSI that is felt, percent of the time: a millisecond in each second.
+/// Smallest PSI that tasks feel, percent of the time: a millisecond in each second.
 pub const WAITED_MIN: f64 = 0.1;
 
-/// Smallest share of time in which all tasks wait and work is not done, percent.
+/// Smallest share of time in which all tasks wait, and no work is done, that counts as an illness, percent.
 pub const ALL_WAITED_MIN: f64 = 5.0;
 
-/// Smallest number of pages swapped in for each 100 swapped out at which swapped pages are needed again. Idle memory
-/// goes out and stays out. A clean page may leave again without a write, so a thrashing program exceeds this in any
-/// case.
+/// Smallest number of pages swapped in per 100 swapped out that shows swapped pages being needed again. Idle memory
+/// goes out and stays out. A clean page may leave again without a write, so the ratio of a thrashing program is higher
+/// still.
 pub const SWAP_BACK_MIN: f64 = 25.0;
 
-/// Smallest number of pages reclaimed, or swapped out, for each 100 swapped in at which pages must leave for those that
-/// come. Below this, memory is filled again after a shortage that is over.
+/// Smallest number of pages reclaimed, or swapped out, per 100 swapped in that shows pages leaving to make room for
+/// those that come in. With fewer, memory is merely being filled again after a shortage.
 pub const SWAP_LEAVES_MIN: f64 = 50.0;
 
-/// Smallest number of file refaults for each 100 pages reclaimed at which the cache is too small: one page in five was
-/// needed again.
+/// Smallest number of file refaults per 100 reclaimed pages at which the cache counts as too small: one page in five
+/// was needed again.
 pub const REFAULT_MIN: f64 = 20.0;
 
-/// Smallest number of pages reclaimed for each 100 scanned at which scanning is effective. A page may have a second
-/// chance, so a sound list gives 50. At 30 each page is scanned more than three times.
+/// Smallest number of pages reclaimed per 100 scanned at which scanning counts as effective. A page may have a second
+/// chance, so a sound list gives 50. At 30, the kernel scans more than three pages for each page that it reclaims.
 pub const EFFICIENCY_MIN: f64 = 30.0;
 
-/// Smallest number of failures for blocks of several pages that is reported. A few fail everywhere.
+/// Smallest number of failed requests for blocks of several pages that is reported. A few fail on any computer.
 pub const FAILURES_MIN: f64 = 10.0;
 
-/// Smallest share of faults that get no huge page that counts, percent of those that wanted one.
+/// Smallest share of faults without a huge page that counts, percent of the faults that wanted one.
 pub const HUGE_FAILED_MIN: f64 = 10.0;
 
-/// Smallest share of failed compactions that counts, percent of those with a counted result.
+/// Smallest share of failed compactions that counts, percent of the compactions with a known result.
 pub const COMPACTIONS_FAILED_MIN: f64 = 50.0;
 
-/// Smallest share of samples with throttled writers that counts, percent: one in five is no burst.
+/// Smallest share of samples with throttled writers that counts, percent. At one sample in five it is more than a
+/// burst.
 pub const HELD_BACK_MIN: f64 = 20.0;
 
-/// Smallest number of pages that reclaim met unwritten, or wrote itself, for each 100 scanned at which it waits for
-/// disks. Flushers should write pages before they reach the tail of their list.
+/// Smallest number of pages met unwritten, or written by reclaim itself, per 100 scanned at which reclaim counts as
+/// waiting for disks. Flushers should write pages before they reach the tail of their list.
 pub const UNWRITTEN_MIN: f64 = 10.0;
 
-/// Largest share of free swap at which swap is full, percent. The kernel itself counts swap as full when half is used;
-/// the rest here holds no program.
+/// Largest share of free swap at which swap counts as full, percent. The kernel itself treats swap as full when half is
+/// used; at this threshold the free rest is too small for any program.
 pub const SWAP_FREE_MIN: f64 = 5.0;
 
-/// Largest free share of a file system at which it is full, percent: the next file of some size does not fit.
+/// Largest free share of a file system at which it counts as full, percent: the next file of some size does not fit.
 pub const DISK_FREE_MIN: f64 = 1.0;
 
-/// Smallest share of a zone in all scanning at which it can drive reclaim, percent.
+/// Smallest share of all scanning that a zone needs to count as the driver of reclaim, percent.
 pub const ZONE_SCAN_MIN: f64 = 50.0;
 
-/// Smallest ratio of a zone's share of scanning to its share of allocations at which it drives reclaim.
+/// Smallest ratio between a zone's share of scanning and its share of allocations at which the zone drives reclaim.
 pub const ZONE_EXCESS_MIN: f64 = 3.0;
 
-/// Smallest share of memory that is always free and counts as much, percent. A kernel's own marks keep a few percent
-/// free.
+/// Smallest share of memory that counts as much if it is always free, percent. The kernel's own marks keep only a few
+/// percent free.
 pub const FREE_MUCH: f64 = 15.0;
 
-/// Factor by which a short span needs more ineffective scanning than other load. Scanning a page costs less than a
-/// microsecond, and pages of lists in motion are scanned twice.
+/// Factor that a short span's ineffective scanning must exceed other load by. Scanning a page costs less than a
+/// microsecond, and pages on lists in motion are scanned twice.
 const IN_VAIN_TIMES: f64 = 100.0;
 
-/// Smallest number of refaults for each 100 pages reclaimed in a short span. The share fluctuates, and as a mean a
-/// fifth counts.
+/// Smallest number of refaults per 100 reclaimed pages in a short span. The share fluctuates, so a span needs more than
+/// [`REFAULT_MIN`], which is for means.
 const REFAULT_SPAN_MIN: f64 = 50.0;
 
 /// All rules.
@@ -261,10 +264,11 @@ pub const ALL: [Rule; 19] = [
     },
 ];
 
-/// Illnesses that tasks feel. They follow from others.
+/// Illnesses that tasks feel, which follow from other illnesses.
 const FELT: [&str; 3] = ["all-wait", "direct-reclaim", "process-faults"];
 
-/// Work of reclaim, effective or not. It follows from lack of memory and from settings, and is felt.
+/// Illnesses in the work of reclaim, effective or not, which follow from lack of memory or from settings. Tasks feel
+/// them.
 const WORK: [&str; 8] = [
     "anonymous-thrashing",
     "file-cache-thrashing",
@@ -277,13 +281,14 @@ const WORK: [&str; 8] = [
 ];
 
 /// Returns the place of an illness between causes and effects. 0: possible causes, such as a setting, a limit or
-/// something full, and reports of the kernel with their reason. 1: work of reclaim. 2: effects on tasks.
+/// something full, and the kernel's reports that state their reason. 1: work of reclaim. 2: effects on tasks.
 #[must_use]
 pub fn stage(cause: &str) -> usize {
     if FELT.contains(&cause) { 2 } else { usize::from(WORK.contains(&cause)) }
 }
 
-/// Returns whether the whole time refutes a finding over a span, since values of groups exist only for the whole.
+/// Returns whether the whole time refutes a finding over a span because most refaults are those of cgroups, whose
+/// values exist only for the whole time.
 #[must_use]
 pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
     cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)
@@ -292,8 +297,8 @@ pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
 /// A function that returns whether a source has the signs of a rule.
 pub type Brings = fn(&Signs) -> bool;
 
-/// Rules that are asked only if the source has a process, a kernel log, disks, or all uses of memory. A source without
-/// them is no less healthy.
+/// Rules that are asked only if the source has their signs: a process, a kernel log, disks, or all uses of memory. A
+/// source without these signs is no less healthy.
 pub const OF_SOURCE: [(Brings, Ask); 12] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
@@ -318,7 +323,7 @@ fn in_vain_load(scan: Scan) -> f64 {
     (scanned - scan.stolen.unwrap_or(0.0)).max(0.0) / (RATE_MIN * IN_VAIN_TIMES)
 }
 
-/// Returns the MiB of so many pages.
+/// Converts pages to MiB.
 fn mib(pages: f64) -> f64 {
     pages * PAGE_BYTES as f64 / f64::from(1 << 20)
 }
@@ -327,7 +332,7 @@ fn figure(name: &str, value: f64, unit: &'static str) -> Figure {
     Figure { name: name.into(), value, unit }
 }
 
-/// Makes a figure, if it is known.
+/// Returns a figure; none if its value is unknown.
 fn if_known(name: &str, value: Option<f64>, unit: &'static str) -> Option<Figure> {
     value.map(|value| figure(name, value, unit))
 }
@@ -341,8 +346,8 @@ fn percent(part: f64, all: f64) -> f64 {
     if all > 0.0 { 100.0 * part / all } else { 0.0 }
 }
 
-/// Finds kswapd awake, with the zone that it works for. This is an illness if it takes much of a CPU, or if a zone is
-/// below its min mark anyway.
+/// Finds kswapd at work, and the zone for which it works. This is an illness if kswapd takes much of a CPU, or if a
+/// zone is below its min mark nevertheless.
 fn kswapd_awake(signs: &Signs) -> Said {
     let scanned = need(signs.kswapd.scanned, "pgscan_kswapd")?;
     let rate = scanned / signs.seconds()?;
@@ -399,7 +404,7 @@ fn kswapd_awake(signs: &Signs) -> Said {
     }))
 }
 
-/// Finds tasks that reclaim memory themselves, and the time they spend.
+/// Finds tasks that reclaim memory themselves, and how long they spend on it.
 fn direct_reclaim(signs: &Signs) -> Said {
     let (kswapd, direct) = (need(signs.kswapd.scanned, "pgscan_kswapd")?, need(signs.direct.scanned, "pgscan_direct")?);
     let seconds = signs.seconds()?;
@@ -411,7 +416,7 @@ fn direct_reclaim(signs: &Signs) -> Said {
     if !(is_frequent || is_large) || !is_felt {
         return Ok(None);
     }
-    // Reclaim at a limit is no direct reclaim to this counter.
+    // `allocstall` does not count reclaim at a cgroup's limit.
     let how_often = match stalls {
         Some(stalls) if stalls >= 0.05 => format!(", {stalls:.1} times a second"),
         _ => format!(", {:.0} pages a second", direct / seconds),
@@ -441,18 +446,18 @@ fn direct_reclaim(signs: &Signs) -> Said {
     Ok(ill("direct-reclaim", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Largest share of kswapd in all scanning at which it counts as idle, percent, while it scans less than
+/// Largest share of all scanning at which kswapd counts as idle, percent, provided that it scans less than
 /// [`KSWAPD_RATE_MIN`].
 const KSWAPD_SHARE_MIN: f64 = 5.0;
 
-/// Smallest scan rate of a working kswapd, pages a second: a batch of 32 pages every tenth of a second.
+/// Smallest scan rate of a working kswapd, pages/s: one batch of 32 pages every tenth of a second.
 const KSWAPD_RATE_MIN: f64 = 320.0;
 
-/// Largest number of pages that tasks reclaim for each 100 scanned at which kswapd may have given up on a node: the
-/// first reclaimed pages end this. Source: docs/mechanisms/modern.md, 4.12.
+/// Efficiency of tasks' own reclaim, in pages per 100 scanned, below which kswapd may have given up on a node. The
+/// first reclaimed pages set kswapd to work again. Source: docs/mechanisms/modern.md, 4.12.
 const GIVEN_UP_EFFICIENCY_MAX: f64 = 1.0;
 
-/// Returns whether kswapd is idle, or nearly so beside the scanning of tasks.
+/// Returns whether kswapd scans nothing, or next to nothing compared with tasks.
 #[must_use]
 pub fn is_kswapd_idle(signs: &Signs) -> bool {
     let Ok(seconds) = signs.seconds() else { return false };
@@ -462,8 +467,8 @@ pub fn is_kswapd_idle(signs: &Signs) -> bool {
     (kswapd < RATE_MIN || is_beside) && of_cpu < KSWAPD_CPU_MIN
 }
 
-/// Returns why tasks reclaim themselves. A request for free pages wakes kswapd first, so if kswapd is idle, free pages
-/// are not lacking.
+/// Returns the reason why tasks reclaim memory themselves. A request that lacks free pages wakes kswapd first, so an
+/// idle kswapd shows that free pages are not lacking.
 fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
     let is_idle = is_kswapd_idle(signs);
     let idle = if kswapd_rate == 0.0 { "kswapd scans nothing" } else { "kswapd scans next to nothing" };
@@ -499,17 +504,17 @@ fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
     }
 }
 
-/// Returns whether counters exclude every wait that PSI counts: nothing was scanned, compacted or read back.
+/// Returns whether counters exclude every wait that PSI counts: no page was scanned, compacted or read back.
 fn nobody_could_wait(signs: &Signs) -> bool {
-    // Kernels without compaction have no counter of it; those without one of refaults do not tell enough. What cgroups reclaim at their
-    // limits is in the last alone.
+    // Kernels without compaction have no counter for compactions. Kernels without counters for refaults do not provide
+    // enough. Only `stolen_together` includes the pages that cgroups reclaim at their limits.
     let known = [signs.kswapd.scanned, signs.direct.scanned, signs.swapped_in, signs.refaulted_file];
     let others = [signs.compactions, signs.refaulted_anon, signs.zeroes_in, signs.stolen_together];
     let others = others.map(|pages| pages.or(Some(0.0)));
     known.into_iter().chain(others).all(|pages| pages == Some(0.0))
 }
 
-/// Reports the counters of one copy of `/proc/vmstat` as totals since boot.
+/// Reports counters from one copy of `/proc/vmstat` as totals since boot.
 fn since_start(signs: &Signs) -> Said {
     let figures = [
         if_known("pgscan_kswapd", signs.kswapd.scanned, "pages"),
@@ -553,7 +558,7 @@ fn since_start(signs: &Signs) -> Said {
     }))
 }
 
-/// Finds that all tasks wait at the same time.
+/// Finds times in which all tasks wait for memory at once.
 fn all_wait(signs: &Signs) -> Said {
     if signs.all_waited_percent.is_none() && nobody_could_wait(signs) {
         return Ok(None);
@@ -571,10 +576,10 @@ fn all_wait(signs: &Signs) -> Said {
     Ok(ill("all-wait", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Finds file pages that were reclaimed and are read again.
+/// Finds file pages that were reclaimed and then read again.
 fn file_cache_thrashing(signs: &Signs) -> Said {
     let back = need(signs.refaulted_file, "workingset_refault_file")?;
-    // What cgroups reclaim at their limits is counted by kind of page (since 5.8), and not by reclaimer.
+    // Pages that cgroups reclaim at their limits are counted by kind of page (since 5.8), not by reclaimer.
     let stolen = need(signs.stolen(), "pgsteal_kswapd and pgsteal_direct")?;
     let rate = back / signs.seconds()?;
     let share = percent(back, stolen);
@@ -610,14 +615,14 @@ fn direct_in_vain(signs: &Signs) -> Said {
     in_vain(signs, "direct-in-vain", "direct", signs.direct)
 }
 
-/// Finds ineffective scanning by kswapd or by tasks.
+/// Finds ineffective scanning by the reclaimer `who`: kswapd or tasks.
 fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen }: Scan) -> Said {
     let names = ["pgscan", "pgsteal"].map(|it| format!("{it}_{who}"));
     let scanned = need(scanned, &names[0])?;
     if scanned / signs.seconds()? < RATE_MIN {
         return Ok(None);
     }
-    // It cannot have reclaimed more than all together did.
+    // One reclaimer cannot have reclaimed more than all of them together.
     let together = signs.stolen_together.filter(|pages| percent(*pages, scanned) < EFFICIENCY_MIN);
     let is_exact = stolen.is_some();
     let stolen = need(stolen.or(together), &names[1])?;
@@ -671,7 +676,7 @@ fn one_zone(signs: &Signs) -> Said {
     Ok(ill(ONE_ZONE, sentence, figures, rule))
 }
 
-/// Returns why blocks are not available, by the blocks that are free.
+/// Returns why no blocks are available, as the free blocks show, and the figures that prove it.
 fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Figure>) {
     let known: Vec<&Zone> = zones.unwrap_or_default().iter().filter(|zone| !zone.blocks.is_empty()).collect();
     if known.is_empty() {
@@ -700,10 +705,10 @@ fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Figure>) {
     (why.into(), figures)
 }
 
-/// Finds failing requests for several pages, and whether memory or whole blocks are lacking.
+/// Finds failing requests for several pages, and whether memory or unbroken blocks are lacking.
 fn high_orders_fail(signs: &Signs) -> Said {
     let huge = signs.huge_got.zip(signs.huge_failed);
-    // Some kernels count runs whose end is neither.
+    // Some kernels also count compactions that neither succeeded nor failed.
     let ended = signs.compactions_succeeded.zip(signs.compactions_failed).map(|(good, bad)| good + bad);
     let compactions = ended.or(signs.compactions).zip(signs.compactions_failed);
     if huge.is_none() && compactions.is_none() {
@@ -739,7 +744,8 @@ fn high_orders_fail(signs: &Signs) -> Said {
          direct compactions; no illness of counters since the start of the computer"
     );
     let figures = figures.into_iter().flatten().chain(free).collect();
-    // In some weeks a few thousand fail anywhere, and whether any does now is not known.
+    // Over some weeks a few thousand requests fail on any computer, and totals since boot do not show whether any fail
+    // now.
     let (since, weight) = match signs.is_since_start {
         true => (" since this computer was started", Weight::Notice),
         false => ("", Weight::Illness),
@@ -748,7 +754,7 @@ fn high_orders_fail(signs: &Signs) -> Said {
     Ok(Some(Finding { weight, ..Finding::new("high-orders-fail", sentence, figures, rule) }))
 }
 
-/// Finds writers that are throttled because too much is dirty.
+/// Finds writers that are throttled because too many pages are dirty.
 fn dirty_throttling(signs: &Signs) -> Said {
     let dirty = signs.dirty.ok_or("nr_dirty and its limits over time")?;
     let is_quiet = match dirty.dirtied {
@@ -785,12 +791,12 @@ fn dirty_throttling(signs: &Signs) -> Said {
     Ok(ill("dirty-throttling", sentence, figures.flatten().collect(), rule))
 }
 
-/// Returns the file pages that reclaim met unwritten or wrote itself, those of them without a counter of their own, and
-/// the pages scanned.
+/// Returns three numbers of pages: file pages that reclaim met unwritten or wrote itself, the part of these that only
+/// `pgrotated` counts, and all scanned pages.
 ///
-/// Reclaim marks pages that it meets under writeback. At the end of the write such a page goes to the tail of its list,
-/// which `pgrotated` counts. Some kernels count nothing else: multi-gen sorts such pages before it scans, and at a
-/// cgroup's limit none are counted as met. A page under writeback to swap is rotated, too.
+/// Reclaim marks pages that it meets under writeback. When the write ends, such a page goes to the tail of its list,
+/// which `pgrotated` counts. Sometimes this is the only counter: multi-gen LRU sorts such pages before it scans, and at
+/// a cgroup's limit no page is counted as met. A page under writeback to swap is rotated, too.
 fn met_unwritten(signs: &Signs) -> Result<(f64, f64, f64), Missing> {
     let counted = signs.file_writes.zip(signs.met_unwritten).map(|(writes, met)| writes + met);
     let rotated = signs.rotated.zip(signs.swapped_out).map(|(rotated, swapped)| (rotated - swapped).max(0.0));
@@ -805,7 +811,7 @@ fn met_unwritten(signs: &Signs) -> Result<(f64, f64, f64), Missing> {
     Ok((met, met - counted, scanned))
 }
 
-/// Finds reclaim that reaches pages before the flushers do.
+/// Finds reclaim that reaches dirty pages before the flushers write them.
 fn reclaim_meets_unwritten(signs: &Signs) -> Said {
     let (met, uncounted, scanned) = met_unwritten(signs)?;
     let share = percent(met, scanned);
@@ -865,16 +871,16 @@ fn disk_full(signs: &Signs) -> Said {
     Ok(ill("disk-full", sentence, figures.collect(), rule))
 }
 
-/// Finds processes that were killed, or refused memory that they need.
+/// Finds processes that were killed, or that were refused memory that they need.
 fn killed(signs: &Signs) -> Said {
     if signs.killed.or(signs.exhausted).is_none() && signs.out_of_memory.is_none() && signs.log.is_none() {
         return Err("oom_kill".into());
     }
     let of_log = signs.log.as_deref().map(kernel_log::kills).unwrap_or_default();
     let kernel_log::Told { mut sentences, mut figures, kills: told } = of_log;
-    // A kernel counts the one, the engine the other.
+    // A kernel counts kills, the engine failed requests.
     if let Some(kills) = signs.killed.filter(|kills| *kills > told as f64) {
-        // It counts those of cgroups, too, of which the cgroups tell.
+        // The kernel's counter includes kills at the limits of cgroups, which the cgroups report themselves.
         let at_limits = signs.out_of_memory.iter().flatten().filter(|(_, cgroup)| cgroup.times > 0.0);
         let others = kills - at_limits.map(|(_, cgroup)| cgroup.kills).sum::<f64>();
         if others > 0.0 {
@@ -920,7 +926,7 @@ fn processes(n: f64) -> String {
     if n == 1.0 { "1 process".to_owned() } else { format!("{n:.0} processes") }
 }
 
-/// Returns the consequences of a cgroup's lack of memory.
+/// Returns sentences on the consequences of a cgroup's lack of memory.
 fn out_of_memory(name: &str, cgroup: &OutOfMemory, since: &str) -> Vec<String> {
     let OutOfMemory { times, kills, group_kills, is_waiting } = *cgroup;
     let mut sentences = Vec::new();

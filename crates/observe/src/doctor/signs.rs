@@ -1,26 +1,26 @@
-//! Signs of memory in some time. A sign that no source has is none, and is not guessed.
+//! Signs of memory over a time. A sign that no source provides is none, and is not guessed.
 //!
-//! [`Signs::then`] joins a following time: each sign is combined by its meaning.
+//! [`Signs::then`] joins the signs of the following time: each sign is combined by its meaning.
 
 use super::usage::Usage;
 use recordings::kernel_log::Log;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The name of a sign that is missing.
+/// The name of a missing sign.
 pub type Missing = String;
 
 /// Pages scanned and reclaimed by one kind of reclaimer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scan {
-    /// Pages of inactive lists that were scanned.
+    /// Pages on inactive lists that were scanned.
     pub scanned: Option<f64>,
     /// Pages that were reclaimed.
     pub stolen: Option<f64>,
 }
 
 impl Scan {
-    /// Joins a following time. Reclaimed pages are known for both only if each time knows its own.
+    /// Joins the following time. The sum of reclaimed pages is known only if both times know theirs.
     fn then(&mut self, later: Self) {
         *self = match (self.scanned, later.scanned) {
             (Some(now), Some(later_scanned)) => Self {
@@ -33,7 +33,7 @@ impl Scan {
     }
 }
 
-/// A zone, at the end of the time.
+/// A zone at the end of the time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Zone {
     /// The zone's name in the kernel.
@@ -51,24 +51,24 @@ pub struct Zone {
 pub struct Node {
     /// The node's number in the kernel.
     pub name: String,
-    /// The node's pages as far as known: free or used at some moment.
+    /// The node's pages as far as known: managed pages, or the most pages counted as free or used at a moment.
     pub pages: f64,
-    /// The node's smallest number of free pages.
+    /// Smallest number of free pages on the node.
     pub free: f64,
-    /// Pages of it that tasks scanned, if counted by node.
+    /// Pages on the node that tasks scanned, if counted by node.
     pub by_tasks: Option<f64>,
-    /// Pages of it that kswapd scanned.
+    /// Pages on the node that kswapd scanned, if counted by node.
     pub by_kswapd: Option<f64>,
 }
 
 impl Node {
-    /// Returns all pages scanned in it.
+    /// Returns the number of pages scanned on the node.
     #[must_use]
     pub fn scanned(&self) -> f64 {
         self.by_tasks.unwrap_or(0.0) + self.by_kswapd.unwrap_or(0.0)
     }
 
-    /// Joins a following time.
+    /// Joins the following time.
     fn then(&mut self, later: &Self) {
         self.pages = self.pages.max(later.pages);
         self.free = self.free.min(later.free);
@@ -77,18 +77,18 @@ impl Node {
     }
 }
 
-/// The examined process.
+/// The process that is examined.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
     /// The process's number and name.
     pub name: String,
-    /// The process's major faults.
+    /// Number of the process's major faults.
     pub major_faults: f64,
     /// The process's resident pages at the end.
     pub resident: f64,
-    /// Growth of its resident pages.
+    /// Growth of the process's resident pages.
     pub resident_grown: f64,
-    /// Resident pages of files.
+    /// The process's resident pages of files.
     pub resident_file: f64,
     /// The process's pages in swap at the end.
     pub swapped: f64,
@@ -121,18 +121,18 @@ pub struct FileSystem {
 /// Counters of a cgroup that needed memory and found none to reclaim.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OutOfMemory {
-    /// Number of allocations that were about to fail at its limit.
+    /// Number of allocations that were about to fail at the cgroup's limit.
     pub times: f64,
-    /// Number of its processes that were killed.
+    /// Number of the cgroup's processes that were killed.
     pub kills: f64,
-    /// The number of times that it was killed as a whole.
+    /// Number of times that the cgroup was killed as a whole.
     pub group_kills: f64,
-    /// Whether a process in it waits, at the end, for memory that nobody frees.
+    /// Whether a process in the cgroup waits, at the end, for memory that nobody frees.
     pub is_waiting: bool,
 }
 
 impl OutOfMemory {
-    /// Joins a following time.
+    /// Joins the following time.
     fn then(&mut self, later: &Self) {
         self.times += later.times;
         self.kills += later.kills;
@@ -144,18 +144,18 @@ impl OutOfMemory {
 /// Dirty pages over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dirty {
-    /// Share of samples in which enough was dirty or under writeback to throttle writers, percent.
+    /// Share of samples in which enough pages were dirty or under writeback to throttle writers, percent.
     pub held_back_percent: f64,
-    /// Largest number of pages dirty or under writeback.
+    /// Largest number of pages that were dirty or under writeback.
     pub most: f64,
-    /// Pages from which on writers are throttled, in the last sample: halfway between the two limits.
+    /// Number of pages at which throttling begins, in the last sample: halfway between the two dirty limits.
     pub from: f64,
-    /// Pages dirtied, if counted.
+    /// Number of pages dirtied, if counted.
     pub dirtied: Option<f64>,
 }
 
 impl Dirty {
-    /// Joins a following time. `times` are the lengths of both.
+    /// Joins the following time. `times` are the lengths of this time and of the following one.
     fn then(self, later: Self, times: [f64; 2]) -> Self {
         let shares = [Some(self.held_back_percent), Some(later.held_back_percent)];
         Self {
@@ -167,32 +167,32 @@ impl Dirty {
     }
 }
 
-/// All signs. Counters are their growth; levels are those at the end.
+/// All signs. A counter's sign is its growth over the time; a level's sign is the level at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signs {
     /// The length of the time, s.
     pub elapsed_s: Option<f64>,
-    /// Reclaim in the background.
+    /// Pages that kswapd scanned and reclaimed.
     pub kswapd: Scan,
-    /// Reclaim by tasks that want memory.
+    /// Pages that tasks scanned and reclaimed themselves.
     pub direct: Scan,
-    /// CPU time of all kswapd, s.
+    /// CPU time of all kswapd threads, s.
     pub kswapd_cpu_s: Option<f64>,
-    /// Pages scanned by zone.
+    /// Pages scanned, by zone.
     pub scanned_by_zone: BTreeMap<String, f64>,
-    /// Pages allocated by zone.
+    /// Pages allocated, by zone.
     pub allocated_by_zone: BTreeMap<String, f64>,
-    /// Direct reclaims (`allocstall`).
+    /// Number of direct reclaims (`allocstall`).
     pub stalls: Option<f64>,
     /// All pages reclaimed, including cgroups at their limits if the kernel counts them.
     pub stolen_together: Option<f64>,
     /// All pages scanned, including cgroups at their limits if the kernel counts them.
     pub scanned_together: Option<f64>,
-    /// Pages of active lists that were scanned (`pgrefill`).
+    /// Pages on active lists that were scanned (`pgrefill`).
     pub refilled: Option<f64>,
-    /// Pages that went to the tail of their list at the end of their writeback (`pgrotated`).
+    /// Pages that were moved to the tail of their list when their writeback ended (`pgrotated`).
     pub rotated: Option<f64>,
-    /// Time of the measured tasks in direct reclaim, s.
+    /// Time that the measured tasks spent in direct reclaim, s.
     pub direct_s: Option<f64>,
     /// Share of the time in which some task waited for memory (PSI), percent.
     pub some_waited_percent: Option<f64>,
@@ -202,27 +202,27 @@ pub struct Signs {
     pub swapped_in: Option<f64>,
     /// Pages written to swap.
     pub swapped_out: Option<f64>,
-    /// Pages of zeroes that came back from swap without a read; not included in pages read.
+    /// Pages filled with zeroes that came back from swap without a read; not included in `swapped_in`.
     pub zeroes_in: Option<f64>,
-    /// Pages of zeroes that left for swap without a write; not included in pages written.
+    /// Pages filled with zeroes that left for swap without a write; not included in `swapped_out`.
     pub zeroes_out: Option<f64>,
     /// Anonymous pages that refaulted; none if 0, because kernels before 5.9 do not count them.
     pub refaulted_anon: Option<f64>,
     /// File pages that refaulted.
     pub refaulted_file: Option<f64>,
-    /// Refaulted file pages that had left so recently that they became active at once.
+    /// Refaulted file pages that had been evicted so recently that they became active at once.
     pub activated_file: Option<f64>,
-    /// Major faults.
+    /// Number of major faults.
     pub major_faults: Option<f64>,
-    /// Huge pages that faults got.
+    /// Number of faults that got a huge page.
     pub huge_got: Option<f64>,
-    /// Faults that wanted a huge page and got none.
+    /// Number of faults that wanted a huge page and got none.
     pub huge_failed: Option<f64>,
-    /// Direct compactions.
+    /// Number of direct compactions.
     pub compactions: Option<f64>,
-    /// Direct compactions after which the task had a block.
+    /// Number of direct compactions after which the task had a block.
     pub compactions_succeeded: Option<f64>,
-    /// Direct compactions after which the task had no block.
+    /// Number of direct compactions after which the task had no block.
     pub compactions_failed: Option<f64>,
     /// Zones, if known.
     pub zones: Option<Vec<Zone>>,
@@ -240,50 +240,50 @@ pub struct Signs {
     pub disks: Vec<Disk>,
     /// Writable file systems on disks, if known.
     pub file_systems: Option<Vec<FileSystem>>,
-    /// File pages that reclaim wrote itself.
+    /// File pages that reclaim itself wrote.
     pub file_writes: Option<f64>,
-    /// Pages that reclaim met before they were written, and marked.
+    /// Pages that reclaim met before they were written, and marked for reclaim.
     pub met_unwritten: Option<f64>,
-    /// Swap and its smallest free part, pages; the part at the end if there is one sample.
+    /// Total swap and the smallest free part, pages. With a single sample it is the free part at the end.
     pub swap: Option<[f64; 2]>,
-    /// Largest use of swap, pages, if a source has only this.
+    /// Largest use of swap, pages, if a source reports only this.
     pub swap_used: Option<f64>,
-    /// Number of times that each cgroup reached its limit. Cgroups that did not may be missing.
+    /// Number of times that each cgroup reached its limit. Cgroups that did not reach it may be missing.
     pub at_limit: Option<BTreeMap<String, f64>>,
-    /// Cgroups that needed memory and found none to reclaim; none if no cgroup tells.
+    /// Cgroups that needed memory and found none to reclaim; none if no cgroup reports this.
     pub out_of_memory: Option<BTreeMap<String, OutOfMemory>>,
-    /// The folder of the cgroup, if the signs are of one.
+    /// The folder of a cgroup, if these are its signs.
     pub group: Option<String>,
-    /// The examined process, if there is one. The other signs are then of its group.
+    /// The examined process, if there is one. The other signs are then those of its cgroup.
     pub process: Option<Process>,
-    /// Signs that cgroups count themselves, by name.
+    /// Signs that cgroups count themselves, by the cgroup's name.
     pub groups: BTreeMap<String, Signs>,
-    /// Settings by the names of `sysctl`, or of files of a cgroup, if known.
+    /// Settings, if known, by the names that `sysctl` or a cgroup's files use.
     pub settings: BTreeMap<String, String>,
-    /// Processes killed for lack of memory.
+    /// Number of processes killed for lack of memory.
     pub killed: Option<f64>,
-    /// Requests that found neither a free page nor one to reclaim, and failed. The engine counts them, since it kills
-    /// no programs.
+    /// Requests that found neither a free page nor one to reclaim, and failed. Only the engine counts them, since it
+    /// kills no programs.
     pub exhausted: Option<f64>,
     /// The memory reports of the kernel log, if there is one.
     pub log: Option<Arc<Log>>,
-    /// Slab caches with their memory, pages, the largest first; empty if unknown.
+    /// Slab caches with the memory of each, pages, the largest first; empty if unknown.
     pub slabs: Vec<(String, f64)>,
-    /// Processes with their resident memory, pages, the largest first; empty if unknown.
+    /// Processes with the resident memory of each, pages, the largest first; empty if unknown.
     pub processes: Vec<(String, f64)>,
-    /// Whether counters are totals since boot.
+    /// Whether the counters are totals since boot.
     pub is_since_start: bool,
-    /// Facts that were assumed because a source lacks them.
+    /// Facts that were assumed because a source does not state them.
     pub assumed: Vec<String>,
     /// Files that could not be read, each with the reason.
     pub missing: Vec<String>,
 }
 
 impl Signs {
-    /// Joins a following time. Counters add up, shares are weighted by time, and levels are the later, the smallest or
-    /// the largest, by the meaning of each sign. A sign that one time lacks is taken from the other.
+    /// Joins the following time. Counters add up and shares are weighted by time. For a level, the later, smallest or
+    /// largest value is kept, by the meaning of the sign. A sign that one time lacks is taken from the other.
     pub fn then(&mut self, later: &Self) {
-        // Without `..`: a new sign is to be told how it is added.
+        // The pattern has no `..`, so that whoever adds a sign must say how it is joined.
         let Self {
             elapsed_s,
             kswapd,
@@ -447,7 +447,7 @@ impl Signs {
         }
     }
 
-    /// Returns all pages reclaimed: by kswapd and tasks, or the total if that is larger.
+    /// Returns all pages reclaimed: the sum for kswapd and tasks, or the total if that is larger.
     #[must_use]
     pub fn stolen(&self) -> Option<f64> {
         let apart = self.kswapd.stolen.zip(self.direct.stolen).map(|(kswapd, direct)| kswapd + direct);
@@ -457,14 +457,14 @@ impl Signs {
         }
     }
 
-    /// Returns the smallest free share of memory, percent; for a cgroup the part that it may still take.
+    /// Returns the smallest free share of memory, percent. For a cgroup this is the share that it may still take.
     #[must_use]
     pub fn free_share(&self) -> Option<f64> {
         let usage = self.usage.as_ref()?;
         Some(100.0 * usage.least.free? / usage.total().filter(|pages| *pages > 0.0)?)
     }
 
-    /// Returns a word for the memory that the signs are about.
+    /// Returns words for the memory that the signs describe: memory, or the limit of a cgroup.
     #[must_use]
     pub fn memory_of(&self) -> &'static str {
         if self.group.is_some() { "the limit of their cgroup" } else { "memory" }
@@ -473,13 +473,13 @@ impl Signs {
     /// Returns the length of the time, s.
     ///
     /// # Errors
-    /// When it is unknown or 0.
+    /// When the length is unknown or 0.
     pub fn seconds(&self) -> Result<f64, Missing> {
         self.elapsed_s.filter(|time| *time > 0.0).ok_or_else(|| "elapsed time".to_owned())
     }
 }
 
-/// Joins the values of two times. If one is missing, returns the other.
+/// Joins the values from two times. If one is missing, returns the other.
 fn both<T>(now: Option<T>, later: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {
     match (now, later) {
         (Some(now), Some(later)) => Some(join(now, later)),
@@ -487,7 +487,7 @@ fn both<T>(now: Option<T>, later: Option<T>, join: impl FnOnce(T, T) -> T) -> Op
     }
 }
 
-/// Returns the mean of two values, weighted by the lengths of their times.
+/// Returns the mean of two values, weighted by the lengths of their times. If one is missing, returns the other.
 fn weighted(values: [Option<f64>; 2], times: [f64; 2]) -> Option<f64> {
     let [now, later] = values;
     let all = times[0] + times[1];
@@ -503,10 +503,10 @@ fn add_by_name<T: Clone>(now: &mut BTreeMap<String, T>, later: &BTreeMap<String,
     }
 }
 
-/// Returns a sign that a rule needs.
+/// Returns the value of a sign that a rule needs.
 ///
 /// # Errors
-/// Its name, if it is none.
+/// When the sign is none; the error is its name.
 pub fn need(sign: Option<f64>, name: &str) -> Result<f64, Missing> {
     sign.ok_or_else(|| name.to_owned())
 }
@@ -548,7 +548,7 @@ mod tests {
         first.then(&later);
         let both = Signs {
             elapsed_s: Some(4.0),
-            // Only one of the two times has reclaimed pages by reclaimer.
+            // Only one of the two times knows reclaimed pages by reclaimer.
             kswapd: Scan { scanned: Some(30.0), stolen: None },
             swapped_in: Some(150.0),
             refaulted_file: Some(7.0),

@@ -1,4 +1,4 @@
-//! Signs from saved reports as JSON and counters over time as CSV.
+//! Signs from saved reports (JSON) and from counters over time (CSV).
 
 use super::Patient;
 use super::course::{Course, Interval, Place};
@@ -14,8 +14,8 @@ use report::{Table, saved};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Returns whether a text is a report as JSON, or a series as CSV. JSON begins with a bracket and a character that may
-/// follow it: `[root@web1 ~]#` and `[ 1201.4]` are none.
+/// Returns whether a text is a report in JSON or a series in CSV. JSON begins with a bracket and a character that may
+/// follow a bracket; `[root@web1 ~]#` and `[ 1201.4]` are not JSON.
 #[must_use]
 pub fn is_it(text: &str) -> bool {
     let text = text.trim_start();
@@ -25,16 +25,15 @@ pub fn is_it(text: &str) -> bool {
         (_, Some(next)) => next.is_none_or(|c| matches!(c, '{' | ']')),
         _ => false,
     };
-    // What `sadf -j` writes is JSON, too.
+    // The output of `sadf -j` is JSON, too, but no report.
     let is_of_sysstat = text.chars().take(200).collect::<String>().contains("\"sysstat\"");
     (is_json && !is_of_sysstat) || series::is_it(text)
 }
 
-/// Returns the patients of a text: the columns of a report or of a list of reports as JSON, or the runs of a series as
-/// CSV.
+/// Returns the patients in a text: the columns of one or several reports in JSON, or the runs of a series in CSV.
 ///
 /// # Errors
-/// The fault.
+/// When the text is faulty, with file and line.
 pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
     if series::is_it(text) {
         return of_series(file, text);
@@ -47,7 +46,7 @@ pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
 struct Rows<'a>(Vec<(&'a str, &'a str, f64)>);
 
 impl Rows<'_> {
-    /// Returns the value of the first of some names that has a row.
+    /// Returns the value of the first of these names that has a row; none if no name has one.
     fn of(&self, names: &[&str]) -> Option<f64> {
         names.iter().find_map(|wanted| self.0.iter().find(|(_, name, _)| name == wanted).map(|(.., value)| *value))
     }
@@ -57,7 +56,7 @@ impl Rows<'_> {
     }
 }
 
-/// Returns the columns of a report of this name.
+/// Returns a patient for each column of the report `name`.
 fn of_report(name: &str, table: &Table) -> Vec<Patient> {
     let patient = |(n, column): (usize, &report::Column)| {
         let figures = table.rows.iter().filter_map(|row| {
@@ -128,11 +127,11 @@ fn of_rows(rows: &Rows<'_>) -> Signs {
     }
 }
 
-/// The name of the cgroup in which `stat` ran a command.
+/// The name for the cgroup in which `stat` ran a command.
 const OF_COMMAND: &str = "the cgroup of the command";
 
-/// Returns the counters of a command's cgroup: the rows of `stat --cgroup`. Older reports have only the command's major
-/// faults.
+/// Returns the signs of a command's cgroup, from the rows that `stat --cgroup` adds. Older reports have only the
+/// command's major faults.
 fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     let own: Vec<(&str, f64)> = rows.in_group("cgroup").collect();
     let of = |names: &[&str]| {
@@ -154,7 +153,7 @@ fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     }
 }
 
-/// Returns the reclaimed pages of both kinds; since 5.8 cgroups are included.
+/// Returns the sum of reclaimed anonymous and file pages. Since 5.8 it includes what cgroups reclaim at their limits.
 fn together(anonymous: Option<f64>, files: Option<f64>) -> Option<f64> {
     anonymous.zip(files).map(|(anonymous, files)| anonymous + files)
 }
@@ -189,13 +188,13 @@ fn zones(rows: &Rows<'_>) -> Option<Vec<Zone>> {
     }
     for (name, blocks) in rows.in_group("buddyinfo") {
         let zone = name.split_once(" order ").and_then(|(zone, _)| zones.iter_mut().find(|it| it.name == zone));
-        // They come in order.
+        // The rows with free blocks come in the order of block sizes.
         zone?.blocks.push(blocks);
     }
     (!zones.is_empty()).then_some(zones)
 }
 
-/// Returns the signs of the growth of each name of `/proc/vmstat`.
+/// Returns the signs from the growth of counters, by their names in `/proc/vmstat`.
 #[must_use]
 pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
     let of = |name: &str| counters::sum(counters, name).map(|value| value as f64);
@@ -243,8 +242,8 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
     }
 }
 
-/// Returns the dirty pages at a moment, and the number from which on writers are throttled; none if the levels lack
-/// them.
+/// Returns the number of dirty pages at a moment, and the number from which on writers are throttled. Returns none if
+/// `levels` lacks them.
 fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     let of = |name: &str| levels.get(name).map(|value| *value as f64);
     let dirty = of("nr_dirty")? + of("nr_writeback")?;
@@ -252,12 +251,12 @@ fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     Some([dirty, from])
 }
 
-/// Returns whether enough is dirty to throttle writers.
+/// Returns whether enough pages are dirty to throttle writers.
 fn is_held_back([dirty, from]: [f64; 2]) -> bool {
     from > 0.0 && dirty >= from
 }
 
-/// Samples of dirty pages.
+/// Samples of the number of dirty pages.
 #[derive(Clone, Debug, Default)]
 pub struct DirtyLooks {
     looks: u32,
@@ -267,7 +266,7 @@ pub struct DirtyLooks {
 }
 
 impl DirtyLooks {
-    /// Adds a sample from levels under the names of `/proc/vmstat`. Levels without dirty pages add none.
+    /// Adds a sample from levels, by their names in `/proc/vmstat`. Adds none if the levels have no dirty pages.
     pub fn look(&mut self, levels: &Vmstat) {
         let Some([dirty, from]) = dirty_at(levels) else { return };
         self.from = from;
@@ -276,7 +275,7 @@ impl DirtyLooks {
         self.most = self.most.max(dirty);
     }
 
-    /// Returns the summary of the samples; none for fewer than two.
+    /// Returns a summary of the samples; none if there are fewer than two.
     #[must_use]
     pub fn finish(&self, dirtied: Option<f64>) -> Option<Dirty> {
         let held_back_percent = 100.0 * f64::from(self.held_back) / f64::from(self.looks);
@@ -284,16 +283,16 @@ impl DirtyLooks {
     }
 }
 
-/// Counters and levels under the names of `/proc/vmstat` at a moment.
+/// Counters and levels at a moment, by their names in `/proc/vmstat`.
 pub struct Moment {
-    /// The time, s since the recording began.
+    /// The moment's time, s since the recording began.
     pub at_s: f64,
-    /// All values.
+    /// All counters and levels.
     pub values: Vmstat,
 }
 
-/// Returns the course of a recording of moments: an interval from each to the next. A moment that is not later than the
-/// previous one is left out.
+/// Returns the course of a recording: one interval from each moment to the next. A moment that is not later than the
+/// one before it is left out.
 pub fn course_of(moments: impl IntoIterator<Item = Moment>) -> Course {
     let mut course = Course::default();
     let mut earlier: Option<(Moment, Option<Arc<MemoryUse>>)> = None;
@@ -312,7 +311,7 @@ pub fn course_of(moments: impl IntoIterator<Item = Moment>) -> Course {
     course
 }
 
-/// Returns the signs of the time between two moments, with the levels at both.
+/// Returns the signs over the time between two moments, with the levels at both.
 fn of_moments(before: &Moment, after: &Moment) -> Signs {
     let counters = difference(&before.values, &after.values);
     let seconds = after.at_s - before.at_s;
@@ -323,7 +322,7 @@ fn of_moments(before: &Moment, after: &Moment) -> Signs {
         from: look[1],
         dirtied: counters.get("nr_dirtied").map(|pages| *pages as f64),
     });
-    // How much there is, and the least that was free of it.
+    // The size at the later moment, and the smallest free part.
     let least = |all: &str, free: &str| {
         let of = |moment: &Moment, name: &str| moment.values.get(name).map(|value| *value as f64);
         Some([of(after, all)?, of(before, free)?.min(of(after, free)?)])
@@ -347,7 +346,7 @@ fn of_moments(before: &Moment, after: &Moment) -> Signs {
     }
 }
 
-/// Returns the nodes of memory, if a series has counters of each: `node0_nr_free_pages`.
+/// Returns the nodes of memory, if a series has counters by node, such as `node0_nr_free_pages`.
 fn nodes(before: &Moment, after: &Moment, counters: &Vmstat) -> Vec<Node> {
     let free = |name: &String| name.strip_prefix("node")?.strip_suffix("_nr_free_pages").map(ToOwned::to_owned);
     let node = |number: String| {
@@ -367,7 +366,7 @@ fn nodes(before: &Moment, after: &Moment, counters: &Vmstat) -> Vec<Node> {
         Node {
             pages: levels.clone().map(used).reduce(f64::max).unwrap_or(0.0),
             free: levels.filter_map(|now| now.free).reduce(f64::min).unwrap_or(0.0),
-            // A series has counters that grew, or may: none of a node that nobody scanned.
+            // A series has only counters that grew at some time, so a missing one means that the node was not scanned.
             by_tasks: Some(of("pgscan_direct").unwrap_or(0.0)),
             by_kswapd: Some(of("pgscan_kswapd").unwrap_or(0.0)),
             name: number,
@@ -376,7 +375,7 @@ fn nodes(before: &Moment, after: &Moment, counters: &Vmstat) -> Vec<Node> {
     after.values.keys().filter_map(free).map(node).collect()
 }
 
-/// Returns the settings in a column's name, `6.18-classic+lru.swappiness=60`, under the names of `sysctl`.
+/// Returns the settings in a column's name, such as `6.18-classic+lru.swappiness=60`, by their names in `sysctl`.
 fn settings_of(column: &str) -> BTreeMap<String, String> {
     const NAMES: [(&str, &str); 4] = [
         ("lru.swappiness", "vm.swappiness"),
@@ -392,7 +391,7 @@ fn settings_of(column: &str) -> BTreeMap<String, String> {
     known.collect()
 }
 
-/// Returns the patient of a run of a series: counters from its first moment to its last, and levels in between.
+/// Returns the patient for a run of a series, with counters from its first moment to its last, and the levels between.
 fn of_run(run: RunSeries) -> Patient {
     let RunSeries { column, seed, series: Series { names, points } } = run;
     let moment = |point: Point| Moment {
@@ -401,7 +400,7 @@ fn of_run(run: RunSeries) -> Patient {
     };
     let mut patient = Patient::of_course(format!("{column}, seed {seed}"), course_of(points.into_iter().map(moment)));
     patient.signs.settings = settings_of(&column);
-    // One look is none.
+    // A single sample is no share of time.
     patient.signs.dirty = patient.signs.dirty.filter(|_| patient.course.len() > 1);
     patient
 }
@@ -460,7 +459,7 @@ mod tests {
         assert_eq!((&*zone.name, zone.free, zone.marks), ("Normal of node 1", 7.0, [0.0, 9.0, 0.0]));
         assert_eq!((&*zone.blocks, second.signs.swap), (&[3.0, 2.0][..], Some([10.0, 2.0])));
         assert_eq!((first.signs.stalls, first.signs.killed), (None, None));
-        // A list of reports, two of them of one experiment.
+        // A list of reports, two of which have the same experiment.
         let mut other = report.clone();
         other["machine"] = "n".into();
         let list = serde_json::json!([report, other]).to_string();
@@ -498,7 +497,7 @@ mod tests {
         assert_eq!((signs.some_waited_percent, signs.all_waited_percent), (Some(50.0), Some(10.0)));
         assert_eq!((signs.kswapd_cpu_s, signs.swap), (Some(0.5), Some([90.0, 7.0])));
         let dirty = found[0].signs.dirty.unwrap();
-        // The last moment is the end of the run, and no look.
+        // The last moment is the end of the run and not a sample.
         assert_eq!((dirty.most, dirty.from, dirty.dirtied), (80.0, 75.0, Some(100.0)));
         assert_eq!(dirty.held_back_percent, 50.0);
     }
@@ -522,7 +521,7 @@ mod tests {
         assert!(wrong("").starts_with("f: expected the JSON of"));
         assert!(wrong("{").contains("but it is not JSON: "));
         assert!(wrong("{}").contains("missing field `schema`"));
-        // An empty line before it, as at the start of a pasted text, is no line of it.
+        // An empty line at the start, as in a pasted text, is not part of the series.
         assert!(wrong(&format!("\n{HEADING}")).contains("without a line") && is_it(&format!("\n{HEADING}\n")));
         assert!(wrong(HEADING).contains("without a line"));
         assert!(wrong(&format!("{HEADING}\nk,1,x,pgfree,1,\n")).starts_with("f:2: "));

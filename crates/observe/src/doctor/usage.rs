@@ -1,11 +1,11 @@
-//! Uses of memory: levels in pages, under the words of `/proc/meminfo`.
+//! Uses of memory: levels in pages, named as in `/proc/meminfo`.
 
 use engine::stat::Vmstat;
 use recordings::PAGE_KIB;
 use recordings::looks::Meminfo;
 use std::sync::Arc;
 
-/// The use of memory at a moment, pages. An unknown level is none.
+/// The use of memory at a moment, pages. A level is none if it is unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryUse {
     /// `MemTotal`.
@@ -16,8 +16,8 @@ pub struct MemoryUse {
     pub available: Option<f64>,
     /// `Buffers`: pages of block devices.
     pub buffers: Option<f64>,
-    /// `Cached`: pages of files, including tmpfs and shared memory. If a source has one number for these, buffers and
-    /// the swap cache, it is this number.
+    /// `Cached`: pages of files, including tmpfs and shared memory. If a source has a single number for these, buffers
+    /// and the swap cache together, this is the number.
     pub cached: Option<f64>,
     /// `SwapCached`.
     pub swap_cached: Option<f64>,
@@ -41,7 +41,7 @@ pub struct MemoryUse {
     pub anon: Option<f64>,
     /// `Mapped`: pages of files that programs map.
     pub mapped: Option<f64>,
-    /// `Shmem`: tmpfs and shared memory, which leave only by swap.
+    /// `Shmem`: tmpfs and shared memory, which can be evicted only to swap.
     pub shmem: Option<f64>,
     /// `SReclaimable`.
     pub slab_reclaimable: Option<f64>,
@@ -55,23 +55,23 @@ pub struct MemoryUse {
     pub vmalloc_used: Option<f64>,
     /// `Percpu`.
     pub percpu: Option<f64>,
-    /// Pages in the pool of huge pages (`HugePages_Total`, in pages of the base size).
+    /// Size of the pool of huge pages, in base pages (`HugePages_Total` times the size of a huge page).
     pub huge_pool: Option<f64>,
-    /// Unused huge pages of the pool (`HugePages_Free`).
+    /// Unused huge pages in the pool, in base pages (`HugePages_Free`).
     pub huge_free: Option<f64>,
-    /// Reserved huge pages of the pool (`HugePages_Rsvd`).
+    /// Reserved huge pages in the pool, in base pages (`HugePages_Rsvd`).
     pub huge_reserved: Option<f64>,
-    /// The sum of other lines: `SecPageTables`, `Zswap`, `Balloon` and their like.
+    /// The sum of other lines, such as `SecPageTables`, `Zswap` and `Balloon`.
     pub other: Option<f64>,
 }
 
 impl MemoryUse {
-    /// Returns the levels of `/proc/meminfo`; none if it has no `MemFree`.
+    /// Returns the levels in `/proc/meminfo`; none if it has no `MemFree`.
     #[must_use]
     pub fn of_meminfo(meminfo: &Meminfo) -> Option<Self> {
         let kib = |name: &str| meminfo.get(name).map(|kib| kib as f64);
         let of = |name: &str| kib(name).map(|kib| kib / PAGE_KIB);
-        // Counted in huge pages, of which another line has the size; `Hugetlb` has the pools of all sizes, since 4.15.
+        // These lines count huge pages, whose size is on another line. Since 4.15 `Hugetlb` has the pools of all sizes.
         let huge = |name: &str| Some(kib(name)? * of("Hugepagesize")?);
         let others = ["SecPageTables", "Zswap", "Balloon", "Bounce", "HardwareCorrupted", "GPUActive", "GPUReclaim"];
         Some(Self {
@@ -105,7 +105,7 @@ impl MemoryUse {
         })
     }
 
-    /// Returns levels under the names of `/proc/vmstat`; none without `nr_free_pages`.
+    /// Returns the levels in `/proc/vmstat`; none if it has no `nr_free_pages`.
     #[must_use]
     pub fn of_vmstat(levels: &Vmstat) -> Option<Self> {
         let of = |name: &str| levels.get(name).map(|pages| *pages as f64);
@@ -132,20 +132,21 @@ impl MemoryUse {
         })
     }
 
-    /// Returns file pages that can leave without swap: cache and buffers, without shared memory.
+    /// Returns the file pages that can leave without swap: cache and buffers, without shared memory. Returns none if
+    /// the cache is unknown.
     #[must_use]
     pub fn files(&self) -> Option<f64> {
-        // What a source tells as one number may hold the swap cache, and of shared memory a part may be in swap.
+        // A single number for the cache may include the swap cache, and part of shared memory may be in swap.
         let cached = self.cached? + self.buffers.unwrap_or(0.0) - self.shmem.unwrap_or(0.0);
         Some(cached.max(0.0))
     }
 
-    /// Returns the pages that no level accounts for, if a source has all other levels; none otherwise.
+    /// Returns the pages that no level accounts for. Returns none if a level that every source should have is unknown.
     #[must_use]
     pub fn unaccounted(&self) -> Option<f64> {
         let lists = [self.active_anon, self.inactive_anon, self.active_file, self.inactive_file, self.unevictable];
         let on_lists: Option<f64> = lists.into_iter().sum();
-        // Pages of programs that are in the swap cache are on lists and in two of the lines.
+        // Programs' pages that are in the swap cache are on the lists once, but in two of the lines.
         let by_lines = self.anon.zip(self.cached).map(|(anon, cached)| anon + cached + self.buffers.unwrap_or(0.0));
         let programs_and_files = on_lists.into_iter().chain(by_lines).reduce(f64::max)?;
         let known = [self.free, self.slab_unreclaimable, self.page_tables].into_iter().sum::<Option<f64>>()?;
@@ -155,11 +156,11 @@ impl MemoryUse {
         Some((self.total? - programs_and_files - known - rest).max(0.0))
     }
 
-    /// Returns the pages that levels account for, a lower bound of memory. Returns none if programs' own pages, which
-    /// may be most, are unknown.
+    /// Returns the pages that levels account for, which is less than all memory. Returns none if programs' own pages,
+    /// the largest use in most cases, are unknown.
     #[must_use]
     pub fn known(&self) -> Option<f64> {
-        // A page in the swap cache is on a list of anonymous pages, and where files have one number in that too.
+        // Pages in the swap cache are on lists of anonymous pages; a single number for the cache may include them, too.
         let lists = [self.active_anon, self.inactive_anon, self.active_file, self.inactive_file];
         let on_lists = lists.iter().copied().sum::<Option<f64>>().map(|pages| pages + self.unevictable.unwrap_or(0.0));
         let by_kind = || Some(self.anon? + self.cached? + self.buffers.unwrap_or(0.0));
@@ -169,30 +170,30 @@ impl MemoryUse {
     }
 }
 
-/// The use of memory over some time. Adjacent intervals share moments.
+/// The use of memory over a time. Adjacent intervals share the moment between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
-    /// At its beginning.
+    /// The use at the beginning of the time.
     pub first: Arc<MemoryUse>,
-    /// At its end.
+    /// The use at the end of the time.
     pub last: Arc<MemoryUse>,
-    /// The moment with the fewest free pages.
+    /// The use at the moment with the fewest free pages.
     pub least: Arc<MemoryUse>,
-    /// The moment with the fewest file pages.
+    /// The use at the moment with the fewest file pages.
     pub least_files: Arc<MemoryUse>,
-    /// Most pages that levels accounted for; none if too little is known.
+    /// Most pages that levels accounted for at a moment; none if too little is known.
     known: Option<f64>,
 }
 
 impl Usage {
-    /// Makes the usage of one moment.
+    /// Makes the usage at a single moment.
     #[must_use]
     pub fn at(now: MemoryUse) -> Self {
         let now = Arc::new(now);
         Self::between(&now, &now)
     }
 
-    /// Makes the usage between two moments.
+    /// Makes the usage from one moment to another.
     #[must_use]
     pub fn between(before: &Arc<MemoryUse>, after: &Arc<MemoryUse>) -> Self {
         let (least, least_files) = (lesser(before, after, |it| it.free), lesser(before, after, |it| it.files()));
@@ -200,13 +201,13 @@ impl Usage {
         Self { first: before.clone(), last: after.clone(), least, least_files, known }
     }
 
-    /// Returns the size of memory, pages; if no source has it, the most pages that levels accounted for.
+    /// Returns the size of memory, pages. If no source states it, returns the most pages that levels accounted for.
     #[must_use]
     pub fn total(&self) -> Option<f64> {
         self.last.total.or(self.first.total).or(self.known)
     }
 
-    /// Joins a following time.
+    /// Joins the following time.
     pub fn then(&mut self, later: &Self) {
         self.last = later.last.clone();
         self.known = larger(self.known, later.known);
@@ -219,7 +220,7 @@ fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.zip(b).map(|(a, b)| a.max(b)).or(a).or(b)
 }
 
-/// Returns the moment of two that has less of something; the first if it is unknown for one.
+/// Returns the moment at which `of` is smaller. If it is unknown at one moment, returns the other.
 fn lesser(now: &Arc<MemoryUse>, later: &Arc<MemoryUse>, of: impl Fn(&MemoryUse) -> Option<f64>) -> Arc<MemoryUse> {
     match of(now).zip(of(later)) {
         Some((now_is, later_is)) if later_is < now_is => later.clone(),

@@ -1,10 +1,10 @@
-//! The reason for which a request found no memory, from the kernel's report ([`recordings::kernel_log`]).
+//! The reason why a request found no memory, from the kernel's report ([`recordings::kernel_log`]).
 //!
-//! A request may use the zones up to the highest that its `gfp_mask` allows, on the nodes that its cpuset and policy
-//! allow. Three parts of a zone's free pages are closed to it: CMA, unless its own pages are movable; the reserve for
-//! high orders, unless it cannot wait; and the pages kept from requests that a higher zone could serve
-//! (`lowmem_reserve`). The rest must exceed the min mark, and for more than one page there must be a block. Source:
-//! docs/mechanisms/reclaim/memory.md and allocation.md, and the kernel's documents of CMA.
+//! A request may use the zones up to the highest one that its `gfp_mask` allows, on the nodes that its cpuset and
+//! policy allow. Three parts of a zone's free pages are closed to the request: CMA, unless its own pages are movable;
+//! the reserve for high orders, unless the request cannot wait; and the pages kept from requests that a higher zone
+//! could serve (`lowmem_reserve`). The rest must exceed the min mark, and a request for more than one page also needs a
+//! block. Source: docs/mechanisms/reclaim/memory.md and allocation.md, and the kernel's documents on CMA.
 
 use recordings::kernel_log::gfp::{Gfp, Mobility, ZoneKind};
 use recordings::kernel_log::{Report, ZoneReport};
@@ -14,69 +14,69 @@ use recordings::kernel_log::{Report, ZoneReport};
 pub struct Room<'a> {
     /// The zone.
     pub zone: &'a ZoneReport,
-    /// Free pages, KiB.
+    /// The zone's free memory, KiB.
     pub free: u64,
-    /// The part of them in CMA, if the request may not use CMA.
+    /// Free memory in CMA, KiB; 0 if the request may use CMA.
     pub cma: u64,
-    /// The part of them reserved for high orders, if the request may not use it.
+    /// Free memory reserved for high orders, KiB; 0 if the request may use it.
     pub high_atomic: u64,
-    /// Memory kept from requests that a higher zone could serve.
+    /// Memory kept from requests that a higher zone could serve, KiB.
     pub reserve: u64,
-    /// The mark that must remain: the min mark, or the part of it below which this request may not go.
+    /// The mark that must remain free, KiB: the min mark, or a part of it for a request that cannot wait.
     pub mark: u64,
-    /// The memory that is left; negative if the zone must keep more than is free.
+    /// The free memory without the parts that are closed to the request, KiB; negative if they exceed what is free.
     pub left: i64,
-    /// The block that the request needs, if it is larger than a page, KiB.
+    /// The size of the request beyond its first page, KiB; 0 for a single page.
     pub block: u64,
-    /// Whether the zone has a block for the request.
+    /// Whether the zone has a free block that the request may take.
     pub has_block: bool,
 }
 
 impl Room<'_> {
-    /// Returns whether enough memory is left above the mark, in one block or in several.
+    /// Returns whether enough memory for the request is left above the mark, in one block or in several.
     #[must_use]
     pub const fn is_over_mark(&self) -> bool {
         self.left.saturating_sub_unsigned(self.block) > self.mark as i64
     }
 }
 
-/// The reason for a failed request.
+/// The reason why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// A cgroup was at its limit.
     Limit,
-    /// No usable zone had enough.
+    /// No zone that the request may use had enough memory.
     Short,
-    /// A usable zone had enough, but no block of the order.
+    /// A zone that the request may use had enough memory, but no block of the order.
     Pieces,
-    /// A usable zone had enough when the report was printed.
+    /// When the report was printed, a zone that the request may use had enough memory again.
     Over,
-    /// The report does not state the request, or no zones.
+    /// The report does not state the request or any zone that it may use.
     Untold,
 }
 
 /// A request that found no memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Want<'a> {
-    /// The report of the kernel.
+    /// The kernel's report on the request.
     pub report: &'a Report,
-    /// The reason.
+    /// The reason why the request failed.
     pub why: Why,
-    /// Zones that it may use, lowest first.
+    /// The zones that the request may use, by node, the lowest zone first.
     pub rooms: Vec<Room<'a>>,
-    /// Zones with free pages above their high marks that it may not use.
+    /// Zones that the request may not use, with free pages above their high marks.
     pub elsewhere: Vec<&'a ZoneReport>,
 }
 
-/// The part of the min mark that must remain for a request that cannot wait: half for its urgency, and three quarters
-/// of that. Source: docs/mechanisms/reclaim/allocation.md.
+/// The part of the min mark that must remain for a request that cannot wait, as a fraction: the mark is halved because
+/// the request is urgent, and three quarters of that half remain. Source: docs/mechanisms/reclaim/allocation.md.
 const ATOMIC_MARK: (u64, u64) = (3, 8);
 
-/// Largest order of any kernel: 1 GiB of pages of 4 KiB.
+/// Largest order of any kernel: 1 GiB with pages of 4 KiB.
 const ORDER_MAX: u32 = 18;
 
 impl<'a> Want<'a> {
-    /// Examines a report.
+    /// Finds the reason for the request in a report.
     #[must_use]
     pub fn of(report: &'a Report) -> Self {
         let mut this = Self { report, why: Why::Untold, rooms: Vec::new(), elsewhere: Vec::new() };
@@ -90,7 +90,7 @@ impl<'a> Want<'a> {
             let is_of_node = report.nodes.as_ref().is_none_or(|nodes| nodes.contains(&zone.node));
             is_of_node && zone.kind <= gfp.highest && zone.kind != ZoneKind::Device
         };
-        // A zone without pages is printed by some kernels.
+        // Some kernels print zones without pages.
         let zones = || report.zones.iter().filter(|zone| zone.kib("managed").max(zone.kib("present")) > 0);
         this.rooms = zones().filter(|zone| is_allowed(zone)).map(|zone| room(report, zone, gfp, order)).collect();
         this.rooms.sort_by_key(|room| (room.zone.node, room.zone.kind));
@@ -108,12 +108,12 @@ impl<'a> Want<'a> {
     }
 }
 
-/// Returns the memory that a zone could give.
+/// Returns the memory that a zone could give to a request.
 fn room<'a>(report: &Report, zone: &'a ZoneReport, gfp: &Gfp, order: u32) -> Room<'a> {
     let page_kib = report.page_kib();
     let free = zone.kib("free");
     let cma = if gfp.mobility == Mobility::Movable { 0 } else { zone.kib("free_cma") };
-    // Since 6.12 the kernel prints what of that reserve is free; before, all of it is left alone.
+    // Since 6.12 the kernel prints the free part of this reserve. Before, all of the reserve counts as closed.
     let kept = zone.kib.get("free_highatomic").copied().unwrap_or_else(|| zone.kib("reserved_highatomic"));
     let high_atomic = if gfp.is_high { 0 } else { kept.min(free.saturating_sub(cma)) };
     let reserve = reserve(report, zone, gfp.highest).saturating_mul(page_kib);
@@ -136,7 +136,7 @@ fn room<'a>(report: &Report, zone: &'a ZoneReport, gfp: &Gfp, order: u32) -> Roo
         mark,
         left: i64::try_from(free).unwrap_or(i64::MAX).saturating_sub(i64::try_from(kept).unwrap_or(i64::MAX)),
         block: size_kib - page_kib,
-        // A report without free blocks is no sign that there is none.
+        // A report without free blocks does not prove that there are none.
         has_block: order == 0
             || zone.blocks.is_empty()
             || zone.blocks.iter().any(|it| it.kib >= size_kib && it.count > 0 && suits(&it.kinds)),
@@ -145,8 +145,8 @@ fn room<'a>(report: &Report, zone: &'a ZoneReport, gfp: &Gfp, order: u32) -> Roo
 
 use ZoneKind::{Device, Dma, Dma32, HighMem, Movable, Normal};
 
-/// The zones that kernels are built with, lowest first. A list of `lowmem_reserve` has an entry for each, with or
-/// without pages.
+/// The lists of zones that kernels are built with, lowest first. `lowmem_reserve` has an entry for each zone of the
+/// list, with or without pages.
 const LAYOUTS: [&[ZoneKind]; 13] = [
     &[Dma, Normal, HighMem, Movable],
     &[Normal, HighMem, Movable],
@@ -163,10 +163,10 @@ const LAYOUTS: [&[ZoneKind]; 13] = [
     &[Normal, Movable, Device],
 ];
 
-/// Returns the pages that a zone keeps from requests that may use zones up to `highest`; 0 if the list fits no layout.
+/// Returns the pages that a zone keeps from requests that may use zones up to `highest`; 0 if its list fits no layout.
 fn reserve(report: &Report, zone: &ZoneReport, highest: ZoneKind) -> u64 {
     let has_highmem = report.zones.iter().any(|zone| zone.kind == HighMem);
-    // What a zone keeps from requests for itself or for lower ones is nothing.
+    // A zone keeps no pages from requests for itself or for lower zones.
     let fits = |layout: &[ZoneKind], zone: &ZoneReport| {
         let place = layout.iter().position(|kind| *kind == zone.kind);
         let own = |place: usize| zone.reserve.iter().take(place + 1).all(|pages| *pages == 0);
@@ -190,7 +190,7 @@ mod tests {
         read(text).reports.remove(0)
     }
 
-    /// Returns the reason, and the memory left in each zone.
+    /// Returns the reason, and for each zone its kind and the memory left in it, KiB.
     fn why(report: &Report) -> (Why, Vec<(ZoneKind, i64)>) {
         let want = Want::of(report);
         (want.why, want.rooms.iter().map(|room| (room.zone.kind, room.left)).collect())
@@ -213,7 +213,7 @@ lowmem_reserve[]: 0 0 0 0
         assert_eq!(why(&kernel), (Why::Short, vec![(Dma, 6000)]));
         let want = Want::of(&kernel);
         assert_eq!((want.rooms[0].cma, want.rooms[0].reserve, want.elsewhere[0].kind), (494_000, 0, HighMem));
-        // Pages of a program may go anywhere: there is room. Low memory keeps its reserve from them.
+        // Pages of a program may use any zone, so there is room. Low memory keeps its reserve from them.
         let program = asked("gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0", PI);
         assert_eq!(why(&program), (Why::Over, vec![(Dma, 488_000), (HighMem, 2_000_000)]));
         assert!(Want::of(&program).elsewhere.is_empty());
@@ -239,7 +239,8 @@ Node 1 Normal: 3210*4kB (UME) 1203*8kB (UMEH) 2*16kB (H) 0*32kB = 59456kB
         assert_eq!(Want::of(&bound).elsewhere.len(), 1);
         let free = asked("gfp_mask=0xcc0(GFP_KERNEL), nodemask=(null), order=0", SERVER);
         assert_eq!((why(&free).0, why(&free).1.len()), (Why::Over, 4));
-        // Of four pages there is no block that it may take, and 32-bit devices reach no Normal.
+        // The request for four pages on node 1 finds no block that it may take. Devices with 32-bit addresses cannot
+        // use Normal.
         assert_eq!(why(&asked("gfp_mask=0xcc0(GFP_KERNEL), nodemask=1, order=2", SERVER)).0, Why::Pieces);
         let dma32 = asked("gfp_mask=0xcc4(GFP_KERNEL|GFP_DMA32), order=0", SERVER);
         assert_eq!(why(&dma32), (Why::Over, vec![(Dma, 3592), (Dma32, 62_248)]));
@@ -251,7 +252,7 @@ Node 1 Normal: 3210*4kB (UME) 1203*8kB (UMEH) 2*16kB (H) 0*32kB = 59456kB
     fn what_a_report_does_not_tell_is_not_guessed() {
         assert_eq!(why(&asked("gfp_mask=0xcc0(GFP_KERNEL), order=0", "")).0, Why::Untold);
         assert_eq!(why(&report(&format!("Mem-Info:\n{PI}"))).0, Why::Untold);
-        // A list of another length fits no layout.
+        // A list with another length fits no layout.
         let odd = asked("gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE), order=0", &PI.replace("3000 3000", "3000 3000 1 1"));
         assert_eq!(why(&odd).1[0], (Dma, 500_000));
     }

@@ -1,4 +1,4 @@
-//! Readers of the logs of benchmarks that have experiments.
+//! Readers for the logs of those benchmarks that have experiments.
 
 use figures::cputime::{Built, cputime_rows};
 use figures::figure::{Better, Format, Row};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Returns whether [`rows`] knows a file.
+/// Returns whether [`rows`] reads a file of this name.
 #[must_use]
 pub fn is_known(path: &Path) -> bool {
     let name = name(path);
@@ -20,8 +20,8 @@ pub fn is_known(path: &Path) -> bool {
         || name.ends_with(".json")
 }
 
-/// Returns the rows of a benchmark's logs, each given with its path in the benchmark's `folder`. Implausible figures
-/// are left out and reported.
+/// Returns the rows in a benchmark's logs. Each log is given with its path in the benchmark's `folder`. Implausible
+/// figures are left out and reported.
 #[must_use]
 pub fn rows(folder: &Path, files: &[(PathBuf, String)], wrong: &mut Vec<Wrong>) -> Vec<Row> {
     let mut read = |(path, text): &(PathBuf, String), parse: &mut dyn FnMut(&mut Log<'_>)| {
@@ -50,7 +50,7 @@ pub fn rows(folder: &Path, files: &[(PathBuf, String)], wrong: &mut Vec<Wrong>) 
     rows
 }
 
-/// A log that is read, with its faults.
+/// A log that is being read, with the faults found in it.
 struct Log<'a> {
     file: String,
     text: &'a str,
@@ -63,7 +63,7 @@ impl<'a> Log<'a> {
         self.text.lines().enumerate()
     }
 
-    /// Reads a plausible rate, time or share. Others are reported.
+    /// Reads a rate, time or share. If it is implausible, reports a fault and returns none.
     fn figure(&mut self, line: usize, word: &str) -> Option<f64> {
         let value = word.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
         if value.is_none() {
@@ -73,18 +73,18 @@ impl<'a> Log<'a> {
     }
 }
 
-/// A function that parses a file and reports its faults.
+/// A function that opens a file as a log for another function, and keeps the faults.
 type Read<'a> = dyn FnMut(&(PathBuf, String), &mut dyn FnMut(&mut Log<'_>)) + 'a;
 
-/// Returns the name of a file without the extension of its packing.
+/// Returns the name of a file without an extension for packing.
 #[must_use]
 pub fn name(path: &Path) -> &str {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.strip_suffix(".gz").unwrap_or(name)
 }
 
-/// Reads memcachetest beside I/O of several sizes. `io-durations.log` has `STEP BYTES SECONDS`; a folder
-/// `memcachetest-STEP-N` has the rate.
+/// Reads logs of memcachetest beside I/O of several sizes. `io-durations.log` has `STEP BYTES SECONDS`, and a folder
+/// `memcachetest-STEP-N` has the rates.
 fn parallelio(files: &[(PathBuf, String)], read: &mut Read<'_>) -> Vec<Row> {
     let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
     let mut durations: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -107,7 +107,7 @@ fn parallelio(files: &[(PathBuf, String)], read: &mut Read<'_>) -> Vec<Row> {
                     }
                 }
             }),
-            // The step without I/O is in no other log.
+            // The step without I/O occurs in no other log.
             "workload-durations.log" if text.lines().any(|line| line.split_whitespace().nth(1) == Some("0")) => {
                 sizes.entry(0).or_insert(0);
             }
@@ -130,7 +130,7 @@ fn parallelio(files: &[(PathBuf, String)], read: &mut Read<'_>) -> Vec<Row> {
     operations.retain(|_, rates| !rates.is_empty());
     let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
     let row = |what: &str, step: &u64, unit: &str, better, values: &Vec<f64>| {
-        // Steps whose sizes no log tells are not taken for one.
+        // If no log has a step's size, the step is named by its number, so that several are not taken for one.
         let size = sizes.get(step).map_or_else(|| format!("step{step}"), |size| format!("{size}M"));
         Row::new("Ops", format!("Ops {what}-{size}"), unit, better, Format::Decimals(2), mean(values))
     };
@@ -139,7 +139,7 @@ fn parallelio(files: &[(PathBuf, String)], read: &mut Read<'_>) -> Vec<Row> {
     rates.chain(times).collect()
 }
 
-/// Reads the builds of a `time` file: `594.32user 2.02system 2:39.36elapsed 374%CPU`.
+/// Reads the builds in a `time` file, with lines such as `594.32user 2.02system 2:39.36elapsed 374%CPU`.
 fn built(log: &mut Log<'_>) -> Vec<Built> {
     let nanos = |seconds: f64| Nanos((seconds * 1e9).round() as u64);
     let mut builds = Vec::new();
@@ -150,7 +150,7 @@ fn built(log: &mut Log<'_>) -> Vec<Built> {
             continue;
         };
         let (user, system) = (log.figure(n, user), log.figure(n, system));
-        // Hours and minutes are of base 60.
+        // Hours, minutes and seconds are separated by colons.
         let elapsed = elapsed.split(':').try_fold(0.0, |sum, part| Some(60.0 * sum + log.figure(n, part)?));
         if let (Some(user), Some(system), Some(elapsed)) = (user, system, elapsed) {
             let cpu = CpuTimes { user: nanos(user), system: nanos(system) };
@@ -160,7 +160,7 @@ fn built(log: &mut Log<'_>) -> Vec<Built> {
     builds
 }
 
-/// Returns the text between a bracket and the next blank: `(26 per second)`.
+/// Returns the text between an opening parenthesis and the next space: `26` in `(26 per second)`.
 fn in_brackets(line: &str) -> Option<&str> {
     line.rsplit_once('(')?.1.split_whitespace().next()
 }
@@ -201,7 +201,7 @@ fn postmark(log: &mut Log<'_>) -> Vec<Row> {
     rows
 }
 
-/// Reads the output of stress-highalloc: passes under load, and one at rest.
+/// Reads the output of stress-highalloc: passes under load, and a pass at rest.
 fn highalloc(log: &mut Log<'_>) -> Vec<Row> {
     let mut pass = None;
     let mut rows = Vec::new();
@@ -220,13 +220,13 @@ fn highalloc(log: &mut Log<'_>) -> Vec<Row> {
     rows
 }
 
-/// Reads the end of the output of ping.
+/// Reads the summary at the end of ping's output.
 fn ping(log: &mut Log<'_>) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};
     let mut rows = Vec::new();
     for (n, line) in log.lines() {
         let mut put = |name: &str, unit: &str, better, decimals, value: Option<&str>| {
-            // Units stand right behind some of them: `0%`, `59966ms`.
+            // Some numbers are followed directly by their units: `0%`, `59966ms`.
             let number = |word: &'_ str| word.strip_suffix('%').or(word.strip_suffix("ms")).unwrap_or(word).to_owned();
             if let Some(value) = value.and_then(|word| log.figure(n, &number(word))) {
                 rows.push(Row::new("ping", name, unit, better, Format::Decimals(decimals), value));
@@ -257,16 +257,16 @@ fn ping(log: &mut Log<'_>) -> Vec<Row> {
     rows
 }
 
-/// Reads random reads from fio's JSON: the rate of all jobs together, and the times of the first (with
-/// `group_reporting` those of all).
+/// Reads random reads from fio's JSON: the rate of all jobs together, and the times of the first job. With
+/// `group_reporting` the first job's times are those of all jobs.
 fn fio(log: &mut Log<'_>) -> Vec<Row> {
     let text = log.text;
-    // Warnings may stand before it.
+    // Warnings may stand before the JSON.
     let Some(report) = text.find('{').and_then(|at| serde_json::from_str::<Value>(&text[at..]).ok()) else {
         return Vec::new();
     };
     let Some(jobs) = report["jobs"].as_array().filter(|jobs| !jobs.is_empty()) else { return Vec::new() };
-    // JSON has no lines that say anything.
+    // Line numbers of JSON are of no use to a reader.
     let mut figure = |name: &str, value: &Value| {
         let value = value.as_f64()?;
         if value < 0.0 {
@@ -307,7 +307,7 @@ mod tests {
         found.into_iter().map(|row| (row.name, row.value)).collect()
     }
 
-    /// Returns the number of rows from a log, and the warning.
+    /// Returns the number of rows that a log gives, and the warning.
     fn told(path: &str, text: &str) -> (usize, String) {
         let mut wrong = Vec::new();
         let found = rows(Path::new("logs"), &[(path.into(), text.into())], &mut wrong);

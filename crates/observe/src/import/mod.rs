@@ -1,9 +1,9 @@
-//! Conversion of MMTests logs to reports, and of reports to such logs.
+//! Conversion of MMTests logs to reports, and of reports to MMTests logs.
 //!
-//! [`recordings::mmtests`] reads the directories, and this module makes a report: each run is a column, each iteration
-//! one of its samples. [`monitors`] makes rows from monitors, [`benchmarks`] from the benchmarks' own logs;
-//! [`mod@write`] writes such logs. Rows are named and computed as those of experiments, so that both fit one table.
-//! [`texts`] makes columns from texts of other tools.
+//! [`recordings::mmtests`] reads the directories, and this module makes a report from them: each run becomes a column,
+//! and each iteration one of the column's samples. [`monitors`] makes rows from monitors, [`benchmarks`] from the
+//! benchmarks' own logs; [`mod@write`] writes such logs. Rows are named and computed like those of experiments, so that
+//! both fit one table. [`texts`] makes columns from texts of other tools.
 //!
 //! Next: [`monitors`].
 
@@ -27,27 +27,28 @@ use report::{Column, Table, TableHead};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Deepest level below a benchmark's folder that is searched.
+/// Deepest level that is searched below a benchmark's folder.
 const DEPTH_MAX: usize = 6;
 
-/// Tests with tables of the form of 2010 and 2011.
+/// Tests whose tables have the form used in 2010 and 2011.
 const EARLY_TESTS: [&str; 3] = ["postmark", "micro", "streaming"];
 
-/// The contents of a directory.
+/// The contents of a directory of MMTests.
 #[derive(Debug)]
 pub struct Imported {
-    /// A column for each run; each iteration is one of its samples.
+    /// The table with a column for each run. Each iteration is one of the column's samples.
     pub table: Table,
     /// Counters over time of each run and iteration, if the monitor `proc-vmstat` ran.
     pub series: Vec<RunSeries>,
-    /// Files that could not be read.
+    /// Faults in files that could not be read.
     pub warnings: Vec<String>,
 }
 
-/// Reads a directory: one test by name, and the named runs in this order, or all runs.
+/// Reads the logs of one test from a directory. `wanted` names the test, and `kernels` the runs in the order of
+/// columns; if `kernels` is empty, all runs are read.
 ///
 /// # Errors
-/// When it holds no logs of MMTests, or several tests and none is named. The error says what was expected.
+/// When there are no logs of MMTests, or several tests and no `wanted`. The message says what was expected.
 pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<Imported, String> {
     let Recorded { benchmarks, mut wrong } = mmtests::read_all(folder).map_err(|wrong| wrong.to_string())?;
     let test = chosen_test(folder, &benchmarks, wanted)?;
@@ -65,7 +66,7 @@ pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<I
         let mut of_run = Vec::new();
         let column = of_test(&run).and_then(|it| heads.iter().find_map(|head| head.column(it)));
         let column = column.unwrap_or_else(|| Column::new(&run, Ground::Linux));
-        // Two reports may have columns of one name, but no two runs have.
+        // Columns of two reports may have the same name, but no two runs have.
         let column = if heads.len() > 1 { Column { id: run.clone(), ..column } } else { column };
         for (n, iteration) in runs[&run].chunk_by(|a, b| a.folder == b.folder).enumerate() {
             let Some(benchmark) = iteration.iter().find(|it| it.name == test) else {
@@ -100,7 +101,7 @@ pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<I
     Ok(Imported { table, series, warnings })
 }
 
-/// Returns the named test, or the only one.
+/// Returns the test that `wanted` names, or the only test.
 fn chosen_test(folder: &Path, benchmarks: &[Benchmark], wanted: Option<&str>) -> Result<String, String> {
     let mut tests: Vec<&str> = Vec::new();
     for Benchmark { name, .. } in benchmarks {
@@ -119,8 +120,8 @@ fn chosen_test(folder: &Path, benchmarks: &[Benchmark], wanted: Option<&str>) ->
     }
 }
 
-/// Returns the named runs in this order. Without names it returns all, in the order of the report that was written, if
-/// there was one.
+/// Returns the runs that `kernels` names, in its order. If it is empty, returns all runs. If the logs were written from
+/// a report, the order is that of the report's columns.
 fn chosen_runs(
     folder: &Path,
     runs: &[String],
@@ -134,7 +135,7 @@ fn chosen_runs(
         return Ok(kernels.to_vec());
     }
     let mut all = runs.to_vec();
-    // Those that it does not name come last, by name as before.
+    // Runs that are not in the report come last, sorted by name.
     all.sort_by_key(|run| place(run).unwrap_or(usize::MAX));
     Ok(all)
 }
@@ -144,10 +145,10 @@ fn rows_of(benchmark: &Benchmark, monitors: &Monitors, wrong: &mut Vec<Wrong>) -
     let files = files_in(&benchmark.logs(), wrong);
     let rows = rows_of_logs(benchmark, monitors, &files, wrong);
     let of_rows = files.iter().find(|(path, _)| benchmarks::name(path) == write::ROWS_FILE);
-    // Other benchmarks than those of experiments have what MMTests itself measures of all.
+    // Without a log of a known form, a benchmark has only the figures that MMTests measures for every benchmark.
     if of_rows.is_none() && benchmark.logs().is_dir() && !files.iter().any(|(path, _)| benchmarks::is_known(path)) {
         let what = format!("no log of `{}` is of a form that is known: its own figures are left out", benchmark.name);
-        // Once for all runs and iterations.
+        // The fault is reported once for all runs and iterations.
         if wrong.iter().all(|told| told.what != what) {
             wrong.push(Wrong { file: benchmark.logs().display().to_string(), line: None, what });
         }
@@ -158,7 +159,7 @@ fn rows_of(benchmark: &Benchmark, monitors: &Monitors, wrong: &mut Vec<Wrong>) -
     }
 }
 
-/// Returns the rows of logs.
+/// Returns the rows that logs give.
 fn rows_of_logs(
     benchmark: &Benchmark,
     monitors: &Monitors,
@@ -175,12 +176,12 @@ fn rows_of_logs(
             rows.extend(vmscan::duration_rows(cpu, elapsed));
         }
     }
-    // Where the test's own copies are missing, the monitor's first and last are nearest.
+    // If the test's own copies are missing, the monitor's first and last copies are the nearest.
     let [first, last] = [monitors.counters.first(), monitors.counters.last()];
     let span = first.zip(last).filter(|(first, last)| last.0 > first.0);
     let of_span =
         span.map(|((begun, first), (ended, last))| (difference(&first.vmstat(), &last.vmstat()), ended - begun));
-    // What a monitor counted is of its own time, which is longer or shorter than the test's.
+    // The monitor's copies cover its own time, which may be longer or shorter than the test's.
     let counted = match (&benchmark.before, &benchmark.after) {
         (Some(before), Some(after)) => {
             let elapsed = benchmark.elapsed_s.or(of_span.as_ref().map(|(_, elapsed)| *elapsed));
@@ -200,7 +201,7 @@ fn rows_of_logs(
     rows
 }
 
-/// Returns rows as `stat` has them: stalls for memory, and swap with its smallest free part.
+/// Returns the same rows as `stat`: stalls for memory, and total swap with the smallest free swap.
 fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
     let share = |(name, percent): (&str, f64)| {
         Row::new("pressure", name, "% of the time", Better::Lower, Format::Decimals(2), percent)
@@ -213,7 +214,7 @@ fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
     stalls.chain(parts.flat_map(|pages| ["total", "free"].into_iter().zip(pages)).map(swap)).collect()
 }
 
-/// Returns the texts of a benchmark's own logs, each with its path from their folder, in order of paths.
+/// Returns the texts of a benchmark's own logs. Each has its path in `folder`, and they are sorted by path.
 fn files_in(folder: &Path, wrong: &mut Vec<Wrong>) -> Vec<(PathBuf, String)> {
     if !folder.exists() {
         return Vec::new();
@@ -285,15 +286,15 @@ mod tests {
         assert_eq!(median(&table, "Minor Faults", 1), Some(3980.0));
         assert_eq!(median(&table, "Ops memcachetest-715M", 0), Some(22767.0));
         assert_eq!(median(&table, "Ops io-duration-715M", 0), Some(21.0));
-        // In another order, or some of them.
+        // Runs can be read in another order, or only some of them.
         let named = |names: &[&str]| read(path, None, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         assert_eq!(named(&["old", "new"]).unwrap().table.columns[0].id, "old");
         assert!(named(&["older"]).unwrap_err().contains("there is no run `older` among new, old"));
-        // One run of it alone.
+        // A directory with only one run.
         assert_eq!(read(&path.join("new"), None, &[]).unwrap().table.columns[0].id, "new");
     }
 
-    /// Imports a directory with other benchmarks, logs packed otherwise than by gzip, and monitors that did not run.
+    /// Imports a directory with other benchmarks, with logs packed by other tools than gzip, and without some monitors.
     #[test]
     fn what_is_in_a_directory_and_not_read_is_told() {
         let folder = tempfile::tempdir().unwrap();
@@ -327,7 +328,7 @@ mod tests {
         assert_eq!(told("tbench4"), [timestamp, unknown.to_owned()]);
     }
 
-    /// Checks that a saved import answers the same questions as its directory.
+    /// Checks that a saved import gives the same diagnosis as its directory.
     #[test]
     fn stalls_and_swap_that_were_kept_are_rows() {
         let folder = tempfile::tempdir().unwrap();
@@ -347,7 +348,7 @@ mod tests {
         assert_eq!(warnings, [""; 0]);
         assert_eq!((median(&table, "memory some", 0), median(&table, "memory full", 0)), (Some(30.0), Some(15.0)));
         assert_eq!((median(&table, "total", 0), median(&table, "free", 0)), (Some(1000.0), Some(10.0)));
-        // Less was free meanwhile.
+        // Less swap was free during the benchmark.
         put(path, "run/proc-meminfo-parallelio", "time: 5\nSwapTotal: 4000 kB\nSwapFree: 8 kB\n");
         assert_eq!(median(&read(path, None, &[]).unwrap().table, "free", 0), Some(2.0));
         let saved = report::json::render(&table);
@@ -372,7 +373,7 @@ mod tests {
         put(path, "run/proc-vmstat-parallelio", &[moment(100, 0), moment(130, 2000), moment(140, 4000)].concat());
         let Imported { table, warnings, .. } = read(path, None, &[]).unwrap();
         assert_eq!(warnings, [""; 0]);
-        // 4000 pages in 40 s, though the test took 10.
+        // The monitor counted 4000 pages in 40 s, though the test took 10 s.
         assert_eq!((median(&table, "Kswapd velocity", 0), median(&table, "Elapsed", 0)), (Some(100.0), Some(10.0)));
     }
 
@@ -407,7 +408,7 @@ mod tests {
         assert!(unknown.contains("iter-0/parallelio: no log of `parallelio` is of a form that is known"), "{unknown}");
         assert!(head.contains(write::HEAD_FILE) && head.contains("is not known"), "{head}");
         assert!(other.ends_with("iter-1: there is no test `parallelio` in it"), "{other}");
-        // What is no file, or cannot be unpacked.
+        // A path that is not a file, or a file that cannot be unpacked.
         let log = path.join("run/iter-0/parallelio/logs").join(write::ROWS_FILE);
         fs::write(&log, [0x1f, 0x8b, 1]).unwrap();
         let told = |path: &Path| read(path, Some("parallelio"), &[]).unwrap().warnings.join("\n");

@@ -1,4 +1,4 @@
-//! Rows and counters over time from monitors.
+//! Rows, and counters over time, from the output of monitors.
 
 use figures::figure::{Better, Format, Row};
 use figures::mmtests;
@@ -10,7 +10,7 @@ use recordings::mmtests::{Benchmark, Counters};
 use recordings::{Figures, Sample};
 use std::collections::BTreeMap;
 
-/// Returns counters over time, from the first moment on; none without moments.
+/// Returns counters over time, counted from the first moment; none if there are no moments.
 #[must_use]
 pub fn series(moments: &[(f64, Counters)]) -> Option<Series> {
     let (begun, _) = moments.first()?;
@@ -21,7 +21,7 @@ pub fn series(moments: &[(f64, Counters)]) -> Option<Series> {
     Some(series)
 }
 
-/// Returns the group `iostat` of each device.
+/// Returns the rows of group `iostat` for all devices.
 pub fn iostat_rows(benchmark: &Benchmark, disks: &BTreeMap<String, Vec<Figures>>, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (device, figures) in disks {
@@ -36,12 +36,12 @@ pub fn iostat_rows(benchmark: &Benchmark, disks: &BTreeMap<String, Vec<Figures>>
     rows
 }
 
-/// Reads a sample of iostat of any version.
+/// Reads a sample of iostat of any version; none if it lacks the length of the queue.
 fn sample(figures: &Figures) -> Option<DiskSample> {
     let of = |name: &str| figures.get(name);
     let avgqz = of("avgqu-sz").or_else(|| of("aqu-sz"))?;
     let [r_await_ms, w_await_ms] = ["r_await", "w_await"].map(|name| of(name).unwrap_or_default());
-    // Since it has none of its own, that of all requests is the mean of both kinds by their number.
+    // New versions have no time for all requests. It is the mean for reads and writes, weighted by their numbers.
     let both = || {
         let [reads, writes] = [of("r/s")?, of("w/s")?];
         Some((reads * r_await_ms + writes * w_await_ms) / (reads + writes).max(f64::MIN_POSITIVE))
@@ -50,7 +50,7 @@ fn sample(figures: &Figures) -> Option<DiskSample> {
     Some(DiskSample { avgqz, await_ms, r_await_ms, w_await_ms })
 }
 
-/// Columns of `vmstat` and their units.
+/// Columns of `vmstat`, each with its unit.
 const VMSTAT: [(&str, &str); 12] = [
     ("r", "tasks"),
     ("b", "tasks"),
@@ -66,7 +66,7 @@ const VMSTAT: [(&str, &str); 12] = [
     ("wa", "%"),
 ];
 
-/// Returns the means of `vmstat`'s columns.
+/// Returns rows with the means of `vmstat`'s columns.
 #[must_use]
 pub fn vmstat_means(samples: &[Sample]) -> Vec<Row> {
     let row = |(name, unit): &(&str, &str)| {

@@ -1,8 +1,8 @@
-//! Conversion of texts of other tools to a report. Each recording, and each pair of copies of `/proc/vmstat`, is a
-//! column.
+//! Conversion of texts from other tools to a report. Each recording, and each pair of copies of `/proc/vmstat`, becomes
+//! a column.
 //!
-//! Rows have the names of the kernel's counters, like those of `stat`, so that both fit one table and `doctor` reads
-//! either.
+//! Rows have the names of the kernel's counters, like those of `stat`. One table can therefore have both, and `doctor`
+//! can read both.
 
 use super::Imported;
 use crate::doctor::{given::STANDARD_INPUT, source};
@@ -20,10 +20,10 @@ use report::{Column, Table, TableHead};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Reads files of texts.
+/// Reads texts from files. Returns a report with a column for each recording.
 ///
 /// # Errors
-/// When one cannot be read, when nothing in it is recognised, or when it has only a moment.
+/// When a file cannot be read, when nothing in it is recognised, or when it has only texts about one moment.
 pub fn read(files: &[PathBuf]) -> Result<Imported, String> {
     let mut columns: Vec<Column> = Vec::new();
     let (mut rows, mut series, mut warnings, mut notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ pub fn read(files: &[PathBuf]) -> Result<Imported, String> {
             } else {
                 name
             };
-            // Two recordings of a tool may be in one file.
+            // A file may have two recordings by the same tool.
             let taken = |columns: &[Column], id: &str| columns.iter().any(|column| column.id == id);
             let mut id = format!("{tool}-{name}");
             let mut n = 2;
@@ -95,7 +95,7 @@ pub fn read(files: &[PathBuf]) -> Result<Imported, String> {
     Ok(Imported { table: Table::of_runs(head, &rows, None), series, warnings })
 }
 
-/// Returns the growth of counters as rows.
+/// Returns a row for each counter, with its growth.
 fn grown(counters: &Vmstat) -> impl Iterator<Item = Row> {
     let row = |(name, count): (&String, &u64)| {
         Row::new("vmstat", name, "", Better::Neutral, Format::Decimals(0), *count as f64)
@@ -103,7 +103,7 @@ fn grown(counters: &Vmstat) -> impl Iterator<Item = Row> {
     counters.iter().filter(|(name, _)| !is_level(name)).map(row)
 }
 
-/// Returns whether a name is a level of `/proc/vmstat`, and not a counter.
+/// Returns whether a name in `/proc/vmstat` is a level and not a counter.
 fn is_level(name: &str) -> bool {
     const COUNTED: [&str; 6] = [
         "nr_dirtied",
@@ -154,7 +154,7 @@ fn rows_of(recording: &Recording, series: Option<&Series>) -> Vec<Row> {
     rows
 }
 
-/// Returns the means of a disk, under the names of `stat`.
+/// Returns rows with the means of a disk, under their names in `stat`.
 fn rows_of_disk(disk: &str, figures: &[Figures]) -> Vec<Row> {
     let columns = [
         ("%util", "busy", "% of the time"),

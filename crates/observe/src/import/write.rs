@@ -1,10 +1,11 @@
-//! Writes a report as a directory of MMTests: a folder for each column with one iteration, whose figures are the
+//! Writes a report as a directory of MMTests: each column becomes a folder with one iteration, whose figures are the
 //! medians.
 //!
-//! Rows that MMTests has logs for are written as such logs: counters before and after the test, its times, iostat, and
-//! the output of memcachetest, Postmark, stress-highalloc and ping. A table has only means and maxima of iostat, so
-//! samples are written that have these means and maxima. Other figures, and the order of all rows, are in [`ROWS_FILE`]
-//! beside the benchmark's logs. The rest of a report is in [`HEAD_FILE`]. MMTests reads neither.
+//! Rows for which MMTests has logs are written as such logs: counters before and after the test, its times, iostat, and
+//! the output of memcachetest, Postmark, stress-highalloc and ping. A table has only means and maxima of iostat, so the
+//! samples that are written are made up to have these means and maxima. Other figures, and the order of all rows, are
+//! in [`ROWS_FILE`] beside the benchmark's logs. The rest of a report is in [`HEAD_FILE`]. MMTests does not read these
+//! two files.
 
 use super::{benchmarks, rows_of_logs};
 use engine::stat::Vmstat;
@@ -23,19 +24,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The rows of a column in order, a JSON array each: group, name, unit, better, format, and the figure if no log has
-/// it.
+/// The file with the rows of a column in order. Each is a JSON array: group, name, unit, better, format, and the figure
+/// if no log has it.
 pub const ROWS_FILE: &str = "highwater-rows.log";
 
-/// The report without its rows, as `--format json` writes it: machine, scale, seeds and grounds. `DIGESTS` in it has
-/// digests of the rows of each column.
+/// The file with the report except for its rows, as `--format json` writes it: machine, scale, seeds and grounds. Its
+/// key `DIGESTS` has a digest of the rows of each column.
 pub const HEAD_FILE: &str = "highwater-report.json";
 
-/// The key for the digest of each column's rows, by id. If logs were added or changed, seeds and fingerprint no longer
-/// match.
+/// The key for the digests of the columns' rows, by column id. If a digest no longer matches, logs were added or
+/// changed, and seeds and fingerprint do not apply.
 const DIGESTS: &str = "rows_sha256";
 
-/// Returns a digest of a column: of names, units and medians of its rows, in any order.
+/// Returns a digest of a column, made from the names, units and medians of its rows in any order.
 fn digest<'a>(rows: impl Iterator<Item = (&'a TableRow, f64)>) -> String {
     let line = |(row, value): (&TableRow, f64)| format!("{:?}", (&row.group, &row.name, &row.unit, value.to_bits()));
     let mut lines: Vec<String> = rows.map(line).collect();
@@ -43,12 +44,12 @@ fn digest<'a>(rows: impl Iterator<Item = (&'a TableRow, f64)>) -> String {
     Sha256::digest(lines.join("\n")).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the rows of a column.
+/// Returns the rows of a column, each with its median.
 fn rows_of_column(table: &Table, column: usize) -> impl Iterator<Item = (&TableRow, f64)> {
     table.rows.iter().filter_map(move |row| Some((row, row.median(column)?)))
 }
 
-/// Names of counters for rows with one counter.
+/// Names of rows, each with the one counter that gives its figure.
 const FLAT: [(&str, &str); 24] = [
     ("Swap Ins", "pswpin"),
     ("Swap Outs", "pswpout"),
@@ -76,16 +77,16 @@ const FLAT: [(&str, &str); 24] = [
     ("Pages deactivated", "pgdeactivate"),
 ];
 
-/// Further names of counters for rows with one counter, of the tables of 2010 and 2011.
+/// Further names of rows with one counter, from the tables of 2010 and 2011.
 const FLAT_EARLY: [(&str, &str); 2] = [
     ("Kswapd low wmark quickly", "kswapd_low_wmark_hit_quickly"),
     ("Kswapd high wmark quickly", "kswapd_high_wmark_hit_quickly"),
 ];
 
-/// Counters of reclaim that some kernels keep by zone; scanned pages come first.
+/// Counters of reclaim that some kernels keep by zone. Those for scanned pages come first.
 const RECLAIM: [&str; 4] = ["pgscan_kswapd", "pgscan_direct", "pgsteal_kswapd", "pgsteal_direct"];
 
-/// Returns the name of an experiment's test in MMTests.
+/// Returns the name that an experiment's test has in MMTests.
 fn test_of(experiment: &str) -> &str {
     match experiment {
         "highalloc" => "stress-highalloc",
@@ -133,10 +134,10 @@ fn head_file(table: &Table) -> io::Result<String> {
     Ok(format!("{head:#}\n"))
 }
 
-/// Checks that a folder is new or empty and can be written to.
+/// Checks that a folder does not exist or is empty, and can be written to.
 ///
 /// # Errors
-/// When it is not empty, or cannot be read or written to.
+/// When the folder is not empty, or cannot be read or written to.
 pub fn check(folder: &Path) -> io::Result<()> {
     match fs::read_dir(folder) {
         Ok(mut entries) => {
@@ -152,17 +153,18 @@ pub fn check(folder: &Path) -> io::Result<()> {
     Draft::beside(&there.join("probe")).map(drop)
 }
 
-/// The head of a report, from a directory that was written here.
+/// The head of a report, read from a directory that [`directory`] wrote.
 pub struct Head {
     folder: PathBuf,
     report: Table,
-    /// Digests of the rows of its columns, by id; none if unknown.
+    /// Digests of the rows of the report's columns, by column id; empty if unknown.
     digests: BTreeMap<String, String>,
-    /// Folders of its columns.
+    /// The folders of the report's columns, in order.
     folders: Vec<String>,
 }
 
-/// Returns the heads of the reports behind directories of benchmarks, each once. Directories of MMTests have none.
+/// Returns the head of each report that the benchmarks come from, once for each report. Directories that MMTests itself
+/// wrote have none.
 pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
     let mut places: Vec<PathBuf> = benchmarks.iter().filter_map(|it| Some(head_folder(it)?.0)).collect();
     places.sort();
@@ -190,8 +192,8 @@ pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
     places.into_iter().filter_map(head).collect()
 }
 
-/// Returns the folder that a report was written into, if a benchmark lies where the report would put it, and the folder
-/// of its column.
+/// Returns the folder that a report would be written into, and the name of the column's folder in it. Returns none if
+/// the benchmark is not in the place that a report would give it.
 fn head_folder(benchmark: &Benchmark) -> Option<(PathBuf, String)> {
     benchmark.iteration()?;
     let column = fs::canonicalize(benchmark.folder.parent().filter(|it| !it.as_os_str().is_empty())?).ok()?;
@@ -199,7 +201,8 @@ fn head_folder(benchmark: &Benchmark) -> Option<(PathBuf, String)> {
 }
 
 impl Head {
-    /// Returns the index of a benchmark's column; none if it belongs to no column, or to another test.
+    /// Returns the index of the column that a benchmark belongs to; none if it belongs to no column, or to another
+    /// test.
     #[must_use]
     pub fn place(&self, benchmark: &Benchmark) -> Option<usize> {
         let (folder, column) = head_folder(benchmark)?;
@@ -207,27 +210,27 @@ impl Head {
         self.folders.iter().position(|it| *it == column).filter(|_| is_its)
     }
 
-    /// Returns the column of a benchmark.
+    /// Returns the column that a benchmark belongs to; none if it belongs to none.
     #[must_use]
     pub fn column(&self, benchmark: &Benchmark) -> Option<Column> {
         self.report.columns.get(self.place(benchmark)?).cloned()
     }
 
-    /// Returns the names of the main rows.
+    /// Returns the names of the report's main rows.
     #[must_use]
     pub fn main_rows(&self) -> &[String] {
         &self.report.main_rows
     }
 
-    /// Returns whether the rows of an imported column are as written, and of one run.
+    /// Returns whether an imported column comes from one run, with all rows as they were written.
     fn is_as_written(&self, imported: &Table, column: usize) -> bool {
         let is_single = imported.rows.iter().filter_map(|row| row.cells.get(column)?.value).all(|value| value.n == 1);
         let written = self.digests.get(&imported.columns[column].id);
         is_single && written == Some(&digest(rows_of_column(imported, column)))
     }
 
-    /// Returns the head of the report, and the times of operations, for columns that were imported from logs. A
-    /// fingerprint and seeds cover all columns, and are kept only if no logs were added or changed.
+    /// Returns the report's head and its times of operations, for columns that were imported from logs. A fingerprint
+    /// and seeds apply to all columns together, so they are kept only if no logs were added or changed.
     #[must_use]
     pub fn of_columns(self, imported: &Table) -> (TableHead, Vec<Histogram>) {
         let is_whole = (0..imported.columns.len()).all(|column| self.is_as_written(imported, column));
@@ -248,7 +251,7 @@ impl Head {
     }
 }
 
-/// Returns a folder for each column, by its name.
+/// Returns the name of a folder for each column, made from the column's id.
 fn folders_of(columns: &[Column]) -> Vec<String> {
     let mut folders: Vec<String> = Vec::new();
     for column in columns {
@@ -260,17 +263,17 @@ fn folders_of(columns: &[Column]) -> Vec<String> {
     folders
 }
 
-/// Most characters of a file name; file systems take 255 bytes.
+/// Most characters of a file name; file systems accept 255 bytes.
 const NAME_CHARS_MAX: usize = 60;
 
-/// Turns a name into a file name: no separator, no line break, not hidden, not too long.
+/// Turns a name into a file name without separators or line breaks, not hidden, and not too long.
 fn name_of_file(name: &str) -> String {
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || ['/', '\\'].contains(&c);
     let name: String = name.chars().take(NAME_CHARS_MAX).map(|c| if is_odd(c) { '_' } else { c }).collect();
     if name.is_empty() || name.starts_with('.') { format!("_{name}") } else { name }
 }
 
-/// Returns all logs of an iteration, by their paths in its folder.
+/// Returns all logs of an iteration: path in the iteration's folder, and contents.
 fn files(test: &str, rows: &[(&TableRow, f64)]) -> Vec<(String, String)> {
     let of = |group: &str, name: &str| {
         rows.iter().find(|(row, _)| row.group == group && row.name == name).map(|(_, value)| *value)
@@ -306,7 +309,7 @@ fn files(test: &str, rows: &[(&TableRow, f64)]) -> Vec<(String, String)> {
     stamp += "finish :: 0\n";
     let iostat = iostat(rows);
     let own: Vec<(PathBuf, String)> = own(rows, &of);
-    // What comes back from these logs need not stand elsewhere.
+    // Figures that can be read back from these logs need not be repeated in [`ROWS_FILE`].
     let mut wrong = Vec::new();
     let found = mmtests::parse("tests-timestamp", &stamp, &mut wrong).pop();
     let found = found.unwrap_or_else(|| Benchmark { name: test.to_owned(), ..Benchmark::default() });
@@ -321,7 +324,7 @@ fn files(test: &str, rows: &[(&TableRow, f64)]) -> Vec<(String, String)> {
     files
 }
 
-/// Returns user, system and elapsed time, s.
+/// Returns user, system and elapsed time from the rows, s; none if a row is missing.
 fn times(of: &impl Fn(&str, &str) -> Option<f64>) -> Option<[f64; 3]> {
     let own = ["User", "System", "Elapsed"].map(|name| of("duration", name));
     if let [Some(user), Some(system), Some(elapsed)] = own {
@@ -331,13 +334,14 @@ fn times(of: &impl Fn(&str, &str) -> Option<f64>) -> Option<[f64; 3]> {
     Some([cpu, 0.0, of("duration", "Total Elapsed Time (seconds)")?])
 }
 
-/// Returns whether a row has the name of a counter of `/proc/vmstat`. The engine has some more.
+/// Returns whether a row is named like a counter of `/proc/vmstat`. Two counters that only the engine has do not count.
 fn is_counter(name: &str) -> bool {
     const OF_ENGINE: [&str; 2] = ["lru_used_once", "pgrotate_locked"];
     name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')) && !OF_ENGINE.contains(&name)
 }
 
-/// Returns the growth of counters that gives the rows. Figures that are no whole counts are left to [`ROWS_FILE`].
+/// Returns the growth of counters from which the rows follow. Figures that are not whole numbers are left to
+/// [`ROWS_FILE`].
 fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, elapsed_s: Option<f64>) -> Vmstat {
     let mut counters = Vmstat::new();
     for (name, counter) in FLAT.iter().chain(&FLAT_EARLY) {
@@ -349,7 +353,7 @@ fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, 
     let own =
         rows.iter().filter(|(row, _)| ["vmstat", "counters"].contains(&row.group.as_str()) && is_counter(&row.name));
     counters.extend(own.map(|(row, value)| (row.name.clone(), value.max(0.0).round() as u64)));
-    // What is known of all zones together is not made up of one.
+    // If a counter is known for all zones together, values by zone would be invented.
     for event in RECLAIM.iter().filter(|event| counters.contains_key(**event)).copied().collect::<Vec<_>>() {
         counters.retain(|name, _| zone_of(name, event).is_none());
     }
@@ -361,13 +365,13 @@ fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, 
     let total = |names: [(&str, &str); 2]| names.iter().find_map(|(group, name)| of(group, name));
     let kswapd = total([("vmstat", "Kswapd pages scanned"), ("vmscan", "Kswapd pages scanned")]);
     let direct = total([("vmstat", "Direct pages scanned"), ("vmscan", "Direct reclaim pages scanned")]);
-    // What is not known is not 0.
+    // An unknown counter must not be written as 0.
     let is_known_of_all = RECLAIM[..2].iter().any(|event| counters.contains_key(*event));
     if kswapd.is_none() && direct.is_none() || is_known_of_all {
         return counters;
     }
     let [mut kswapd, mut direct] = [kswapd, direct].map(|pages| pages.unwrap_or(0.0).round() as u64);
-    // Zones have one figure for both: kswapd's part is filled first.
+    // A zone has one figure for kswapd and tasks together: kswapd's part is filled first.
     let velocities = rows.iter().filter_map(|(row, value)| {
         let zone = row.name.strip_prefix("Zone ")?.strip_suffix(" velocity")?;
         (row.group == "vmstat").then(|| (zone.to_owned(), (value * elapsed_s.unwrap_or(0.0)).round() as u64))
@@ -387,7 +391,8 @@ fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, 
     counters
 }
 
-/// Returns samples of iostat with the means and maxima of the rows, after one of the time since boot.
+/// Returns samples of iostat with the means and maxima of the rows, after a first sample for the time since boot.
+/// Returns none if no row is from iostat.
 fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
     let mut devices: BTreeMap<&str, BTreeMap<&str, [f64; 2]>> = BTreeMap::new();
     for (row, value) in rows.iter().filter(|(row, _)| row.group == "iostat") {
@@ -404,7 +409,7 @@ fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
     for (device, figures) in devices {
         let of = |figure: &str| figures.get(figure).copied().unwrap_or_default();
         let columns = ["avgqz", "await", "r_await", "w_await"].map(of);
-        // One sample has the maximum, the others share the rest of the sum evenly.
+        // One sample has the maximum; the other samples share the rest of the sum evenly.
         let needed = columns.iter().map(|[mean, max]| if *mean > 0.0 { (max / mean).ceil() } else { 1.0 });
         let samples = needed.fold(2.0, f64::max).min(1e6) as u32;
         let rest = columns.map(|[mean, max]| (f64::from(samples) * mean - max) / f64::from(samples - 1));
@@ -421,7 +426,7 @@ fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
     Some(text)
 }
 
-/// Returns the benchmarks' own logs.
+/// Returns the logs that the benchmarks themselves write, as path and contents.
 fn own(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     let sizes: Vec<(u64, f64)> = rows
@@ -484,7 +489,8 @@ fn own(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>) -> Ve
     files
 }
 
-/// Returns the rows in order. Rows that cannot be read back to the last digit have their figures.
+/// Returns the contents of [`ROWS_FILE`]: the rows in order. A row has its figure only if logs do not give it back to
+/// the last digit.
 fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
     let line = |(row, value): &(&TableRow, f64)| {
         let comes_back = back.iter().any(|it| {
@@ -499,8 +505,8 @@ fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Returns the rows that [`ROWS_FILE`] names, in its order, with its figures or those of logs. If a line of it is
-/// wrong, the rows of logs that it does not name follow.
+/// Returns the rows that [`ROWS_FILE`] names, in its order, with figures from it or from logs. If one of its lines is
+/// wrong, the rows from logs that it does not name follow.
 pub(super) fn in_order(path: &Path, order: &str, mut rows: Vec<Row>, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     type Line = (String, String, String, Better, Format, Option<f64>);
     let file = path.display().to_string();
@@ -509,7 +515,7 @@ pub(super) fn in_order(path: &Path, order: &str, mut rows: Vec<Row>, wrong: &mut
     let mut is_whole = true;
     for (n, line) in order.lines().enumerate() {
         let parsed = serde_json::from_str::<Vec<serde_json::Value>>(line).ok().and_then(|mut parts| {
-            // A figure that logs have is left out.
+            // A line has no figure if logs have it.
             parts.resize(6, serde_json::Value::Null);
             serde_json::from_value::<Line>(parts.into()).ok()
         });
@@ -574,7 +580,7 @@ mod tests {
         let rows = |folder: &Path, of: &str| folder.join(of).join(&table.experiment).join("logs").join(ROWS_FILE);
         assert_eq!(after(&|_| ()), (Some(7), table.seeds.clone(), table.notes.len()));
         let changed = (None, Vec::new(), table.notes.len() + 1);
-        // A second iteration, and a run beside the others.
+        // Another iteration of a column, and another column.
         for to in ["a/iter-1", "c/iter-0"] {
             let added = after(&|folder| {
                 let [from_rows, to_rows] = [rows(folder, "a/iter-0"), rows(folder, to)];
@@ -630,7 +636,7 @@ mod tests {
         rows.extend(figures::mmtests::vmstat_rows(&counters, 1_114.219_604_884));
         rows.extend(figures::mmtests::iostat_rows("sda", &samples));
         round_trip("parallelio", rows.clone());
-        // Most of it stands in logs that MMTests reads itself.
+        // Most of these rows are in logs that MMTests itself reads.
         let rows: Vec<TableRow> = Table::of_runs(samples::head(&["a"], 1), &[vec![rows]], None).rows;
         let rows: Vec<(&TableRow, f64)> = rows.iter().filter_map(|row| Some((row, row.median(0)?))).collect();
         let files = files("parallelio", &rows);

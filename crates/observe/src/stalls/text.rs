@@ -1,4 +1,4 @@
-//! Stalls in words, and as JSON.
+//! Stalls as words and as JSON.
 
 use super::{Cause, Stall, Stalls, Wait};
 use kit::shown;
@@ -11,7 +11,7 @@ use report::html::{Part, Section};
 use serde_json::{Value, json as value};
 use std::fmt::Write as _;
 
-/// Most holders that are named.
+/// Most holders of a wait that are named.
 const NAMED: usize = 3;
 
 /// Formats a time for people.
@@ -23,7 +23,7 @@ fn seconds(time: Nanos) -> String {
     format!("{:.9} s", time.0 as f64 / 1e9)
 }
 
-/// Returns the stalls of runs in words. `trace` is the file of `--trace`.
+/// Returns words on the stalls of runs. `trace` is the name of the file of `--trace`.
 #[must_use]
 pub fn text(runs: &[Stalls], trace: Option<&str>, look: Look) -> String {
     let mut text = String::new();
@@ -62,7 +62,7 @@ pub fn sections(runs: &[Stalls], trace: Option<&str>) -> Vec<Section> {
     runs.iter().map(section).collect()
 }
 
-/// Returns the number and the duration of a run's stalls.
+/// Returns words on the number and the total duration of a run's stalls.
 fn all_of(Stalls { run, over, count, total, tasks, groups, longest }: &Stalls) -> String {
     match count {
         0 => format!("{run}: no stall of at least {}", ms(*over)),
@@ -78,7 +78,7 @@ fn all_of(Stalls { run, over, count, total, tasks, groups, longest }: &Stalls) -
     }
 }
 
-/// Returns the head of a stall: the task, the number of stalls and their duration.
+/// Returns the heading of a stall: the task, the number of similar stalls and their duration.
 fn head_of(stall: &Stall) -> String {
     let Stall { count, total, task, cause, .. } = stall;
     let what = match cause {
@@ -95,7 +95,7 @@ fn head_of(stall: &Stall) -> String {
     }
 }
 
-/// Returns the lines about a stall, each with its label; empty for the label of the line before.
+/// Returns the lines about a stall, each with its label. The label is empty if it is the same as on the line before.
 fn lines_of(run: &str, stall: &Stall, trace: Option<&str>) -> Vec<(&'static str, String)> {
     let Stall { task, from, to, cause, worked, waits, disks, slice, .. } = stall;
     let mut lines = match cause {
@@ -146,7 +146,7 @@ fn did(request: &SlowRequest) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Returns each reason for which pages stayed, with the number of pages.
+/// Returns each reason why pages stayed, with the number of pages that stayed for it.
 const fn reasons(met: &Met) -> [(&'static str, u64); 9] {
     [
         ("used lately", met.used),
@@ -169,7 +169,7 @@ fn held_back(held: &HeldBack) -> String {
     )
 }
 
-/// Returns the stalls as JSON, with a line break at its end. Times are ns.
+/// Returns the stalls of runs as JSON, with a line break at the end. Times are ns.
 #[must_use]
 pub fn json(runs: &[Stalls]) -> String {
     let wait = |Wait { on, time, held_by }: &Wait| {

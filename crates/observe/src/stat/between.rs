@@ -1,4 +1,4 @@
-//! Rows of the time between two snapshots.
+//! Rows about the time between two snapshots.
 
 use super::snapshot::{Snapshot, ZoneNow};
 use computer::sys::Used;
@@ -9,26 +9,26 @@ use figures::figure::{Better, Format, Row, duration_rows};
 use figures::{counters, mmtests};
 use procfs_core::DiskStat;
 
-/// Bytes of a sector in `/proc/diskstats`.
+/// Size of a sector in `/proc/diskstats`, bytes.
 const SECTOR_BYTES: f64 = 512.0;
 
-/// Two snapshots, and the resources of a command between them, if there was one.
+/// Two snapshots, with the resources that a command used between them.
 #[derive(Debug)]
 pub struct Interval<'a> {
     /// The earlier snapshot.
     pub before: &'a Snapshot,
     /// The later snapshot.
     pub after: &'a Snapshot,
-    /// The resources of the command, and of all processes that it started and waited for.
+    /// The resources used by the command and by all processes that it started and waited for; none without a command.
     pub command: Option<Used>,
-    /// Time between them, s.
+    /// Time between the snapshots, s.
     pub elapsed_s: f64,
 }
 
-/// Further names of `/proc/vmstat` about reclaim, with their units. Names that a kernel lacks have no row.
+/// Further names in `/proc/vmstat` about reclaim, with their units. A name that a kernel lacks gives no row.
 ///
-/// The first are also in the block of MMTests, under its names. Under their own names they match those of simulated
-/// runs.
+/// The counters of the first names are also among the rows of MMTests, under other names. Under their own names these
+/// rows match those of simulated runs.
 const MORE: [(&str, &str); 38] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
@@ -71,19 +71,19 @@ const MORE: [(&str, &str); 38] = [
 ];
 
 impl Interval<'_> {
-    /// Returns all rows.
+    /// Returns all rows, with a row for each order of a zone's free blocks.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         self.rows_with(blocks_by_order)
     }
 
-    /// Returns the rows for people: each zone's free blocks have two sums instead of a row for each order.
+    /// Returns rows for people: instead of a row for each order, a zone's free blocks have two sums.
     #[must_use]
     pub fn short_rows(&self) -> Vec<Row> {
         self.rows_with(blocks_in_short)
     }
 
-    /// Returns all rows. `blocks` makes those of a zone's free blocks.
+    /// Returns all rows. `blocks` makes the rows of a zone's free blocks.
     fn rows_with(&self, blocks: fn(&ZoneNow) -> Vec<Row>) -> Vec<Row> {
         let counters = difference(&self.before.vmstat, &self.after.vmstat);
         let mut rows = match self.command {
@@ -118,7 +118,7 @@ impl Interval<'_> {
         rows.extend(MORE.iter().filter(has).map(|(name, unit)| {
             row("counters", name, unit, Better::Neutral, 0, counters.get(*name).copied().unwrap_or(0) as f64)
         }));
-        // One counter until 4.9, since then one for each zone that was asked for.
+        // Until 4.9 there is a single counter. Since then there is one for each zone that requests named.
         let direct_reclaims = counters::sum(&counters, "allocstall");
         rows.extend(direct_reclaims.map(|n| row("counters", "allocstall", "events", Better::Lower, 0, n as f64)));
         rows.extend(self.disk_rows());
@@ -140,7 +140,7 @@ impl Interval<'_> {
             ];
             for (who, before_us, after_us, avg10) in shares {
                 let stalled_us = after_us.saturating_sub(before_us) as f64;
-                // Both are read one after the other: what is stalled all the time seems stalled a little longer.
+                // PSI and the clock are read one after the other, so a share may seem to be slightly above 100 %.
                 let share = if self.elapsed_s > 0.0 { (stalled_us / 1e4 / self.elapsed_s).min(100.0) } else { 0.0 };
                 let name = format!("{resource} {who}");
                 rows.push(row("pressure", &name, "% of the time", Better::Lower, 2, share));
@@ -158,7 +158,7 @@ impl Interval<'_> {
         rows
     }
 
-    /// Returns the rows of disks that were not idle.
+    /// Returns the rows of the disks that did something.
     fn disk_rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (name, after) in &self.after.disks {
@@ -209,8 +209,8 @@ impl Interval<'_> {
     }
 }
 
-/// Returns the rows of MMTests, without efficiencies of nothing scanned, and pages reclaimed at limits of cgroups,
-/// which the kernel counts neither as kswapd's nor as direct.
+/// Returns the rows of MMTests, except for efficiencies if nothing was scanned. Adds the pages reclaimed at limits of
+/// cgroups, which the kernel counts neither as kswapd's nor as direct reclaim's.
 fn reclaim_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     let mut rows = mmtests::vmstat_rows(counters, elapsed_s);
     for who in ["Kswapd", "Direct"] {
@@ -225,7 +225,7 @@ fn reclaim_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     rows
 }
 
-/// Returns a percentage with two decimals as the kernel wrote it, without the noise of a shorter float.
+/// Rounds a percentage to the two decimals that the kernel wrote.
 fn hundredths(percent: f32) -> f64 {
     (f64::from(percent) * 100.0).round() / 100.0
 }
@@ -234,7 +234,7 @@ fn row(group: &str, name: &str, unit: &str, better: Better, decimals: u8, value:
     Row::new(group, name, unit, better, Format::Decimals(decimals), value)
 }
 
-/// Returns the rows of a zone at the end: free pages and marks.
+/// Returns the rows of a zone at the end of the time: its free pages and marks.
 fn zone_rows(zone: &ZoneNow) -> Vec<Row> {
     let page_row = |what: &str, pages: u64| {
         row("zones", &format!("{} {what}", zone.name), "pages", Better::Neutral, 0, pages as f64)
@@ -244,7 +244,7 @@ fn zone_rows(zone: &ZoneNow) -> Vec<Row> {
     rows
 }
 
-/// Returns its free blocks at the end, by order.
+/// Returns rows with a zone's free blocks at the end of the time, by order.
 fn blocks_by_order(zone: &ZoneNow) -> Vec<Row> {
     let blocks = zone.blocks.iter().enumerate().map(|(order, blocks)| {
         row("buddyinfo", &format!("{} order {order}", zone.name), "blocks", Better::Neutral, 0, *blocks as f64)
@@ -252,7 +252,8 @@ fn blocks_by_order(zone: &ZoneNow) -> Vec<Row> {
     blocks.collect()
 }
 
-/// Returns the pages in its free blocks at the end: in blocks smaller than a huge page, and in larger ones.
+/// Returns rows with the pages in a zone's free blocks at the end of the time: one for blocks smaller than a huge page,
+/// one for the others.
 fn blocks_in_short(zone: &ZoneNow) -> Vec<Row> {
     let orders = zone.blocks.len();
     let huge = usize::from(PAGEBLOCK_ORDER.0);

@@ -6,7 +6,7 @@ use figures::counters;
 use figures::counters::difference;
 use machine::PAGE_BYTES;
 
-/// A column: name, unit, width.
+/// Columns of a line: name, unit, width.
 const COLUMNS: [(&str, &str, usize); 14] = [
     ("time", "s", 8),
     ("free", "MiB", 8),
@@ -24,12 +24,13 @@ const COLUMNS: [(&str, &str, usize); 14] = [
     ("psi-full", "%", 8),
 ];
 
-/// Refault counters: one until 5.8, since then one for each kind of page.
+/// Names of refault counters: a single one until 5.8, and one for each kind of page since then.
 const REFAULTS: [&str; 3] = ["workingset_refault", "workingset_refault_anon", "workingset_refault_file"];
 
-/// Returns the heading, a line of names and one of units. The columns: time since the beginning; free memory; pages
-/// scanned by kswapd and by others (tasks, and at limits of cgroups); pages reclaimed, and their share of the scanned;
-/// refaults; pages swapped in and out; major faults; direct reclaims; CPU time of kswapd; time stalled for memory.
+/// Returns the heading: a line of names and a line of units. The columns are: time since the beginning; free memory;
+/// pages scanned by kswapd, and by others (tasks, and at limits of cgroups); pages reclaimed, and their share of the
+/// scanned pages; refaults; pages swapped in and out; major faults; direct reclaims; CPU time of kswapd; time stalled
+/// for memory.
 #[must_use]
 pub fn heading() -> String {
     let line = |word: fn(&(&'static str, &'static str, usize)) -> &'static str| -> String {
@@ -38,12 +39,12 @@ pub fn heading() -> String {
     format!("{}\n{}", line(|(name, ..)| name), line(|(_, unit, _)| unit))
 }
 
-/// Returns a counter under the name of any kernel; 0 if there is none.
+/// Returns the value of a counter, whatever name the kernel has for it; 0 if there is none.
 fn sum(counters: &Vmstat, name: &str) -> u64 {
     counters::sum(counters, name).unwrap_or(0)
 }
 
-/// Returns the line of the time between two snapshots, `at_s` seconds after the beginning.
+/// Returns the line about the time between two snapshots. `at_s` is its end in s after the beginning.
 #[must_use]
 pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64) -> String {
     let counters = difference(&before.vmstat, &after.vmstat);
@@ -107,7 +108,7 @@ mod tests {
         );
         let line = line(&before, &after, 2.0);
         assert_eq!(line.split_whitespace().take(6).collect::<Vec<_>>(), ["2.0", "2", "200", "50", "125", "50"]);
-        // Pages that only the sums of both kinds have were scanned at limits of cgroups.
+        // Pages that only the counters by kind include were scanned at limits of cgroups.
         let at_limits = "pgscan_anon 700\npgscan_file 100\npgsteal_anon 250\npgsteal_file 100\n";
         let before = at(1, &format!("{0}{1}", "pgscan_kswapd 0\n", at_limits.replace(['1', '2', '5', '7'], "0")));
         let after = at(3, &format!("{0}{1}", "pgscan_kswapd 400\n", at_limits));

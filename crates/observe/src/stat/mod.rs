@@ -1,8 +1,8 @@
-//! The work of reclaim in the running kernel over some time: `highwater stat`.
+//! What reclaim does in the running kernel over a time: `highwater stat`.
 //!
-//! [`snapshot`] reads the kernel's values at a moment. [`between`] makes rows from two snapshots, [`live`] a periodic
-//! line. The rows of `/proc/vmstat` are those of MMTests, computed by the same code as for simulated kernels, so that a
-//! saved report can be compared with them.
+//! [`snapshot`] reads the kernel's values at a moment. [`between`] makes rows from two snapshots, and [`live`] makes a
+//! line of figures at intervals. The rows from `/proc/vmstat` are those of MMTests, computed by the same code as for
+//! simulated kernels, so that saved reports of both can be compared.
 //!
 //! Next: [`snapshot`].
 

@@ -1,4 +1,4 @@
-//! The state of memory at a moment, from the running kernel.
+//! The state of memory at a moment, read from the running kernel.
 
 use computer::counters::swap_pages;
 use engine::stat::Vmstat;
@@ -13,15 +13,16 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// Clock ticks of a second in `/proc/PID/stat` (`USER_HZ`), 100 on every architecture that the kernel has today.
+/// Clock ticks per second in `/proc/PID/stat` (`USER_HZ`). It is 100 on every architecture that the kernel supports
+/// today.
 pub const TICKS_PER_S: f64 = 100.0;
 
 /// The root of the kernel's files: `/`, or a folder into which they were copied.
 #[derive(Clone, Debug)]
 pub struct Source {
     root: PathBuf,
-    /// The kernel's tasks whose time is reported, found once. They exist from boot on, and a search through a thousand
-    /// processes each time would cost a percent of a CPU.
+    /// The folders of the kernel's tasks whose time is reported, found once. These tasks exist from boot on, and a
+    /// search through a thousand processes for each snapshot would cost a percent of a CPU.
     tasks: OnceLock<Vec<PathBuf>>,
 }
 
@@ -32,13 +33,13 @@ impl Default for Source {
 }
 
 impl Source {
-    /// Makes a source for a folder with `proc` and `sys` in it.
+    /// Makes a source from a folder that contains `proc` and `sys`.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self { root: folder.to_owned(), tasks: OnceLock::new() }
     }
 
-    /// Returns the path of a file or folder below the root.
+    /// Returns the full path of a file or folder below the root.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
@@ -47,13 +48,13 @@ impl Source {
     /// Reads a file below the root.
     ///
     /// # Errors
-    /// When it cannot be read, in words for the user.
+    /// When the file cannot be read, in words for the user.
     pub fn read(&self, path: &str) -> Result<String, String> {
         fs::read_to_string(self.path(path)).map_err(|error| format!("/{path}: {}", why(&error)))
     }
 }
 
-/// Stall times of tasks (PSI).
+/// Times for which tasks were stalled (PSI).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stalled {
     /// Total time in which some task was stalled, us.
@@ -69,7 +70,7 @@ pub struct Stalled {
 /// A zone of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneNow {
-    /// The zone's name: `Normal`, and on all nodes but the first `Normal of node 1`.
+    /// The zone's name: `Normal`, or on nodes other than the first `Normal of node 1`.
     pub name: String,
     /// Free pages.
     pub free: u64,
@@ -77,47 +78,48 @@ pub struct ZoneNow {
     pub marks: [u64; 3],
     /// Pages that the allocator manages.
     pub managed: u64,
-    /// Free blocks by order.
+    /// Free blocks, by order.
     pub blocks: Vec<u64>,
 }
 
-/// The values of one moment.
+/// The values at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Time at which counters were read.
     pub read_at: Option<Instant>,
     /// Time since boot, s.
     pub uptime_s: f64,
-    /// `/proc/vmstat`.
+    /// The contents of `/proc/vmstat`.
     pub vmstat: Vmstat,
     /// Stall times by resource (`memory`, `io`, `cpu`).
     pub stalled: BTreeMap<&'static str, Stalled>,
-    /// CPU time of each kswapd and kcompactd so far, s.
+    /// CPU time of each kswapd and kcompactd so far, s, by name.
     pub kernel_cpu_s: BTreeMap<String, f64>,
-    /// Statistics of whole disks.
+    /// Statistics of whole disks, by name.
     pub disks: BTreeMap<String, DiskStat>,
-    /// Zones, in order.
+    /// Zones with pages, in the order of `/proc/zoneinfo`.
     pub zones: Vec<ZoneNow>,
     /// The text of `/proc/meminfo`.
     pub meminfo: String,
-    /// Swap and its free part from this text, pages.
+    /// Total swap and free swap from [`Snapshot::meminfo`], pages.
     pub swap_pages: Option<[u64; 2]>,
     /// Files that could not be read, each with the reason.
     pub missing: Vec<String>,
 }
 
-/// Resources with PSI.
+/// Resources with PSI, each with its file.
 const RESOURCES: [(&str, &str); 3] =
     [("memory", "proc/pressure/memory"), ("io", "proc/pressure/io"), ("cpu", "proc/pressure/cpu")];
 
-/// The kernel's tasks whose time is reported.
+/// Names of the kernel's tasks whose time is reported.
 const TASKS: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
 
 impl Snapshot {
     /// Reads all sources. [`Snapshot::missing`] names those that do not exist.
     #[must_use]
     pub fn take(source: &Source) -> Self {
-        // All tasks are looked through the first time: no counter is to be older than that.
+        // The first time, all tasks are searched, which takes long. It comes first so that no counter is older than
+        // that.
         let kernel_cpu_s = kernel_cpu(source);
         let mut this = Self { kernel_cpu_s, read_at: Some(Instant::now()), ..Self::default() };
         let mut missing = Vec::new();
@@ -152,7 +154,7 @@ impl Snapshot {
         this
     }
 
-    /// Returns the time since an earlier snapshot, s, in which its counters grew.
+    /// Returns the time for which counters grew since an earlier snapshot, s.
     #[must_use]
     pub fn seconds_since(&self, earlier: &Self) -> f64 {
         let times = self.read_at.zip(earlier.read_at);
@@ -160,7 +162,7 @@ impl Snapshot {
     }
 }
 
-/// Reads a file of `/proc/pressure`, or of a cgroup.
+/// Reads PSI from the text of a file in `/proc/pressure` or of a cgroup.
 #[must_use]
 pub fn stalled(text: &str) -> Stalled {
     let Pressure { some, full } = Pressure::of(text);
@@ -168,7 +170,7 @@ pub fn stalled(text: &str) -> Stalled {
     Stalled { some_us: some.total_us, full_us: full.total_us, some_avg10: some.percent[0], full_avg10: full.percent[0] }
 }
 
-/// Returns the zones with pages.
+/// Returns the zones with pages from the text of `/proc/zoneinfo`.
 fn zones(text: &str) -> Vec<ZoneNow> {
     let with_pages = Zoneinfo::of(text).zones.into_iter().filter(|zone| zone.managed() > 0);
     let now = |zone: zoneinfo::Zone| {
@@ -188,7 +190,7 @@ fn add_blocks(zones: &mut [ZoneNow], text: &str) {
     }
 }
 
-/// Returns the CPU time of the kernel's memory tasks, by name.
+/// Returns the CPU time of the kernel's memory tasks so far, s, by name.
 fn kernel_cpu(source: &Source) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     let tasks = source.tasks.get_or_init(|| {
@@ -203,10 +205,10 @@ fn kernel_cpu(source: &Source) -> BTreeMap<String, f64> {
     found
 }
 
-/// Returns name and CPU time of a task, if it is one of the kernel's memory tasks.
+/// Returns the name and CPU time, s, of a task; none if it is not one of the kernel's memory tasks.
 fn task(path: &Path) -> Option<(String, f64)> {
     let stat = fs::read_to_string(path).ok()?;
-    // The name stands in parentheses, and may have some itself.
+    // The name is in parentheses and may itself contain some.
     let (head, rest) = stat.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
     TASKS.iter().find(|task| name.starts_with(**task))?;

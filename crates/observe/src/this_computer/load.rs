@@ -1,22 +1,22 @@
-//! The CPU load by other processes during a measurement, which raises each measured cost.
+//! The CPU time that other processes use during a measurement. It raises each measured cost.
 
 use crate::stat::snapshot::TICKS_PER_S;
 use computer::sys;
 
-/// Smallest share of all CPUs used by others that is reported, %.
+/// Smallest share of all CPUs, used by other processes, that is reported, %.
 pub const WARN_FROM_PERCENT: f64 = 5.0;
 
-/// Use of the CPUs since boot, seconds.
+/// Use of all CPUs since boot, s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// Time of all CPUs together, idle or not.
+    /// Time of all CPUs together, used or idle.
     all_s: f64,
-    /// Time used by processes other than this one and its children, and time taken by a hypervisor.
+    /// Time that processes other than this one and its children used, plus time that a hypervisor took.
     others_s: f64,
 }
 
 impl Load {
-    /// Reads the load now; none if `/proc/stat` cannot be read.
+    /// Reads the use of the CPUs until now; none if `/proc/stat` cannot be read.
     #[must_use]
     pub fn now() -> Option<Self> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
@@ -25,8 +25,8 @@ impl Load {
         Self::of(&text, own_s)
     }
 
-    /// Reads the first line of `/proc/stat`, in ticks: user, nice, system, idle, iowait, irq, softirq, steal. user
-    /// includes guests.
+    /// Reads the use from the first line of `/proc/stat`. Its figures are ticks: user, nice, system, idle, iowait, irq,
+    /// softirq, steal. user includes the time of guests. `own_s` is the time of this process and its children.
     fn of(text: &str, own_s: f64) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<f64> = line.split_whitespace().take(8).map(|word| word.parse().ok()).collect::<Option<_>>()?;
@@ -35,7 +35,7 @@ impl Load {
         Some(Self { all_s, others_s: all_s - (idle + iowait) / TICKS_PER_S - own_s })
     }
 
-    /// Returns the share of all CPUs used by others since `earlier`, %; none if no time has passed.
+    /// Returns the share of all CPUs that other processes used since `earlier`, %; none if no time has passed.
     #[must_use]
     pub fn others_since(self, earlier: Self) -> Option<f64> {
         let all_s = self.all_s - earlier.all_s;
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn what_neither_idled_nor_was_ours_is_others() {
         let before = Load::of("cpu  100 0 100 1000 0 0 0 0 0 0\ncpu0 1 2\n", 1.0).unwrap();
-        // 10 s on all CPUs: 6 idle, 1 waiting for a disk, 2 used by this process.
+        // Of 10 s on all CPUs, 6 were idle, 1 was a wait for a disk, and 2 were used by this process.
         let after = Load::of("cpu  250 0 150 1600 100 50 30 20 7 0\n", 3.0).unwrap();
         let share = after.others_since(before).unwrap();
         assert!((share - 10.0).abs() < 1e-9, "{share}");

@@ -1,8 +1,8 @@
-//! Measures the cost of steps and the speed of the disk, which `/proc` does not tell. It takes some seconds.
+//! Measures the cost of steps and the speed of the disk, which `/proc` does not show. This takes some seconds.
 //!
-//! Each cost is the smallest of seven batches, since other load only adds to it. Times of the disk are medians. Steps
-//! of reclaim are not measured one by one, since no program can run them alone. `highwater calibrate` runs random reads
-//! on the kernel and on the simulator, and scales all these steps by one factor.
+//! Each cost is the smallest of seven batches, since other load only adds to it. Times of the disk are medians. No
+//! program can run a step of reclaim alone, so steps of reclaim are not measured one by one. `highwater calibrate` runs
+//! random reads on the kernel and on the simulator instead, and scales all these steps by one factor.
 
 use computer::sys;
 use computer::sys::Mapping;
@@ -14,16 +14,16 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Instant;
 
-/// Batches of a measurement.
+/// Number of batches in a measurement.
 const BATCHES: usize = 7;
 
-/// Pages that a pass touches: 64 MiB, more than caches hold.
+/// Number of pages that a batch touches: 64 MiB, more than caches hold.
 const PAGES: u32 = 16_384;
 
-/// Pages of the file for measuring the disk: 128 MiB.
+/// Size in pages of the file with which the disk is measured: 128 MiB.
 const FILE_PAGES: u64 = 32_768;
 
-/// Concurrent requests for measuring the parallelism of the disk.
+/// Number of concurrent requests with which the disk's parallelism is measured.
 const DEPTH: usize = 32;
 
 /// The cost of a step, ns.
@@ -31,9 +31,9 @@ const DEPTH: usize = 32;
 pub struct Cost {
     /// Name of the step in `[cost]` of machine files.
     pub step: &'static str,
-    /// Nanoseconds.
+    /// The cost, ns.
     pub ns: u64,
-    /// Method of measurement.
+    /// How the cost was measured.
     pub source: &'static str,
 }
 
@@ -44,7 +44,7 @@ pub struct DiskSpeed {
     pub read_ns: u64,
     /// Time of a single write of 4 KiB, ns.
     pub write_ns: u64,
-    /// Reads that it serves in parallel, at least 1.
+    /// Number of reads that the disk serves in parallel, at least 1.
     pub channels: u64,
     /// Sequential read bandwidth with requests of 1 MiB, bytes per second.
     pub read_bytes_per_s: u64,
@@ -52,7 +52,7 @@ pub struct DiskSpeed {
     pub write_bytes_per_s: u64,
 }
 
-/// Returns the time of one of `n` operations, ns: the smallest of some batches.
+/// Measures batches of `n` operations. Returns the time of one operation in the fastest batch, ns.
 fn each_ns(n: u64, mut batch: impl FnMut()) -> u64 {
     let one = |_| {
         let begun = Instant::now();
@@ -62,18 +62,18 @@ fn each_ns(n: u64, mut batch: impl FnMut()) -> u64 {
     (0..BATCHES).map(one).min().unwrap_or_default()
 }
 
-/// Returns the median of at least one time.
+/// Returns the median of the times, of which there must be at least one.
 fn median(mut times: Vec<u64>) -> u64 {
     times.sort_unstable();
     times[times.len() / 2]
 }
 
-/// Returns pages in an order that no prefetcher guesses, with a stride that has no common divisor with [`PAGES`].
+/// Returns pages in an order that no prefetcher guesses: the stride has no common divisor with [`PAGES`].
 fn scattered() -> impl Iterator<Item = u32> {
     (0..PAGES).map(|n| n.wrapping_mul(7919) % PAGES)
 }
 
-/// Measures costs of steps that a program can time itself. `folder` holds a file of 64 MiB for a moment.
+/// Measures the costs of steps that a program can time itself. `folder` has a file of 64 MiB during this.
 ///
 /// # Errors
 /// When the system refuses memory, threads or the file.
@@ -119,7 +119,7 @@ pub fn costs(folder: &Path) -> io::Result<Vec<Cost>> {
     ])
 }
 
-/// Returns the time of a `pread` of 4 KiB from the page cache, ns.
+/// Returns the time that a `pread` of 4 KiB from the page cache takes, ns.
 fn cached_read(folder: &Path, bytes: &mut [u8]) -> io::Result<u64> {
     let file = tempfile(folder)?;
     for page in 0..PAGES {
@@ -136,7 +136,7 @@ fn cached_read(folder: &Path, bytes: &mut [u8]) -> io::Result<u64> {
     failed.map_or(Ok(time), Err)
 }
 
-/// Returns half the time of a byte's round trip through two pipes between two threads on one CPU, ns.
+/// Sends a byte through two pipes to another thread on the same CPU and back. Returns half the time of this, ns.
 fn switch() -> io::Result<u64> {
     const TURNS: u64 = 5000;
     let (mut ask_out, mut ask_in) = io::pipe()?;
@@ -163,7 +163,7 @@ fn switch() -> io::Result<u64> {
     time
 }
 
-/// Makes a file without a name.
+/// Creates a file without a name in a folder.
 fn tempfile(folder: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder)
 }
@@ -187,10 +187,10 @@ impl Aligned {
     }
 }
 
-/// Measures the disk of `folder` past the page cache, with a file of 128 MiB.
+/// Measures the disk that holds `folder`, with a file of 128 MiB and without the page cache.
 ///
 /// # Errors
-/// When the file cannot be made, or the file system has no direct I/O.
+/// When the file cannot be created, or the file system has no direct I/O.
 pub fn disk(folder: &Path) -> io::Result<DiskSpeed> {
     const CHUNK: usize = 1 << 20;
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE | libc::O_DIRECT).open(folder)?;
@@ -198,12 +198,12 @@ pub fn disk(folder: &Path) -> io::Result<DiskSpeed> {
     let mut chunk = Aligned::new(CHUNK);
     let per_s = |begun: Instant| (bytes_in_all as f64 / begun.elapsed().as_secs_f64()) as u64;
     let mut write_bytes_per_s = 0;
-    // Twice: the first time blocks are found for it.
+    // The file is written twice, since the first pass also allocates its blocks. The second pass counts.
     for turn in 0..2 {
         let begun = Instant::now();
         for at in (0..bytes_in_all).step_by(CHUNK) {
             for (n, page) in chunk.get().chunks_mut(PAGE_BYTES).enumerate() {
-                // What compresses as contents of a run do.
+                // The contents compress as well as those that a run writes.
                 Pattern::new("calibrate", turn + 1).fill(Kept::Bytes, at + (n * PAGE_BYTES) as u64, page);
             }
             file.write_all_at(chunk.get(), at)?;
@@ -236,7 +236,7 @@ fn median_ns(n: u64, mut act: impl FnMut(u64) -> io::Result<()>) -> io::Result<u
     Ok(median(times))
 }
 
-/// Returns the time per read with [`DEPTH`] reading threads, ns.
+/// Reads with [`DEPTH`] threads at once. Returns the total time divided by the number of reads, ns.
 fn reads_at_once(file: &File) -> io::Result<u64> {
     const READS: u64 = 500;
     let begun = Instant::now();
@@ -263,7 +263,7 @@ fn reads_at_once(file: &File) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// Checks that all values are found and plausible. A slow computer passes, too.
+    /// Checks that all values are found and plausible. A slow computer passes as well.
     #[test]
     fn costs_and_the_disk_are_measured() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();

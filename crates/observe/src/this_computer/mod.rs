@@ -1,10 +1,10 @@
-//! Descriptions of computers as machine files: of this one (`highwater machine here`, `highwater calibrate`), and of
-//! another from pasted texts (`highwater machine from`, [`told`]).
+//! Descriptions of computers as machine files: of this computer (`highwater machine here`, `highwater calibrate`), and
+//! of another from pasted texts (`highwater machine from`, [`told`]).
 //!
-//! [`read`] takes zones, nodes, CPUs, swap, the disk under a folder and sysctls from `/proc` and `/sys`. [`measure`]
-//! measures the cost of steps and the speed of the disk. [`text`] writes both as a machine file over the base [`BASE`],
-//! each value with its source. [`load`] reports other load during the measurement. [`nearest`] names the kernel file
-//! nearest to the running kernel.
+//! [`read`] takes zones, nodes, CPUs, swap, the disk that holds a folder, and sysctls from `/proc` and `/sys`.
+//! [`measure`] measures the cost of steps and the speed of the disk. [`text`] writes the values and measurements as a
+//! machine file over the base [`BASE`], each value with its source. [`load`] reports what other processes used during
+//! the measurement. [`nearest`] names the kernel file nearest to the running kernel.
 //!
 //! Next: [`read`].
 
@@ -18,5 +18,5 @@ mod turns;
 
 pub use read::Computer;
 
-/// The machine that supplies values which are neither known nor measured.
+/// The machine that supplies the values that are neither known nor measured.
 pub const BASE: &str = "randread-512m";

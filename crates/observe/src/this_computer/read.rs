@@ -1,4 +1,4 @@
-//! Reads a computer's description from its running kernel.
+//! Reads the description of a computer from its running kernel.
 
 use super::turns;
 use crate::stat::Snapshot;
@@ -7,12 +7,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// A zone.
+/// A zone of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
     /// The zone's kind in machine files: `dma`, `dma32`, `normal`.
     pub kind: &'static str,
-    /// Pages that the allocator manages.
+    /// Pages that the zone's allocator manages.
     pub managed_pages: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct Node {
     pub zones: Vec<Zone>,
     /// The node's CPUs.
     pub cpus: Vec<usize>,
-    /// The node's distance from each node.
+    /// The node's distances to all nodes, in the order of nodes.
     pub distances: Vec<u8>,
 }
 
@@ -32,64 +32,65 @@ pub struct Node {
 pub struct Disk {
     /// The disk's name: `sda`, `zram0`.
     pub name: String,
-    /// Blocks of 4096 bytes.
+    /// The disk's size in blocks of 4096 bytes.
     pub blocks: u64,
-    /// Whether its queue says that it turns.
+    /// Whether the disk's queue reports a rotating disk.
     pub is_rotational: bool,
-    /// The reason why it does not turn, whatever its queue says: it is virtual, or its model is known.
+    /// The reason why the disk does not rotate, whatever its queue reports: it is virtual, or its model is known.
     pub why_not: Option<String>,
-    /// Whether it answers at once: zram, persistent memory, memory.
+    /// Whether the disk completes requests at once: zram, persistent memory, a RAM disk.
     pub is_synchronous: bool,
-    /// Requests that its queue holds; none without a queue.
+    /// Requests that the disk's queue holds; none if it has no queue.
     pub nr_requests: Option<u64>,
 }
 
-/// Swap.
+/// Swap of a computer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swap {
-    /// The device or file.
+    /// The name of the device or file.
     pub name: String,
-    /// Slots of a page.
+    /// Number of slots, each for one page.
     pub slots: u64,
-    /// Whether it answers at once.
+    /// Whether swap completes requests at once.
     pub is_synchronous: bool,
 }
 
-/// A sysctl that has a key in kernel files.
+/// A sysctl that corresponds to a key in kernel files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sysctl {
     /// The sysctl's name: `vm.swappiness`.
     pub name: &'static str,
-    /// The key of kernel files.
+    /// The key in kernel files.
     pub key: &'static str,
     /// The sysctl's value.
     pub value: u64,
 }
 
-/// A computer.
+/// The description of a computer.
 #[derive(Clone, Debug, Default)]
 pub struct Computer {
-    /// The texts that describe it; none for this computer.
+    /// The texts that the description was read from; none for this computer.
     pub told_by: Option<String>,
     /// The kernel's release.
     pub release: String,
-    /// Whether the multi-generational LRU is on. `None`: the kernel has none.
+    /// Whether the multi-generational LRU is on; none if the kernel does not have it.
     pub has_multigen: Option<bool>,
     /// The computer's nodes.
     pub nodes: Vec<Node>,
-    /// `MemTotal` of `/proc/meminfo`, pages: the sum of all managed pages, if no memory came or went meanwhile.
+    /// `MemTotal` in `/proc/meminfo`, pages. It is the sum of all managed pages, unless memory was plugged in or out
+    /// since.
     pub total_pages: Option<u64>,
-    /// The disk under the folder for files.
+    /// The disk that holds the folder for files.
     pub disk: Option<Disk>,
-    /// Swap of all devices together; the first names it.
+    /// Swap of all devices together, under the name of the first.
     pub swap: Option<Swap>,
-    /// Sysctls.
+    /// Sysctls with their values.
     pub sysctls: Vec<Sysctl>,
     /// Files that could not be read, each with the reason.
     pub missing: Vec<String>,
 }
 
-/// Sysctls with keys in kernel files.
+/// Sysctls, each with its key in kernel files.
 pub(super) const SYSCTLS: [(&str, &str); 7] = [
     ("vm.swappiness", "lru.swappiness"),
     ("vm.min_free_kbytes", "memory.min_free_kbytes"),
@@ -100,11 +101,11 @@ pub(super) const SYSCTLS: [(&str, &str); 7] = [
     ("vm.zone_reclaim_mode", "reclaim.zone_reclaim_mode"),
 ];
 
-/// Names of devices in memory, which answer at once.
+/// First letters of the names of devices in memory, which complete requests at once.
 const SYNCHRONOUS: [&str; 3] = ["zram", "pmem", "ram"];
 
 impl Computer {
-    /// Reads the values of `source`, and the disk under `folder`.
+    /// Reads the description from the files of `source`, and the disk that holds `folder`.
     #[must_use]
     pub fn read(source: &Source, folder: &Path) -> Self {
         let snapshot = Snapshot::take(source);
@@ -132,20 +133,20 @@ impl Computer {
         this
     }
 
-    /// Returns the pages of all zones.
+    /// Returns the managed pages of all zones.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed_pages).sum()
     }
 
-    /// Returns the number of CPUs of all nodes.
+    /// Returns the number of CPUs on all nodes.
     #[must_use]
     pub fn cpus(&self) -> usize {
         self.nodes.iter().map(|node| node.cpus.len()).sum()
     }
 }
 
-/// Returns the nodes with their zones.
+/// Returns the nodes with their zones and CPUs.
 fn nodes(snapshot: &Snapshot, text: &dyn Fn(&str) -> std::io::Result<String>) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for zone in &snapshot.zones {
@@ -164,7 +165,7 @@ fn nodes(snapshot: &Snapshot, text: &dyn Fn(&str) -> std::io::Result<String>) ->
     {
         first.cpus = text("sys/devices/system/cpu/online").ok().and_then(|list| numbers(&list)).unwrap_or_default();
     }
-    // A node without memory has no zone to reclaim from; its CPUs take from the first.
+    // A node without memory has no zone to reclaim from. Its CPUs are assigned to the first node.
     let homeless: Vec<usize> =
         nodes.iter_mut().filter(|node| node.zones.is_empty()).flat_map(|node| std::mem::take(&mut node.cpus)).collect();
     nodes.retain(|node| !node.zones.is_empty());
@@ -174,7 +175,7 @@ fn nodes(snapshot: &Snapshot, text: &dyn Fn(&str) -> std::io::Result<String>) ->
     nodes
 }
 
-/// Adds a zone to its node. Zones behind Normal count as part of it.
+/// Adds a zone to its node. Zones above Normal count as part of Normal.
 pub(super) fn add_zone(nodes: &mut Vec<Node>, number: usize, name: &str, managed_pages: u64) {
     let kind = match name {
         "DMA" => "dma",
@@ -192,7 +193,7 @@ pub(super) fn add_zone(nodes: &mut Vec<Node>, number: usize, name: &str, managed
     }
 }
 
-/// Returns `MemTotal`, pages.
+/// Returns `MemTotal` from `/proc/meminfo`, pages.
 fn total_pages(meminfo: &str) -> Option<u64> {
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     Some(total.split_whitespace().next()?.parse::<u64>().ok()? / 4)
@@ -208,7 +209,7 @@ fn numbers(list: &str) -> Option<Vec<usize>> {
     Some(found)
 }
 
-/// Returns the disk that holds the files of a folder.
+/// Returns the disk that holds a folder's files.
 fn disk_under(source: &Source, folder: &Path) -> Result<Disk, String> {
     let told = |why: String| format!("the disk under {}: {why}", folder.display());
     let device = fs::metadata(folder).map_err(|error| told(error.to_string()))?.dev();
@@ -222,7 +223,7 @@ fn disk_under(source: &Source, folder: &Path) -> Result<Disk, String> {
 fn disk_at(place: &Path) -> Option<Disk> {
     let read = |path: &Path| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let sectors: u64 = read(&place.join("size"))?.parse().ok()?;
-    // A partition has the queue of its disk.
+    // A partition uses the queue of its disk.
     let queue = [place.join("queue"), place.parent()?.join("queue")].into_iter().find(|queue| queue.is_dir());
     let of_queue = |file: &str| queue.as_ref().and_then(|queue| read(&queue.join(file)));
     let name = place.file_name()?.to_string_lossy().into_owned();
@@ -295,7 +296,7 @@ mod tests {
         assert_eq!((&*computer.nodes[1].distances, computer.total_pages), (&[21, 10][..], Some(2_000_001)));
         assert_eq!(computer.swap, Some(Swap { name: "/dev/zram1".into(), slots: 525_311, is_synchronous: true }));
         assert_eq!(computer.sysctls.len(), 2);
-        // The folder of the test lies on a disk that this /sys does not know.
+        // The test's folder is on a disk that this copy of /sys does not have.
         assert!(computer.disk.is_none() && computer.missing.iter().any(|why| why.contains("block device")));
     }
 

@@ -1,4 +1,4 @@
-//! Writes the machine file of a computer.
+//! Writes a computer's machine file.
 
 use super::measure::{Cost, DiskSpeed};
 use super::read::{Disk, Swap};
@@ -7,21 +7,21 @@ use catalogue::embedded;
 use placed::{Error, Node, Value};
 use std::fmt::Write as _;
 
-/// Steps that no program can time one by one. They are scaled together until an experiment costs the simulated system
-/// as much CPU time as this one.
+/// Steps that no program can time one by one. All are scaled by one factor, such that an experiment costs the simulated
+/// system as much CPU time as this one.
 #[derive(Debug)]
 pub struct Group {
-    /// Name of the experiment.
+    /// Name of the experiment that fits the factor.
     pub experiment: &'static str,
-    /// Changes of the experiment.
+    /// Changes to the experiment: keys with values.
     pub set: &'static [(&'static str, &'static str)],
-    /// The group's purpose, for the sources of values.
+    /// The purpose of the group, which is written to the sources of values.
     pub about: &'static str,
-    /// The steps.
+    /// The names of the steps.
     pub steps: &'static [&'static str],
 }
 
-/// The groups in the order in which they are fitted. Each experiment also uses steps of the groups before it.
+/// The groups in the order in which they are fitted. Each experiment also uses steps of earlier groups.
 pub const GROUPS: [Group; 3] = [
     Group {
         experiment: "randread",
@@ -57,27 +57,27 @@ pub const GROUPS: [Group; 3] = [
     },
 ];
 
-/// Most pages of a computer with a limit: 64 GiB.
+/// Most pages of a computer that is simulated under a limit: 64 GiB.
 const PAGES_MAX: u64 = 64 << 18;
 
-/// The measurements.
+/// The results of measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// Costs of steps.
+    /// Measured costs of steps.
     pub costs: Vec<Cost>,
-    /// The disk, if it could be measured.
+    /// The measured speed of the disk; none if it could not be measured.
     pub disk: Option<DiskSpeed>,
-    /// Factors for the steps of each of [`GROUPS`]; none leaves them alone.
+    /// Factors for the steps of each group in [`GROUPS`]; none leaves the steps unchanged.
     pub factors: [Option<f64>; GROUPS.len()],
     /// Measurements that failed, each with the reason.
     pub failures: Vec<String>,
-    /// Share of all CPUs used by other processes meanwhile, %, if known.
+    /// Share of all CPUs that other processes used during the measurements, %; none if unknown.
     pub others_percent: Option<f64>,
 }
 
-/// Formats a value with its origin.
+/// Formats a value with its origin and source.
 fn constant(name: &str, value: impl std::fmt::Display, from: &str, source: &str) -> String {
-    // A string of JSON is one of TOML.
+    // A JSON string is also a TOML string.
     let source = serde_json::Value::from(source);
     format!("{name} = {{ value = {value}, from = \"{from}\", source = {source} }}\n")
 }
@@ -87,10 +87,11 @@ fn cost_line(step: &str, ns: u64, from: &str, source: &str) -> String {
     format!("{step} = {{ ns = {ns}, from = \"{from}\", source = {source} }}\n")
 }
 
-/// Writes the machine file of a computer. If `limit_pages` is given, a memory cgroup of this size limits all tasks.
+/// Returns the machine file of a computer. If `limit_pages` is given, a memory cgroup with this limit contains all
+/// tasks.
 ///
 /// # Errors
-/// When the base machine does not have the expected form, with its file and line.
+/// When the base machine does not have the expected form. The error has its file and line.
 pub fn machine(computer: &Computer, limit_pages: Option<u64>, measured: &Measured) -> Result<String, Error> {
     let mut text = head(computer, limit_pages);
     for failure in &measured.failures {
@@ -150,7 +151,8 @@ fn memory(text: &mut String, computer: &Computer, limit_pages: Option<u64>) {
     if computer.nodes.is_empty() {
         return;
     }
-    // A descriptor of each page is simulated; what is free beyond the limit is never touched.
+    // The simulator has a descriptor for each page, so memory far beyond the limit, which is never touched, is left
+    // out.
     let of_all = |pages: u64| match limit_pages {
         Some(_) => {
             (u128::from(pages) * u128::from(computer.pages().min(PAGES_MAX)) / u128::from(computer.pages().max(1)))
@@ -165,7 +167,7 @@ fn memory(text: &mut String, computer: &Computer, limit_pages: Option<u64>) {
             PAGES_MAX >> 18
         );
     }
-    // Memory is plugged in and out by some hypervisors; what the zones have is what the allocator can give at that moment.
+    // Hypervisors may plug memory in and out. The zones show what the allocator can give at this moment.
     if let Some(total) = computer.total_pages.filter(|total| *total != computer.pages()) {
         let [zones, total] = [computer.pages(), total].map(|pages| pages >> 8);
         let _ = writeln!(
@@ -210,7 +212,7 @@ fn cpu(text: &mut String, computer: &Computer) {
     }
 }
 
-/// Returns the cost of a step in the base machine, ns.
+/// Returns the cost that the base machine has for a step, ns.
 fn base_cost(step: &str) -> Result<u64, Error> {
     let path = format!("machines/{BASE}.toml");
     let base = Node::parse(&path, embedded::text(&path).unwrap_or_default())?;
@@ -235,7 +237,7 @@ fn cost(text: &mut String, computer: &Computer, measured: &Measured) -> Result<(
         }
     }
     if let Some(speed) = measured.disk.filter(|_| is_synchronous(computer)) {
-        // The CPU that asks does the device's work.
+        // The CPU that makes the request does the device's work.
         let syscall = measured.costs.iter().find(|cost| cost.step == "syscall_entry").map_or(0, |cost| cost.ns);
         let read = speed.read_ns.saturating_sub(syscall);
         lines.push_str(&cost_line("submit_request", read, "measured", "a direct read of 4 KiB, on the CPU that asks"));
@@ -257,7 +259,7 @@ fn is_synchronous(computer: &Computer) -> bool {
     computer.disk.as_ref().is_some_and(|disk| disk.is_synchronous)
 }
 
-/// Writes the disk. Files and swap are on one disk there, with swap behind the files.
+/// Writes the disk to `text`. In the machine file, files and swap share one disk, with swap behind the files.
 fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     let assumed = computer.told_by.as_ref().and(computer.swap.as_ref()).map(|_| assumed_disk(computer));
     let Some(disk) = computer.disk.as_ref().or(assumed.as_ref()) else { return };
@@ -291,7 +293,7 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     }
     text.push_str("\n[disk.device]\n");
     let capacity = constant("capacity_blocks", disk.blocks + slots, from, &format!("{of_disk}, and swap"));
-    // What was measured decides; else what the disk is called, and what its queue says.
+    // The measurement decides whether the disk rotates. Without one, its model and its queue decide.
     let turns =
         disk.is_rotational && measured.disk.map_or(disk.why_not.is_none(), |speed| speed.read_ns >= TURNS_FROM_NS);
     if turns {
@@ -325,10 +327,10 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     text.push_str(&constant("command_ns", 1, "assumed", "in the latencies"));
 }
 
-/// Returns the speed of a disk that does not turn.
+/// Returns the speed of a disk that does not rotate.
 fn numbers(disk: &Disk, measured: Option<DiskSpeed>) -> Numbers {
     match measured {
-        // So little and so much that only submit_request counts.
+        // Values so small and so large that only the cost of `submit_request` matters.
         Some(speed) if disk.is_synchronous => Numbers {
             read_ns: 1,
             write_ns: 1,
@@ -362,7 +364,7 @@ fn numbers(disk: &Disk, measured: Option<DiskSpeed>) -> Numbers {
     }
 }
 
-/// Returns an assumed disk for swap of unknown kind: flash, with room for files of 16 times the memory.
+/// Returns an assumed disk if only swap of unknown kind is known: flash, with room for files of 16 times the memory.
 fn assumed_disk(computer: &Computer) -> Disk {
     Disk {
         name: "nothing tells of the disk: a flash disk is assumed".into(),
@@ -374,7 +376,7 @@ fn assumed_disk(computer: &Computer) -> Disk {
     }
 }
 
-/// Returns a note if files and swap are on two devices, which become one here.
+/// Returns a note if files and swap are on two devices, which become one disk in the machine file.
 #[must_use]
 pub fn two_devices(computer: &Computer) -> Option<String> {
     let disk = computer.disk.as_ref()?;
@@ -385,16 +387,16 @@ pub fn two_devices(computer: &Computer) -> Option<String> {
     ))
 }
 
-/// Returns whether swap is on the disk of files: a partition of it, or a file on it.
+/// Returns whether swap is on the disk with the files: a partition or a file of this disk.
 fn is_on(disk: &Disk, swap: &Swap) -> bool {
     match swap.name.strip_prefix("/dev/") {
-        // `sda1` and `sda2` are of one disk, `nvme0n1p1` and `nvme0n1p2` too.
+        // `sda1` and `sda2` belong to one disk, and so do `nvme0n1p1` and `nvme0n1p2`.
         Some(device) => whole(device) == whole(&disk.name),
         None => true,
     }
 }
 
-/// Returns the disk of a partition, by its name.
+/// Returns the name of a partition's disk.
 fn whole(device: &str) -> &str {
     let without = device.trim_end_matches(|c: char| c.is_ascii_digit());
     match without.strip_suffix('p') {
@@ -404,11 +406,11 @@ fn whole(device: &str) -> &str {
     }
 }
 
-/// Smallest time of a random read on a turning disk: half a turn at 15000 rpm is 2 ms.
+/// Shortest time of a random read on a rotating disk, ns: half a rotation at 15000 rpm takes 2 ms.
 const TURNS_FROM_NS: u64 = 1_000_000;
 
-/// Writes the device of a turning disk. The distance between the measured blocks is unknown, so seeks are those of a
-/// typical drive.
+/// Writes the device of a rotating disk. The distance between the measured blocks is unknown, so seek times are those
+/// of a typical drive.
 fn rotational(disk: &Disk, measured: &Measured, capacity: &str) -> String {
     let mut text = format!("model = \"rotational\"\n{capacity}");
     text.push_str(&constant("rpm", 7200, "assumed", "queue/rotational is 1; as parallelio-8g, a common drive"));
@@ -525,7 +527,7 @@ mod tests {
         assert!(text.contains("scan_page = { ns = 250, from = \"fitted\""), "{text}");
         assert!(text.contains("write_page = { ns = 3500,") && text.contains("write_begin = { ns = 500,"), "{text}");
         assert!(!text.contains("unmap_page"), "its group was not measured: {text}");
-        // Of a disk that does not answer at once, its times are its own.
+        // The measured times of a disk that does not complete requests at once are used as they are.
         let mut plain = computer();
         plain.disk.as_mut().unwrap().is_synchronous = false;
         let text = machine(&plain, None, &measured).unwrap();

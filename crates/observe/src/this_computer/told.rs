@@ -1,15 +1,16 @@
-//! Descriptions of a computer from texts that its owner pasted: `highwater machine from`.
+//! Descriptions of a computer from texts that its owner pasted, for `highwater machine from`.
 
 use super::read::{Computer, Node, SYSCTLS, Swap, Sysctl, add_zone, is_synchronous};
 use recordings::kernel_log::Report;
 use recordings::looks::zoneinfo::Zone;
 use recordings::looks::{Meminfo, Swaps, Told};
 
-/// KiB of a page.
+/// Size of a page, KiB.
 const PAGE_KIB: u64 = 4;
 
-/// Returns the computer that the texts describe; `files` names them. Zones are those of `/proc/zoneinfo`, else of the
-/// last report of a kernel log, else one zone of the size in `/proc/meminfo`.
+/// Returns the computer that the texts describe. `files` has the names of the texts. Zones are taken from
+/// `/proc/zoneinfo`, or from the last report of a kernel log. Without these there is one zone of the size in
+/// `/proc/meminfo`.
 ///
 /// # Errors
 /// When no text states the size of memory.
@@ -57,18 +58,18 @@ pub fn computer(files: &str, told: &[Told]) -> Result<Computer, String> {
     Ok(this)
 }
 
-/// Sets zones and CPUs from `/proc/zoneinfo`, and the min_free_kbytes that gives their min marks.
+/// Sets zones and CPUs from `/proc/zoneinfo`. Also sets the `vm.min_free_kbytes` from which their min marks follow.
 fn of_zones(this: &mut Computer, zones: &[Zone]) {
     for zone in zones.iter().filter(|zone| zone.managed() > 0) {
         add_zone(&mut this.nodes, zone.node as usize, &zone.name, zone.managed());
     }
-    // Each zone has batches of each CPU; which CPU is of which node is not told.
+    // A zone has batches for each CPU, so the number of CPUs is known, but not the node of each CPU.
     let cpus = zones.iter().map(|zone| zone.cpus).max().unwrap_or(0);
     spread(&mut this.nodes, cpus);
     if this.nodes.iter().filter(|node| !node.zones.is_empty()).count() > 1 && cpus > 0 {
         this.missing.push("which CPU is of which node: they are spread evenly".into());
     }
-    // High memory and movable memory have marks of their own; a boost passes.
+    // High memory and movable memory have marks of their own. A boost of the mark is temporary.
     let is_of_it = |zone: &&Zone| !matches!(&*zone.name, "HighMem" | "Movable" | "Device");
     let min = |zone: &Zone| zone.get("min").map(|min| min.saturating_sub(zone.get("boost").unwrap_or(0)));
     min_free(this, zones.iter().filter(is_of_it).filter_map(min).sum::<u64>() * PAGE_KIB);
@@ -89,7 +90,7 @@ fn min_free(this: &mut Computer, kib: u64) {
     this.sysctls.extend(known.filter(|_| kib > 0).map(|(name, key)| Sysctl { name, key, value: kib }));
 }
 
-/// Distributes CPUs evenly over nodes.
+/// Distributes `cpus` CPUs evenly over the nodes that have memory.
 fn spread(nodes: &mut [Node], cpus: usize) {
     let mut with_memory: Vec<&mut Node> = nodes.iter_mut().filter(|node| !node.zones.is_empty()).collect();
     let count = with_memory.len().max(1);
@@ -100,7 +101,7 @@ fn spread(nodes: &mut [Node], cpus: usize) {
     }
 }
 
-/// Returns swap, named after the text that states it.
+/// Returns swap, under the name of its first device, or of the text that states its size. Returns none if no text does.
 fn swap(swaps: Option<&Swaps>, meminfo: Option<&Meminfo>, report: Option<&Report>) -> Option<Swap> {
     if let Some(swaps) = swaps {
         let [kib, _] = swaps.kib();

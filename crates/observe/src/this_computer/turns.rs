@@ -1,10 +1,10 @@
-//! Detection of turning disks. The kernel's `queue/rotational` is 1 unless a driver says otherwise, and hypervisors,
-//! RAID controllers and USB bridges often do not. The name, the maker and the bus of a disk tell more.
+//! Detection of rotating disks. The kernel's `queue/rotational` is 1 unless a driver sets it to 0, and drivers for
+//! hypervisors, RAID controllers and USB bridges often do not. The name, the maker and the bus of a disk show more.
 
 use std::fs;
 use std::path::Path;
 
-/// Names of devices that never turn, each with its kind.
+/// Beginnings of the names of devices that never rotate, each with the kind of device.
 const NAMES: [(&str, &str); 10] = [
     ("vd", "a virtio disk: the host decides what is behind it"),
     ("xvd", "a disk of Xen: the host decides what is behind it"),
@@ -18,7 +18,7 @@ const NAMES: [(&str, &str); 10] = [
     ("rbd", "a disk behind a network"),
 ];
 
-/// Lower-case words of vendors and models of virtual disks, each with their kind.
+/// Words, in lower case, in the vendor or model of virtual disks, each with the kind of disk.
 const MAKERS: [(&str, &str); 14] = [
     ("qemu", "a disk of QEMU"),
     ("vbox", "a disk of VirtualBox"),
@@ -36,7 +36,7 @@ const MAKERS: [(&str, &str); 14] = [
     ("nvme", "an NVMe drive"),
 ];
 
-/// Folders of /sys for the disks of a hypervisor, each with their kind.
+/// Parts of paths in /sys that lead to disks of a hypervisor, each with the kind of disk.
 const BUSES: [(&str, &str); 4] = [
     ("virtio", "a virtio disk: the host decides what is behind it"),
     ("vmbus", "a disk of Hyper-V: the host decides what is behind it"),
@@ -44,8 +44,8 @@ const BUSES: [(&str, &str); 4] = [
     ("xen", "a disk of Xen: the host decides what is behind it"),
 ];
 
-/// Returns the reason why a disk does not turn, whatever its queue says; none if there is no such reason. `place` is
-/// its folder below `/sys/devices`, or that of a partition of it.
+/// Returns the reason why a disk does not rotate, whatever its queue says; none if there is no such reason. `place` is
+/// the folder of the disk, or of a partition of it, below `/sys/devices`.
 pub fn why_not(place: &Path) -> Option<String> {
     let disk = [Some(place), place.parent()].into_iter().flatten().find(|it| it.join("queue").is_dir())?;
     let name = disk.file_name()?.to_string_lossy();
@@ -53,7 +53,7 @@ pub fn why_not(place: &Path) -> Option<String> {
         let why: Vec<String> = below.iter().map(|disk| why_not(disk)).collect::<Option<_>>()?;
         return Some(format!("it lies on {}", why.first()?));
     }
-    // `vda`, `xvdb`; `nvme0n1`, `loop0`.
+    // A name has a letter or a digit after the kind: `vda`, `xvdb`, `nvme0n1`, `loop0`.
     let is_kind = |kind: &str| {
         name.strip_prefix(kind).is_some_and(|rest| match kind {
             "vd" | "xvd" => rest.bytes().all(|c| c.is_ascii_lowercase()),
@@ -75,7 +75,7 @@ pub fn why_not(place: &Path) -> Option<String> {
     Some(format!("{name} is {}", bus.1))
 }
 
-/// Returns the disks below a disk of the device mapper or of `md`; none for other disks.
+/// Returns the disks that a disk of the device mapper or of `md` consists of; none for other disks.
 fn below(disk: &Path) -> Option<Vec<std::path::PathBuf>> {
     let slaves = fs::read_dir(disk.join("slaves")).ok()?;
     let mut disks: Vec<_> = slaves.flatten().filter_map(|entry| fs::canonicalize(entry.path()).ok()).collect();
@@ -87,7 +87,7 @@ fn below(disk: &Path) -> Option<Vec<std::path::PathBuf>> {
 mod tests {
     use super::*;
 
-    /// Makes a disk at a path below a folder, with the texts of some of its files.
+    /// Makes the folder of a disk at `path` below `root`, with these files and their texts.
     fn disk(root: &Path, path: &str, files: &[(&str, &str)]) -> std::path::PathBuf {
         let place = root.join(path);
         fs::create_dir_all(place.join("queue")).unwrap();

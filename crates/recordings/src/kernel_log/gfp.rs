@@ -1,11 +1,12 @@
-//! Zones and pages that a request may use, from its `gfp_mask`.
+//! The zones and pages that a request may use, decoded from its `gfp_mask`.
 //!
-//! Kernels since 4.6 print the flags by name: `0xcc0(GFP_KERNEL)`. Older ones print only the number, whose relevant
-//! bits kept their places. Source: the kernel's documents of memory allocation and of physical memory.
+//! Kernels since 4.6 print the names of the flags: `0xcc0(GFP_KERNEL)`. Older kernels print only the number. The bits
+//! in it that matter here kept their places. Source: the kernel's documents on memory allocation and on physical
+//! memory.
 
 use std::fmt;
 
-/// The kind of a zone, in the order in which a request falls back: downwards.
+/// The kind of a zone. A request falls back from its highest kind to lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ZoneKind {
     /// Memory that the oldest devices can address: 16 MiB on x86, up to 1 GiB elsewhere, and all low memory on some
@@ -24,7 +25,7 @@ pub enum ZoneKind {
 }
 
 impl ZoneKind {
-    /// Returns the kind for a name that the kernel prints.
+    /// Returns the kind with a name that the kernel prints; none for another name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
@@ -52,10 +53,10 @@ impl fmt::Display for ZoneKind {
     }
 }
 
-/// The way in which a page can become free later. Pages of one kind are kept together.
+/// How a page can become free later. The kernel keeps pages of one kind together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mobility {
-    /// Pages that the kernel uses itself, which can be neither moved nor reclaimed. They cannot use CMA, which must be
+    /// Pages that the kernel itself uses, which can be neither moved nor reclaimed. They cannot use CMA, which must be
     /// emptied on demand.
     Unmovable,
     /// Pages of caches that can shrink.
@@ -67,11 +68,11 @@ pub enum Mobility {
 /// The memory that a request may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gfp {
-    /// As the kernel printed it: `0xcc0(GFP_KERNEL)`.
+    /// The mask as the kernel printed it: `0xcc0(GFP_KERNEL)`.
     pub text: String,
-    /// The highest zone that it may use. Lower zones are fallbacks.
+    /// The highest zone that the request may use. Lower zones are fallbacks.
     pub highest: ZoneKind,
-    /// The mobility of its pages.
+    /// The mobility of the requested pages.
     pub mobility: Mobility,
     /// Whether the request may wait for reclaim.
     pub may_sleep: bool,
@@ -79,26 +80,26 @@ pub struct Gfp {
     pub is_high: bool,
 }
 
-/// Bits that have had their places since 2.6.23.
+/// Bits that have been in the same places since 2.6.23.
 const DMA: u64 = 0x1;
 const HIGHMEM: u64 = 0x2;
 const DMA32: u64 = 0x4;
 const MOVABLE: u64 = 0x8;
 const HIGH: u64 = 0x20;
 
-/// The bit of a request that may wait, until 4.3. Since 4.4 this bit means reclaimable pages.
+/// Until 4.3, the bit of a request that may wait. Since 4.4, the bit of reclaimable pages.
 const WAIT_OLD: u64 = 0x10;
 
-/// The bit of reclaimable pages, until 4.3.
+/// Until 4.3, the bit of reclaimable pages.
 const RECLAIMABLE_OLD: u64 = 0x8_0000;
 
-/// Bits of a request that may reclaim directly and may wake kswapd, in 4.4 and 4.5, which printed only numbers. No
-/// older kernel has the second bit.
+/// Bits of a request that may reclaim directly and that may wake kswapd, as 4.4 and 4.5 use them, which print only
+/// numbers. No older kernel uses the second bit.
 const DIRECT_4_4: u64 = 0x40_0000;
 const KSWAPD_4_4: u64 = 0x200_0000;
 
 impl Gfp {
-    /// Reads a mask as the kernel prints it; none if it is no number.
+    /// Reads a mask in the form that the kernel prints. Returns none if it does not begin with a hexadecimal number.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (number, names) = match text.split_once('(') {
@@ -129,7 +130,7 @@ impl Gfp {
     fn of_names(text: &str, names: &str) -> Self {
         let has = |wanted: &[&str]| names.split('|').any(|name| wanted.contains(&name.trim()));
         let has_part = |part: &str| names.split('|').any(|name| name.trim().starts_with(part));
-        // Huge pages of programs are pages of programs: GFP_TRANSHUGE and GFP_TRANSHUGE_LIGHT.
+        // Huge pages of programs (GFP_TRANSHUGE, GFP_TRANSHUGE_LIGHT) are movable, too.
         let is_movable = has(&["GFP_HIGHUSER_MOVABLE", "__GFP_MOVABLE"]) || has_part("GFP_TRANSHUGE");
         let is_highmem = has_part("GFP_HIGHUSER") || has_part("GFP_TRANSHUGE") || has(&["__GFP_HIGHMEM"]);
         let mobility = match (is_movable, has(&["__GFP_RECLAIMABLE", "GFP_TEMPORARY"])) {
@@ -153,7 +154,7 @@ impl Gfp {
         }
     }
 
-    /// Returns the names of its flags, or its number if the kernel printed no names.
+    /// Returns the names of the mask's flags, or its number if the kernel printed no names.
     #[must_use]
     pub fn name(&self) -> &str {
         match self.text.split_once('(') {
@@ -167,7 +168,7 @@ fn highest(is_dma: bool, is_dma32: bool, is_highmem: bool, is_movable: bool) -> 
     match (is_dma, is_dma32, is_highmem, is_movable) {
         (true, ..) => ZoneKind::Dma,
         (_, true, ..) => ZoneKind::Dma32,
-        // The zone of movable pages may be on top of high memory: both are needed.
+        // Zone Movable may lie above high memory, so a request needs both flags to use it.
         (.., true, true) => ZoneKind::Movable,
         (.., true, false) => ZoneKind::HighMem,
         _ => ZoneKind::Normal,
@@ -198,7 +199,7 @@ mod tests {
             ("0x1c20c0(GFP_NOFS|__GFP_RECLAIMABLE)", Normal, Reclaimable, true, false),
             ("0x3d24ca(GFP_TRANSHUGE|__GFP_THISNODE)", ZoneKind::Movable, Movable, true, false),
             ("0x1820ca(GFP_TRANSHUGE_LIGHT)", ZoneKind::Movable, Movable, false, false),
-            // Numbers alone: 2.6.32 to 4.3.
+            // Masks of 2.6.32 to 4.3, which print only numbers.
             ("0xd0", Normal, Unmovable, true, false),
             ("0x201da", ZoneKind::Movable, Movable, true, false),
             ("0x280da", ZoneKind::Movable, Movable, true, false),
@@ -206,7 +207,7 @@ mod tests {
             ("0xd4", Dma32, Unmovable, true, false),
             ("0x800d0", Normal, Reclaimable, true, false),
             ("0x4020", Normal, Unmovable, false, true),
-            // 4.4 and 4.5.
+            // Masks of 4.4 and 4.5.
             ("0x24000c0", Normal, Unmovable, true, false),
             ("0x24200ca", ZoneKind::Movable, Movable, true, false),
             ("0x2080020", Normal, Unmovable, false, true),

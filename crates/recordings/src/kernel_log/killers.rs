@@ -1,39 +1,39 @@
-//! OOM killers outside of the kernel: `systemd-oomd`, `earlyoom`, `kubelet`. Each has its own reasons and its own log
-//! lines.
+//! OOM killers outside of the kernel: `systemd-oomd`, `earlyoom`, `kubelet`. Each writes its own log lines, with its
+//! own reasons.
 
 use super::line::Line;
 
-/// A killer in user space, or a program that reports kills of the kernel.
+/// A user-space killer, or a program that reports kills by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Killer {
-    /// `systemd-oomd`, which acts by PSI of a cgroup, or by memory and swap.
+    /// `systemd-oomd`, which decides by the PSI of a cgroup, or by memory and swap.
     SystemdOomd,
-    /// `earlyoom`, which acts by available memory and free swap.
+    /// `earlyoom`, which decides by available memory and free swap.
     Earlyoom,
-    /// `kubelet`, which acts by available memory of its node.
+    /// `kubelet`, which decides by the available memory of its node.
     Kubelet,
-    /// The kernel, at the limit of a container, as reported by Kubernetes.
+    /// The kernel at the limit of a container, as reported by Kubernetes.
     OfContainer,
     /// The kernel, as reported by `systemd`.
     OfUnit,
 }
 
-/// A process or group that was killed or evicted.
+/// A process, or a group of processes, that was killed or evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// The line.
+    /// The number of the line that reports the victim, from 1.
     pub line: usize,
-    /// The killer.
+    /// The killer, or the program that reports the kill.
     pub by: Killer,
     /// The victim: a cgroup, a unit, a container, or a process with its number; empty if unknown.
     pub whom: String,
-    /// The reason, in the words of the log.
+    /// The reason, in the words of the log; none if it has none.
     pub why: Option<String>,
-    /// Number of killed processes, if known.
+    /// Number of killed processes; none if unknown.
     pub processes: Option<u64>,
 }
 
-/// Parts of lines by which a log of such killers is recognised.
+/// Parts of lines by which the logs of these killers are recognised.
 pub(super) const SIGNS: [&str; 9] = [
     " due to memory pressure for ",
     " due to memory used (",
@@ -46,19 +46,19 @@ pub(super) const SIGNS: [&str; 9] = [
     "has been killed by the OOM killer",
 ];
 
-/// State of reading such lines.
+/// The state of reading the lines of killers.
 #[derive(Default)]
 pub(super) struct Killers {
-    /// Free memory and swap as last reported by `earlyoom`.
+    /// Free memory and swap that `earlyoom` reported last.
     available: Option<String>,
-    /// The limits of `earlyoom`.
+    /// The limits that `earlyoom` reported last.
     limits: Option<String>,
-    /// The container that `kubectl describe` reports on.
+    /// The container about which `kubectl describe` reports.
     container: Option<String>,
 }
 
 impl Killers {
-    /// Takes a line. Returns whether it reports a victim or a reason. New victims are added to `evictions`.
+    /// Reads a line. Returns whether the line reports a victim or a reason. New victims are added to `evictions`.
     pub(super) fn take(&mut self, line: Line<'_>, evictions: &mut Vec<Eviction>) -> bool {
         let text = line.text;
         let found = |by, whom: &str, why: Option<&str>| Eviction {
@@ -92,7 +92,7 @@ impl Killers {
                 .collect();
             let process = |whom: &str| whom.split(',').next().map(str::to_owned);
             let repeats = |it: &Eviction| it.by == Killer::Earlyoom && process(&it.whom) == process(&whom);
-            // It asks first, and then kills.
+            // `earlyoom` first sends SIGTERM and then SIGKILL. The second signal is no new victim.
             if signal != "SIGKILL" || !evictions.last().is_some_and(repeats) {
                 evictions.push(found(Killer::Earlyoom, &whom, Some(&why.join(", "))));
             }
@@ -107,7 +107,8 @@ impl Killers {
             let unit = unit.rsplit(' ').next().unwrap_or(unit);
             evictions.push(found(Killer::OfUnit, unit, None));
         } else if text.contains("OOMKilled") {
-            // `Reason: OOMKilled` of `kubectl describe`, or a line of `kubectl get pods`, which begins with the pod.
+            // The line is `Reason: OOMKilled` from `kubectl describe`, or one from `kubectl get pods`, which begins
+            // with the pod.
             let first = text.split_whitespace().next().unwrap_or_default().trim_matches(['"', '\'', ',']);
             let is_key = first.ends_with(':') || first.contains("OOMKilled") || first == "-";
             let name = if is_key { self.container.clone().unwrap_or_default() } else { first.to_owned() };
@@ -124,8 +125,8 @@ impl Killers {
     }
 }
 
-/// Reads cgroup and reason of `Killed /user.slice/a.scope due to memory pressure for /user.slice being 60.00% > 50.00%
-/// for > 20s …`.
+/// Reads the cgroup and the reason from
+/// `Killed /user.slice/a.scope due to memory pressure for /user.slice being 60.00% > 50.00% for > 20s …`.
 fn of_oomd(text: &str) -> Option<(&str, &str)> {
     let (_, rest) = text.split_once("Killed ")?;
     let (whom, why) = rest.split_once(" due to ")?;
@@ -133,15 +134,15 @@ fn of_oomd(text: &str) -> Option<(&str, &str)> {
     (whom.starts_with('/') && is_reason).then_some((whom, why))
 }
 
-/// Reads unit and number of `a.scope: systemd-oomd killed 12 process(es) in this unit.`
+/// Reads the unit and the number of processes from `a.scope: systemd-oomd killed 12 process(es) in this unit.`
 fn unit_of_oomd(text: &str) -> Option<(&str, u64)> {
     let (before, rest) = text.split_once(": systemd-oomd killed ")?;
     let unit = before.rsplit(' ').next()?;
     rest.split_whitespace().next()?.parse().ok().map(|processes| (unit, processes))
 }
 
-/// Reads process and signal of `sending SIGTERM to process 12 uid 1000 "code": badness 866, VmRSS 5 MiB`, or in older
-/// versions `killing process 12 "bash" with signal 15: …`.
+/// Reads the process and the signal from `sending SIGTERM to process 12 uid 1000 "code": badness 866, VmRSS 5 MiB`, or
+/// from the line of older versions, `killing process 12 "bash" with signal 15: …`.
 fn of_earlyoom(text: &str) -> Option<(String, &str)> {
     let (signal, rest) = match text.split_once("sending SIG") {
         Some((before, rest)) => {
@@ -157,7 +158,7 @@ fn of_earlyoom(text: &str) -> Option<(String, &str)> {
     pid.parse::<u64>().ok().map(|pid| (format!("{name} (PID {pid}){size}"), signal))
 }
 
-/// Reads the object of an event: `pod/web-1` before its message, as `kubectl get events` prints it.
+/// Reads the object of an event, such as `pod/web-1`, which `kubectl get events` prints before the message.
 fn object_of(before: &str) -> Option<&str> {
     before.split_whitespace().find_map(|word| word.strip_prefix("pod/").or_else(|| word.strip_prefix("Pod/")))
 }
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
     use crate::kernel_log::{read, tells};
 
-    /// Returns the killer, the victim, the reason and the number of processes of each eviction.
+    /// Returns the killer, the victim, the reason and the number of processes for each eviction in a log.
     fn told(text: &str) -> Vec<(Killer, String, Option<String>, Option<u64>)> {
         read(text).evictions.into_iter().map(|it| (it.by, it.whom, it.why, it.processes)).collect()
     }
@@ -210,7 +211,7 @@ mod tests {
             why.contains("available: 165 of 31880 MiB (0.52%)") && why.contains("SIGTERM limits: mem 5.00%"),
             "{why}"
         );
-        // Lines of the terminal, of an older version, and of one that had to kill.
+        // Lines from a terminal, from an older version, and from a version that had to kill.
         let old = "mem avail:  1524 of 13855 MiB (10 %), swap free:    0 of    0 MiB ( 0 %)\n\
             low memory! at or below SIGTERM limits: mem 10 %, swap 10 %\nkilling process 275 \"bash\" with signal 15: badness 550, VmRSS 7609 MiB\n";
         assert_eq!(told(old)[0].1, "bash (PID 275), which had 7609 MiB in memory");

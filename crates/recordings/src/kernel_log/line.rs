@@ -1,22 +1,22 @@
 //! Lines of a kernel log, without the prefixes of loggers.
 //!
-//! `dmesg` writes `[ 1201.402113] `. With `-T` it writes `[Thu Nov 26 10:00:00 2026] `, and with `-x` `kern  :warn  : `
-//! in front. The console writes `<4>`. syslog and journalctl write a time, a host and `kernel: `. Kernels with
-//! `PRINTK_CALLER` add the task after the time, `[  T801] `.
+//! `dmesg` prints `[ 1201.402113] ` before a message. With `-T` it prints `[Thu Nov 26 10:00:00 2026] `, and with `-x`
+//! it adds `kern  :warn  : ` at the start. The console prints `<4>`. syslog and journalctl write a time, a host and
+//! `kernel: `. Kernels with `PRINTK_CALLER` add the task after the time, `[  T801] `.
 
-/// A line.
+/// A line of a kernel log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Line number, from 1.
+    /// The line's number, from 1.
     pub number: usize,
-    /// The time as printed; none if there is none.
+    /// The time as printed; none if the line has no time.
     pub at: Option<&'a str>,
-    /// The message of the kernel.
+    /// The kernel's message.
     pub text: &'a str,
 }
 
-/// Returns lines with their numbers, without prefixes. A message of several lines that rsyslog joined with `#012`
-/// becomes several lines.
+/// Returns lines without prefixes, with their numbers. If rsyslog joined several lines of a message with `#012`, they
+/// become several lines again.
 pub fn lines<'a>(lines: impl IntoIterator<Item = (usize, &'a str)>) -> impl Iterator<Item = Line<'a>> {
     lines.into_iter().flat_map(|(number, line)| {
         let (at, first) = strip(line);
@@ -24,13 +24,13 @@ pub fn lines<'a>(lines: impl IntoIterator<Item = (usize, &'a str)>) -> impl Iter
     })
 }
 
-/// Returns whether a line begins with a time, as loggers write it.
+/// Returns whether a line begins with a time in a form that loggers write.
 #[must_use]
 pub fn has_time(line: &str) -> bool {
     strip(line).0.is_some()
 }
 
-/// Most words before `kernel:`: a time of five, a facility, a host.
+/// Most words before `kernel:`: a time of up to five words, a facility, a host.
 const WORDS_BEFORE_MAX: usize = 8;
 
 /// Splits a line into its time and its text.
@@ -54,7 +54,7 @@ fn strip(line: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Returns the text behind `<4>`, or `kern  :warn  :`.
+/// Returns the text after `<4>` or `kern  :warn  :`; none if there is no such prefix.
 fn level(text: &str) -> Option<&str> {
     if let Some((number, after)) = text.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
         let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -66,8 +66,8 @@ fn level(text: &str) -> Option<&str> {
     (facility.trim_end() == "kern" && LEVELS.contains(&level.trim())).then_some(after)
 }
 
-/// Returns the text behind a bracket, and the time in the bracket, if it is a time and not a task. A number without a
-/// point is a process of a table.
+/// Returns the text after a bracket. Also returns the time if the bracket has a time and not a task. Returns none for
+/// other brackets: a number without a point is a process in a table.
 fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
     let (inside, after) = text.strip_prefix('[')?.split_once(']')?;
     let inside = inside.trim();
@@ -75,7 +75,7 @@ fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
     let rest = inside.get(1..).unwrap_or_default();
     let is_number = inside.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'+' | b' '));
     let is_seconds = first.is_ascii_digit() && is_number && inside.contains('.');
-    // `Thu Nov 26 10:00:00 2026`, `Nov26 10:00`, `2026-11-26T10:00:00,123456+00:00`.
+    // Dates have forms such as `Thu Nov 26 10:00:00 2026`, `Nov26 10:00` and `2026-11-26T10:00:00,123456+00:00`.
     let is_date = inside.contains(':') && inside.bytes().filter(u8::is_ascii_digit).count() >= 6;
     let is_caller = matches!(first, 'T' | 'C') && !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
     match (is_seconds || is_date, is_caller) {
@@ -85,7 +85,7 @@ fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
     }
 }
 
-/// Splits a line at `kernel:`. Before it stand a host and, if none was found yet, a time.
+/// Splits a line at `kernel:`. Before it stand a host and, if no time was found yet, a time.
 fn logger(text: &str, has_time: bool) -> Option<(&str, &str)> {
     let at = text.find("kernel:")?;
     let (before, after) = (&text[..at], &text[at + "kernel:".len()..]);
@@ -94,11 +94,11 @@ fn logger(text: &str, has_time: bool) -> Option<(&str, &str)> {
         || before.ends_with(' ')
             && words <= WORDS_BEFORE_MAX
             && (has_time || before.bytes().any(|byte| byte.is_ascii_digit()));
-    // A cgroup, a process or a trace before it is the kernel's own sentence.
+    // After a cgroup, a process or a trace, `kernel:` is part of the kernel's own sentence.
     (is_one && !before.contains(['=', '(', '<'])).then_some((before.trim_end(), after))
 }
 
-/// Returns whether a word is a time in the form of `dmesg --time-format iso`, without a bracket.
+/// Returns whether a word is a time in the form of `dmesg --time-format iso`, which has no bracket.
 fn is_iso_time(word: &str) -> bool {
     let bytes = word.as_bytes();
     bytes.len() >= 19
@@ -108,7 +108,7 @@ fn is_iso_time(word: &str) -> bool {
         && word.contains(':')
 }
 
-/// Returns the time at the start of a logger's prefix: up to the word with its colons.
+/// Returns the time at the start of a logger's prefix, up to the word with colons.
 fn time_of(before: &str) -> Option<&str> {
     let mut end = 0;
     for piece in before.split_inclusive(' ').take(6) {

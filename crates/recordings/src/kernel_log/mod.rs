@@ -1,11 +1,11 @@
-//! Reader of kernel logs from `dmesg`, the console, syslog and `journalctl -k`, of kernels 2.6.32 to 6.18.
+//! Reader of kernel logs from `dmesg`, the console, syslog and `journalctl -k`, as kernels 2.6.32 to 6.18 print them.
 //!
-//! [`read`] extracts reports of the OOM killer and of failed allocations, with all that the kernel printed of zones and
-//! processes. It also extracts killed processes, blocked tasks, and stuck CPUs. Other lines are skipped. A report may
-//! lack lines, begin late or end early: missing values are none.
+//! [`read`] extracts reports of the OOM killer and of failed allocations, with all that the kernel printed about zones
+//! and processes. It also extracts killed processes, blocked tasks, and stuck CPUs. Other lines are skipped. A report
+//! may lack lines, begin late or end early: a missing value is none.
 //!
-//! [`mod@line`] removes the prefixes of loggers. [`gfp`] decodes the memory that a request may use. [`killers`] reads
-//! lines of killers outside of the kernel, which stand in the same logs.
+//! [`mod@line`] removes the prefixes that loggers add. [`gfp`] decodes which memory a request may use. [`killers`]
+//! reads the lines of killers outside of the kernel, which appear in the same logs.
 //!
 //! Next: [`mod@line`].
 
@@ -19,23 +19,23 @@ use killers::{Eviction, Killers};
 use line::{Line, lines};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Numbers by name, as the kernel printed them.
+/// Numbers by the names that the kernel printed.
 pub type Numbers = BTreeMap<String, u64>;
 
 /// The contents of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
-    /// Reports, in order.
+    /// Memory reports, in the order of the log.
     pub reports: Vec<Report>,
-    /// Killed processes without a report.
+    /// Killed processes that no report mentions.
     pub kills: Vec<Kill>,
-    /// The victims of killers of user space.
+    /// The victims of user-space killers.
     pub evictions: Vec<Eviction>,
-    /// Tasks that slept so long that the kernel reported it.
+    /// Tasks that the kernel reported because they slept for too long.
     pub blocked: Vec<Blocked>,
-    /// CPUs on which one task ran so long that the kernel reported it.
+    /// CPUs that the kernel reported because one task ran on them for too long.
     pub stuck: Vec<Stuck>,
-    /// The kernel's release, if known.
+    /// The kernel's release; none if unknown.
     pub release: Option<String>,
 }
 
@@ -51,27 +51,27 @@ impl Log {
     }
 }
 
-/// The reason for which a report was printed.
+/// The reason for which the kernel printed a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The OOM killer was invoked.
     OutOfMemory,
-    /// A request failed.
+    /// A request for memory failed.
     Failure,
-    /// A request waited for so many ms, as 4.10 to 4.14 reported.
+    /// A request for memory waited for this many ms. Kernels 4.10 to 4.14 reported this.
     Stalled(u64),
-    /// A user asked for it (SysRq `m`), or its beginning is missing.
+    /// A user asked for the report (SysRq `m`), or its beginning is missing.
     Shown,
 }
 
-/// A memory report of the kernel.
+/// A memory report printed by the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The reason for which it was printed.
+    /// The reason for which the report was printed.
     pub kind: Kind,
-    /// The line at which it begins, from 1.
+    /// The line at which the report begins, from 1.
     pub line: usize,
-    /// The time, as it was printed.
+    /// The time as the log has it; none if the line has no time.
     pub at: Option<String>,
     /// The task that requested memory.
     pub task: Option<String>,
@@ -79,31 +79,31 @@ pub struct Report {
     pub gfp: Option<Gfp>,
     /// The order of the request; none if unknown, -1 if the killer was invoked by hand.
     pub order: Option<i32>,
-    /// Nodes that the request may use; none means all.
+    /// The nodes that the request may use; none means all.
     pub nodes: Option<BTreeSet<u32>>,
-    /// The reason for the restriction of nodes: `CONSTRAINT_CPUSET`, `CONSTRAINT_MEMORY_POLICY`, `CONSTRAINT_MEMCG`.
+    /// The reason why nodes are restricted: `CONSTRAINT_CPUSET`, `CONSTRAINT_MEMORY_POLICY`, `CONSTRAINT_MEMCG`.
     pub constraint: Option<String>,
-    /// The cgroup at its limit.
+    /// The part of the report about the cgroup at its limit; none if no cgroup is.
     pub cgroup: Option<CgroupReport>,
-    /// Counters of the computer, pages: `free`, `active_anon`, `free_cma`.
+    /// Counters of the whole computer, pages: `free`, `active_anon`, `free_cma`.
     pub counters: Numbers,
     /// Zones with managed pages.
     pub zones: Vec<ZoneReport>,
-    /// Figures that are reported per node only, summed over nodes, KiB: `kernel_stack`, `pagetables`.
+    /// Figures that the kernel reports per node only, summed over nodes, KiB: `kernel_stack`, `pagetables`.
     pub node_kib: Numbers,
-    /// Pools of huge pages.
+    /// Pools of huge pages, one for each node and size.
     pub huge: Vec<HugePages>,
-    /// Swap and its free part, KiB.
+    /// Total swap and free swap, KiB.
     pub swap: [Option<u64>; 2],
     /// Totals in pages: `RAM`, `reserved`, `HighMem/MovableOnly`, `cma reserved`, `hwpoisoned`.
     pub pages: Numbers,
-    /// Processes that could be killed.
+    /// Processes that the OOM killer could kill.
     pub tasks: Vec<Task>,
-    /// Unreclaimable slab caches with their memory, KiB.
+    /// Unreclaimable slab caches by name, with the memory that each takes, KiB.
     pub slabs: BTreeMap<String, u64>,
     /// Processes that were killed for this report.
     pub kills: Vec<Kill>,
-    /// Whether the kernel panicked because there was no process to kill.
+    /// Whether the kernel panicked because no process was left to kill.
     pub has_panicked: bool,
 }
 
@@ -114,13 +114,13 @@ pub struct CgroupReport {
     pub limited: Option<String>,
     /// The cgroup of the killed process.
     pub of_task: Option<String>,
-    /// Usage, limit and failures by resource: `memory`, `swap`, `memory+swap`, `kmem`; KiB.
+    /// Usage, limit and failures, KiB, by resource: `memory`, `swap`, `memory+swap`, `kmem`.
     pub limits: BTreeMap<String, Limit>,
     /// The cgroup's statistics, in bytes or events.
     pub stats: Numbers,
 }
 
-/// A limited resource.
+/// The limit of one resource of a cgroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     /// Usage, KiB.
@@ -131,7 +131,7 @@ pub struct Limit {
     pub failures: u64,
 }
 
-/// A zone of a report.
+/// A zone as a report shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZoneReport {
     /// The zone's node.
@@ -140,14 +140,14 @@ pub struct ZoneReport {
     pub kind: ZoneKind,
     /// Sizes, KiB: `free`, `min`, `boost`, `present`, `free_cma`, `reserved_highatomic`.
     pub kib: Numbers,
-    /// Pages reserved against requests that could use a higher zone, by that zone.
+    /// Pages of this zone that are reserved against requests that could use a higher zone, indexed by that zone.
     pub reserve: Vec<u64>,
     /// Free blocks by size.
     pub blocks: Vec<Blocks>,
 }
 
 impl ZoneReport {
-    /// Returns a size, KiB; 0 if unknown.
+    /// Returns the size named `name`, KiB; 0 if unknown.
     #[must_use]
     pub fn kib(&self, name: &str) -> u64 {
         self.kib.get(name).copied().unwrap_or(0)
@@ -161,53 +161,54 @@ pub struct Blocks {
     pub kib: u64,
     /// Number of free blocks of this size.
     pub count: u64,
-    /// Migrate types among them, a letter each: `UME`; empty for kernels before 3.9, which do not report them.
+    /// Migrate types of the free blocks, one letter for each type: `UME`. Empty for kernels before 3.9, which do not
+    /// report them.
     pub kinds: String,
 }
 
-/// A pool of huge pages of a node.
+/// The pool of huge pages of one size on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HugePages {
-    /// All huge pages of the pool.
+    /// Number of huge pages in the pool.
     pub total: u64,
-    /// Unused huge pages.
+    /// Number of unused huge pages.
     pub free: u64,
     /// Size of the huge pages, KiB.
     pub size_kib: u64,
 }
 
-/// A process that could be killed.
+/// A process that the OOM killer could kill.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Task {
-    /// The task's number.
+    /// The process's number.
     pub pid: u64,
-    /// The task's name.
+    /// The process's name.
     pub name: String,
-    /// Resident pages.
+    /// The process's resident pages.
     pub rss_pages: u64,
-    /// Pages in swap.
+    /// The process's pages in swap.
     pub swap_pages: u64,
-    /// Bytes of its page tables; none for kernels that count otherwise.
+    /// Bytes of the process's page tables; none for kernels that report another unit.
     pub page_table_bytes: Option<u64>,
 }
 
 /// A killed process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kill {
-    /// The line.
+    /// The number of the line that reports the kill, from 1.
     pub line: usize,
     /// The process's number.
     pub pid: u64,
     /// The process's name.
     pub name: String,
-    /// The process's memory, KiB, if reported: `anon-rss`, `file-rss`, `shmem-rss`, `total-vm`, `pgtables`.
+    /// The process's memory, KiB, as far as reported: `anon-rss`, `file-rss`, `shmem-rss`, `total-vm`, `pgtables`.
     pub kib: Numbers,
     /// Whether the process was killed at the limit of a cgroup.
     pub is_of_cgroup: bool,
 }
 
 impl Kill {
-    /// Returns the process's resident memory, KiB; none if unknown.
+    /// Returns the killed process's resident memory, KiB; none if unknown.
     #[must_use]
     pub fn rss_kib(&self) -> Option<u64> {
         let parts = ["anon-rss", "file-rss", "shmem-rss"].iter().filter_map(|name| self.kib.get(*name));
@@ -215,29 +216,29 @@ impl Kill {
     }
 }
 
-/// A task that was blocked for long.
+/// A task that the kernel reported as blocked for long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// The line.
+    /// The number of the line that reports the task, from 1.
     pub line: usize,
     /// The task's name and number: `jbd2/sda1-8:312`.
     pub task: String,
-    /// Least duration, s.
+    /// Time for which the task was blocked at least, s.
     pub seconds: u64,
-    /// Whether its trace goes through reclaim.
+    /// Whether the task's stack trace goes through reclaim.
     pub is_in_reclaim: bool,
 }
 
 /// A CPU on which one task ran for long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// The line.
+    /// The number of the line that reports the CPU, from 1.
     pub line: usize,
     /// The task's name and number.
     pub task: String,
-    /// Duration, s.
+    /// Time for which the task ran, s.
     pub seconds: u64,
-    /// Whether its trace goes through reclaim, or the task is kswapd or the like.
+    /// Whether the task's stack trace goes through reclaim, or the task is kswapd or kcompactd.
     pub is_in_reclaim: bool,
 }
 
@@ -266,8 +267,7 @@ impl Report {
         }
     }
 
-    /// Returns the KiB of a page: the smallest block of the buddy system, or 4 if no block is reported. Pages have 4 to
-    /// 64 KiB.
+    /// Returns the size of a page, 4 to 64 KiB: the smallest block of the buddy system, or 4 if no block is reported.
     #[must_use]
     pub fn page_kib(&self) -> u64 {
         let smallest = self.zones.iter().find_map(|zone| zone.blocks.first()).map(|blocks| blocks.kib);
@@ -278,12 +278,12 @@ impl Report {
         self.cgroup.get_or_insert_default()
     }
 
-    /// Returns whether the report has the lines after `Mem-Info:`.
+    /// Returns whether the report already has lines that follow `Mem-Info:`.
     fn has_memory(&self) -> bool {
         !self.counters.is_empty() || !self.zones.is_empty()
     }
 
-    /// Returns the zone of a name on a node, which is made if it is new.
+    /// Returns the zone of kind `kind` on a node, and adds it to the report if it is new.
     fn zone(&mut self, node: u32, kind: ZoneKind) -> &mut ZoneReport {
         let place = self.zones.iter().position(|zone| (zone.node, zone.kind) == (node, kind)).unwrap_or_else(|| {
             self.zones.push(ZoneReport { node, kind, kib: Numbers::new(), reserve: Vec::new(), blocks: Vec::new() });
@@ -293,7 +293,7 @@ impl Report {
     }
 }
 
-/// Words of lines about memory.
+/// Texts that mark a kernel log's lines about memory.
 const SIGNS: [&str; 10] = [
     " invoked oom-killer:",
     "page allocation failure",
@@ -307,39 +307,39 @@ const SIGNS: [&str; 10] = [
     "soft lockup - CPU#",
 ];
 
-/// Returns whether a line is of a kernel log and about memory.
+/// Returns whether a line comes from a kernel log and is about memory.
 #[must_use]
 pub fn tells(line: &str) -> bool {
     SIGNS.iter().chain(&killers::SIGNS).any(|sign| line.contains(sign))
 }
 
-/// Returns whether a line certainly belongs to a log that has begun: it has a time, or it belongs to a report.
+/// Returns whether a line certainly belongs to a log that has begun: the line has a time, or it is part of a report.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let (name, value) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let is_pair = words.next().is_none() && value.parse::<u64>().is_ok();
-    // Statistics of a cgroup; `/proc/vmstat` begins otherwise.
+    // A name with a number is a statistic of a cgroup; a copy of `/proc/vmstat` begins with names in `nr_`.
     line::has_time(line) || is_pair && !name.starts_with("nr_")
 }
 
-/// The table that the following lines belong to, if these have no word of their own.
+/// The table that the following lines continue, unless they begin something else.
 #[derive(Clone, Copy, PartialEq)]
 enum Table {
     None,
-    /// Statistics of a cgroup, `anon 4096`.
+    /// Statistics of a cgroup, such as `anon 4096`.
     CgroupStats,
-    /// Slab caches: `kmalloc-96   1234KB   1240KB`.
+    /// Slab caches, such as `kmalloc-96   1234KB   1240KB`.
     Slabs,
 }
 
-/// Reads a log.
+/// Reads a log from a text.
 #[must_use]
 pub fn read(text: &str) -> Log {
     read_lines((1..).zip(text.lines()))
 }
 
-/// Reads lines of a log, each with its number.
+/// Reads a log from lines, each with its number.
 #[must_use]
 pub fn read_lines<'a>(numbered: impl IntoIterator<Item = (usize, &'a str)>) -> Log {
     let mut reader = Reader::default();
@@ -354,7 +354,7 @@ struct Reader {
     report: Option<Report>,
     table: Option<Table>,
     columns: Vec<String>,
-    /// The last item whose trace is being printed, and the line up to which the trace may go.
+    /// The blocked task or stuck CPU whose stack trace follows, and the last line that the trace may have.
     trace_of: Option<(Trace, usize)>,
     last_zone: Option<(u32, ZoneKind)>,
     killers: Killers,
@@ -366,10 +366,10 @@ enum Trace {
     Stuck,
 }
 
-/// Most lines of a trace: registers, and a stack of some dozens of calls.
+/// Most lines in a trace: registers, and a stack of some dozens of functions.
 const TRACE_LINES: usize = 80;
 
-/// Functions that show, in a trace, that the task reclaims or waits for reclaim.
+/// Functions whose presence in a trace shows that the task reclaims or waits for reclaim.
 const OF_RECLAIM: [&str; 9] = [
     "try_to_free_pages",
     "try_to_free_mem_cgroup_pages",
@@ -399,7 +399,7 @@ impl Reader {
         if self.begins_report(line) || self.tells_of_stuck(line) || self.tells_of_kill(line) {
             return;
         }
-        // Within a report no other line is of one.
+        // A user-space killer's line does not belong to a kernel's report.
         if self.killers.take(line, &mut self.log.evictions) {
             return;
         }
@@ -420,8 +420,9 @@ impl Reader {
             report.has_panicked = text.contains("memory");
         } else if let Some(stats) = text.strip_prefix("Memory cgroup stats") {
             self.table = Some(Table::CgroupStats);
-            // Version 1 told them on the same line, behind the name: ` for /a: cache:0KB rss:8KB`.
-            // It told them of each cgroup below, without what is in those below that.
+            // Version 1 printed the statistics on the same line, behind the name: ` for /a: cache:0KB rss:8KB`. It
+            // printed a line for each cgroup of the subtree, without the memory of the cgroups below that one, so the
+            // figures are summed.
             for (name, kib) in stats.split_whitespace().filter_map(sized) {
                 *report.cgroup().stats.entry(name.to_owned()).or_default() += kib * 1024;
             }
@@ -456,7 +457,7 @@ impl Reader {
         }
     }
 
-    /// Begins a report if the line is the first of one.
+    /// Begins a report if the line is a report's first. Returns whether it is.
     fn begins_report(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let (task, kind, request) = if let Some((task, request)) = text.split_once(" invoked oom-killer:") {
@@ -471,7 +472,7 @@ impl Reader {
         };
         let report = self.begin(kind, line);
         report.task = Some(task.trim().to_owned());
-        // Before 4.10 the order came last, before 3.x behind a point: `. order:1, mode:0x20`.
+        // Before 4.10 the order was printed last, and before 3.x it followed a point: `. order:1, mode:0x20`.
         let value = |names: [&str; 2]| {
             names.iter().find_map(|name| {
                 let (_, rest) = request.split_once(name)?;
@@ -487,10 +488,11 @@ impl Reader {
         true
     }
 
-    /// Records a blocked task or a stuck CPU, if the line reports one.
+    /// Records a blocked task or a stuck CPU if the line reports one. Returns whether it does.
     fn tells_of_stuck(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
-        // `INFO: task a:12 blocked for more than 120 seconds.`, in newer kernels `blocked in I/O wait for more than`.
+        // Old kernels print `INFO: task a:12 blocked for more than 120 seconds.`, newer ones `blocked in I/O wait for
+        // more than`.
         let of_task = text.strip_prefix("INFO: task ").and_then(|rest| rest.split_once(" blocked "));
         if let Some((task, rest)) = of_task
             && let Some((_, seconds)) = rest.split_once("for more than ")
@@ -509,10 +511,10 @@ impl Reader {
         true
     }
 
-    /// Searches a line of a trace for reclaim.
+    /// Notes reclaim if a line of a trace names one of its functions.
     fn trace(&mut self, Line { number, text, .. }: Line<'_>) {
         let Some((trace, _)) = self.trace_of.filter(|(_, last)| number <= *last) else { return };
-        // A guess of the unwinder is none.
+        // The unwinder marks guesses with `?`; a guess proves no reclaim.
         if text.contains("? ") || !OF_RECLAIM.iter().any(|name| text.contains(name)) {
             return;
         }
@@ -522,9 +524,11 @@ impl Reader {
         }
     }
 
-    /// Records a killed process, if the line reports one: `Out of memory: Kill process 12 (a) score 9 or sacrifice
-    /// child`, then `Killed process 12 (a) total-vm:1kB, anon-rss:1kB`. Since 5.1 it is one line, `Out of memory:
-    /// Killed process 12 (a) total-vm:…`.
+    /// Records a killed process if the line reports one. Returns whether it does.
+    ///
+    /// Before 5.1 the kernel printed two lines: `Out of memory: Kill process 12 (a) score 9 or sacrifice child`, then
+    /// `Killed process 12 (a) total-vm:1kB, anon-rss:1kB`. Since 5.1 there is one: `Out of memory: Killed process 12
+    /// (a) total-vm:…`.
     fn tells_of_kill(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let says_cgroup = text.starts_with("Memory cgroup out of memory");
@@ -552,7 +556,7 @@ impl Reader {
     }
 }
 
-/// Returns a name up to its closing parenthesis. The name may contain parentheses.
+/// Returns the part of a text before the parenthesis that closes a name. The name may itself contain parentheses.
 fn name_in_parentheses(text: &str) -> Option<&str> {
     let end = [") total-vm", ") score", "), UID", ") vsz"].iter().filter_map(|end| text.find(end)).min();
     end.or_else(|| text.find(')')).map(|end| &text[..end])
@@ -568,10 +572,10 @@ fn release_of(text: &str) -> Option<&str> {
     words.get(number.checked_sub(1)?).copied().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Largest plausible number of pages, KiB or events. A larger one is of a damaged line. Sums stay far below 64 bits.
+/// Largest plausible number of pages, KiB or events. A larger number shows a damaged line. Sums stay far below 64 bits.
 const COUNTED_MAX: u64 = 1 << 50;
 
-/// Returns a number if a kernel can have counted it.
+/// Returns a number; none if it is larger than a kernel can have counted.
 fn counted(word: &str) -> Option<u64> {
     word.parse().ok().filter(|number| *number < COUNTED_MAX)
 }
@@ -590,7 +594,7 @@ fn sized(word: &str) -> Option<(&str, u64)> {
     Some((name, counted(number)?))
 }
 
-/// Reads a list of nodes, `0-1,3`; none for `(null)`, which means all.
+/// Reads a list of nodes, such as `0-1,3`. Returns none for `(null)`, which means all nodes.
 fn nodes(list: &str) -> Option<BTreeSet<u32>> {
     let mut found = BTreeSet::new();
     for part in list.trim().split(',') {
@@ -602,16 +606,16 @@ fn nodes(list: &str) -> Option<BTreeSet<u32>> {
     Some(found)
 }
 
-/// Reads a list of nodes that is followed by other text.
+/// Reads a list of nodes that ends where one of the texts `ends` begins.
 fn nodes_until(text: &str, ends: &[&str]) -> Option<BTreeSet<u32>> {
     let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
     nodes(&text[..end])
 }
 
-/// Reads
+/// Reads the line
 /// `constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0-1,oom_memcg=/a,task_memcg=/a/b,task=c,pid=1,uid=0`.
 fn constraint(report: &mut Report, text: &str) {
-    // Lists have commas themselves: what has no `=` belongs to the value before it.
+    // Lists contain commas: a part without `=` continues the value before it.
     let mut pairs: Vec<(&str, String)> = Vec::new();
     for part in text.split(',') {
         match (part.split_once('='), pairs.last_mut()) {
@@ -626,7 +630,7 @@ fn constraint(report: &mut Report, text: &str) {
     let of = |wanted: &str| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone());
     report.kind = Kind::OutOfMemory;
     report.constraint = of("constraint");
-    // What the policy of the request leaves, and then what its cpuset does.
+    // The nodes that the request's memory policy allows, or else those that its cpuset allows.
     if let Some(mask) = of("nodemask").and_then(|list| nodes(&list)) {
         report.nodes = Some(mask);
     } else if let Some(mems) = of("mems_allowed").and_then(|list| nodes(&list)) {
@@ -638,7 +642,8 @@ fn constraint(report: &mut Report, text: &str) {
     }
 }
 
-/// Reads a line of statistics of a cgroup: `anon 519155712`. Any other line ends them.
+/// Reads a line of a cgroup's statistics, such as `anon 519155712`. Returns `false` for any other line, which ends
+/// them.
 fn cgroup_stat(report: &mut Report, text: &str) -> bool {
     let mut words = text.split_whitespace();
     let (Some(name), Some(value), None) = (words.next(), words.next(), words.next()) else { return false };
@@ -647,7 +652,7 @@ fn cgroup_stat(report: &mut Report, text: &str) -> bool {
     true
 }
 
-/// Reads a line of slab caches, or the heading above them. Any other line ends them.
+/// Reads a line of slab caches, or the heading above them. Returns `false` for any other line, which ends the table.
 fn slab(report: &mut Report, text: &str) -> bool {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [name, _, total] = words.as_slice() else { return false };
@@ -659,7 +664,7 @@ fn slab(report: &mut Report, text: &str) -> bool {
     true
 }
 
-/// Reads a line of the table of processes: `[  456]     0   456     2662      331    53248        0             0
+/// Reads a line from the table of processes: `[  456]     0   456     2662      331    53248        0             0
 /// udevd`.
 fn task(text: &str, columns: &[String]) -> Option<Task> {
     let (pid, rest) = text.strip_prefix('[')?.split_once(']')?;
@@ -683,7 +688,7 @@ fn limit(text: &str) -> Option<(&str, Limit)> {
     let (usage, rest) = rest.split_once("kB, limit ")?;
     let (limit, rest) = rest.split_once("kB")?;
     let failures = rest.split_once("failcnt ").and_then(|(_, word)| first_number(word)).unwrap_or(0);
-    // Without a limit kernels print the largest number of pages that they count.
+    // For no limit, kernels print the largest number of pages that they can count.
     let limit_kib = counted(limit);
     Some((what, Limit { usage_kib: counted(usage)?, limit_kib, failures }))
 }
@@ -695,11 +700,11 @@ fn huge_pages(text: &str) -> Option<HugePages> {
     Some(HugePages { total: of("hugepages_total=")?, free: of("hugepages_free=").unwrap_or(0), size_kib })
 }
 
-/// Reads the sizes or free blocks of a zone from its line. Returns the zone.
+/// Reads the sizes or free blocks of a zone. Returns the zone's node and kind; none if the line is not about a zone.
 fn zone(report: &mut Report, text: &str) -> Option<(u32, ZoneKind)> {
     let (node, rest) = match text.strip_prefix("Node ") {
         Some(rest) => rest.split_once(' ').and_then(|(node, rest)| Some((node.parse().ok()?, rest)))?,
-        // A kernel without nodes names none.
+        // A kernel without nodes prints no node.
         None => (0, text),
     };
     if rest.starts_with("active_anon:") {
@@ -724,7 +729,7 @@ fn zone(report: &mut Report, text: &str) -> Option<(u32, ZoneKind)> {
     Some((node, kind))
 }
 
-/// Reads free blocks: `1234*4kB (UME) 12*8kB (UM) 0*16kB`.
+/// Reads free blocks, such as `1234*4kB (UME) 12*8kB (UM) 0*16kB`.
 fn blocks(text: &str) -> Vec<Blocks> {
     let mut found: Vec<Blocks> = Vec::new();
     for word in text.split_whitespace() {
@@ -739,7 +744,7 @@ fn blocks(text: &str) -> Vec<Blocks> {
     found
 }
 
-/// Reads totals of the computer: `active_anon:300 free:915900`, `Free swap  = 785600kB`, `524284 pages RAM`.
+/// Reads totals of the computer, such as `active_anon:300 free:915900`, `Free swap  = 785600kB`, `524284 pages RAM`.
 fn totals(report: &mut Report, text: &str) {
     let words: Vec<&str> = text.split_whitespace().collect();
     if let [which, "swap", "=", size] = words.as_slice() {
@@ -758,7 +763,7 @@ fn totals(report: &mut Report, text: &str) {
         Some((name.to_owned(), counted(value)?))
     };
     let counters: Vec<(String, u64)> = words.iter().filter_map(counter).collect();
-    // Counters of a node or of a CPU's batches stand among other words.
+    // On lines about a node or about a CPU's batches, counters are mixed with other words.
     if !counters.is_empty() && counters.len() == words.len() {
         report.counters.extend(counters);
     }

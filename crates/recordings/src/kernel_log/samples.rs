@@ -1,4 +1,4 @@
-//! Kernel logs for tests of this and other crates.
+//! Kernel logs that tests in this and other crates use.
 
 /// The OOM report of a whole computer, Linux 2.6.32.
 pub const GLOBAL_2_6_32: &str = include_str!("samples/2.6.32-global.txt");

@@ -112,7 +112,7 @@ fn several_reports_in_a_log_and_cut_ones_are_told_apart() {
     let kinds: Vec<(Kind, bool)> = found.iter().map(|it| (it.kind, it.cgroup.is_some())).collect();
     assert_eq!(kinds, [(Kind::OutOfMemory, false), (Kind::OutOfMemory, true), (Kind::Failure, false)]);
     assert_eq!(found[1].line, NEW.lines().count() + 1);
-    // Its beginning is not in the log, or its end.
+    // The log lacks the beginning of the report, or its end.
     let lines: Vec<&str> = NEW.lines().collect();
     let memory = lines.iter().position(|line| line.contains("Mem-Info")).unwrap();
     let late = only(&lines[memory..].join("\n"));
@@ -121,7 +121,7 @@ fn several_reports_in_a_log_and_cut_ones_are_told_apart() {
         let early = only(&lines[..end].join("\n"));
         assert_eq!(early.task.as_deref(), Some("postgres"), "{end}");
     }
-    // Only the line of the kill.
+    // The log has only the line that reports the kill.
     let alone = read(lines.iter().rev().find(|line| line.contains("Killed process")).unwrap());
     assert_eq!((alone.reports.len(), alone.kills.len(), alone.kills[0].rss_kib()), (0, 1, Some(12_400_400)));
 }

@@ -1,5 +1,5 @@
-//! `/proc/buddyinfo`, the free blocks of each zone by order, and `/proc/pagetypeinfo`, which counts them by migrate
-//! type.
+//! The contents of `/proc/buddyinfo`, which has the free blocks of each zone by order, and of `/proc/pagetypeinfo`,
+//! which counts them by migrate type.
 
 use super::zoneinfo::heading;
 use super::{Look, Took};
@@ -7,20 +7,20 @@ use super::{Look, Took};
 /// The contents of `/proc/buddyinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buddyinfo {
-    /// Node and name of each zone, and its free blocks from order 0 on.
+    /// The node and the name of each zone, and its free blocks from order 0 on.
     pub zones: Vec<(u32, String, Vec<u64>)>,
 }
 
-/// Most orders of any kernel.
+/// Most orders that any kernel has.
 const ORDERS_MAX: usize = 32;
 
-/// Returns whether a line is of `/proc/buddyinfo`.
+/// Returns whether a line belongs to `/proc/buddyinfo`.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     blocks(line).is_some()
 }
 
-/// Reads node, name and blocks of a line `Node 0, zone   Normal     3      2      1`.
+/// Reads the node, the name and the blocks from a line `Node 0, zone   Normal     3      2      1`.
 fn blocks(line: &str) -> Option<(u32, &str, Vec<u64>)> {
     let (node, name, numbers) = heading(line)?;
     let numbers: Option<Vec<u64>> = numbers.split_whitespace().map(|word| word.parse().ok()).collect();
@@ -38,18 +38,18 @@ impl Look for Buddyinfo {
     }
 }
 
-/// The free blocks of `/proc/pagetypeinfo`, summed over types.
+/// The free blocks in `/proc/pagetypeinfo`, summed over migrate types.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pagetypeinfo {
-    /// The sums.
+    /// The sums of free blocks.
     pub blocks: Buddyinfo,
-    /// Types of each zone that were summed.
+    /// Node, zone and migrate type of the lines that were summed.
     met: Vec<(u32, String, String)>,
-    /// Whether the following lines count all blocks by type.
+    /// Whether the following lines count all blocks, and not free ones, by migrate type.
     is_behind: bool,
 }
 
-/// Returns whether a line is of `/proc/pagetypeinfo`.
+/// Returns whether a line certainly belongs to `/proc/pagetypeinfo`.
 #[must_use]
 pub fn begins_types(line: &str) -> bool {
     typed(line).is_some()
@@ -64,13 +64,14 @@ pub fn holds_types(line: &str) -> bool {
     begins_types(line) || line.starts_with("Number of ") || heading(line).is_some()
 }
 
-/// Reads node, zone, type and blocks of a line `Node    0, zone   Normal, type    Unmovable     1     0`.
+/// Reads the node, the zone, the type and the blocks from a line `Node    0, zone   Normal, type    Unmovable     1
+/// 0`.
 fn typed(line: &str) -> Option<(u32, &str, &str, Vec<u64>)> {
     let (before, behind) = line.split_once(", type ")?;
     let (node, zone, "") = heading(before)? else { return None };
     let mut words = behind.split_whitespace();
     let name = words.next()?;
-    // Newer kernels stop to count at 100,000.
+    // Newer kernels stop counting at 100,000, and print `>100000`.
     let numbers: Option<Vec<u64>> = words.map(|word| word.trim_start_matches('>').parse().ok()).collect();
     numbers.filter(|numbers| (1..=ORDERS_MAX).contains(&numbers.len())).map(|numbers| (node, zone, name, numbers))
 }
@@ -120,7 +121,7 @@ mod tests {
     fn blocks_are_read_by_order() {
         let found = Buddyinfo::of("Node 0, zone   Normal     3      2      1 \nNode 1, zone    DMA32     0      1 \n");
         assert_eq!(found.zones, [(0, "Normal".into(), vec![3, 2, 1]), (1, "DMA32".into(), vec![0, 1])]);
-        // That of zoneinfo, and of pagetypeinfo.
+        // Lines of `/proc/zoneinfo` and of `/proc/pagetypeinfo` are similar.
         assert!(!begins("Node 0, zone   Normal") && !begins("Node    0, zone      DMA, type    Unmovable      1"));
     }
 }

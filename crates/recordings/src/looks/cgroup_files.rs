@@ -1,9 +1,9 @@
-//! Files of a memory cgroup: `memory.stat`, `memory.events`, `memory.current`, `memory.max` and similar ones, of
-//! version 1 and 2.
+//! Files of a memory cgroup, in version 1 and 2: `memory.stat`, `memory.events`, `memory.current`, `memory.max` and
+//! similar ones.
 //!
-//! A file with one number is known by its name alone. The name stands before each line as `grep` writes it
-//! (`memory.max:524288000`), above a file as `head` and `tail` write it (`==> memory.max <==`), or is the name of the
-//! file itself.
+//! A file with one number is recognised by its name alone. The name stands before each line, as `grep` writes it
+//! (`memory.max:524288000`); or above the file's lines, as `head` and `tail` write it (`==> memory.max <==`); or it is
+//! the name of the file that is read.
 
 use super::{Look, Took};
 use crate::kernel_log::Numbers;
@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 /// The contents of the files of one cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupFiles {
-    /// The path before the names, if any: the cgroup.
+    /// The path of the cgroup, from before the file names; none if there is none.
     pub path: Option<String>,
-    /// Numbers by name within each file: `memory.stat` → `anon`. A file with one number has it under the empty name;
-    /// the number is none if unlimited.
+    /// Numbers by file and then by name, such as `memory.stat` and `anon`. A file with one number has it under the
+    /// empty name; the number is missing if it is unlimited.
     pub files: BTreeMap<String, Numbers>,
-    /// Files whose only word is `max`.
+    /// Files that have only the word `max`.
     pub unlimited: Vec<String>,
-    /// The file that the following lines belong to.
+    /// The file to which the following lines belong.
     file: Option<String>,
 }
 
-/// Names in `memory.stat` of version 2 or 1 that no other file has.
+/// Names in `memory.stat`, of version 2 or 1, that occur in no other file.
 const OF_STAT: [&str; 9] = [
     "hierarchical_memory_limit",
     "total_rss",
@@ -39,13 +39,13 @@ const OF_STAT: [&str; 9] = [
 /// Names in `memory.events`.
 const OF_EVENTS: [&str; 6] = ["low", "high", "max", "oom", "oom_kill", "oom_group_kill"];
 
-/// The first two names of files with named lines: `memory.stat` of version 2 and 1, `memory.events`,
+/// The first two names in files with named lines: `memory.stat` of version 2 and 1, `memory.events`,
 /// `memory.oom_control`.
 const FIRST: [[&str; 2]; 5] =
     [["anon", "file"], ["cache", "rss"], ["low", "high"], ["max", "oom"], ["oom_kill_disable", "under_oom"]];
 
-/// Returns whether lines begin such a file: by file names before or above the first line, or by the first two names
-/// within a file.
+/// Returns whether lines begin a file of a memory cgroup: a file's name stands before or above the first line, or the
+/// first two lines have the first two names in such a file.
 pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     let Some(line) = lines.next() else { return false };
     if file_of_heading(line).is_some() || named(line).is_some() {
@@ -56,13 +56,13 @@ pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     FIRST.iter().any(|names| *names == [&*first, &*second])
 }
 
-/// Returns whether a line may be of a file of a memory cgroup.
+/// Returns whether a line may belong to a file of a memory cgroup.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some()
 }
 
-/// Names of files, also those that are prefixes of others or may have been saved under a longer name.
+/// Known names of files, including names that are prefixes of others. A file may have been saved under a longer name.
 const FILES: [&str; 22] = [
     "memory.stat",
     "memory.events",
@@ -88,8 +88,8 @@ const FILES: [&str; 22] = [
     "memory.oom_control",
 ];
 
-/// Returns the name of the memory file of a cgroup for a path: `memory.max`. A suffix after a known name is ignored, as
-/// in `memory.stat.before` or `memory.events-2.txt`.
+/// Returns the name of the cgroup's memory file to which a path leads, such as `memory.max`. A suffix after a known
+/// name is ignored, as in `memory.stat.before` or `memory.events-2.txt`.
 #[must_use]
 pub fn file_name(path: &str) -> Option<&str> {
     let name = path.trim().rsplit('/').next()?;
@@ -104,26 +104,27 @@ pub fn file_name(path: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Returns whether a line may be of a file without its name: a name with a number, or one number.
+/// Returns whether a line without a file name may belong to a file: it is a name with a number, or one number.
 #[must_use]
 pub fn is_of_one_file(line: &str) -> bool {
     let line = line.trim();
     pair(line).is_some() || line == "max" || line.parse::<u64>().is_ok()
 }
 
-/// Reads the path of a line `==> /sys/fs/cgroup/a/memory.max <==`.
+/// Reads the path from a line `==> /sys/fs/cgroup/a/memory.max <==`.
 fn file_of_heading(line: &str) -> Option<&str> {
     let path = line.trim().strip_prefix("==>")?.strip_suffix("<==")?.trim();
     file_name(path).map(|_| path)
 }
 
-/// Splits a line `/sys/fs/cgroup/a/memory.max:524288000`, `memory.max = max` or `memory.max: 5` into path and rest.
+/// Splits a line such as `/sys/fs/cgroup/a/memory.max:524288000`, `memory.max = max` or `memory.max: 5` into the path
+/// and the rest.
 fn named(line: &str) -> Option<(&str, &str)> {
     let (path, rest) = line.trim().split_once([':', '='])?;
     file_name(path).map(|_| (path.trim(), rest.trim()))
 }
 
-/// Reads name and number of a line `anon 519155712`.
+/// Reads the name and the number from a line `anon 519155712`.
 fn pair(line: &str) -> Option<(&str, u64)> {
     let mut words = line.split_whitespace();
     let (name, value, None) = (words.next()?, words.next()?, words.next()) else { return None };
@@ -131,7 +132,7 @@ fn pair(line: &str) -> Option<(&str, u64)> {
 }
 
 impl CgroupFiles {
-    /// Sets the file that the following lines belong to.
+    /// Sets the file to which the following lines belong.
     pub fn begin_file(&mut self, path: &str) {
         if let Some(name) = file_name(path) {
             let folder = path.trim().rsplit_once('/').map(|(folder, _)| folder.trim_end_matches('/'));
@@ -141,26 +142,27 @@ impl CgroupFiles {
         }
     }
 
-    /// Returns whether a path belongs to another cgroup than the lines so far.
+    /// Returns whether a path belongs to another cgroup than the lines read so far.
     fn is_of_another(&self, path: &str) -> bool {
         let folder = path.rsplit_once('/').map(|(folder, _)| folder);
         self.path.as_deref().zip(folder).is_some_and(|(known, folder)| known != folder)
     }
 
-    /// Returns the number of a file, or of a line of a file; none if it is unknown or unlimited.
+    /// Returns the number with a name in a file; none if it is unknown or unlimited. `name` is empty for a file with
+    /// one number.
     #[must_use]
     pub fn get(&self, file: &str, name: &str) -> Option<u64> {
         self.files.get(file)?.get(name).copied()
     }
 
-    /// Guesses the file of a line without a file name.
+    /// Guesses, from a name, the file to which a line belongs; none if no file is likely.
     fn guess(&self, name: &str) -> Option<&'static str> {
         let is_of_control = matches!(name, "under_oom" | "oom_kill_disable");
         match (OF_EVENTS.contains(&name), is_of_control) {
             (_, true) => Some("memory.oom_control"),
             (true, _) => Some("memory.events"),
             (false, false) if self.files.contains_key("memory.stat") || OF_STAT.contains(&name) => Some("memory.stat"),
-            // The lines that come first in it.
+            // The names with which `memory.stat` begins.
             (false, false) if matches!(name, "anon" | "file" | "kernel" | "cache" | "rss") => Some("memory.stat"),
             _ => None,
         }

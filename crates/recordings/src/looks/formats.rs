@@ -1,4 +1,4 @@
-//! The entries of texts of a moment in the table of formats.
+//! The entries for texts about a moment in the table of formats.
 
 use super::{
     Buddyinfo, CgroupFiles, Free, Look, Meminfo, Pagetypeinfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls,
@@ -10,7 +10,7 @@ use crate::kernel_log;
 use crate::text::{Block, LeftOut, Line};
 use kit::wrong::Wrong;
 
-/// A kernel log.
+/// The format of a kernel log.
 pub const KERNEL_LOG: Format = Format {
     name: "the kernel log (dmesg, journalctl -k)",
     how: "a line of a report of memory, such as `invoked oom-killer` or `page allocation failure`",
@@ -22,7 +22,7 @@ pub const KERNEL_LOG: Format = Format {
     },
 };
 
-/// `/proc/meminfo`.
+/// The format of `/proc/meminfo`.
 pub const MEMINFO: Format = Format {
     name: "/proc/meminfo",
     how: "a line `MemTotal: N kB`",
@@ -31,7 +31,7 @@ pub const MEMINFO: Format = Format {
     read: |block, left_out| read(block, left_out, Told::Meminfo),
 };
 
-/// `/proc/vmstat`.
+/// The format of `/proc/vmstat`.
 pub const VMSTAT_FILE: Format = Format {
     name: "/proc/vmstat",
     how: "lines of a name and a number, such as `pgscan_kswapd N`",
@@ -40,17 +40,17 @@ pub const VMSTAT_FILE: Format = Format {
     read: |block, left_out| read(block, left_out, Told::Vmstat),
 };
 
-/// `/proc/zoneinfo`.
+/// The format of `/proc/zoneinfo`.
 pub const ZONEINFO: Format = Format {
     name: "/proc/zoneinfo",
     how: "a line `Node 0, zone Normal`",
     begins: |lines| zoneinfo::begins(&lines[0].text),
-    // Its counters, indented, are those of `/proc/vmstat`: newer kernels count reclaim by node, too.
+    // Indented counters have names of `/proc/vmstat`, since newer kernels count reclaim by node, too.
     holds: |line| line.starts_with([' ', '\t']) || takes::<Zoneinfo>(line),
     read: |block, left_out| read(block, left_out, Told::Zoneinfo),
 };
 
-/// `/proc/buddyinfo`.
+/// The format of `/proc/buddyinfo`.
 pub const BUDDYINFO: Format = Format {
     name: "/proc/buddyinfo",
     how: "a line `Node 0, zone Normal` with numbers of free blocks behind it",
@@ -59,7 +59,7 @@ pub const BUDDYINFO: Format = Format {
     read: |block, left_out| read(block, left_out, Told::Buddyinfo),
 };
 
-/// `/proc/pagetypeinfo`.
+/// The format of `/proc/pagetypeinfo`.
 pub const PAGETYPEINFO: Format = Format {
     name: "/proc/pagetypeinfo",
     how: "a line `Node 0, zone Normal, type Movable` with numbers of free blocks behind it",
@@ -68,7 +68,7 @@ pub const PAGETYPEINFO: Format = Format {
     read: |block, left_out| read(block, left_out, |look: Pagetypeinfo| Told::Buddyinfo(look.blocks)),
 };
 
-/// `slabtop`, or `/proc/slabinfo`.
+/// The format of `slabtop` and `/proc/slabinfo`.
 pub const SLABS: Format = Format {
     name: "slabtop, vmstat -m, /proc/slabinfo",
     how: "a heading `OBJS ACTIVE USE …`, `Cache Num Total Size Pages` or `# name <active_objs> …`",
@@ -77,7 +77,7 @@ pub const SLABS: Format = Format {
     read: |block, left_out| read(block, left_out, Told::Slabs),
 };
 
-/// PSI.
+/// The format of PSI.
 pub const PRESSURE: Format = Format {
     name: "/proc/pressure/memory",
     how: "lines `some avg10=… total=…` and `full …`; the name of the file or a command tells whose",
@@ -90,7 +90,7 @@ pub const PRESSURE: Format = Format {
     },
 };
 
-/// Files of a memory cgroup.
+/// The format of files of a memory cgroup.
 pub const CGROUP: Format = Format {
     name: "memory.stat, memory.events and other files of a cgroup",
     how: "the name of such a file, before its lines, above them, or of the file itself; or the first names within",
@@ -99,7 +99,7 @@ pub const CGROUP: Format = Format {
     read: read_cgroup,
 };
 
-/// `free`.
+/// The format of `free`.
 pub const FREE: Format = Format {
     name: "free",
     how: "a heading `total used free shared buff/cache available`, in any language",
@@ -111,7 +111,7 @@ pub const FREE: Format = Format {
     },
 };
 
-/// `/proc/swaps`, or `swapon`.
+/// The format of `/proc/swaps` and `swapon`.
 pub const SWAPS: Format = Format {
     name: "/proc/swaps, swapon",
     how: "a heading `Filename Type Size Used Priority`",
@@ -120,7 +120,7 @@ pub const SWAPS: Format = Format {
     read: |block, left_out| read(block, left_out, Told::Swaps),
 };
 
-/// `top`, or `ps`.
+/// The format of `top` and `ps`.
 pub const PROCESSES: Format = Format {
     name: "top, ps",
     how: "a line `top - … load average: …`, or a heading with PID, RES or RSS, and COMMAND",
@@ -129,7 +129,7 @@ pub const PROCESSES: Format = Format {
     read: |block, left_out| read(block, left_out, Told::Processes),
 };
 
-/// `sysctl`.
+/// The format of `sysctl`.
 pub const SYSCTLS: Format = Format {
     name: "sysctl",
     how: "a line `vm.NAME = VALUE`, or `/proc/sys/vm/NAME:VALUE`",
@@ -142,7 +142,7 @@ fn texts<'l>(lines: &'l [Line<'_>]) -> impl Iterator<Item = &'l str> {
     lines.iter().map(|line| &*line.text)
 }
 
-/// Returns whether a text of this kind begins or continues with a line.
+/// Returns whether a line begins or continues a text of kind `L`.
 fn takes<L: Look>(line: &str) -> bool {
     L::default().take(line) == Took::Yes
 }
@@ -160,7 +160,7 @@ fn read<L: Look>(
     Ok(looks.into_iter().map(|look| format::Told::Look(told(look))).collect())
 }
 
-/// Reads files of cgroups. A command, or the name of the file, may name the first of them.
+/// Reads files of cgroups. The first of them may be named by a command, or by the name of the file that is read.
 fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::Told>, Wrong> {
     let mut look = CgroupFiles::default();
     let of_command = block.last_command(first(block)).and_then(|command| command.split_whitespace().last());

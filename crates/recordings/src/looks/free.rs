@@ -1,26 +1,26 @@
-//! Output of `free` with any of `-b -k -m -g -h -w -l -t`: of procps 3, of procps 2 with its line `-/+ buffers/cache:`,
-//! of busybox, and in other languages.
+//! Output of `free` with any of the options `-b -k -m -g -h -w -l -t`: from procps 3, from procps 2 with its line `-/+
+//! buffers/cache:`, from busybox, and in other languages.
 //!
-//! The text does not state its unit. A command before it may (`free -m`), and `-h` writes it behind each number.
-//! Otherwise it is inferred from the numbers: see [`Unit::of_numbers`].
+//! The text does not state its unit. A command before the text may state it (`free -m`), and with `-h` it follows each
+//! number. Otherwise it is inferred from the numbers: see [`Unit::of_numbers`].
 
 use super::{Look, Took, size_kib};
 
-/// The unit of bare numbers.
+/// The unit of numbers that are printed without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes: `-b`.
+    /// Bytes (`-b`).
     Bytes,
-    /// KiB: without an option, or `-k`.
+    /// KiB (no option, or `-k`).
     Kib,
-    /// MiB: `-m`.
+    /// MiB (`-m`).
     Mib,
-    /// GiB: `-g`.
+    /// GiB (`-g`).
     Gib,
 }
 
 impl Unit {
-    /// Returns the KiB of the unit.
+    /// Returns the size of the unit, KiB.
     #[must_use]
     pub const fn kib(self) -> f64 {
         match self {
@@ -42,7 +42,7 @@ impl Unit {
         }
     }
 
-    /// Returns the unit of a command: `free -m`, `free --mebi -s 5`.
+    /// Returns the unit that a command requests: `free -m`, `free --mebi -s 5`.
     #[must_use]
     pub fn of_command(command: &str) -> Option<Self> {
         let mut words = command.split_whitespace().skip_while(|word| !(*word == "free" || word.ends_with("/free")));
@@ -63,9 +63,9 @@ impl Unit {
         Some(words.find_map(of).unwrap_or(Self::Kib))
     }
 
-    /// Returns the unit of the numbers of a text. The kernel counts pages, so all bytes are multiples of 4096, and all
-    /// KiB multiples of 4. MiB and GiB are rounded, and a quarter of them are such multiples by chance. Computers are
-    /// assumed to have 64 MiB to 64 TiB.
+    /// Infers the unit from the numbers of a text; none if there is no number above 0. The kernel counts pages, so
+    /// numbers of bytes are multiples of 4096, and numbers of KiB are multiples of 4. MiB and GiB are rounded, and only
+    /// a quarter of such numbers are multiples of 4 by chance. Computers are assumed to have 64 MiB to 64 TiB.
     #[must_use]
     pub fn of_numbers(numbers: &[f64]) -> Option<Self> {
         let total = numbers.iter().copied().reduce(f64::max).filter(|total| *total > 0.0)?;
@@ -84,22 +84,22 @@ impl Unit {
     }
 }
 
-/// The output of `free`, in its own unit.
+/// The output of `free`, in the unit in which it was printed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Free {
     columns: Vec<Column>,
-    /// Numbers of the line of memory, in the order of the columns.
+    /// The numbers on the line about memory, in the order of [`Free::columns`].
     memory: Vec<Size>,
     swap: Vec<Size>,
-    /// Used and free memory with buffers and cache counted as free.
+    /// Used and free memory on the line `-/+ buffers/cache`, which counts buffers and cache as free.
     without_cache: Vec<Size>,
 }
 
-/// A number as written.
+/// A number as printed, with its unit if it has one.
 #[derive(Clone, Debug, PartialEq)]
 struct Size(String);
 
-/// A column of the line of memory.
+/// A column of the line about memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Total,
@@ -108,17 +108,17 @@ enum Column {
     Shared,
     Buffers,
     Cache,
-    /// Both.
+    /// Buffers and cache together.
     BuffersAndCache,
     Available,
 }
 
-/// The output of `free`, KiB.
+/// The sizes that `free` printed, KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sizes {
     /// All memory.
     pub total: Option<f64>,
-    /// Memory with nothing in it.
+    /// Unused memory.
     pub free: Option<f64>,
     /// Shared memory and tmpfs.
     pub shared: Option<f64>,
@@ -126,12 +126,12 @@ pub struct Sizes {
     pub cache: Option<f64>,
     /// The kernel's estimate of memory available to a new program.
     pub available: Option<f64>,
-    /// Swap and its free part.
+    /// Total swap and free swap.
     pub swap: Option<[f64; 2]>,
 }
 
-/// Returns whether a line is the heading of `free`: `total used free shared buff/cache available`, or as many words
-/// without a digit in another language.
+/// Returns whether a line is the heading of `free`: `total used free shared buff/cache available`, or a line of this
+/// form in another language, without digits.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     columns(line).is_some()
@@ -148,11 +148,11 @@ fn columns(line: &str) -> Option<Vec<Column>> {
         words.first().is_some_and(|word| word == "total") && words.get(2).is_some_and(|word| word == "free");
     let joined = words.iter().position(|word| word.contains('/'));
     match (words.len(), joined) {
-        // `-w` has buffers and cache apart, and available.
+        // With `-w`, buffers and cache have separate columns.
         (7, None) if is_english => Some(vec![Total, Used, Free, Shared, Buffers, Cache, Available]),
         (6, Some(4)) => Some(vec![Total, Used, Free, Shared, BuffersAndCache, Available]),
         (6, None) if is_english => Some(vec![Total, Used, Free, Shared, Buffers, Cache]),
-        // busybox before 1.29.
+        // The heading of busybox before 1.29.
         (5, None) if is_english => Some(vec![Total, Used, Free, Shared, Buffers]),
         _ => None,
     }
@@ -178,7 +178,7 @@ impl Look for Free {
             (name, 2) if name.starts_with("-/+") => &mut self.without_cache,
             (_, n) if n == self.columns.len() && self.memory.is_empty() => &mut self.memory,
             (_, 3) if self.swap.is_empty() => &mut self.swap,
-            // `-t`, in other languages.
+            // The line of totals that `-t` adds, in another language.
             (_, 3) if !self.memory.is_empty() => return Took::Yes,
             _ => return Took::No,
         };
@@ -188,14 +188,14 @@ impl Look for Free {
 }
 
 impl Free {
-    /// Returns the numbers without a unit.
+    /// Returns the numbers that were printed without a unit.
     #[must_use]
     pub fn bare_numbers(&self) -> Vec<f64> {
         let all = self.memory.iter().chain(&self.swap).chain(&self.without_cache);
         all.filter_map(|Size(word)| super::super::number(word)).collect()
     }
 
-    /// Returns the sizes, with bare numbers in this unit.
+    /// Returns the sizes. Numbers without a unit are in `unit`.
     #[must_use]
     pub fn sizes(&self, unit: Unit) -> Sizes {
         let kib = |Size(word): &Size| size_kib(word, unit.kib());

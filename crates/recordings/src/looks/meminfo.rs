@@ -1,5 +1,5 @@
-//! `/proc/meminfo`, and the files of nodes (`/sys/devices/system/node/node0/meminfo`) with lines that begin with `Node
-//! 0`.
+//! The contents of `/proc/meminfo`, and of nodes' files (`/sys/devices/system/node/node0/meminfo`), whose lines begin
+//! with `Node 0`.
 
 use super::{Look, Took};
 use std::collections::BTreeMap;
@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 /// The contents of `/proc/meminfo`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meminfo {
-    /// By name: sizes in KiB, and numbers of huge pages (`HugePages_Total`). Values of several nodes are summed.
+    /// Sizes in KiB and numbers of huge pages (`HugePages_Total`), by name. Values of several nodes are summed.
     pub values: BTreeMap<String, u64>,
-    /// The nodes of the values, each with its `MemTotal` and `MemFree`, KiB; empty if the values are of the whole
-    /// computer.
+    /// The nodes that the values come from, each with its `MemTotal` and `MemFree`, KiB. Empty if the values are those
+    /// of the whole computer.
     pub nodes: BTreeMap<u32, [u64; 2]>,
 }
 
-/// Returns whether a line occurs in no other kind of text.
+/// Returns whether a line can only belong to this kind of text.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     parse(line).is_some_and(|(_, name, _)| name == "MemTotal")
 }
 
-/// Reads node, name and value of a line.
+/// Reads the node, if there is one, the name and the value from a line.
 fn parse(line: &str) -> Option<(Option<u32>, &str, u64)> {
     let line = line.trim();
     let of_node = |(node, rest): (&str, _)| Some((node.parse().ok()?, rest));
@@ -60,16 +60,17 @@ impl Look for Meminfo {
 }
 
 impl Meminfo {
-    /// Returns a size, KiB, or a number of huge pages; none if there is no such line.
+    /// Returns the size in KiB, or the number of huge pages, with this name; none if there is no such line.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.values.get(name).copied()
     }
 
-    /// Adds a file of other nodes.
+    /// Adds the values from files of other nodes.
     ///
     /// # Errors
-    /// Returns the other file if it is another look: either is of the whole computer, or both are of one node.
+    /// When the other values belong to another look, which is returned: either is about the whole computer, or both
+    /// have a node in common.
     pub fn add_nodes(&mut self, others: Self) -> Result<(), Self> {
         if self.nodes.is_empty() || others.nodes.is_empty() || others.nodes.keys().any(|it| self.nodes.contains_key(it))
         {
@@ -83,7 +84,7 @@ impl Meminfo {
         Ok(())
     }
 
-    /// Returns swap and its free part, KiB; none if either is unknown.
+    /// Returns total swap and free swap, KiB; none if either is unknown.
     #[must_use]
     pub fn swap_kib(&self) -> Option<[u64; 2]> {
         Some([self.get("SwapTotal")?, self.get("SwapFree")?])
@@ -111,7 +112,8 @@ mod tests {
         let both = Meminfo::of(text);
         assert_eq!((both.get("MemTotal"), both.get("MemFree")), (Some(300), Some(12)));
         assert_eq!(both.nodes, [(0, [100, 5]), (1, [200, 7])].into());
-        // A file of each is one look, as their lines in one text are; of the whole computer is another.
+        // Files of two nodes are one look, like a text with the lines of both. A second file of a node begins another
+        // look.
         let [mut first, second] =
             ["Node 0 MemTotal: 100 kB\nNode 0 MemFree: 5 kB\n", "Node 1 MemTotal: 200 kB\nNode 1 MemFree: 7 kB\n"]
                 .map(Meminfo::of);

@@ -1,8 +1,9 @@
-//! Texts of a moment: files of `/proc` and of cgroups, and output of `free`, `top`, `slabtop`, `swapon` and `sysctl`.
+//! Texts about a moment: files of `/proc` and of cgroups, and output of `free`, `top`, `slabtop`, `swapon` and
+//! `sysctl`.
 //!
-//! Each kind is a [`Look`]. It takes lines one by one and says of each whether the line is its own. A look can thus be
-//! read from a file, from a paste with other lines between, and repeatedly from a text with several. Missing values are
-//! none.
+//! Each kind of text is a [`Look`]. Its reader is given lines one by one, and says for each whether the line belongs to
+//! the text. A text can therefore be read from a file, from a paste with other lines in between, and from a file with
+//! several such texts. Missing values are none.
 //!
 //! Next: [`meminfo`].
 
@@ -33,41 +34,41 @@ pub use zoneinfo::Zoneinfo;
 
 use super::kernel_log::Log;
 
-/// A text about one moment, such as a file of `/proc`, of any kind, with facts that it does not state.
+/// A text about one moment, such as a file of `/proc`, with what the text itself does not state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
-    /// `/proc/meminfo`.
+    /// The contents of `/proc/meminfo`.
     Meminfo(Meminfo),
-    /// `/proc/vmstat`.
+    /// The contents of `/proc/vmstat`.
     Vmstat(VmstatFile),
-    /// `/proc/zoneinfo`.
+    /// The contents of `/proc/zoneinfo`.
     Zoneinfo(Zoneinfo),
-    /// `/proc/buddyinfo`, or the sums of `/proc/pagetypeinfo`.
+    /// The contents of `/proc/buddyinfo`, or the sums in `/proc/pagetypeinfo`.
     Buddyinfo(Buddyinfo),
-    /// `slabtop`, or `/proc/slabinfo`.
+    /// The output of `slabtop`, or the contents of `/proc/slabinfo`.
     Slabs(Slabs),
-    /// PSI of a resource; none if neither the file's name nor a command names it.
+    /// PSI, with its resource; the resource is none if neither the file's name nor a command states it.
     Pressure(Option<Resource>, Pressure),
     /// Files of a cgroup.
     Cgroup(CgroupFiles),
-    /// `/proc/swaps`.
+    /// The contents of `/proc/swaps`, or the output of `swapon`.
     Swaps(Swaps),
-    /// `free`, with the unit of the command before it.
+    /// The output of `free`, with the unit that a command before it states.
     Free(Free, Option<free::Unit>),
-    /// `top` or `ps`.
+    /// The output of `top` or `ps`.
     Processes(Processes),
-    /// `sysctl`.
+    /// The output of `sysctl`.
     Sysctls(Sysctls),
     /// A kernel log.
     Log(Log),
 }
 
-/// A resource of PSI.
+/// A resource for which the kernel reports PSI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// Memory.
     Memory,
-    /// Memory of a cgroup: `memory.pressure`.
+    /// Memory of a cgroup, as in `memory.pressure`.
     MemoryOfGroup,
     /// Disks.
     Io,
@@ -76,7 +77,8 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// Returns the resource of a path or a command: `/proc/pressure/io`, `memory.pressure`, `cat /proc/pressure/cpu`.
+    /// Returns the resource that a path or a command names: `/proc/pressure/io`, `memory.pressure`, `cat
+    /// /proc/pressure/cpu`. Returns none if it names none.
     #[must_use]
     pub fn of_path(path: &str) -> Option<Self> {
         let file = path.split(['/', ' ']).rfind(|part| !part.is_empty())?;
@@ -91,23 +93,23 @@ impl Resource {
     }
 }
 
-/// The answer of a reader to a line.
+/// The answer of a reader that was given a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
     /// The line belongs to this text.
     Yes,
     /// The line belongs to no text of this kind.
     No,
-    /// The line begins another text of this kind.
+    /// The line begins another text of this kind, and was not read.
     Next,
 }
 
-/// A text of a moment, read line by line.
+/// A kind of text about a moment, read line by line.
 pub trait Look: Default {
-    /// Takes a line. After [`Took::Next`] the line was not used.
+    /// Reads a line, if it belongs to this text. After [`Took::Next`] the line must be given to a new reader.
     fn take(&mut self, line: &str) -> Took;
 
-    /// Returns the first text of this kind within a text.
+    /// Returns the first text of this kind that a text contains.
     #[must_use]
     fn of(text: &str) -> Self {
         let mut look = Self::default();
@@ -120,8 +122,8 @@ pub trait Look: Default {
     }
 }
 
-/// Returns all texts of this kind in some lines, in order. `left_out` gets the lines that belong to none, except blank
-/// ones.
+/// Returns all texts of this kind among some lines, in order. `left_out` is called with each line that belongs to none
+/// of them, except for blank lines.
 pub fn all<'a, L: Look, T: 'a>(
     lines: impl IntoIterator<Item = &'a T>,
     text: impl Fn(&T) -> &str,
@@ -143,8 +145,8 @@ pub fn all<'a, L: Look, T: 'a>(
     found
 }
 
-/// Returns the KiB of a size with a unit, as tools print it: `45906400K`, `1.2g`, `15Gi`, `512Mi`, `0B`, `1.7T`. A bare
-/// number is in units of `bare_kib`.
+/// Returns a size in KiB from a number with a unit, as tools print it: `45906400K`, `1.2g`, `15Gi`, `512Mi`, `0B`,
+/// `1.7T`. A number without a unit is in units of `bare_kib`.
 #[must_use]
 pub fn size_kib(word: &str, bare_kib: f64) -> Option<f64> {
     let end = word.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ',')).unwrap_or(word.len());

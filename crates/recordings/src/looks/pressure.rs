@@ -1,32 +1,33 @@
-//! `/proc/pressure/memory`, `io`, `cpu`, and the files `memory.pressure` of cgroups: stall times of tasks (PSI).
+//! Times for which tasks were stalled (PSI), from `/proc/pressure/memory`, `io`, `cpu`, and from `memory.pressure` of
+//! cgroups.
 
 use super::{Look, Took};
 
-/// The line `some` or `full`.
+/// The figures on the line `some` or `full`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stalls {
-    /// Share of the last 10, 60 and 300 s, percent.
+    /// Shares of the last 10, 60 and 300 s in which tasks were stalled, percent.
     pub percent: [f32; 3],
-    /// Total, us.
+    /// Total time for which tasks were stalled, us.
     pub total_us: u64,
 }
 
 /// The contents of a file of PSI.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pressure {
-    /// Time in which some task was stalled.
+    /// Stalls of at least one task.
     pub some: Option<Stalls>,
-    /// Time in which all tasks with work were stalled.
+    /// Stalls of all tasks with work at the same time.
     pub full: Option<Stalls>,
 }
 
-/// Returns whether a line is of a file of `/proc/pressure`.
+/// Returns whether a line belongs to a file of PSI.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     parse(line).is_some()
 }
 
-/// Reads a line; returns whether it is `full`, and its values.
+/// Reads a line. Returns whether the line is `full`, and its figures.
 fn parse(line: &str) -> Option<(bool, Stalls)> {
     let mut words = line.split_whitespace();
     let is_some = match words.next()? {
@@ -63,7 +64,7 @@ mod tests {
         let some = Stalls { percent: [1.5, 0.0, 0.02], total_us: 5_606_772 };
         let full = Stalls { percent: [0.25, 0.0, 0.0], total_us: 2_773_432 };
         assert_eq!(Pressure::of(text), Pressure { some: Some(some), full: Some(full) });
-        // /proc/pressure/cpu before 5.13 has no second line.
+        // Before 5.13 /proc/pressure/cpu has only one line.
         assert_eq!(Pressure::of(text.lines().next().unwrap()).full, None);
         assert!(!begins("some avg10=1.50") && !begins("some text"));
     }

@@ -1,4 +1,4 @@
-//! `top` and `ps aux`: memory and swap from the head of `top`, and processes from the table of both.
+//! Output of `top` and `ps aux`: memory and swap from the head of `top`, and the table of processes from both.
 
 use super::{Look, Took, size_kib};
 
@@ -11,20 +11,20 @@ pub struct Process {
     pub name: String,
     /// The process's resident memory, KiB.
     pub rss_kib: f64,
-    /// The process's share of a CPU, percent; none without such a column.
+    /// The process's share of a CPU, percent; none if there is no such column.
     pub cpu_percent: Option<f64>,
 }
 
 /// The output of `top` or `ps`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Processes {
-    /// The processes, in order.
+    /// The processes, in the order of the table.
     pub all: Vec<Process>,
-    /// Memory: total, free, and buffers plus cache, KiB.
+    /// Total memory, free memory, and buffers plus cache, KiB.
     pub memory_kib: Option<[f64; 3]>,
-    /// Memory available to a new program, KiB: `avail Mem`.
+    /// Memory available to a new program (`avail Mem`), KiB.
     pub available_kib: Option<f64>,
-    /// Swap and its free part, KiB.
+    /// Total swap and free swap, KiB.
     pub swap_kib: Option<[f64; 2]>,
     /// Time since boot, s.
     pub uptime_s: Option<f64>,
@@ -40,7 +40,7 @@ struct Columns {
     name: usize,
 }
 
-/// Returns whether a line is the first of `top`, or the heading of a table of processes with their memory.
+/// Returns whether a line is the first line of `top`, or the heading of a table of processes that has their memory.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     is_first_of_top(line) || columns(line).is_some()
@@ -53,13 +53,14 @@ fn is_first_of_top(line: &str) -> bool {
 fn columns(line: &str) -> Option<Columns> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let at = |names: &[&str]| words.iter().position(|word| names.contains(word));
-    // The table of the kernel's killer has a `pid` of its own; here it is written large.
+    // The names must be in capitals: the kernel's OOM killer prints a table with a column `pid`.
     let (pid, rss, name) = (at(&["PID"])?, at(&["RES", "RSS"])?, at(&["COMMAND", "CMD"])?);
     (name + 1 == words.len()).then_some(Columns { pid, rss, cpu: at(&["%CPU"]), name })
 }
 
-/// Reads a line of the head: `KiB Mem : 16266448 total, 180508 free, 13012344 used, 3073596 buff/cache`, or of procps 2
-/// `Mem:  16266448k total, 16085940k used, 180508k free, 73596k buffers`.
+/// Reads a line in the head of `top`: `KiB Mem : 16266448 total, 180508 free, 13012344 used, 3073596 buff/cache`, or
+/// from procps 2 `Mem:  16266448k total, 16085940k used, 180508k free, 73596k buffers`. Returns each word with its
+/// size, KiB; none if the line is not about `of`.
 fn head<'a>(line: &'a str, of: &str) -> Option<Vec<(&'a str, f64)>> {
     let (what, rest) = line.split_once(':')?;
     let mut words = what.split_whitespace().rev();
@@ -74,7 +75,8 @@ fn head<'a>(line: &'a str, of: &str) -> Option<Vec<(&'a str, f64)>> {
         _ => return None,
     };
     let words: Vec<&str> = rest.split([',', ' ', '\t']).filter(|word| !word.is_empty()).collect();
-    // A number and its word, again and again: `16266448 total`, `2575468 avail Mem`; a point behind the last of swap.
+    // The line repeats a number and its word: `16266448 total`, `2575468 avail Mem`. After the last word on swap is a
+    // point.
     let pairs = words
         .windows(2)
         .filter_map(|pair| Some((pair[1].trim_end_matches('.'), size_kib(pair[0].trim_end_matches('+'), bare_kib)?)));
@@ -98,7 +100,8 @@ impl Look for Processes {
             self.columns = Some(columns);
             return Took::Yes;
         }
-        // Commas of numbers are those of other languages: `15885,2 total, …` is told apart by the blank behind a comma.
+        // In some languages numbers have a comma, as in `15885,2 total, …`. It is recognised because no space follows
+        // it.
         let of = |pairs: &[(&str, f64)], name: &str| pairs.iter().find(|(word, _)| *word == name).map(|(_, kib)| *kib);
         if let Some(pairs) = head(&decimal_points(line), "Mem") {
             let cache = of(&pairs, "buff/cache").or_else(|| of(&pairs, "buffers"));
@@ -109,7 +112,7 @@ impl Look for Processes {
         if let Some(pairs) = head(&decimal_points(line), "Swap") {
             self.swap_kib = of(&pairs, "total").zip(of(&pairs, "free")).map(|(total, free)| [total, free]);
             self.available_kib = of(&pairs, "avail");
-            // procps 2 has the page cache here.
+            // procps 2 prints the page cache on this line.
             if let (Some(memory), Some(cached)) = (&mut self.memory_kib, of(&pairs, "cached")) {
                 memory[2] += cached;
             }
@@ -126,7 +129,7 @@ impl Look for Processes {
     }
 }
 
-/// Reads the uptime of the first line of `top`, s: `up 10 days,  3:02,`, `up 1 day, 5 min,`, `up  3:02,`.
+/// Reads the uptime from the first line of `top`, s: `up 10 days,  3:02,`, `up 1 day, 5 min,`, `up  3:02,`.
 fn uptime(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once(" up ")?;
     let mut seconds = None;
@@ -146,7 +149,7 @@ fn uptime(line: &str) -> Option<f64> {
     seconds
 }
 
-/// Replaces the commas in numbers, those between two digits, by points.
+/// Replaces commas between two digits by points.
 fn decimal_points(line: &str) -> String {
     let bytes = line.as_bytes();
     let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
@@ -188,7 +191,7 @@ mod tests {
         let names: Vec<(&str, f64, Option<f64>)> =
             found.all.iter().map(|it| (&*it.name, it.rss_kib, it.cpu_percent)).collect();
         assert_eq!(names, [("mysqld", 12_058_624.0, Some(98.7)), ("kswapd0", 0.0, Some(100.0))]);
-        // A language with commas, and the next screen of the batch mode.
+        // The same text in a language with decimal commas, and a text with a second screen of the batch mode.
         let german = text.replace('.', ",");
         assert_eq!(Processes::of(&german).memory_kib, found.memory_kib);
         let lines: Vec<String> = text.lines().chain(text.lines()).map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Output of `slabtop` and `vmstat -m`, and `/proc/slabinfo`: the memory of each slab cache.
+//! The memory of each slab cache, from `slabtop`, `vmstat -m` and `/proc/slabinfo`.
 
 use super::{Look, Took, size_kib};
 use crate::PAGE_KIB;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The memory of slab caches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slabs {
-    /// The memory of each cache, KiB, in use or not.
+    /// The memory that each cache has, used or not, KiB, by the cache's name.
     pub kib: BTreeMap<String, f64>,
     form: Option<Form>,
 }
@@ -16,11 +16,11 @@ pub struct Slabs {
 enum Form {
     Slabtop,
     Slabinfo,
-    /// `vmstat -m`, which repeats its heading on each screen, and all lines after an interval.
+    /// `vmstat -m`. With an interval it prints all lines again, and it repeats its heading on each screen.
     Vmstat,
 }
 
-/// Returns whether a line is the first of `slabtop` or `/proc/slabinfo`, or its heading.
+/// Returns whether a line is the first line of `slabtop` or `/proc/slabinfo`, or the heading of their table.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     form(line).is_some()
@@ -41,7 +41,7 @@ fn form(line: &str) -> Option<Form> {
 impl Look for Slabs {
     fn take(&mut self, line: &str) -> Took {
         if let Some(form) = form(line) {
-            // The heading comes once again behind what stands above it.
+            // A heading that comes after lines of caches begins another text, except in `vmstat -m`.
             if !self.kib.is_empty() && form != Form::Vmstat {
                 return Took::Next;
             }
@@ -52,13 +52,14 @@ impl Look for Slabs {
         let found = match (self.form, words.as_slice()) {
             (None, _) => None,
             (Some(Form::Slabtop), ["Active" | "Minimum", "/", ..]) => return Took::Yes,
-            // OBJS ACTIVE USE OBJ-SIZE SLABS OBJ/SLAB CACHE-SIZE NAME
+            // The columns are OBJS ACTIVE USE OBJ-SIZE SLABS OBJ/SLAB CACHE-SIZE NAME.
             (Some(Form::Slabtop), [_, _, used, _, _, _, size, name @ ..])
                 if used.ends_with('%') && !name.is_empty() =>
             {
                 size_kib(size, 1.0).map(|kib| (name.join(" "), kib))
             }
-            // name active_objs num_objs objsize objperslab pagesperslab : tunables … : slabdata active_slabs num_slabs sharedavail
+            // The columns are name active_objs num_objs objsize objperslab pagesperslab : tunables … : slabdata
+            // active_slabs num_slabs sharedavail.
             (Some(Form::Slabinfo), [name, _, _, _, _, pages, ":", "tunables", rest @ ..]) => {
                 let data = rest.iter().position(|word| *word == "slabdata");
                 let slabs = data.and_then(|at| rest.get(at + 2)?.parse::<f64>().ok());
@@ -66,7 +67,7 @@ impl Look for Slabs {
                     .zip(pages.parse::<f64>().ok())
                     .map(|(slabs, pages)| ((*name).to_owned(), slabs * pages * PAGE_KIB))
             }
-            // Cache Num Total Size Pages: the sizes are bytes.
+            // The columns are Cache Num Total Size Pages. Sizes are in bytes.
             (Some(Form::Vmstat), [name, _, total, size, _]) => {
                 let number = |word: &str| word.parse::<f64>().ok();
                 let Some(kib) = number(total).zip(number(size)).map(|(total, size)| total * size / 1024.0) else {
@@ -78,7 +79,7 @@ impl Look for Slabs {
             _ => None,
         };
         let Some((name, kib)) = found else { return Took::No };
-        // Caches of cgroups in old kernels have one name.
+        // In old kernels the caches of all cgroups have the same name.
         *self.kib.entry(name).or_default() += kib;
         Took::Yes
     }

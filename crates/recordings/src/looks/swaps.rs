@@ -1,22 +1,22 @@
-//! `/proc/swaps`, and output of `swapon -s` and `swapon --show`.
+//! The contents of `/proc/swaps`, and the output of `swapon -s` and `swapon --show`.
 
 use super::{Look, Took, size_kib};
 
 /// A swap device or file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Swap {
-    /// Device or file.
+    /// The name of the device or file.
     pub name: String,
     /// The swap area's size, KiB.
     pub kib: f64,
-    /// The part of it in use, KiB.
+    /// The used part of the swap area, KiB.
     pub used_kib: f64,
 }
 
 /// The contents of `/proc/swaps`, or the output of `swapon`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Swaps {
-    /// The places, in order.
+    /// The swap devices and files, in order.
     pub all: Vec<Swap>,
     has_heading: bool,
 }
@@ -29,7 +29,7 @@ pub fn begins(line: &str) -> bool {
     matches!(&**name, "FILENAME" | "NAME") && kind == "TYPE" && size == "SIZE" && used == "USED"
 }
 
-/// Reads a line of one. Blanks in a file's name are `\040`.
+/// Reads a line about a swap device or file. A space in a file's name is printed as `\040`.
 fn parse(line: &str) -> Option<Swap> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let kind = words.iter().position(|word| matches!(*word, "partition" | "file"))?;
@@ -54,7 +54,7 @@ impl Look for Swaps {
 }
 
 impl Swaps {
-    /// Returns all swap and its free part, KiB.
+    /// Returns total swap and free swap, KiB.
     #[must_use]
     pub fn kib(&self) -> [f64; 2] {
         let all: f64 = self.all.iter().map(|swap| swap.kib).sum();

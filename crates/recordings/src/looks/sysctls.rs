@@ -1,5 +1,5 @@
-//! Output of `sysctl vm`, lines of `/etc/sysctl.conf` (`vm.swappiness = 60`), and files of `/proc/sys/vm` as `grep`,
-//! `head` and `tail` show them.
+//! Settings from the output of `sysctl vm`, from lines of `/etc/sysctl.conf` (`vm.swappiness = 60`), and from files of
+//! `/proc/sys/vm` as `grep`, `head` and `tail` show them.
 
 use super::{Look, Took};
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 /// Settings by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sysctls {
-    /// Values by name: `vm.swappiness`. Values of several numbers are kept as text.
+    /// Values by name, such as `vm.swappiness`. A value with several numbers is kept as text.
     pub values: BTreeMap<String, String>,
-    /// The name above the following line: `==> /proc/sys/vm/swappiness <==`.
+    /// The setting named by the line above, such as `==> /proc/sys/vm/swappiness <==`.
     above: Option<String>,
 }
 
-/// Files of `/proc/sys/vm` that are known without their folder: `grep . *` writes `swappiness:60`.
+/// Files of `/proc/sys/vm` that are recognised without their folder: `grep . *` writes `swappiness:60`.
 const FILES: [&str; 14] = [
     "dirty_background_bytes",
     "dirty_background_ratio",
@@ -37,13 +37,13 @@ pub fn begins(line: &str) -> bool {
     parse(line).is_some_and(|(name, _)| name.starts_with("vm.")) || heading(line).is_some()
 }
 
-/// Reads the name of a line `==> /proc/sys/vm/swappiness <==`.
+/// Reads the setting's name from a line `==> /proc/sys/vm/swappiness <==`.
 fn heading(line: &str) -> Option<String> {
     let path = line.trim().strip_prefix("==>")?.strip_suffix("<==")?.trim();
     Some(path.strip_prefix("/proc/sys/")?.replace('/', "."))
 }
 
-/// Reads name and value of a line, or of `/proc/sys/vm/swappiness:60` as `grep` prints it.
+/// Reads the name and the value from a line, also in the form `/proc/sys/vm/swappiness:60` that `grep` prints.
 fn parse(line: &str) -> Option<(String, &str)> {
     let line = line.trim();
     let in_folder = || line.split_once(':').filter(|(name, _)| FILES.contains(name));
@@ -69,14 +69,14 @@ impl Look for Sysctls {
             return Took::Yes;
         }
         let Some((name, value)) = parse(line) else { return Took::No };
-        // The last one counts, as with `sysctl -p`.
+        // If a setting occurs twice, its last value counts, as with `sysctl -p`.
         self.values.insert(name, value.to_owned());
         Took::Yes
     }
 }
 
 impl Sysctls {
-    /// Returns a value that is one number.
+    /// Returns the value of a setting; none if it is unknown or not a single number.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
         self.values.get(name)?.parse().ok()

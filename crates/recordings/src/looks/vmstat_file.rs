@@ -1,4 +1,4 @@
-//! `/proc/vmstat`: counters and levels by name.
+//! The contents of `/proc/vmstat`: counters and levels by name.
 
 use super::{Look, Took};
 use engine::stat::Vmstat;
@@ -7,7 +7,7 @@ use engine::stat::Vmstat;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmstatFile(pub Vmstat);
 
-/// Prefixes of its names.
+/// Prefixes of the names in `/proc/vmstat`.
 const NAMES: [&str; 31] = [
     "nr_",
     "pg",
@@ -42,17 +42,18 @@ const NAMES: [&str; 31] = [
     "hugetlb_",
 ];
 
-/// Prefixes of counters: any useful part of the file has one, but no zone has.
+/// Prefixes of counters. Any useful part of `/proc/vmstat` has one of these counters, but no zone in `/proc/zoneinfo`
+/// has.
 const COUNTERS: [&str; 6] = ["pgscan_", "pgsteal_", "pgpgin ", "pgfault ", "pswpin ", "allocstall"];
 
-/// Returns whether lines begin such a file: the first belongs to one, and a following one has a counter that
-/// `/proc/zoneinfo` lacks.
+/// Returns whether lines begin such a file: they may belong to it, and one of them has a counter that `/proc/zoneinfo`
+/// lacks.
 pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     let mut lines = lines.take_while(|line| holds(line));
     lines.any(|line| COUNTERS.iter().any(|name| line.trim_start().starts_with(name)))
 }
 
-/// Returns whether a line may be of `/proc/vmstat`.
+/// Returns whether a line may belong to `/proc/vmstat`.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     pair(line).is_some_and(|(name, _)| NAMES.iter().any(|it| name.starts_with(it)))
@@ -61,13 +62,13 @@ pub fn holds(line: &str) -> bool {
 /// Largest counter that is accepted. Sums over a counter's zones then fit into 64 bits.
 const COUNTED_MAX: u64 = 1 << 60;
 
-/// Reads name and value of a line.
+/// Reads the name and the value from a line.
 fn pair(line: &str) -> Option<(&str, u64)> {
     let mut words = line.split_whitespace();
     let (Some(name), Some(value), None) = (words.next(), words.next(), words.next()) else { return None };
     let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    // Levels of CPUs that are added up late may be below 0 for a moment.
+    // A level that CPUs update late may be below 0 for a moment.
     let number = value.parse::<u64>().ok().or_else(|| value.parse::<i64>().ok().map(|_| 0));
     number.filter(|number| is_name && *number < COUNTED_MAX).map(|number| (name, number))
 }
@@ -97,7 +98,7 @@ mod tests {
         assert_eq!(left_out, ["12:00:01"]);
         let begins = |text: &str| begins(&mut text.lines());
         assert!(begins("nr_free_pages 7\npgfault 9\n") && begins("pgscan_kswapd 5\n"));
-        // Of a zone, of a cgroup, and no number.
+        // Lines of a zone, lines of a cgroup, and a line without a number.
         assert!(
             !begins("nr_free_pages 7\nnr_mlock 3\n  pagesets\npgfault 9\n")
                 && !begins("anon 7\npgfault 3\n")

@@ -1,4 +1,4 @@
-//! `/proc/zoneinfo`.
+//! The contents of `/proc/zoneinfo`.
 
 use super::{Look, Took};
 use std::collections::BTreeMap;
@@ -6,50 +6,50 @@ use std::collections::BTreeMap;
 /// A zone of `/proc/zoneinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zone {
-    /// The node.
+    /// The zone's node.
     pub node: u32,
     /// The zone's name: `DMA`, `Normal`.
     pub name: String,
     /// Pages by name: `free`, `boost`, `min`, `low`, `high`, `spanned`, `present`, `managed`, `cma`, and counters such as `nr_free_cma`.
     pub pages: BTreeMap<String, u64>,
-    /// Pages reserved against requests that could use a higher zone, by that zone.
+    /// Pages reserved against requests that could use a higher zone, indexed by that zone.
     pub protection: Vec<u64>,
-    /// Number of CPUs with batches of its pages.
+    /// Number of CPUs that keep batches of the zone's pages.
     pub cpus: usize,
 }
 
 impl Zone {
-    /// Returns pages by name; none if unknown.
+    /// Returns the number of pages with this name; none if unknown.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.pages.get(name).copied()
     }
 
-    /// Returns the pages that the allocator manages, or the present pages for kernels before 3.9.
+    /// Returns the pages that the allocator manages. For kernels before 3.9 it returns the present pages.
     #[must_use]
     pub fn managed(&self) -> u64 {
         self.get("managed").or_else(|| self.get("present")).unwrap_or(0)
     }
 
-    /// Returns the zone's name in reports: `Normal`, and on all nodes but the first `Normal of node 1`.
+    /// Returns the zone's name in reports: `Normal`, or on nodes other than the first `Normal of node 1`.
     #[must_use]
     pub fn called(&self) -> String {
         called(self.node, &self.name)
     }
 }
 
-/// Returns the name of a zone in reports: `Normal`, and on all nodes but the first `Normal of node 1`.
+/// Returns the name of a node's zone in reports: `Normal`, or on nodes other than the first `Normal of node 1`.
 #[must_use]
 pub fn called(node: u32, name: &str) -> String {
     if node == 0 { name.to_owned() } else { format!("{name} of node {node}") }
 }
 
-/// The zones of `/proc/zoneinfo`, in order, those without pages included.
+/// The zones in `/proc/zoneinfo`, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zoneinfo {
-    /// The zones.
+    /// The zones, including those without pages.
     pub zones: Vec<Zone>,
-    /// The part of a zone that the following lines belong to.
+    /// The part of a zone to which the following lines belong.
     part: Part,
 }
 
@@ -57,19 +57,19 @@ pub struct Zoneinfo {
 enum Part {
     #[default]
     Marks,
-    /// Counters of the node, in its first zone.
+    /// Counters of the node, which stand in its first zone.
     NodeStats,
-    /// Batches of CPUs, which also have a `high`.
+    /// Batches of CPUs, which have their own line `high`.
     Batches,
 }
 
-/// Returns whether a line is the first of a zone.
+/// Returns whether a line is the first line of a zone.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     heading(line).is_some_and(|(.., rest)| rest.is_empty())
 }
 
-/// Reads node and name of a line `Node 0, zone   Normal`, and the rest.
+/// Reads the node, the name and the rest from a line `Node 0, zone   Normal`.
 pub(super) fn heading(line: &str) -> Option<(u32, &str, &str)> {
     let (node, rest) = line.trim().strip_prefix("Node ")?.split_once(", zone ")?;
     let rest = rest.trim_start();
@@ -113,12 +113,12 @@ impl Look for Zoneinfo {
                 zone.protection = numbers.collect();
                 return Took::Yes;
             }
-            // Kernels before 4.8: `scanned  0`, with `(aa: 1 ia: 2)` behind it in some.
+            // Kernels before 4.8 print `scanned  0`, some of them with `(aa: 1 ia: 2)` after it.
             [name, value, ..] if name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') => (*name, *value),
             [name, ..] if name.ends_with(':') => return Took::Yes,
             _ => return Took::No,
         };
-        // No zone has so many pages: sums of zones stay within 64 bits.
+        // No zone has so many pages. Sums over zones stay within 64 bits.
         let Some(value) = value.parse().ok().filter(|value: &u64| *value < 1 << 50) else { return Took::No };
         if self.part == Part::Marks {
             zone.pages.entry(name.to_owned()).or_insert(value);
@@ -131,7 +131,7 @@ impl Look for Zoneinfo {
 mod tests {
     use super::*;
 
-    /// The first node of a kernel 6.x, shortened.
+    /// The first node of a 6.x kernel, shortened.
     const TEXT: &str = "\
 Node 0, zone      DMA
   per-node stats

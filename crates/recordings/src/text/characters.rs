@@ -1,8 +1,9 @@
-//! Restores a line as it looked on the terminal or page that it was copied from.
+//! Restores a line to what the terminal or page showed from which it was copied.
 
 use std::borrow::Cow;
 
-/// Returns a line without escapes, with overtyped text as it ended, and with plain spaces, dashes and entities.
+/// Returns a line without escapes, with only what was left after overtyping, and with plain spaces, dashes and
+/// entities.
 pub fn clean(line: &str) -> Cow<'_, str> {
     let line = line.trim_end_matches(['\r', '\0']).trim_start_matches(['\u{feff}', '\0']);
     let is_plain = |byte: u8| matches!(byte, b'\t' | b' '..=b'~') && byte != b'&' && byte != b'<';
@@ -14,13 +15,13 @@ pub fn clean(line: &str) -> Cow<'_, str> {
     Cow::Owned(entities(&tags(&line)))
 }
 
-/// Returns a character as a program would have printed it; none for an invisible one.
+/// Returns the character that a program would have printed for this one; none for an invisible character.
 fn plain(c: char) -> Option<char> {
     match c {
         '\t' => Some(c),
         // Spaces of all widths.
         '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => Some(' '),
-        // Dashes that programs for writing make of two or three, and the sign for minus.
+        // Dashes that word processors make from two or three hyphens, and the minus sign.
         '\u{2010}'..='\u{2015}' | '\u{2212}' => Some('-'),
         '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}' | '\u{feff}' | '\u{ad}' => None,
         c if c.is_control() => None,
@@ -42,12 +43,12 @@ fn without_escapes(line: &str) -> String {
             }
         };
         match kind {
-            // A control sequence ends with a letter or one of a few signs.
+            // A control sequence ends with a letter or one of a few other characters.
             Some('[') => {
                 while chars.next_if(|c| matches!(c, ' '..='?')).is_some() {}
                 chars.next_if(|c| matches!(c, '@'..='~'));
             }
-            // A command to the terminal's system ends with a bell, or with an escape and a backslash.
+            // A string for the terminal ends with a bell, or with an escape and a backslash.
             Some(']' | 'P' | '_' | '^' | 'X') => {
                 while let Some(c) = chars.next() {
                     if c == '\u{7}' || c == '\u{9c}' || (c == '\u{1b}' && chars.next_if_eq(&'\\').is_some()) {
@@ -55,7 +56,7 @@ fn without_escapes(line: &str) -> String {
                     }
                 }
             }
-            // The choice of a character set has one more.
+            // The selection of a character set has one more character.
             Some('(' | ')' | '*' | '+' | '#' | '%' | ' ') => {
                 chars.next();
             }
@@ -65,7 +66,7 @@ fn without_escapes(line: &str) -> String {
     out
 }
 
-/// Returns the visible part of a line in which the cursor went back: by one, or to its start.
+/// Returns the line that was visible after the cursor had gone back, by one character or to the start of the line.
 fn typed(line: &str) -> String {
     if !line.contains(['\u{8}', '\r', '\u{7f}']) {
         return line.to_owned();
@@ -89,7 +90,7 @@ fn typed(line: &str) -> String {
     seen.into_iter().collect()
 }
 
-/// HTML tags that are copied with a text.
+/// HTML tags that may be copied together with a text.
 const TAGS: [&str; 13] =
     ["pre", "code", "br", "p", "div", "span", "b", "tt", "blockquote", "samp", "font", "strong", "kbd"];
 
@@ -116,7 +117,7 @@ fn tags(line: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Replaces HTML entities in a line by their characters.
+/// Replaces the HTML entities in a line by the characters that they stand for.
 fn entities(line: &str) -> String {
     const NAMED: [(&str, &str); 10] = [
         ("nbsp", " "),

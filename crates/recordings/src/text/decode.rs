@@ -1,8 +1,8 @@
-//! Decodes bytes to text in any encoding.
+//! Decoding of bytes, in any encoding, to text.
 
 use kit::wrong::Wrong;
 
-/// First bytes of files that are no text, with their kind and what to do instead.
+/// First bytes of files that are not text, with the kind of file and what to do instead.
 const BINARY: [(&[u8], &str); 12] = [
     (
         &[0x96, 0xd5],
@@ -24,14 +24,14 @@ const BINARY: [(&[u8], &str); 12] = [
     (b"PK\x03\x04", "a zip archive: unpack it"),
 ];
 
-/// Number of bytes examined at the start.
+/// Number of bytes and characters at the start that are examined.
 const LOOKED_AT: usize = 4096;
 
-/// Decodes bytes: UTF-8, UTF-16 with or without its mark, and else Latin-1. Zero bytes, which a crash leaves in a file,
-/// are left out. Lines that end with only a carriage return get a line feed.
+/// Decodes bytes as UTF-8, as UTF-16 with or without a byte order mark, or else as Latin-1. Zero bytes, which a crash
+/// leaves in a file, are left out. Lines that end with a carriage return alone get a line feed instead.
 ///
 /// # Errors
-/// When the bytes are no text, with the kind of file.
+/// When the bytes are not text, with the kind of file.
 pub fn decode(file: &str, bytes: Vec<u8>) -> Result<String, Wrong> {
     if let Some((_, what)) = BINARY.iter().find(|(start, _)| bytes.starts_with(start)) {
         return Err(Wrong::of(file, format!("it is not text, but {what}")));
@@ -50,11 +50,11 @@ pub fn decode(file: &str, bytes: Vec<u8>) -> Result<String, Wrong> {
     if let Some(rest) = text.strip_prefix('\u{feff}') {
         text = rest.to_owned();
     }
-    // One behind the last line comes from an editor. A terminal's output has line feeds.
+    // A single line feed at the end comes from an editor. The output of a terminal has more line feeds.
     if text.contains('\r') && !text.trim_end_matches('\n').contains('\n') {
         text = text.replace('\r', "\n");
     }
-    // More of them than a terminal's escapes have is no text.
+    // If more control characters occur than a terminal's escapes need, the bytes are not text.
     let is_odd = |c: &char| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{1b}' | '\u{8}' | '\u{7}' | '\u{c}');
     let (looked_at, odd) =
         text.chars().take(LOOKED_AT).fold((0, 0), |(all, odd), c| (all + 1, odd + usize::from(is_odd(&c))));
@@ -64,14 +64,14 @@ pub fn decode(file: &str, bytes: Vec<u8>) -> Result<String, Wrong> {
     Ok(text)
 }
 
-/// Returns the byte order of UTF-16, if a text begins with it.
+/// Returns the function that reads UTF-16 in a text's byte order; none if the text does not begin with UTF-16.
 fn utf16(start: &[u8]) -> Option<fn([u8; 2]) -> u16> {
     match start {
         [0xff, 0xfe, ..] => return Some(u16::from_le_bytes),
         [0xfe, 0xff, ..] => return Some(u16::from_be_bytes),
         _ => {}
     }
-    // Of ASCII each second byte is 0. What pads a file is 0 at both places.
+    // In ASCII as UTF-16, one byte of each pair is 0. In the padding of a file both are 0.
     let zeroes = |at: usize| start.chunks_exact(2).filter(|two| two[at] == 0 && two[1 - at] != 0).count();
     let (first, second, most) = (zeroes(0), zeroes(1), start.len() / 2 / 2);
     match most > 0 {
@@ -87,7 +87,7 @@ fn utf8_or_latin(bytes: Vec<u8>) -> String {
         Err(error) => error,
     };
     let bytes = error.as_bytes();
-    // Where one character of several bytes is whole the others are broken ones, not letters of Latin-1.
+    // If some character of several bytes is valid UTF-8, then invalid bytes are damaged UTF-8, not letters of Latin-1.
     let has_whole = bytes.utf8_chunks().any(|chunk| !chunk.valid().is_ascii());
     match has_whole {
         true => String::from_utf8_lossy(bytes).into_owned(),

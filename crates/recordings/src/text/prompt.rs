@@ -1,15 +1,15 @@
-//! Terminal lines that are no output: prompts, commands, `^C`, and additions of `script` and `watch`.
+//! Lines of a terminal that are not output: prompts, commands, `^C`, and lines that `script` and `watch` add.
 
-/// A line that is no output of a tool.
+/// A line that is not output of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
     /// The kind of line.
     pub what: &'static str,
-    /// The command in it.
+    /// The command in the line, if there is one.
     pub command: Option<String>,
 }
 
-/// Tools whose output is read here, and commands that are put before them.
+/// Tools whose output is read, and commands that may precede them.
 const TOOLS: [&str; 29] = [
     "vmstat",
     "sar",
@@ -42,7 +42,7 @@ const TOOLS: [&str; 29] = [
     "nmon",
 ];
 
-/// Other shell commands, recognised only behind a prompt.
+/// Other shell commands, which are recognised only after a prompt.
 const OTHERS: [&str; 38] = [
     "ls",
     "cd",
@@ -87,19 +87,19 @@ const OTHERS: [&str; 38] = [
 /// Characters that end a prompt.
 const ENDS: [char; 10] = ['$', '#', '%', '>', '❯', '»', '›', 'λ', '➜', '▶'];
 
-/// Characters that only begin a prompt.
+/// Characters with which only a prompt begins.
 const BEGINS: [char; 9] = ['➜', '❯', 'λ', '»', '▶', '┌', '╭', '└', '╰'];
 
-/// Longest text before a command.
+/// Most characters before a command.
 const PROMPT_CHARS_MAX: usize = 80;
 
-/// Recognises a line that is no output.
+/// Recognises a line that is not output. Returns none for any other line.
 #[must_use]
 pub fn of(line: &str) -> Option<Prompt> {
     let line = line.trim();
     let told = |what, command: Option<&str>| Some(Prompt { what, command: command.map(str::to_owned) });
-    // The heading of `collectl` begins with a sign of prompts and ends with another.
-    // So would the name above a file of `/proc/sys`, as `tail` writes it.
+    // The heading of `collectl` begins and ends with characters of prompts, and so does the name that `tail` writes
+    // above a file of `/proc/sys`.
     if line.is_empty() || line.starts_with("#<") || line.starts_with("==> /proc/sys/") {
         return None;
     }
@@ -122,14 +122,14 @@ pub fn of(line: &str) -> Option<Prompt> {
     is_bare_command(line).then(|| Prompt { what: "command", command: Some(line.to_owned()) })
 }
 
-/// Returns whether a command line calls a tool.
+/// Returns whether a command line runs a tool.
 #[must_use]
 pub fn calls(command: &str, tool: &str) -> bool {
     command.split(|c: char| c.is_whitespace() || "`'\"();|&".contains(c)).any(|word| base(word) == tool)
 }
 
-/// Returns a command within a line of words, if only its options and numbers follow: `this is vmstat -S M 5:`. Also
-/// returns the path that `head` and `tail` put above a file: `==> /proc/pressure/memory <==`.
+/// Returns a command in a line of other words, if only its options and numbers follow: `this is vmstat -S M 5:`.
+/// Returns the path if the line is one that `head` and `tail` write above a file: `==> /proc/pressure/memory <==`.
 #[must_use]
 pub fn mentioned(line: &str) -> Option<String> {
     if let Some(path) = line.trim().strip_prefix("==> ").and_then(|rest| rest.strip_suffix(" <==")) {
@@ -143,12 +143,12 @@ pub fn mentioned(line: &str) -> Option<String> {
     (is_start && command.split_whitespace().skip(1).all(is_argument)).then(|| command.to_owned())
 }
 
-/// Returns the name of a program without its folders.
+/// Returns the name of a program without its folder.
 fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Returns the rest of a line behind `^C` and similar marks at its start.
+/// Returns the rest of a line after `^C` and similar marks at its start; none if there are no marks.
 fn behind_interrupts(line: &str) -> Option<&str> {
     let mut rest = line;
     while let Some(behind) = ["^C", "^Z", "^D", "^\\", "^X", "^S", "^Q"].iter().find_map(|key| rest.strip_prefix(key)) {
@@ -164,7 +164,7 @@ pub fn without_interrupt(line: &str) -> &str {
     ["^C", "^Z", "^D", "^\\"].iter().find_map(|key| trimmed.strip_suffix(key)).unwrap_or(line)
 }
 
-/// Returns whether a line is a shell's message about a job: `[1]+  Stopped   vmstat 1`.
+/// Returns whether a line is a shell's message about a job, such as `[1]+  Stopped   vmstat 1`.
 fn is_job(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_number = |word: &str| {
@@ -189,7 +189,7 @@ fn is_command(word: &str) -> bool {
     is_variable || is_path || TOOLS.contains(&base(word)) || OTHERS.contains(&base(word))
 }
 
-/// Returns the words behind a prompt; empty if nothing was typed.
+/// Returns the words after a prompt; empty if nothing was typed. Returns none if the line has no prompt.
 fn behind_prompt(line: &str) -> Option<&str> {
     if line.starts_with(BEGINS) {
         let at = line
@@ -204,21 +204,21 @@ fn behind_prompt(line: &str) -> Option<&str> {
     if is_of_user(line) {
         return behind_end(line);
     }
-    // Whatever the prompt is, a command that is known stands behind its end.
+    // Whatever the prompt is, a known command may follow the character that ends it.
     for (at, end) in line.char_indices().take(PROMPT_CHARS_MAX).filter(|(_, c)| ENDS.contains(c)) {
         let rest = line[at + end.len_utf8()..].trim_start();
         if rest.split_whitespace().next().is_some_and(is_command) {
             return Some(rest);
         }
     }
-    // Nothing was typed.
+    // The line may be a prompt after which nothing was typed.
     let before = line.strip_suffix(ENDS)?;
     let is_short = line.chars().count() <= PROMPT_CHARS_MAX;
     (is_short && (before.is_empty() || !before.contains(char::is_whitespace) || before.contains(['~', '/'])))
         .then_some("")
 }
 
-/// Returns whether a line begins with user and computer, perhaps behind a time, a bracket or an environment.
+/// Returns whether a line begins with user and computer, perhaps after a time, a bracket or an environment.
 fn is_of_user(line: &str) -> bool {
     for word in line.split_whitespace() {
         let name = word.trim_start_matches('[');
@@ -235,7 +235,7 @@ fn is_of_user(line: &str) -> bool {
     false
 }
 
-/// Returns the words behind the end of the prompt of a user.
+/// Returns the words after the end of a prompt that names a user; none if the prompt has no end.
 fn behind_end(line: &str) -> Option<&str> {
     let at = line.find('@')?;
     let is_end = |(_, c): &(usize, char)| ENDS.contains(c);
@@ -246,7 +246,8 @@ fn behind_end(line: &str) -> Option<&str> {
     Some(line[at + end + c.len_utf8()..].trim())
 }
 
-/// Returns whether a line is a command without a prompt, with options or alone: not `top - 10:00:00 up …`.
+/// Returns whether a line is a command without a prompt. A tool must stand alone or with options: `top - 10:00:00 up …`
+/// is no command.
 fn is_bare_command(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let Some(first) = words.next().filter(|word| TOOLS.contains(&base(word))) else {

@@ -1,4 +1,4 @@
-//! Explanations of keys: the meaning, the values, and the files that have each value.
+//! Explanations of keys: their meaning, their values, and the files that set each value.
 
 use engine::{
     kernel::{
@@ -22,12 +22,13 @@ use report::html::{Page, Part, Section};
 use study::page;
 use study::plan::{OF_MACHINE, OF_PARAMS};
 
-/// A key with its meaning and its values.
+/// The explanation of a key: its meaning and its values.
 #[derive(Default)]
 pub struct Known {
-    /// The word that was asked for, if it is not the key's name: without a section, with another section, or a sysctl.
+    /// The word that was asked for, if it is not the key's name: the key without its section or with another section,
+    /// or a sysctl.
     asked: Option<String>,
-    /// The meaning of the name that was asked for.
+    /// The meaning of the word that was asked for, if it is a name of Linux or a counter.
     says: Option<String>,
     /// The key's name; empty if no key corresponds to the word.
     key: String,
@@ -37,23 +38,23 @@ pub struct Known {
     values: Vec<(&'static str, String)>,
     /// The key's range, its default, and the condition under which it is read.
     limits: Vec<String>,
-    /// The kind of files that have it: `kernels`, `machines`, `experiments`.
+    /// The kind of files that set the key: `kernels`, `machines`, `experiments`.
     owners: &'static str,
-    /// Each value with the files that have it, and its source.
+    /// Each value with the files that set it, and its source.
     by_value: Vec<Owned>,
-    /// Further keys for the word, with their meanings.
+    /// Further keys that the word stands for, with their meanings.
     also: Vec<(String, String)>,
 }
 
-/// A value of a key.
+/// A value of a key, with the files that set it.
 struct Owned {
     value: String,
     owners: Vec<String>,
-    /// The source of the first file with this value.
+    /// The source of the value in the first of these files.
     source: String,
 }
 
-/// Adds a file that has a value.
+/// Adds a file to the value that it sets.
 fn own(all: &mut Vec<Owned>, owner: &str, value: String, source: String) {
     match all.iter_mut().find(|known| known.value == value) {
         Some(known) => known.owners.push(owner.to_owned()),
@@ -62,7 +63,8 @@ fn own(all: &mut Vec<Owned>, owner: &str, value: String, source: String) {
 }
 
 impl Known {
-    /// Returns the sentence before the key.
+    /// Returns the sentence on the word that was asked for, which stands before the key; none if the word is the key's
+    /// name.
     fn asked(&self) -> Option<String> {
         let Self { asked, says, key, .. } = self;
         let asked = asked.as_ref()?;
@@ -72,7 +74,7 @@ impl Known {
         })
     }
 
-    /// Returns the key as a page.
+    /// Returns the explanation as a page.
     pub fn page(&self) -> Page {
         let Self { key, about, values, limits, owners, by_value, also, .. } = self;
         let grid = |head: &[&str], lines: Vec<Vec<Cell>>| Grid {
@@ -103,7 +105,7 @@ impl Known {
         Page { title, about: self.asked().into_iter().chain([about.clone()]).collect(), sections }
     }
 
-    /// Returns the key as text.
+    /// Returns the explanation as text.
     pub fn text(&self, look: Look) -> String {
         let Self { key, about, values, limits, owners, by_value, also, .. } = self;
         let mut text = String::new();
@@ -141,10 +143,11 @@ impl Known {
     }
 }
 
-/// Finds a key or a known name; none if no kernel, machine or workload has it, or if several match.
+/// Explains a key, a counter or a known name. Returns none if no kernel, machine or workload has it, or if several keys
+/// match.
 ///
 /// # Errors
-/// When an embedded file is wrong.
+/// When an embedded file is faulty.
 pub fn explain(key: &str) -> Result<Option<Known>, Error> {
     if let Some(path) = key.strip_prefix(OF_MACHINE) {
         return of_machines(path);
@@ -169,7 +172,7 @@ pub fn explain(key: &str) -> Result<Option<Known>, Error> {
     Ok(found.map(|found| Known { asked: Some(key.to_owned()), ..found }))
 }
 
-/// Returns the keys of kernels, machines and experiments that end with this part.
+/// Returns the keys of kernels, machines and experiments whose last part is this word.
 fn last_parts(word: &str) -> Vec<String> {
     let of_kernels = choice::all().filter(|choice| choice.key == word).map(Choice::path);
     let is_last = |path: &String| path.rsplit('.').next() == Some(word);
@@ -181,14 +184,14 @@ fn last_parts(word: &str) -> Vec<String> {
     all.collect()
 }
 
-/// Explains a name by the first of its keys, and lists the others.
+/// Explains a known name by the first of its keys. Lists its other keys.
 fn of_name(asked: &str, named: &known_names::Known) -> Result<Known, Error> {
     let first = named.keys.first().map(|key| explain(key)).transpose()?.flatten().unwrap_or_default();
     let also = named.keys.iter().skip(1).map(|key| (key.clone(), meaning(key))).collect();
     Ok(Known { asked: Some(asked.to_owned()), says: Some(named.says.clone()), also, ..first })
 }
 
-/// Explains a counter of `/proc/vmstat` that simulations keep, with or without a zone at its end.
+/// Explains a counter of `/proc/vmstat` that simulations keep, with or without the name of a zone at its end.
 fn of_counter(name: &str) -> Option<Known> {
     let (counter, about) =
         vmstat::described().find(|(known, _)| *known == name || counters::zone_of(name, known).is_some())?;
@@ -197,7 +200,7 @@ fn of_counter(name: &str) -> Option<Known> {
     Some(Known { asked: Some(name.to_owned()), says: Some(says), ..Known::default() })
 }
 
-/// Returns the meaning of a key, in a sentence or two.
+/// Returns the meaning of a key in one or two sentences; empty if the key is unknown.
 fn meaning(key: &str) -> String {
     match (key.strip_prefix(OF_MACHINE), key.strip_prefix(OF_PARAMS)) {
         (Some(path), _) => meanings::of_machine(path).unwrap_or_default(),
@@ -206,14 +209,14 @@ fn meaning(key: &str) -> String {
     }
 }
 
-/// Returns the nearest key of kernels.
+/// Returns the key of kernels that is spelled most like `key`, if one is near.
 pub fn nearest(key: &str) -> Option<String> {
     let keys: Vec<String> = choice::all().map(Choice::path).collect();
     placed::nearest(key, keys.iter().map(String::as_str)).map(ToOwned::to_owned)
 }
 
-/// Returns everything with a word in its name, by kind, each with its description. If there is nothing, returns
-/// everything with the word in its description.
+/// Returns everything with a name in which some word begins with `word`, by kind, each with its description. If there
+/// is nothing, `word` may be anywhere in a name; if there is still nothing, anywhere in a description.
 #[must_use]
 pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
     let word = word.to_lowercase();
@@ -248,7 +251,7 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
             all.iter().map(|(kind, lines)| (*kind, lines.iter().filter(|line| is_meant(line)).cloned().collect()));
         kinds.filter(|(_, lines): &(_, Vec<_>)| !lines.is_empty()).collect::<Vec<_>>()
     };
-    // `oom` is in `oom_killer`, and only by chance in `room_percent`.
+    // `oom` is meant in `oom_killer`, but is only by chance in `room_percent`.
     let begins = |name: &str| {
         let name = name.to_lowercase();
         let at_begin = |at: usize| !name[..at].ends_with(char::is_alphanumeric);
@@ -265,7 +268,7 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
     found
 }
 
-/// Returns the description of an embedded file.
+/// Returns the description in an embedded file.
 fn about_file(folder: &str, name: &str) -> String {
     match folder {
         "kernels" => library::kernel(name).map(|kernel| kernel.about),
@@ -275,7 +278,7 @@ fn about_file(folder: &str, name: &str) -> String {
     .unwrap_or_default()
 }
 
-/// Explains a choice: its meaning, its values, and the kernels with each value and its source.
+/// Explains a key of kernels: its meaning, its values, and the kernels that set each value, with its source.
 fn of_kernels(choice: &Choice) -> Result<Known, Error> {
     let Choice { section, key, values, .. } = choice;
     let mut by_value = Vec::new();
@@ -301,7 +304,7 @@ fn of_kernels(choice: &Choice) -> Result<Known, Error> {
     })
 }
 
-/// Explains a key of machines: its meaning, and the value of each machine with its origin.
+/// Explains a key of machines: its meaning, and the value in each machine with its origin.
 fn of_machines(path: &str) -> Result<Option<Known>, Error> {
     let mut by_value = Vec::new();
     for name in embedded::names("machines") {
@@ -314,7 +317,7 @@ fn of_machines(path: &str) -> Result<Option<Known>, Error> {
     Ok(known(OF_MACHINE, path, meanings::of_machine(path), "machines", by_value))
 }
 
-/// Explains a parameter of workloads: its meaning, and the value of each experiment.
+/// Explains a parameter of workloads: its meaning, and the value in each experiment.
 fn of_experiments(param: &str) -> Result<Option<Known>, Error> {
     let mut by_value = Vec::new();
     for name in embedded::names("experiments") {
@@ -338,7 +341,7 @@ fn of_experiments(param: &str) -> Result<Option<Known>, Error> {
     Ok(known(OF_PARAMS, param, (!about.is_empty()).then_some(about), "experiments", by_value))
 }
 
-/// Explains a key that files set; none if no file has it and it has no meaning.
+/// Explains a key that files set. Returns none if no file has the key and it has no meaning.
 fn known(prefix: &str, path: &str, about: Option<String>, owners: &'static str, by_value: Vec<Owned>) -> Option<Known> {
     if about.is_none() && by_value.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! `highwater explain stall`.
+//! The verb `explain stall`.
 
 use super::super::{
     End,
@@ -59,7 +59,7 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// A form of the explanation.
+/// The form of an explanation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum StallFormat {
     /// Words for people.
@@ -74,7 +74,7 @@ enum StallFormat {
     Html,
 }
 
-/// Runs an experiment, and explains the stalls of its tasks.
+/// Runs an experiment, and shows explanations of its tasks' stalls.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { experiment, kernel, over, most, set, scale, machine, seed, window, .. } = arguments;
     let request = Request {
@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// Parses a time in ms, at least a microsecond.
+/// Parses a time in ms. It must be a microsecond at least.
 fn parse_over(text: &str) -> Result<Nanos, String> {
     match text.strip_suffix("ms").unwrap_or(text).parse::<f64>() {
         Ok(ms) if (0.001..=1e9).contains(&ms) => Ok(Nanos((ms * 1e6) as u64)),

@@ -1,10 +1,10 @@
-//! Tests that spans are found at any length, and that a moment is none.
+//! Tests that spans of any length are found, and that a moment is no span.
 
 use super::*;
 use crate::doctor::course::Place;
 use crate::doctor::{Diagnosis, Patient};
 
-/// Makes a course of `vmstat 1` lines from pages swapped in and out per second.
+/// Makes a course of lines as from `vmstat 1`, from pages swapped in and out per second.
 fn course(lines: impl IntoIterator<Item = (f64, f64)>) -> Course {
     let interval = |(n, (come, left)): (usize, (f64, f64))| Interval {
         place: Place::Lines { first: n + 1, last: n + 1 },
@@ -13,14 +13,14 @@ fn course(lines: impl IntoIterator<Item = (f64, f64)>) -> Course {
     lines.into_iter().enumerate().map(interval).collect()
 }
 
-/// Returns the finding of the rule of thrashing in a course, and its time.
+/// Returns what the rule for thrashing finds in a course: the sentence and the spans.
 fn found(course: Course) -> Option<(String, Option<When>)> {
     let diagnosis = Diagnosis::of_patient(&Patient::of_course("v", course));
     let finding = diagnosis.findings.into_iter().find(|it| it.cause == "anonymous-thrashing")?;
     Some((finding.sentence, finding.when))
 }
 
-/// Makes quiet lines with some loud ones, counted from 1.
+/// Makes quiet lines, except for ranges of loud lines. Lines are counted from 1.
 fn quiet_but(lines: usize, loud: &[std::ops::RangeInclusive<usize>]) -> Course {
     course((1..=lines).map(|n| if loud.iter().any(|it| it.contains(&n)) { (2000.0, 1800.0) } else { (0.0, 0.0) }))
 }
@@ -70,10 +70,10 @@ fn a_breath_does_not_make_two_spans_of_one() {
 
 #[test]
 fn what_is_weak_is_found_where_it_lasts() {
-    // 40 pages a second for twenty minutes of a day.
+    // Twenty minutes of a day with 40 pages/s.
     let weak = course((1..=86_400).map(|n| if (20_000..21_200).contains(&n) { (40.0, 40.0) } else { (0.0, 0.0) }));
     assert_eq!(when(weak).worst.place, "lines 20000 to 21199");
-    // For a minute it is no more than a job of the night.
+    // A minute with 40 pages/s moves no more than a nightly job.
     let short = course((1..=3600).map(|n| if (2000..2060).contains(&n) { (40.0, 40.0) } else { (0.0, 0.0) }));
     assert_eq!(found(short), None);
 }
@@ -95,7 +95,7 @@ fn a_moment_is_no_episode_however_much_it_is() {
     for lines in [20, 60, 900, 3600] {
         assert_eq!(found(course((1..=lines).map(spike(&[10])))), None, "{lines}");
     }
-    // Nor are two that are far apart.
+    // Two moments that are far apart are no episode either.
     assert_eq!(found(course((1..=900).map(spike(&[10, 800])))), None);
 }
 
@@ -103,7 +103,7 @@ fn a_moment_is_no_episode_however_much_it_is() {
 fn what_is_so_all_the_time_has_no_span() {
     let (sentence, when) = found(course(vec![(500.0, 400.0); 700])).expect("it is found");
     assert!(when.is_none() && sentence.starts_with("Pages go to and fro"), "{sentence}");
-    // A short recording is taken as a whole, too.
+    // A recording that is too short for spans is judged as a whole.
     assert!(found(course(vec![(500.0, 400.0); 3])).is_some_and(|(_, when)| when.is_none()));
 }
 

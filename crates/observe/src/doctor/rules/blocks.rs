@@ -5,34 +5,34 @@ use crate::doctor::signs::{Signs, Zone};
 use crate::doctor::{Finding, Weight};
 
 /// The smallest order for which the kernel does not try hard. Up to order 3 it reclaims and compacts until it has a
-/// block, for kernel stacks and network buffers.
+/// block, since kernel stacks and network buffers need such blocks.
 pub const COSTLY_ORDER: usize = 4;
 
 /// The order of a huge page.
 pub const HUGE_ORDER: usize = 9;
 
-/// Smallest free memory that can be called fragmented instead of short, MiB: the sum of the high marks of a computer
-/// with some GiB.
+/// Smallest free memory, MiB, that counts as fragmented and not as short: as much as the high marks take together on a
+/// computer with some GiB.
 pub const FREE_MIN_MIB: f64 = 64.0;
 
-/// Smallest free memory in which huge pages can be expected, MiB: 128 of them.
+/// Smallest free memory in which huge pages can be expected, MiB: the size of 128 huge pages.
 pub const FREE_FOR_HUGE_MIN_MIB: f64 = 256.0;
 
-/// Largest share of free pages in blocks of an order at which there are nearly none, percent: a request or two takes
-/// them all.
+/// Share of free pages in blocks of an order, percent, below which there are nearly no such blocks: one or two requests
+/// would take them all.
 pub const BLOCKS_MIN: f64 = 0.1;
 
-/// Returns whether a zone is the first 16 MiB, kept for old devices. Its free pages are for nothing else.
+/// Returns whether a zone is that of the first 16 MiB, kept for old devices. Other requests do not use its free pages.
 fn is_for_devices(zone: &Zone) -> bool {
     zone.name == "DMA" || zone.name.starts_with("DMA of ")
 }
 
-/// Returns whether free blocks are known by their order.
+/// Returns whether free blocks are known by order, in a zone that is not kept for old devices.
 pub(super) fn are_known(signs: &Signs) -> bool {
     signs.zones.iter().flatten().any(|zone| !zone.blocks.is_empty() && !is_for_devices(zone))
 }
 
-/// Returns the pages in blocks of an order and above.
+/// Returns the number of free pages in blocks of an order or larger ones.
 fn pages_from(zones: &[&Zone], order: usize) -> f64 {
     let of_zone = |zone: &&Zone| -> f64 {
         zone.blocks.iter().enumerate().skip(order).map(|(order, blocks)| blocks * (order as f64).exp2()).sum()
@@ -40,12 +40,12 @@ fn pages_from(zones: &[&Zone], order: usize) -> f64 {
     zones.iter().map(of_zone).sum()
 }
 
-/// Returns whether zones have nearly no block of an order.
+/// Returns whether zones have nearly no blocks of an order or larger ones.
 fn lacks(zones: &[&Zone], order: usize) -> bool {
     pages_from(zones, order) < pages_from(zones, 0) * BLOCKS_MIN / 100.0
 }
 
-/// Finds free memory with nearly no blocks of several pages.
+/// Finds free memory that has nearly no blocks of several pages.
 pub(super) fn in_pieces(signs: &Signs) -> Said {
     let known: Vec<&Zone> =
         signs.zones.iter().flatten().filter(|zone| !zone.blocks.is_empty() && !is_for_devices(zone)).collect();
@@ -54,7 +54,7 @@ pub(super) fn in_pieces(signs: &Signs) -> Said {
     }
     let judge = |zones: &[&Zone]| {
         let free = pages_from(zones, 0);
-        // At the marks memory is short, whatever its blocks are.
+        // Below the high marks memory is short, however large its blocks are.
         let is_short = free < zones.iter().map(|zone| zone.marks[2]).sum::<f64>();
         match mib(free) {
             free if free < FREE_MIN_MIB || is_short => None,
@@ -63,7 +63,7 @@ pub(super) fn in_pieces(signs: &Signs) -> Said {
             _ => None,
         }
     };
-    // All together; else the zone with most of it, from which most requests are served.
+    // All zones are judged together, and then the zone with the most free memory, which serves most requests.
     let largest = || known.iter().max_by(|a, b| pages_from(&[a], 0).total_cmp(&pages_from(&[b], 0))).copied();
     let (zones, order, is_all) = match (judge(&known), largest()) {
         (Some(order), _) => (known, order, true),

@@ -1,25 +1,25 @@
-//! Rules about disks that do not keep up.
+//! Rules about disks that are too slow for their requests.
 
 use super::{RATE_MIN, Said, figure, if_known};
 use crate::doctor::signs::{Disk, Signs};
 use crate::doctor::{Finding, Weight};
 
-/// Smallest busy time of a disk that may be the bottleneck, percent. The parallelism of a disk is unknown, so a lower
-/// value means nothing.
+/// Smallest busy time of a disk that may be the bottleneck, percent. How many requests a disk serves in parallel is
+/// unknown, so a lower value means nothing.
 pub const DISK_BUSY_MIN: f64 = 90.0;
 
-/// Smallest time of a request that waits for others, ms. A turning disk serves one in about 10 ms, a flash disk in less
-/// than 1.
+/// Smallest mean time of a request, ms, that shows requests waiting for others. A rotating disk serves a single request
+/// in about 10 ms, a flash disk in less than 1 ms.
 pub const DISK_WAIT_MIN: f64 = 30.0;
 
-/// Finds disks that are always busy and on which requests wait. This is worth knowing, since memory need not be the
-/// cause.
+/// Finds disks that are always busy and on which requests wait. This is a notice and no illness, since memory need not
+/// be the cause.
 pub(super) fn busy_disk(signs: &Signs) -> Said {
     let wait = |disk: &Disk| [disk.read_wait_ms, disk.write_wait_ms].into_iter().flatten().reduce(f64::max);
     let is_slow = |disk: &&Disk| wait(disk).is_none_or(|ms| ms >= DISK_WAIT_MIN);
     let is_busy = |disk: &&Disk| match disk.busy_percent {
         Some(busy) => busy >= DISK_BUSY_MIN,
-        // Of means since the start only how long requests took is known.
+        // Means since boot show only how long requests took.
         None => wait(disk).is_some(),
     };
     let mut found: Vec<&Disk> = signs.disks.iter().filter(is_busy).filter(is_slow).collect();

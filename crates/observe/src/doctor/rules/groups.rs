@@ -1,27 +1,27 @@
-//! Rules about cgroups: limits and their effect on tasks.
+//! Rules about cgroups: their limits, and how these affect tasks.
 
 use super::{FREE_MUCH, RATE_MIN, REFAULT_MIN, Said, figure, if_known, ill, percent};
 use crate::doctor::signs::Signs;
 use crate::doctor::{Finding, Weight};
 
-/// Smallest PSI of a group whose tasks feel its limit, percent of the time.
+/// Smallest PSI of a cgroup at which its tasks feel the limit, percent of the time.
 const GROUP_WAITED_MIN: f64 = 1.0;
 
-/// Smallest number of refaults of the whole computer for each 100 major faults of a group without refault counters at
-/// which these faults are of reclaimed pages, and not of a program that starts.
+/// Smallest number of the whole computer's refaults per 100 major faults of a cgroup that has no refault counters. With
+/// fewer, the faults count as those of a starting program, and not of reclaimed pages.
 const BACKED_MIN: f64 = 50.0;
 
-/// Smallest free share of a group's limit at which the group is not at its limit now, percent. Its reclaim frees a few
+/// Free share of a cgroup's limit, percent, below which the cgroup counts as at its limit now. Its reclaim frees a few
 /// dozen pages at a time.
 const GROUP_FREE_MIN: f64 = 2.0;
 
-/// Smallest number of refaults since a group was made that is reported: 29 MiB, five minutes at the least rate.
+/// Smallest number of refaults since a cgroup was made that is reported: 29 MiB, five minutes at the smallest rate.
 const REFAULTS_MADE_MIN: f64 = RATE_MIN * 300.0;
 
-/// Most groups that are named.
+/// Most cgroups that are named.
 const NAMED_MAX: usize = 3;
 
-/// A group that reads reclaimed pages again.
+/// A cgroup that reads reclaimed pages again.
 struct Thrashing {
     name: String,
     refaults: Option<f64>,
@@ -29,11 +29,11 @@ struct Thrashing {
     stolen: Option<f64>,
     at_limit: Option<f64>,
     waited: Option<f64>,
-    /// The rate; larger is worse.
+    /// The rate at which it reads them, pages/s; a higher rate is worse.
     rate: f64,
 }
 
-/// Returns the rate at which a group reads reclaimed pages again. `all` are the signs of the computer, if they are
+/// Returns how a cgroup reads reclaimed pages again; none if it does not thrash. `all` are the computer's signs, if
 /// known.
 fn thrashing(name: &str, group: &Signs, all: Option<&Signs>) -> Option<Thrashing> {
     let seconds = group.seconds().ok()?;
@@ -44,11 +44,12 @@ fn thrashing(name: &str, group: &Signs, all: Option<&Signs>) -> Option<Thrashing
     let rate = match refaults {
         Some(refaults) => {
             let is_large = stolen.is_none_or(|stolen| percent(refaults, stolen) >= REFAULT_MIN);
-            // What is read again, but was let go of by its owner, is no reclaim.
+            // Pages that their owner dropped and reads again were not reclaimed.
             let is_reclaimed = stolen.is_some() || at_limit.is_some_and(|times| times > 0.0);
             (is_large && is_reclaimed).then_some(refaults / seconds)?
         }
-        // Its own are not counted. Those of the computer bear out that its faults are of pages that were there before.
+        // The cgroup's refaults are not counted. The computer's refaults confirm that its major faults are of reclaimed
+        // pages.
         None => {
             let of_all = all.and_then(|all| sum(all.refaulted_file, all.refaulted_anon))?;
             let is_backed = percent(of_all, group.major_faults?) >= BACKED_MIN;
@@ -79,35 +80,35 @@ fn is_below(name: &str, above: &str) -> bool {
     name.strip_prefix(above).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
 }
 
-/// Returns the name of a cgroup within a sentence. A cgroup of saved files has no name.
+/// Returns words for a cgroup within a sentence. A cgroup that comes from saved files has no name.
 pub(super) fn called(name: &str) -> String {
     if name.starts_with("the ") { name.to_owned() } else { format!("the cgroup {name}") }
 }
 
-/// Returns the name of a cgroup at the beginning of a sentence.
+/// Returns words for a cgroup at the beginning of a sentence.
 pub(super) fn capitalized(name: &str) -> String {
     let called = called(name);
     format!("T{}", called.strip_prefix('t').unwrap_or(&called))
 }
 
-/// Returns the signs that a group counts itself.
+/// Returns the signs that a cgroup counts itself; none if it counts none.
 fn own<'s>(signs: &'s Signs, name: &str) -> Option<&'s Signs> {
     if signs.group.is_some() { Some(signs) } else { signs.groups.get(name) }
 }
 
-/// Returns whether the counters of a group cover its life, and not some time.
+/// Returns whether a cgroup's counters cover the time since it was made, and not a shorter time.
 pub(super) fn is_since_made(signs: &Signs, name: &str) -> bool {
     own(signs, name).is_some_and(|group| group.is_since_start)
 }
 
-/// Returns whether one copy of a group's `memory.stat` is among these signs.
+/// Returns whether the signs include a single copy of a cgroup's `memory.stat`.
 pub(super) fn is_made_known(signs: &Signs) -> bool {
     let has_stat = |group: &Signs| group.is_since_start && group.major_faults.is_some();
     signs.group.is_some() && has_stat(signs) || signs.groups.values().any(has_stat)
 }
 
-/// Finds pages that a group has read again since it was made, from one copy of its `memory.stat`. This is an illness if
-/// its tasks wait now.
+/// Finds pages that a cgroup read again since it was made, from a single copy of its `memory.stat`. This is an illness
+/// if the cgroup's tasks wait now.
 pub(super) fn since_made(signs: &Signs) -> Said {
     let of = |group: &Signs| sum(group.refaulted_file, group.refaulted_anon).unwrap_or(0.0);
     let own = signs.group.iter().map(|name| (name, signs));
@@ -151,11 +152,11 @@ pub(super) fn since_made(signs: &Signs) -> Said {
     }))
 }
 
-/// Smallest share of one group in all pages read again that counts as nearly all, percent.
+/// Smallest share of one cgroup in all pages read again that counts as nearly all, percent.
 const OF_ONE_MIN: f64 = 80.0;
 
-/// Returns whether nearly all pages that come back are of one group that reclaims at its limit: the computer itself has
-/// free pages, or no request wakes kswapd.
+/// Returns whether nearly all pages that come back belong to one cgroup that reclaims at its limit. The computer itself
+/// must have free pages then, or an idle kswapd.
 pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
     let is_idle = || signs.kswapd.scanned.zip(signs.elapsed_s).is_some_and(|(pages, time)| pages < RATE_MIN * time);
     let is_roomy = signs.group.is_none() && (signs.free_share().is_some_and(|share| share >= FREE_MUCH) || is_idle());
@@ -166,7 +167,7 @@ pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
             Some(back) => {
                 (is_at_limit || group.stolen().is_some_and(|pages| pages > 0.0)) && percent(back, all) >= OF_ONE_MIN
             }
-            // Version 1 does not count them, but major faults.
+            // Version 1 does not count refaults, but it counts major faults.
             None => {
                 let faults = group.major_faults.zip(signs.major_faults);
                 is_at_limit && faults.is_some_and(|(its, all)| percent(its, all) >= OF_ONE_MIN)
@@ -175,7 +176,7 @@ pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
     })
 }
 
-/// Finds cgroups that read pages again that were reclaimed at their limit.
+/// Finds cgroups that read pages again which were reclaimed at the cgroup's limit.
 pub(super) fn group_thrashing(signs: &Signs) -> Said {
     let seconds = signs.seconds()?;
     let mut found: Vec<Thrashing> = match &signs.group {
@@ -185,7 +186,7 @@ pub(super) fn group_thrashing(signs: &Signs) -> Said {
         }
         None => signs.groups.iter().filter_map(|(name, group)| thrashing(name, group, Some(signs))).collect(),
     };
-    // A group counts what those below it do: it is theirs.
+    // A cgroup's counters include those of cgroups below it, so only the lowest cgroups are reported.
     let names: Vec<String> = found.iter().map(|it| it.name.clone()).collect();
     found.retain(|it| !names.iter().any(|name| is_below(name, &it.name)));
     found.sort_by(|a, b| b.rate.total_cmp(&a.rate));
@@ -254,14 +255,14 @@ pub(super) fn cgroup_limit(signs: &Signs) -> Said {
         0 => (String::new(), "its limit"),
         others => (format!(" and {others} more"), "their limits"),
     };
-    // A group that keeps a cache is at its limit all the time, and waits for nothing.
+    // A cgroup that keeps a cache is at its limit all the time without waiting.
     let is_at_ease = |name: &str| {
         own(signs, name).is_some_and(|group| {
             group.some_waited_percent.is_some_and(|waited| waited < GROUP_WAITED_MIN)
                 && thrashing(name, group, Some(signs)).is_none()
         })
     };
-    // Of one copy of its files it is not known when that was.
+    // A single copy of a cgroup's files does not show when it was at its limit.
     let is_past = |name: &str| {
         own(signs, name).filter(|group| group.is_since_start).is_some_and(|group| {
             let waits = group.some_waited_percent.is_some_and(|waited| waited >= GROUP_WAITED_MIN);
@@ -297,7 +298,8 @@ pub(super) fn cgroup_limit(signs: &Signs) -> Said {
 pub(super) fn process_faults(signs: &Signs) -> Said {
     let process = signs.process.as_ref().ok_or("process")?;
     let rate = process.major_faults / signs.seconds()?;
-    // A program that starts reads its pages for the first time, and grows by them; readahead brings more than it asks for.
+    // A starting program reads its pages for the first time, and grows by them. Readahead brings more pages than it
+    // asks for.
     let is_starting = process.resident_grown >= process.major_faults;
     if rate < RATE_MIN || is_starting {
         return Ok(None);

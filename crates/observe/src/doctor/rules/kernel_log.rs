@@ -10,16 +10,16 @@ use recordings::kernel_log::killers::{Eviction, Killer};
 use recordings::kernel_log::{Kill, Kind, Limit, Log, Report, ZoneReport};
 use std::collections::BTreeMap;
 
-/// Most causes that are told in full; further ones are counted.
+/// Most causes that are described in full; further ones are counted.
 const TOLD_MAX: usize = 3;
 
-/// Most names of tasks in a sentence.
+/// Most names of tasks that a sentence lists.
 const NAMES_MAX: usize = 3;
 
 /// Smallest share of memory whose holder is named, percent.
 const HOLDER_MIN: f64 = 10.0;
 
-/// Sentences about a log, and the figures behind them.
+/// Sentences about a log, and the figures that support them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
     /// Sentences.
@@ -30,7 +30,7 @@ pub struct Told {
     pub kills: usize,
 }
 
-/// Returns the killed processes and the reasons, from all reports of the OOM killer.
+/// Returns the killed processes and the reasons, from all the OOM killer's reports in a log.
 #[must_use]
 pub fn kills(log: &Log) -> Told {
     let mut told = Told::default();
@@ -44,7 +44,7 @@ pub fn kills(log: &Log) -> Told {
         told.sentences.extend(holders(&want));
         told.sentences.extend(largest(alike[0]));
         told.sentences.extend(next(&want).map(str::to_owned));
-        // Of several causes the figures of the first are enough to see how they are read.
+        // If there are several causes, the figures of the first show how to read the others.
         if n == 0 {
             told.figures.extend(figures(&want));
         }
@@ -84,7 +84,7 @@ fn name_of(killer: Killer) -> &'static str {
     }
 }
 
-/// Returns sentences on the victims of a killer in user space, its reason, and the setting that controls it.
+/// Returns sentences on the victims of a killer in user space, the killer's reason, and the setting that controls it.
 fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
     let Some(last) = all.last() else { return Vec::new() };
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
@@ -128,7 +128,7 @@ fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
     vec![said, how.to_owned()]
 }
 
-/// Groups reports with equal sentences, the most frequent first.
+/// Groups reports whose sentences are equal. The largest group comes first.
 fn alike<'a>(reports: &[&'a Report]) -> Vec<Vec<&'a Report>> {
     let mut groups: Vec<(String, Vec<&Report>)> = Vec::new();
     for report in reports {
@@ -159,7 +159,7 @@ fn who_was_killed(alike: &[&Report]) -> String {
     }
 }
 
-/// Returns the place of reports in the log: the line of one, or the first and the last of several.
+/// Returns the place of reports in the log: the line of a single report, or the first and last lines of several.
 fn place(alike: &[&Report]) -> String {
     let at = |report: &Report| {
         let time = report.at.as_ref().map_or_else(String::new, |at| format!(", {at}"));
@@ -172,14 +172,14 @@ fn place(alike: &[&Report]) -> String {
     }
 }
 
-/// Returns tasks by name with their numbers: `5 processes: httpd (4), java`.
+/// Returns the number of killed processes, and their names with counts: `5 processes: httpd (4), java`.
 fn names(kills: &[&Kill]) -> String {
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     kills.iter().for_each(|kill| *by_name.entry(&kill.name).or_default() += 1);
     listed(&format!("{} process{}", kills.len(), if kills.len() == 1 { "" } else { "es" }), by_name)
 }
 
-/// Returns a count with the most frequent names.
+/// Returns `what` followed by the most frequent names with counts.
 fn listed(what: &str, by_name: BTreeMap<&str, usize>) -> String {
     let mut all: Vec<(&str, usize)> = by_name.into_iter().filter(|(name, _)| !name.is_empty()).collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -199,7 +199,7 @@ fn pages_of(order: i32) -> String {
     }
 }
 
-/// Returns sentences on the request, and on why it found no memory.
+/// Returns sentences on the request, and on the reason why it found no memory.
 fn why(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     if report.order.is_some_and(|order| order < 0) {
@@ -243,7 +243,7 @@ fn has_nodes(report: &Report) -> bool {
     report.zones.iter().any(|zone| zone.node != report.zones[0].node)
 }
 
-/// Names the zones that can serve the request.
+/// Returns the names of the zones that can serve the request.
 fn alone(want: &Want<'_>) -> String {
     let names = zone_names(want.rooms.iter().map(|room| room.zone), has_nodes(want.report));
     let several = if want.rooms.len() == 1 { "" } else { "s" };
@@ -251,7 +251,7 @@ fn alone(want: &Want<'_>) -> String {
     format!("zone{several} {names}{alone}")
 }
 
-/// Names zones with free memory that the request may not use, and the reason.
+/// Returns the zones with free memory that the request may not use, and the reason; empty if there are none.
 fn closed(want: &Want<'_>) -> String {
     if want.elsewhere.is_empty() {
         return String::new();
@@ -273,15 +273,15 @@ fn closed(want: &Want<'_>) -> String {
     format!(", not {}{by_nodes}", with_free.join(" or "))
 }
 
-/// Returns the free memory of the zones that can serve it, and the part that it may not take. The highest zone, which
-/// it would use, comes first.
+/// Returns sentences on the zones that can serve the request: their free memory, and the part that the request may not
+/// take. The highest zone, from which the request would be served, comes first.
 fn rooms(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     let nodes = has_nodes(report);
     let open = || want.rooms.iter().filter(|room| room.is_over_mark());
     match want.why {
         Why::Short => {
-            // Lower zones keep nearly all for others: of these the sum is enough.
+            // Lower zones keep nearly all memory for other requests, so only their sum is reported.
             let is_kept = |room: &&Room<'_>| room.reserve > 0 && room.cma == 0;
             let kept: Vec<&Room<'_>> = want.rooms.iter().filter(is_kept).collect();
             let mut said: Vec<String> =
@@ -309,7 +309,7 @@ fn rooms(want: &Want<'_>) -> Vec<String> {
     }
 }
 
-/// Returns the reason for which a zone has too little memory.
+/// Returns a sentence on why a zone has too little memory.
 fn short(room: &Room<'_>, nodes: bool) -> String {
     let name = zone_name(room.zone, nodes);
     let Room { free, cma, high_atomic, reserve, mark, left, .. } = *room;
@@ -335,7 +335,7 @@ fn short(room: &Room<'_>, nodes: bool) -> String {
             format!("{free} kB are free in {name}, but {}: {left} kB are left", kept.join(", and "))
         }
     };
-    // A boost that ends soon keeps out for a while what would otherwise be served.
+    // A boost raises the mark for a short time, and refuses requests that would otherwise be served.
     let boost = room.zone.kib("boost");
     let boosted = match mark.checked_sub(boost) {
         Some(without) if boost > 0 && left > without as i64 => {
@@ -346,7 +346,7 @@ fn short(room: &Room<'_>, nodes: bool) -> String {
     format!("{left_is}, {under}.{boosted}")
 }
 
-/// Names the block that a zone lacks.
+/// Returns a sentence on the block that a zone lacks.
 fn pieces(room: &Room<'_>, report: &Report, nodes: bool) -> String {
     let order = report.order.unwrap_or(0).clamp(0, 30);
     let size_kib = report.page_kib() << order;
@@ -360,11 +360,11 @@ fn pieces(room: &Room<'_>, report: &Report, nodes: bool) -> String {
     format!("Memory is in pieces: {} kB are free in {name}, but in no block of {size_kib} kB; {largest}.", room.free)
 }
 
-/// Returns whether swap could have served the request.
+/// Returns a sentence on whether swap could have served the request; none if swap is unknown.
 fn swap(want: &Want<'_>) -> Option<String> {
     let [total, free] = want.report.swap;
     let (total, free) = (total?, free?);
-    // What programs have in the zones that are short could leave to swap; nothing else could.
+    // Only programs' pages in the zones that are short could leave for swap.
     let sum = |name: &str| want.rooms.iter().map(|room| room.zone.kib(name)).sum::<u64>();
     let anon = sum("active_anon") + sum("inactive_anon");
     let files = sum("active_file") + sum("inactive_file");
@@ -391,7 +391,7 @@ fn swap(want: &Want<'_>) -> Option<String> {
     Some(format!("{swap}{programs}{files}."))
 }
 
-/// Returns the use of a cgroup at its limit.
+/// Returns sentences on the memory of a cgroup at its limit.
 fn limit(report: &Report) -> Vec<String> {
     let Some(cgroup) = &report.cgroup else { return Vec::new() };
     let name = cgroup.limited.as_deref().unwrap_or("of the task");
@@ -448,7 +448,7 @@ fn limit(report: &Report) -> Vec<String> {
     said
 }
 
-/// Returns the use of memory, if an unrestricted request found none.
+/// Returns a sentence on the use of memory, if a request that may use all zones found none.
 fn holders(want: &Want<'_>) -> Option<String> {
     if !matches!(want.why, Why::Short | Why::Over) || !want.elsewhere.is_empty() {
         return None;
@@ -473,7 +473,7 @@ fn holders(want: &Want<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Memory was: {}.", parts.join(", ")))
 }
 
-/// Returns the next steps.
+/// Returns the next step; none if there is no advice.
 fn next(want: &Want<'_>) -> Option<&'static str> {
     let is_of_node = |zone: &&&ZoneReport| want.report.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node));
     match want.why {
@@ -494,7 +494,7 @@ fn next(want: &Want<'_>) -> Option<&'static str> {
     }
 }
 
-/// Returns the holder of most memory: a process, or many of one name.
+/// Returns a sentence on the process with the most memory, or on all processes with one name.
 fn largest(report: &Report) -> Option<String> {
     let page_kib = report.page_kib();
     let mut by_name: BTreeMap<&str, (usize, u64, u64)> = BTreeMap::new();
@@ -578,7 +578,7 @@ pub fn allocation_failed(signs: &Signs) -> Said {
     Ok(ill("allocation-failed", sentences.join(" "), all_figures, rule))
 }
 
-/// Finds tasks that were blocked so long that the kernel logged it.
+/// Finds tasks that the kernel logged because they were blocked for long, and stuck CPUs.
 pub fn stood_still(signs: &Signs) -> Said {
     let log = signs.log.as_deref().ok_or("kernel log")?;
     if log.blocked.is_empty() && log.stuck.is_empty() {

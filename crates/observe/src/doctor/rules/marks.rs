@@ -1,20 +1,20 @@
-//! Rules about marks that keep memory free which programs need.
+//! Rules about marks that keep memory free although programs need it.
 
 use super::{FREE_MUCH, RATE_MIN, Said, figure, if_known, ill, mib, percent};
 use crate::doctor::signs::{Signs, Zone, need};
 use crate::doctor::{Finding, Usage, Weight};
 use recordings::PAGE_KIB;
 
-/// Largest share of memory for normal high marks, percent. The kernel's own are below 2 % on a computer with some GiB,
-/// and 7 % with 1 GiB and huge pages.
+/// Largest share of memory that normal high marks take, percent. The kernel's own marks take less than 2 % on a
+/// computer with some GiB, and 7 % with 1 GiB and huge pages.
 pub const MARKS_MAX: f64 = 10.0;
 
-/// Finds marks so high that much memory stays free while reclaim works.
+/// Finds marks so high that much memory stays free while kswapd reclaims.
 pub(super) fn marks_too_high(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref();
     let free = need(usage.and_then(|usage| usage.least.free), "free memory over time")?;
     let seconds = signs.seconds()?;
-    // Marks wake kswapd: if kswapd does nothing, reclaim has another reason.
+    // Marks make kswapd work. If kswapd is idle, reclaim has another reason.
     let kswapd = need(signs.kswapd.scanned, "pgscan_kswapd")? / seconds;
     let swapped = signs.swapped_out.map(|pages| pages / seconds);
     if kswapd < RATE_MIN {
@@ -24,7 +24,7 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     let share = percent(free, total);
     let high = kept(signs);
     let is_high = high.is_none_or(|high| percent(high, total) >= MARKS_MAX);
-    // Free memory of another node, or in pieces where whole blocks are wanted, is free for another reason.
+    // Free memory on another node, or in pieces while blocks are needed, is free for another reason.
     let is_uneven = super::nodes::uneven(signs).is_some();
     let wants_blocks = signs.compactions.is_some_and(|times| times / seconds >= 1.0);
     if share < FREE_MUCH || !is_high || is_uneven || wants_blocks {
@@ -51,28 +51,28 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     Ok(ill("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Smallest share of memory in swap at which programs need the memory that marks keep, percent.
+/// Smallest share of memory that must be in swap to show that programs need the memory kept by marks, percent.
 const IN_SWAP_MIN: f64 = 1.0;
 
-/// Returns the pages that the high marks keep, from zones or from the settings.
+/// Returns the pages that the high marks keep free, from the zones or from the settings; none if both are unknown.
 fn kept(signs: &Signs) -> Option<f64> {
     let of_zones = signs.zones.iter().flatten().map(|zone| zone.marks[2]).sum::<f64>();
     if of_zones > 0.0 { Some(of_zones) } else { of_settings(signs, signs.usage.as_ref()?.total()?) }
 }
 
-/// Returns whether marks are known, but not the work of kswapd for them.
+/// Returns whether marks are known, but not how much kswapd works because of them.
 pub(super) fn is_of_a_moment(signs: &Signs) -> bool {
     let is_moment = signs.elapsed_s.is_none() || signs.kswapd.scanned.is_none();
     is_moment && kept(signs).is_some() && signs.usage.as_ref().is_some_and(|usage| usage.total().is_some())
 }
 
-/// Finds marks that keep much memory free, whatever reclaim does. This is an illness if something is in swap.
+/// Finds marks that keep much memory free, whatever reclaim does. This is an illness if pages are in swap.
 pub(super) fn marks_keep_much(signs: &Signs) -> Said {
     let kept = need(kept(signs), "marks of zones")?;
     let usage = signs.usage.as_ref();
     let total = need(usage.and_then(Usage::total), "size of memory")?;
     let share = percent(kept, total);
-    // Texts of two computers, or one that is cut, would keep more than all.
+    // If the texts come from two computers, or a text is cut, the marks may seem to keep more than all memory.
     if !(MARKS_MAX..100.0).contains(&share) {
         return Ok(None);
     }
@@ -104,30 +104,31 @@ pub(super) fn marks_keep_much(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the settings behind the marks, if known: ` (vm.min_free_kbytes is 157000)`.
+/// Returns words for the settings that determine the marks, such as ` (vm.min_free_kbytes is 157000)`; empty if
+/// unknown.
 fn settings(signs: &Signs) -> String {
     let set = |name: &str| signs.settings.get(name).map(|value| format!("{name} is {value}"));
     let now: Vec<String> = ["vm.min_free_kbytes", "vm.watermark_scale_factor"].into_iter().filter_map(set).collect();
     if now.is_empty() { String::new() } else { format!(" ({})", now.join(", ")) }
 }
 
-/// Returns the sum of the high marks from the sysctls, pages: the min marks, and twice the distance, which is the
-/// larger of a quarter of them and `watermark_scale_factor`. Returns none if the sysctls are unknown. Source:
-/// docs/mechanisms/modern.md.
+/// Computes the sum of the high marks from the sysctls, pages. It is the sum of the min marks plus twice the distance
+/// between marks. The distance is a quarter of the min marks, or the share `watermark_scale_factor` if that is larger.
+/// Returns none if `vm.min_free_kbytes` is unknown. Source: docs/mechanisms/modern.md.
 fn of_settings(signs: &Signs, total: f64) -> Option<f64> {
     let number = |name: &str| signs.settings.get(name)?.parse::<f64>().ok();
     let min = number("vm.min_free_kbytes")? / PAGE_KIB;
-    // Its default where only the other is told.
+    // If only the other sysctl is known, this one has its default.
     let scale = number("vm.watermark_scale_factor").unwrap_or(10.0) / 10_000.0;
     Some(min + 2.0 * (min / 4.0).max(total * scale))
 }
 
-/// Returns whether marks are known only for a moment. Counted scanning tells more.
+/// Returns whether marks are known, but scanning is not counted. Counted scanning would show more.
 pub(super) fn are_of_a_moment(signs: &Signs) -> bool {
     signs.kswapd.scanned.is_none() && signs.zones.iter().flatten().any(|zone| zone.marks[0] > 0.0)
 }
 
-/// Finds zones below their marks at a moment.
+/// Finds zones that are below their marks at a moment.
 pub(super) fn below_marks(signs: &Signs) -> Said {
     let zones = signs.zones.as_ref().ok_or("marks of zones")?;
     let under = |mark: usize| -> Vec<&Zone> { zones.iter().filter(|zone| zone.free < zone.marks[mark]).collect() };
@@ -159,7 +160,7 @@ pub(super) fn below_marks(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the load of kswapd's scanning, s at the least rate.
+/// Returns the load of kswapd's scanning, as seconds at the smallest rate.
 pub(super) fn worked(signs: &Signs) -> f64 {
     signs.kswapd.scanned.unwrap_or(0.0) / RATE_MIN
 }

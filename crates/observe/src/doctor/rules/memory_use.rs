@@ -1,32 +1,32 @@
-//! Rules about memory that reclaim cannot take, by holder.
+//! Rules about memory that reclaim cannot take, and what holds it.
 //!
 //! Memory is for page cache and programs. Unreclaimable slab, page tables, kernel stacks and per-CPU memory belong to
 //! the kernel, and are small on a healthy computer. Shared memory, locked memory and pools of huge pages are a user's
-//! choice, and no illness while enough is left for others.
+//! choice; they are no illness while enough memory is left for others.
 
 use super::{Said, figure, mib, percent};
 use crate::doctor::signs::{Signs, need};
 use crate::doctor::usage::MemoryUse;
 use crate::doctor::{Finding, Weight};
 
-/// Largest share of memory available to a new program (`MemAvailable`) at which memory is scarce, percent.
+/// Share of memory available to a new program (`MemAvailable`) below which memory is scarce, percent.
 pub const SCARCE_MAX: f64 = 20.0;
 
-/// Largest share of memory available to a new program at which nearly none is left, percent. kswapd's marks are some
+/// Share of memory available to a new program below which nearly none is left, percent. kswapd's marks are a few
 /// percent of memory.
 pub const SHORT_MAX: f64 = 5.0;
 
 /// A holder of memory that reclaim cannot take.
 struct Holder {
     cause: &'static str,
-    /// The holder's name among figures: the line of `/proc/meminfo`.
+    /// The holder's name in figures, which is its line of `/proc/meminfo`.
     name: &'static str,
     pages: fn(&MemoryUse) -> Option<f64>,
-    /// Smallest share of memory at which it is reported, percent.
+    /// Smallest share of memory at which the holder is reported, percent.
     share_min: f64,
-    /// Whether it is the kernel's own memory. Other holders are named only if memory is scarce.
+    /// Whether the holder is the kernel itself. Other holders are reported only if memory is scarce.
     is_kernels: bool,
-    /// The words behind `72 % of memory (46270 MiB) `.
+    /// The words that follow `72 % of memory (46270 MiB) `.
     is_what: &'static str,
     /// The next step.
     next: &'static str,
@@ -34,10 +34,10 @@ struct Holder {
 
 /// All holders.
 ///
-/// Reasons for the shares: unreclaimable slab is 1 to 5 % of a server, more on a small computer with many devices. Page
-/// tables are 0.2 % of mapped memory, so 5 % are 25 times the normal size, as when a thousand processes each map one
-/// segment. A stack takes 16 KiB, so 3 % of 16 GiB are 30,000 threads. Memory that no line accounts for is of drivers
-/// or ballooning in virtual machines, elsewhere some percent.
+/// Reasons for the shares: unreclaimable slab takes 1 to 5 % on a server, more on a small computer with many devices.
+/// Page tables take 0.2 % of mapped memory, so 5 % are 25 times the normal size, as when a thousand processes each map
+/// one segment. A stack takes 16 KiB, so 3 % of 16 GiB are 30,000 threads. Memory that no line accounts for belongs to
+/// drivers, or to ballooning in virtual machines; elsewhere it is a few percent.
 const HOLDERS: [Holder; 8] = [
     Holder {
         cause: "unreclaimable-slab",
@@ -126,7 +126,7 @@ pub fn held(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
     let now = &*usage.last;
     let total = need(now.total, "MemTotal")?;
-    // Memory of which half is a pool somebody asked for is no leak; but what of the rest is left counts.
+    // A pool of huge pages that a user requested is no leak, even at half of memory. What is left of the rest decides.
     let available = now.available.or_else(|| Some(now.free? + now.files()?)).map(|pages| percent(pages, total));
     let is_scarce = available.is_none_or(|share| share < SCARCE_MAX);
     let mut found: Vec<(&Holder, f64)> = HOLDERS
@@ -164,13 +164,13 @@ pub fn held(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns whether only caches or processes are known, and not the size of memory.
+/// Returns whether slab caches or processes are known, but not the size of memory.
 pub fn is_alone(signs: &Signs) -> bool {
     let is_told = !signs.slabs.is_empty() || !signs.processes.is_empty();
     is_told && !is_known(signs)
 }
 
-/// Reports the largest slab caches and processes if the size of memory is unknown.
+/// Reports the largest slab caches and processes. It is asked if the size of memory is unknown.
 pub fn largest(signs: &Signs) -> Said {
     let list = |all: &[(String, f64)]| {
         let sum: f64 = all.iter().map(|(_, pages)| pages).sum();
@@ -197,7 +197,7 @@ pub fn largest(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the largest slab caches, if known.
+/// Returns a sentence on the largest slab caches; none if none is known to be large.
 fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
     let caches: Vec<String> = signs
         .slabs
@@ -209,12 +209,13 @@ fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
     (!caches.is_empty()).then(|| format!("Of the slab caches {}.", caches.join(", ")))
 }
 
-/// Finds that nearly no memory is left.
+/// Finds that nearly no memory is available.
 pub fn short(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
     let now = &*usage.last;
     let total = need(now.total, "MemTotal")?;
-    // Kernels before 3.14 do not estimate it, and a report of the killer says more itself.
+    // Kernels before 3.14 do not estimate available memory, and reports of the OOM killer show more than this rule
+    // would.
     let Some(available) = now.available else { return Ok(None) };
     let share = percent(available, total);
     if share >= SHORT_MAX {
@@ -316,7 +317,7 @@ Hugepagesize:       2048 kB
 Hugetlb:               0 kB
 ";
 
-    /// Returns the signs of this desktop with other values in some lines.
+    /// Returns the signs of [`HEALTHY`] with other values in some lines.
     fn with(lines: &[(&str, u64)]) -> Signs {
         let mut text = HEALTHY.to_owned();
         for (name, value) in lines {
@@ -333,7 +334,7 @@ Hugetlb:               0 kB
     #[test]
     fn a_healthy_computer_is_not_spoken_of() {
         assert_eq!((found(&signs(HEALTHY)), short(&signs(HEALTHY))), (None, Ok(None)));
-        // A database server with a pool of huge pages in use, and much shared memory while much is left.
+        // A database server uses a pool of huge pages, and much shared memory while enough is left.
         let pool = HEALTHY.replace("HugePages_Total:       0", "HugePages_Total:    3500");
         let text = pool
             .replace("MemFree:         1180508", "MemFree:         180508")
@@ -372,7 +373,7 @@ Hugetlb:               0 kB
             .replace("HugePages_Free:        0", "HugePages_Free:     2000");
         assert_eq!(found(&signs(&unused)), Some(("unused-huge-pages", Weight::Notice)));
         assert_eq!(found(&signs(&unused.replace("HugePages_Rsvd:        0", "HugePages_Rsvd:     1990"))), None);
-        // What is the kernel's own is worth knowing even where enough is left.
+        // The kernel's own memory is a notice even if enough is left.
         assert_eq!(found(&with(&[("PageTables", 3_000_000)])), Some(("page-tables", Weight::Notice)));
     }
 

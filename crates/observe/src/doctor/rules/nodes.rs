@@ -4,10 +4,10 @@ use super::{DIRECT_MIN, FREE_MUCH, ONE_NODE, RATE_MIN, Said, figure, if_known, p
 use crate::doctor::signs::{Node, Signs, need};
 use crate::doctor::{Finding, Weight};
 
-/// Smallest share of a node in all scanning at which reclaim works on this node alone, percent.
+/// Smallest share of all scanning, percent, at which reclaim counts as working on one node alone.
 const NODE_SCAN_MIN: f64 = 80.0;
 
-/// Returns a full node and the other nodes with free memory.
+/// Returns a full node, and the other nodes, which have free memory. Returns none if there are no such nodes.
 pub(super) fn uneven(signs: &Signs) -> Option<(&Node, Vec<&Node>)> {
     let is_free = |node: &&Node| percent(node.free, node.pages) >= FREE_MUCH;
     let (free, full): (Vec<&Node>, Vec<&Node>) = signs.nodes.iter().filter(|node| node.pages > 0.0).partition(is_free);
@@ -19,7 +19,7 @@ pub(super) fn uneven(signs: &Signs) -> Option<(&Node, Vec<&Node>)> {
     (!free.is_empty()).then_some((node, free))
 }
 
-/// Finds a node that is reclaimed while others have free memory.
+/// Finds a node whose memory is reclaimed while other nodes have free memory.
 pub(super) fn one_node(signs: &Signs) -> Said {
     if signs.nodes.len() == 1 {
         return Ok(None);
@@ -91,7 +91,7 @@ pub(super) fn one_node(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the load of scanning, s at the least rate.
+/// Returns the load of scanning, as seconds at the smallest rate.
 pub(super) fn scanned(signs: &Signs) -> f64 {
     let of_nodes: f64 = signs.nodes.iter().map(Node::scanned).sum();
     let of_all = signs.kswapd.scanned.unwrap_or(0.0) + signs.direct.scanned.unwrap_or(0.0);

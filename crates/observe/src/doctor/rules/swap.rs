@@ -7,40 +7,43 @@ use super::{
 use crate::doctor::signs::{Signs, need};
 use crate::doctor::{Figure, Finding, Weight};
 
-/// Smallest share of memory at which page cache beside swapped programs is large, percent. Reclaim keeps a few percent
-/// of it when programs take everything.
+/// Smallest share of memory at which page cache counts as large while programs are in swap, percent. When programs take
+/// everything, reclaim keeps only a few percent of page cache.
 pub const CACHE_LARGE_MIN: f64 = 25.0;
 
-/// Largest share of memory at which page cache is small, percent: nearly all memory is of programs.
+/// Share of memory below which page cache counts as small, percent: programs have nearly all memory.
 pub const CACHE_SMALL_MAX: f64 = 10.0;
 
-/// Time for which the cache must last at the rate of swap-in to count as large, if sizes of memory and swap are
-/// unknown, s. Pages of programs come back sooner, although pages of files with less use stayed.
+/// Time for which the cache must last at the rate of swap-in to count as large, s. It decides if the sizes of memory
+/// and swap are unknown. In a cache that lasts so long, pages stayed that are used less than the programs' pages.
 const CACHE_LASTS_S: f64 = 60.0;
 
-/// Largest `vm.swappiness` that prefers files in any case.
+/// Largest `vm.swappiness` at which reclaim prefers file pages in any case.
 pub const SWAPPINESS_LOW: f64 = 10.0;
 
-/// Exchange of pages between memory and swap.
+/// The exchange of pages between memory and swap.
 struct Exchange {
     come: f64,
     left: f64,
     rate: f64,
-    /// Whether it is an illness. `is_felt` is also true if the rule holds only with pages of zeroes, which cost no I/O.
+    /// Whether the exchange is an illness. `is_felt` is also true if it is one only together with pages of zeroes,
+    /// which cost no I/O.
     is_ill: bool,
     is_felt: bool,
 }
 
-/// Finds anonymous memory that comes back from swap as fast as it leaves.
+/// Measures the exchange with swap, and finds anonymous memory that comes back from swap as fast as it leaves.
 fn exchange(signs: &Signs) -> Result<Exchange, String> {
     let (come, left) = (need(signs.swapped_in, "pswpin")?, need(signs.swapped_out, "pswpout")?);
-    // A page of zeroes costs a fault, but neither a write nor a read: alone it is no illness, and it is no part of what is read.
+    // A page of zeroes costs a fault, but neither a write nor a read. Alone such pages are no illness, and they do not
+    // count as read.
     let (zeroes_in, zeroes_out) = (signs.zeroes_in.unwrap_or(0.0), signs.zeroes_out.unwrap_or(0.0));
     let seconds = signs.seconds()?;
     let stolen = signs.stolen();
     let thrashes = |come: f64, left: f64| {
-        // What is written to swap leaves as well: the computer's counters do not see what a cgroup reclaims at its limit. Where nobody
-        // counts what leaves, what comes back after a want that is over is known by the free pages and the cache that it takes.
+        // Pages written to swap leave memory, too: the computer's counters do not include what a cgroup reclaims at its
+        // limit. If reclaimed pages are not counted, a shortage that is over is recognised by free pages and cache: the
+        // pages that come back fill them.
         let must_leave = match stolen {
             Some(stolen) => stolen.max(left) >= come * SWAP_LEAVES_MIN / 100.0,
             None => left >= come * SWAP_LEAVES_MIN / 100.0 || filled(signs).is_none_or(|filled| filled < come / 2.0),
@@ -52,31 +55,32 @@ fn exchange(signs: &Signs) -> Result<Exchange, String> {
     Ok(Exchange { come, left, rate: come / seconds, is_ill, is_felt })
 }
 
-/// Returns the pages of free memory and of files that something else took in the time.
+/// Returns by how many pages free memory and page cache shrank over the time.
 fn filled(signs: &Signs) -> Option<f64> {
     let usage = signs.usage.as_ref()?;
     let room = |now: &crate::doctor::MemoryUse| Some(now.free? + now.files().unwrap_or(0.0));
     Some(room(&usage.first)? - room(&usage.last)?)
 }
 
-/// Returns the pages in swap, if any.
+/// Returns the number of pages in swap; none if there are none or it is unknown.
 fn in_swap(signs: &Signs) -> Option<f64> {
     signs.swap_used.or(signs.swap.map(|[all, free]| all - free)).filter(|pages| *pages > 0.0)
 }
 
-/// Amount of memory that could leave instead of programs' pages.
+/// How much memory could leave instead of programs' pages.
 enum Beside {
-    /// Page cache or free memory is large.
+    /// Page cache is large.
     Much,
-    /// Neither is.
+    /// Page cache is small.
     Little,
-    /// An amount in between.
+    /// Page cache is neither large nor small.
     Some,
-    /// Unknown.
+    /// The size of the page cache is unknown.
     Unknown,
 }
 
-/// Returns the size of the page cache beside swapped memory, and its smallest number of pages.
+/// Returns how large the page cache is while programs are swapped, and its smallest number of pages. `rate` is that of
+/// swap-in, pages/s.
 fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
     let Some((usage, files)) = signs.usage.as_ref().and_then(|usage| Some((usage, usage.least_files.files()?))) else {
         return (Beside::Unknown, None);
@@ -85,7 +89,7 @@ fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
     let share = usage.total().map(|total| percent(files, total));
     let lasts = rate > 0.0 && files / rate >= CACHE_LASTS_S;
     let how = match (share, in_swap) {
-        // All that is in swap would fit in its place.
+        // All pages in swap would fit in place of the cache.
         (_, Some(in_swap)) if files >= in_swap => Beside::Much,
         (Some(share), _) if share >= CACHE_LARGE_MIN => Beside::Much,
         (None, Some(in_swap)) if lasts && files >= in_swap / 4.0 => Beside::Much,
@@ -97,8 +101,8 @@ fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
     (how, Some(files))
 }
 
-/// Returns whether programs always have much free memory. If the size of memory is unknown, free memory is compared
-/// with everything in swap.
+/// Returns whether much memory is always free for programs. If the size of memory is unknown, free memory is compared
+/// with all pages in swap.
 #[must_use]
 pub fn is_much_free(signs: &Signs) -> bool {
     let least = || signs.usage.as_ref()?.least.free;
@@ -108,14 +112,15 @@ pub fn is_much_free(signs: &Signs) -> bool {
     }
 }
 
-/// Returns whether programs fit in memory: much is always free, or page cache that stays is large compared with swap.
+/// Returns whether programs fit in memory: much is always free, or the page cache that stays is large compared with
+/// swap.
 #[must_use]
 pub fn fit(signs: &Signs) -> bool {
     let rate = signs.swapped_in.unwrap_or(0.0) / signs.elapsed_s.filter(|time| *time > 0.0).unwrap_or(1.0);
     is_much_free(signs) || matches!(cache_beside(signs, rate), (Beside::Much, _))
 }
 
-/// Returns the possible cause of swap-outs while much is free, by reclaimer.
+/// Returns the possible cause, by reclaimer, of swap-outs while much memory is free.
 fn why_free(signs: &Signs) -> &'static str {
     match (signs.kswapd.scanned, signs.elapsed_s) {
         (Some(scanned), Some(seconds)) if scanned >= RATE_MIN * seconds => {
@@ -214,13 +219,13 @@ fn has_zeroes(signs: &Signs) -> bool {
     signs.zeroes_in.unwrap_or(0.0) > 0.0 || signs.zeroes_out.unwrap_or(0.0) > 0.0
 }
 
-/// Finds anonymous memory that is swapped back and forth while page cache is large.
+/// Finds anonymous memory that moves back and forth while page cache is large.
 pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     let Exchange { come, left, rate, is_ill, .. } = exchange(signs)?;
     if !is_ill {
         return Ok(None);
     }
-    // Whatever keeps much free is another cause.
+    // What keeps much memory free is a different cause.
     if is_much_free(signs) {
         return Ok(None);
     }
@@ -262,19 +267,19 @@ pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     Ok(ill("swap-beside-cache", sentence, figures, rule))
 }
 
-/// Returns the load of swapping, s at the least rate.
+/// Returns the load of swapping, as seconds at the smallest rate.
 pub(super) fn exchanged(signs: &Signs) -> f64 {
     signs.swapped_in.unwrap_or(0.0) / RATE_MIN
 }
 
-/// Finds that no swap is left.
+/// Finds swap that is full.
 pub(super) fn swap_full(signs: &Signs) -> Said {
-    // What is empty is not full, however large it is.
+    // Swap that is not used is not full, even if its size is unknown.
     if signs.swap.is_none() && signs.swap_used == Some(0.0) {
         return Ok(None);
     }
     let [all, free] = signs.swap.ok_or("free swap")?;
-    // Without swap there is none to be full.
+    // A computer without swap has none that could be full.
     if all <= 0.0 || percent(free, all) >= SWAP_FREE_MIN {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Tests that each rule fires at its threshold, is silent just below, and names a missing sign.
+//! Tests that each rule fires at its threshold, is silent just below, and names the sign that is missing.
 
 use super::groups::{cgroup_limit, group_thrashing, process_faults};
 use super::marks::marks_too_high;
@@ -8,10 +8,10 @@ use super::*;
 use crate::doctor::signs::{Node, Process};
 use crate::doctor::{Diagnosis, MemoryUse, Usage};
 
-/// Factor for a value just below a threshold.
+/// Factor that makes a value lie just below a threshold.
 const BELOW: f64 = 0.999;
 
-/// Returns the signs of ten seconds in which reclaim worked and nothing was wrong.
+/// Returns signs over ten seconds in which reclaim worked and nothing was wrong.
 fn sound() -> Signs {
     Signs {
         elapsed_s: Some(10.0),
@@ -70,13 +70,13 @@ fn sound() -> Signs {
     }
 }
 
-/// Returns the use of a memory of 1,000 pages, `files` of them of files and `free` free.
+/// Returns the use of 1,000 pages of memory, of which `files` are page cache and `free` are free.
 fn used(files: f64, free: f64) -> Usage {
     let now = MemoryUse { total: Some(1000.0), free: Some(free), cached: Some(files), ..MemoryUse::default() };
     Usage::at(now)
 }
 
-/// Returns a node of 1,000 pages with `free` free.
+/// Returns a node of 1,000 pages, of which `free` are free.
 fn node(name: &str, free: f64) -> Node {
     Node { name: name.into(), pages: 1000.0, free, by_tasks: None, by_kswapd: None }
 }
@@ -89,21 +89,21 @@ fn zone(free: f64, blocks: &[f64]) -> Zone {
     Zone { name: "Normal".into(), free, marks: [100.0, 200.0, 300.0], blocks: blocks.into() }
 }
 
-/// Returns the finding of a rule after a change of sound signs.
+/// Changes sound signs, and returns the finding of a rule.
 fn found(rule: Ask, change: impl FnOnce(&mut Signs)) -> Option<Finding> {
     let mut signs = sound();
     change(&mut signs);
     rule(&signs).expect("all signs are known")
 }
 
-/// Returns the sign that a rule lacks after a change of sound signs.
+/// Changes sound signs, and returns the name of the sign that a rule misses.
 fn lacks(rule: Ask, change: impl FnOnce(&mut Signs)) -> String {
     let mut signs = sound();
     change(&mut signs);
     rule(&signs).expect_err("a sign is missing")
 }
 
-/// Checks that a rule fires at `threshold` and not just below. Returns the finding.
+/// Checks that a rule fires at `threshold` and not just below it. Returns the finding at the threshold.
 fn turns_at(rule: Ask, threshold: f64, change: impl Fn(&mut Signs, f64)) -> Finding {
     assert_eq!(found(rule, |signs| change(signs, threshold * BELOW)), None, "just below {threshold}");
     found(rule, |signs| change(signs, threshold)).expect("it fires at its threshold")
@@ -142,7 +142,7 @@ fn every_finding_is_called_as_its_rule() {
     };
     for Rule { cause, ask, .. } in ALL {
         let free = if cause == "marks-too-high" { 400.0 } else { 50.0 };
-        // Another node is full: then that is why much is free.
+        // A full node would explain why much is free.
         let nodes = if cause == "marks-too-high" { Vec::new() } else { ill.nodes.clone() };
         let zones = if cause == "marks-too-high" { None } else { ill.zones.clone() };
         let ill = Signs { usage: Some(used(900.0, free)), nodes, zones, ..ill.clone() };
@@ -155,7 +155,7 @@ fn every_finding_is_called_as_its_rule() {
     }
 }
 
-/// Returns the signs of a group that reads most of its reclaimed pages again.
+/// Returns the signs of a cgroup that reads most of its reclaimed pages again.
 fn thrashing_group() -> Signs {
     Signs {
         elapsed_s: Some(10.0),
@@ -185,7 +185,7 @@ fn kswapd_awake_is_a_notice_until_it_costs() {
         weight == Weight::Illness && sentence.ends_with("Below even the min mark at the end: Normal."),
         "{sentence}"
     );
-    // At the low mark it begins.
+    // A zone below its low mark is a notice.
     let (weight, sentence) = with_free(199.0);
     assert!(
         weight == Weight::Notice && sentence.ends_with("Below even the low mark at the end: Normal."),
@@ -235,7 +235,7 @@ fn direct_reclaim_is_told_where_it_is_frequent_or_large_and_felt() {
 fn all_wait_at_a_twentieth_of_the_time() {
     turns_at(all_wait, ALL_WAITED_MIN, |signs, share| signs.all_waited_percent = Some(share));
     assert_eq!(lacks(all_wait, |signs| signs.all_waited_percent = None), "PSI of memory");
-    // Where nothing is scanned, compacted or read back nobody waits.
+    // If no page is scanned, compacted or read back, no task waits.
     let quiet = |signs: &mut Signs| {
         (signs.all_waited_percent, signs.kswapd.scanned) = (None, Some(0.0));
     };
@@ -263,11 +263,11 @@ fn anonymous_memory_thrashes_where_what_leaves_comes_back() {
     turns_at(anonymous_thrashing, RATE_MIN, |signs, rate| swap(signs, 10.0 * rate, 250.0, 1000.0));
     turns_at(anonymous_thrashing, SWAP_BACK_MIN, |signs, back| swap(signs, 100.0 * back, 10_000.0, 10_000.0));
     turns_at(anonymous_thrashing, SWAP_LEAVES_MIN, |signs, leaves| swap(signs, 1000.0, 400.0, 10.0 * leaves));
-    // The computer's counters do not see what a cgroup reclaims at its limit.
+    // The computer's counters do not include what a cgroup reclaims at its limit.
     turns_at(anonymous_thrashing, SWAP_LEAVES_MIN, |signs, leaves| swap(signs, 1000.0, 10.0 * leaves, 0.0));
-    // Programs come back after a want that is over.
+    // Programs come back from swap after a shortage that is over.
     assert_eq!(found(anonymous_thrashing, |signs| swap(signs, 100_000.0, 0.0, 100_000.0)), None);
-    // Without the count of pages reclaimed the rest decides.
+    // If the number of reclaimed pages is unknown, the other signs decide.
     assert!(
         found(anonymous_thrashing, |signs| {
             swap(signs, 1000.0, 1000.0, 0.0);
@@ -278,7 +278,7 @@ fn anonymous_memory_thrashes_where_what_leaves_comes_back() {
     assert_eq!(lacks(anonymous_thrashing, |signs| signs.swapped_in = None), "pswpin");
 }
 
-/// Since 6.12 pages of zeroes are neither written nor read, and are counted separately.
+/// Since 6.12 pages filled with zeroes are neither written nor read, and have their own counters.
 #[test]
 fn pages_of_zeroes_are_told_but_are_no_illness() {
     let swap = |signs: &mut Signs, pages: f64, zeroes: f64| {
@@ -318,7 +318,7 @@ fn the_cache_does_not_thrash_where_one_group_has_the_refaults_and_the_computer_h
         }
     };
     assert_eq!(found(file_cache_thrashing, with(4900.0, 500.0)), None);
-    // Others have a part in it, or the computer is full.
+    // The whole computer's refaults are a finding if other cgroups have a part in them, or if the computer is full.
     assert!(found(file_cache_thrashing, with(3000.0, 500.0)).is_some());
     assert!(found(file_cache_thrashing, with(4900.0, 20.0)).is_some());
 }
@@ -364,7 +364,7 @@ fn one_zone_is_told_where_it_is_scanned_more_than_used() {
     };
     let share = 20.0 * ZONE_EXCESS_MIN;
     turns_at(one_zone, share, |signs, scanned| shares(signs, scanned, 20.0));
-    // dma32 has the rest, which is more, and is used as much.
+    // The rest, a larger share, is in dma32, where as many pages are allocated as scanned.
     turns_at(one_zone, ZONE_SCAN_MIN, |signs, scanned| shares(signs, scanned, 10.0));
     turns_at(one_zone, RATE_MIN, |signs, rate| {
         shares(signs, 90.0, 10.0);
@@ -384,7 +384,7 @@ fn blocks_fail_for_want_of_memory_or_of_whole_blocks() {
         (signs.compactions, signs.compactions_failed) = (Some(1000.0), Some(10.0 * share));
         signs.compactions_succeeded = None;
     });
-    // The end of some is not counted: what counts is how the others ended.
+    // Some compactions have no counted result: only those with one decide.
     turns_at(high_orders_fail, COMPACTIONS_FAILED_MIN, |signs, share| {
         (signs.compactions, signs.compactions_failed) = (Some(5000.0), Some(10.0 * share));
         signs.compactions_succeeded = Some(1000.0 - 10.0 * share);
@@ -401,7 +401,7 @@ fn blocks_fail_for_want_of_memory_or_of_whole_blocks() {
     assert!(why(812.0, &[812.0]).contains("Memory is in pieces"));
     assert!(why(812.0, &one_huge).contains("blocks of this size are free"));
     assert!(why(812.0, &[]).contains("not known"));
-    // Of a time without an end, since the start of the computer, they are no illness.
+    // Totals since boot are no illness.
     let since_start = found(high_orders_fail, |signs| {
         huge(0.0, 100.0)(signs);
         signs.is_since_start = true;
@@ -518,7 +518,7 @@ fn a_process_killed_is_told() {
     );
     let of_others = cgroup(OutOfMemory { kills: 1.0, ..OutOfMemory::default() });
     assert_eq!(of_others.0, "In the cgroup /a the kernel killed 1 process.");
-    // The kernel counts those of cgroups, too: none is told twice.
+    // The kernel's counter includes kills in cgroups. No kill is reported twice.
     let both = |kills: f64| {
         let of_cgroup = OutOfMemory { times: 1.0, kills: 3.0, ..OutOfMemory::default() };
         let finding = found(killed, |signs| {
@@ -528,7 +528,7 @@ fn a_process_killed_is_told() {
     };
     assert!(both(3.0).starts_with("The cgroup /a was out of memory"), "{}", both(3.0));
     assert!(both(4.0).starts_with("The kernel killed 1 process for want of memory. The cgroup /a"), "{}", both(4.0));
-    // What the engine counts is told as its own.
+    // Failed requests that the engine counts are reported as such.
     let refused =
         found(killed, |signs| (signs.killed, signs.exhausted) = (None, Some(2.0))).expect("memory was exhausted");
     assert_eq!(refused.figures[0].name, "oom");
@@ -552,7 +552,7 @@ fn programs_are_called_too_large_only_beside_little_cache_and_little_free_memory
     }
     assert!(sentence(Some(used(50.0, 400.0)), None).contains("2 MiB (40 %) of memory are free all the time. kswapd"));
     assert!(sentence(None, None).contains("how much there is of it is not known"));
-    // Of a group memory is its limit.
+    // The memory of a cgroup is its limit.
     let of_group = found(anonymous_thrashing, |signs| {
         (signs.swapped_in, signs.swapped_out, signs.kswapd.stolen) = (Some(5000.0), Some(5000.0), Some(5000.0));
         (signs.usage, signs.group) = (Some(used(50.0, 20.0)), Some("/a".into()));
@@ -562,7 +562,7 @@ fn programs_are_called_too_large_only_beside_little_cache_and_little_free_memory
 
 #[test]
 fn what_comes_back_into_free_memory_is_no_thrashing() {
-    // `vmstat` does not tell what was reclaimed: 1,000 pages came back, and 900 fewer are free.
+    // `vmstat` does not show reclaimed pages. 1,000 pages came back from swap, and 900 fewer are free.
     let come_back = |free_after: f64| {
         found(anonymous_thrashing, |signs| {
             (signs.swapped_in, signs.swapped_out) = (Some(1000.0), Some(300.0));
@@ -584,7 +584,7 @@ fn swapping_beside_a_large_cache_is_a_choice() {
     let finding =
         turns_at(swap_beside_cache, super::swap::CACHE_LARGE_MIN, |signs, share| swap(signs, 10.0 * share, 1e6));
     assert!(finding.sentence.contains("vm.swappiness says how much"), "{}", finding.sentence);
-    // All that is in swap would fit in its place.
+    // All pages in swap would fit in place of the cache.
     turns_at(swap_beside_cache, 100.0, |signs, files| swap(signs, files, 100.0));
     let set = |value: &str| {
         let finding = found(swap_beside_cache, |signs| {
@@ -615,7 +615,7 @@ fn marks_are_too_high_where_much_is_free_while_kswapd_works() {
         "{}",
         finding.sentence
     );
-    // Known marks decide: high ones of 30 % are, of 0.3 % are not.
+    // If marks are known, they decide: high marks at 30 % of memory are too high, at 0.3 % they are not.
     let with_marks = |high: f64| {
         found(marks_too_high, |signs| {
             work(signs, 400.0);
@@ -623,7 +623,7 @@ fn marks_are_too_high_where_much_is_free_while_kswapd_works() {
         })
     };
     assert!(with_marks(300.0).is_some() && with_marks(3.0).is_none());
-    // Without marks the sysctls decide that set them.
+    // If marks are unknown, the sysctls that determine them decide.
     let with_settings = |kib: &str, scale: &str| {
         found(marks_too_high, |signs| {
             work(signs, 400.0);
@@ -686,7 +686,7 @@ fn kswapd_is_blamed_only_where_it_scanned() {
     };
     let blames = |sentence: &str| sentence.contains("does not keep up");
     assert!(blames(&why(|signs| signs.kswapd.scanned = Some(5000.0))));
-    // A trickle beside what tasks scan is not what reclaims; at a batch in each tenth of a second it is at work.
+    // A trickle beside the tasks' scanning does not count as kswapd's work; a batch every tenth of a second does.
     assert!(!blames(&why(|signs| (signs.kswapd.scanned, signs.direct.scanned) = (Some(1000.0), Some(1e5)))));
     assert!(blames(&why(|signs| (signs.kswapd.scanned, signs.direct.scanned) = (Some(3300.0), Some(1e5)))));
     let given_up = why(|signs| signs.direct.stolen = Some(9.0));
@@ -711,10 +711,11 @@ fn a_group_thrashes_by_its_own_counters_or_by_faults_that_refaults_bear_out() {
     let finding = of(&|_| ()).expect("it thrashes");
     assert!(finding.sentence.contains("The cgroup /a/b thrashes"), "{}", finding.sentence);
     assert!(finding.sentence.contains("500 refaults a second and 400 major faults a second"), "{}", finding.sentence);
-    // A copy passes through it: most of what leaves is not wanted again.
+    // A copied file passes through the cgroup's cache: most evicted pages are not needed again.
     assert_eq!(of(&|group| group.stolen_together = Some(1e6)), None);
     assert_eq!(of(&|group| group.refaulted_file = Some(10.0 * RATE_MIN * BELOW)), None);
-    // A group without counters of its own: a report of the command's faults, and the computer's refaults.
+    // A cgroup without refault counters of its own: the report has the command's major faults and the computer's
+    // refaults.
     let faults = |refaults: f64, at_limit: f64| {
         found(group_thrashing, |signs| {
             let group = Signs {
@@ -730,13 +731,13 @@ fn a_group_thrashes_by_its_own_counters_or_by_faults_that_refaults_bear_out() {
     assert!(told.contains("2800 major faults a second") && told.contains("26000 times"), "{told}");
     assert!(faults(22_000.0, 0.0).is_none(), "it was not reclaimed");
     assert!(faults(1000.0, 26_000.0).is_none(), "a program that starts reads its pages for the first time");
-    // What is below a group is counted in it.
+    // The counters of a cgroup include those of the cgroups below it.
     let nested = found(group_thrashing, |signs| {
         signs.groups = ["/a", "/a/b", "/ab"].map(|name| (name.to_owned(), thrashing_group())).into();
     });
     let told = nested.unwrap().sentence;
     assert!(told.starts_with("The cgroup /a/b thrashes: ") && told.ends_with("So do /ab."), "{told}");
-    // The group that was asked itself.
+    // The signs are those of the cgroup itself.
     let mut own = thrashing_group();
     own.group = Some("/sys/fs/cgroup/loud".into());
     assert!(group_thrashing(&own).unwrap().is_some());
@@ -815,7 +816,7 @@ fn free_memory_in_pieces_is_told_by_the_order_that_is_lacking() {
         let said = super::blocks::in_pieces(&signs).unwrap();
         said.map(|it| (it.weight, it.sentence))
     };
-    // 196 MiB in blocks of up to 8 pages, but for three of 16.
+    // 196 MiB are free in blocks of up to 8 pages, except for three blocks of 16 pages.
     let pieces = || blocks(&[20_000.0, 9000.0, 2000.0, 500.0, 3.0]);
     let (weight, sentence) = ask(vec![pieces()]).unwrap();
     assert_eq!(weight, Weight::Illness);
@@ -826,18 +827,18 @@ fn free_memory_in_pieces_is_told_by_the_order_that_is_lacking() {
         "{sentence}"
     );
     assert!(sentence.contains("the largest blocks have 64 KiB (order 4), and there are 3 of them."), "{sentence}");
-    // Zone DMA has large blocks, which are for nobody else; another zone has some that are.
+    // Large blocks in zone DMA do not count, since other requests cannot use them. Large blocks in zone DMA32 do.
     let dma = Zone { name: "DMA".into(), ..blocks(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 3.0]) };
     assert_eq!(ask(vec![dma, pieces()]).unwrap().0, Weight::Illness);
     let dma32 = Zone { name: "DMA32".into(), ..blocks(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 9.0]) };
     let (weight, sentence) = ask(vec![dma32, pieces()]).unwrap();
     assert!(weight == Weight::Notice && sentence.contains("are free in zone Normal"), "{sentence}");
-    // Huge pages alone are lacking: worth knowing where much is free.
+    // Only blocks for huge pages are lacking. This is a notice if much memory is free.
     let middling = |count: f64| blocks(&[0.0, 0.0, 0.0, 0.0, 0.0, count]);
     let (weight, sentence) = ask(vec![middling(3000.0)]).unwrap();
     assert!(weight == Weight::Notice && sentence.contains("in blocks of 2048 KiB or more"), "{sentence}");
     assert_eq!(ask(vec![middling(1500.0)]), None);
-    // What is well; what is at its marks; what is too little to speak of.
+    // There are large blocks; the zone is at its marks; too little is free to matter.
     let well = [5000.0, 4000.0, 3000.0, 2000.0, 1000.0, 500.0, 200.0, 100.0, 50.0, 20.0, 10.0];
     assert_eq!(ask(vec![blocks(&well)]), None);
     assert_eq!(ask(vec![Zone { marks: [30_000.0, 45_000.0, 60_000.0], ..pieces() }]), None);
@@ -858,7 +859,7 @@ fn disks_are_told_where_requests_wait_on_them() {
         "{sentence}"
     );
     assert!(ask(Some(97.0), None, None, None).is_some() && ask(None, None, Some(40.0), None).is_some());
-    // A disk that serves many at once is not behind; nor is one that is idle.
+    // A disk that serves many requests at once is not slow, and neither is an idle disk.
     for quiet in [
         ask(Some(97.0), Some(1.0), Some(2.0), None),
         ask(Some(50.0), Some(40.0), None, None),
@@ -882,6 +883,6 @@ fn zones_under_their_marks_are_told_of_a_moment() {
     );
     assert_eq!(ask(150.0).map(|it| it.0), Some(Weight::Notice));
     assert_eq!(ask(250.0), None);
-    // Where scanning is counted the rule of kswapd tells of it.
+    // If scanning is counted, the rule about kswapd reports the zone.
     assert!(!super::marks::are_of_a_moment(&sound()));
 }

@@ -6,7 +6,7 @@ fn signs(text: &str) -> Signs {
     Signs { log: Some(Arc::new(read(text))), ..Signs::default() }
 }
 
-/// Returns the sentences about killed processes.
+/// Returns the sentences about the killed processes in a log.
 fn said(text: &str) -> String {
     kills(&read(text)).sentences.join(" ")
 }
@@ -17,7 +17,7 @@ fn must_say(said: &str, parts: &[&str]) {
     }
 }
 
-/// The report of a 32-bit board: low memory is one zone, most of it CMA.
+/// The report of a 32-bit board. Low memory is a single zone, most of which is CMA.
 const BOARD: &str = "\
 [  301.1] app invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
 [  301.2] Mem-Info:
