@@ -4,7 +4,7 @@ use super::{Access, Error};
 use crate::memory::{Flags, Gfp};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
-use machine::{DeviceId, FrameNumber, IoError, Machine, Operation, PAGE_BYTES, Request, WaitReason};
+use machine::{DeviceId, FrameNumber, IoError, Machine, Operation, PAGE_BYTES, Request};
 
 /// Pages that a device reads into and writes from directly.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl<M: Machine> Access<M> {
         self.stat.count(if operation == Operation::Read { Event::Pgpgin } else { Event::Pgpgout }, kib);
         self.machine.submit(Request { device, operation, block, frames, is_sync });
         for frame in &buffer.0 {
-            self.wait_for_clear(*frame, WaitReason::PageIo);
+            self.wait_on_read(*frame);
         }
         buffer.0.iter().find_map(|frame| self.frames[*frame].read_error()).map_or(Ok(()), Err)
     }

@@ -11,7 +11,7 @@
 use super::{Access, Error, PinnedForWrite};
 use crate::page_cache::File;
 use crate::task::Task;
-use machine::{Machine, PAGE_BYTES, WaitReason};
+use machine::{Machine, PAGE_BYTES};
 use std::sync::Arc;
 
 /// The place at which a file is about to be cut: see [`Access::hold_end`].
@@ -53,7 +53,7 @@ impl<M: Machine> Access<M> {
         let pinned = self.pin_dirty(task, file, (bytes / PAGE_BYTES as u64) as u32)?;
         // A write that begins before the cut and ends after it might take only the bytes before the new end to the device: half
         // of an older page beside half of a newer one.
-        self.wait_for_clear(self.frames.head(pinned.frame), WaitReason::PageWriteback);
+        self.wait_on_writeback(self.frames.head(pinned.frame));
         Ok(HeldEnd { bytes, pinned: Some(pinned) })
     }
 

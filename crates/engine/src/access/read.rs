@@ -5,7 +5,7 @@ use crate::bio::Bio;
 use crate::memory::{Flags, Gfp};
 use crate::page_cache::File;
 use crate::task::Task;
-use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Step, WaitReason};
+use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Step};
 
 impl<M: Machine> Access<M> {
     /// Reads from a file at a byte offset; returns the bytes read, fewer than asked for only at the
@@ -87,7 +87,7 @@ impl<M: Machine> Access<M> {
                 // The task that fills the page may want it for itself.
                 self.unlatch(frame, false);
                 let stalled = self.stall_for_refault(frame);
-                self.wait_for_clear(frame, WaitReason::PageIo);
+                self.wait_on_read(frame);
                 drop(stalled);
                 if descriptor.is(Flags::UPTODATE) {
                     self.latch(frame, false);

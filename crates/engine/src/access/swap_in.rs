@@ -13,7 +13,7 @@ use crate::stat::Event;
 use crate::swap::area::Slots;
 use crate::swap::choices::{SwapReadahead, SwapWindows};
 use crate::task::Task;
-use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stalled, Step, WaitReason};
+use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stalled, Step};
 
 /// The slots that are read together with a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl<M: Machine> Access<M> {
                 let found = self.swapin_readahead(task, region, page, slot, cluster)?;
                 let Some(frame) = found else { return Ok(None) };
                 task.major_faults += 1;
-                self.wait_for_clear(frame, WaitReason::PageIo);
+                self.wait_on_read(frame);
                 drop(stalled);
                 task.major_fault_wait += self.machine.now().since(started);
                 frame

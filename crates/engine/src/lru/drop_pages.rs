@@ -4,7 +4,7 @@ use super::Lru;
 use crate::anonymous::Owners;
 use crate::memory::{Flags, Owner};
 use crate::page_cache::File;
-use machine::{FrameNumber, Func, Machine, Step, WaitReason};
+use machine::{FrameNumber, Func, Machine, Step};
 
 /// Pages whose references are dropped together.
 const BATCH: usize = 32;
@@ -101,7 +101,7 @@ impl<M: Machine> Lru<M> {
             let Some(frame) = self.find_page(&file.index, page) else { continue };
             next = self.end_of_folio(frame, page);
             self.lock_page(frame);
-            self.wait_for_clear(frame, WaitReason::PageWriteback);
+            self.wait_on_writeback(frame);
             let is_ours = self.frames[frame].owner() == Owner::File(file.id);
             if is_ours && self.frames[frame].index() < from {
                 // The new end lies in the middle of the folio, which stays.

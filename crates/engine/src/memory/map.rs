@@ -6,7 +6,7 @@
 
 use super::buddy::free_order;
 use super::free_area::BLOCK_PAGES;
-use super::{Flags, MAX_ORDERS, Memory, MigrateType, NodeId, Owner, Zone};
+use super::{Flags, MAX_ORDERS, Memory, MigrateType, NodeId, Owner, PAGEBLOCK_ORDER, Zone};
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine};
 use std::fmt;
@@ -20,7 +20,7 @@ pub enum Use {
     File,
     /// The page is on an LRU list of anonymous pages.
     Anonymous,
-    /// Part of a compound page, which is a huge one.
+    /// The page is part of a huge page, a folio of order 9.
     Huge,
     /// Kernel memory.
     Kernel,
@@ -166,15 +166,21 @@ impl<M: Machine> Memory<M> {
         if flags.has(Flags::KERNEL) {
             return if self.is_lent(frame) { Use::Lent } else { Use::Kernel };
         }
-        if flags.has(Flags::COMPOUND) {
+        // The head has the state of its folio.
+        let folio = self.frames.folio(frame);
+        if folio.order == PAGEBLOCK_ORDER {
             return Use::Huge;
         }
+        let head = &self.frames[folio.head];
+        let flags = head.flags();
         if !flags.has(Flags::LRU) {
             return Use::Other;
         }
-        let is_file = matches!(descriptor.owner(), Owner::File(_));
-        let expected = descriptor.mappings() + u32::from(flags.has(Flags::SWAPCACHE)) + u32::from(is_file);
-        match descriptor.references() > expected {
+        let is_file = matches!(head.owner(), Owner::File(_));
+        // The mappings of a large folio have one reference together.
+        let mapped = if folio.is_large() { head.mappings().min(1) } else { head.mappings() };
+        let expected = mapped + u32::from(flags.has(Flags::SWAPCACHE)) + u32::from(is_file);
+        match head.references() > expected {
             true => Use::Pinned,
             false if flags.has(Flags::SWAPBACKED) => Use::Anonymous,
             false => Use::File,

@@ -30,7 +30,7 @@ impl<M: Machine> PageCache<M> {
     /// Locks a page. Waits until the lock is free. *May sleep.*
     pub fn lock_page(&self, frame: FrameNumber) {
         while !self.frames[frame].try_lock() {
-            self.wait_for_clear(frame, WaitReason::PageLock);
+            self.wait_while(frame, Flags::LOCKED, WaitReason::PageLock);
         }
     }
 
@@ -41,10 +41,18 @@ impl<M: Machine> PageCache<M> {
         self.machine.wake(self.page_queue(frame));
     }
 
-    /// Waits until a page is not under writeback any more (`WaitReason::PageWriteback`), or not locked. The caller holds a
-    /// reference. *May sleep.*
-    pub fn wait_for_clear(&self, frame: FrameNumber, reason: WaitReason) {
-        let flag = if reason == WaitReason::PageWriteback { Flags::WRITEBACK } else { Flags::LOCKED };
+    /// Waits until a page is no longer under writeback. The caller holds a reference. *May sleep.*
+    pub fn wait_on_writeback(&self, frame: FrameNumber) {
+        self.wait_while(frame, Flags::WRITEBACK, WaitReason::PageWriteback);
+    }
+
+    /// Waits until a page that is being read is no longer locked. The caller holds a reference. *May sleep.*
+    pub fn wait_on_read(&self, frame: FrameNumber) {
+        self.wait_while(frame, Flags::LOCKED, WaitReason::PageIo);
+    }
+
+    /// Waits while a page has a flag; whoever clears the flag wakes the queue of the page.
+    fn wait_while(&self, frame: FrameNumber, flag: Flags, reason: WaitReason) {
         loop {
             let queue = self.page_queue(frame);
             let ticket = self.machine.ticket(queue);

@@ -43,7 +43,7 @@ impl<M: Machine> Reclaim<M> {
             },
         };
         self.reclaim_boost(task, node, request.classzone);
-        self.lruvecs_of_node(node, usize::MAX).for_each(|reach| self.note_refaults_seen(reach.lruvec));
+        self.lruvecs_of_node(node, usize::MAX).for_each(|reach| self.end_reclaim(reach.lruvec));
         self.zones_up_to(node, request.classzone).for_each(|(_, zone)| zone.note_kswapd(false));
         self.node_state(node).calls.end(self.machine.now());
         achieved

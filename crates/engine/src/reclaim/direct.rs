@@ -73,7 +73,7 @@ impl<M: Machine> Reclaim<M> {
         let freed = self.do_try_to_free_pages(task, zonelist, &mut control);
         for reach in self.lruvecs(zonelist.iter().map(|id| self.zone(*id))) {
             reach.lruvec.end_at_priority(control.priority);
-            self.note_refaults_seen(reach.lruvec);
+            self.end_reclaim(reach.lruvec);
         }
         task.may_use_reserve = had_reserve;
         control.add_to(work);

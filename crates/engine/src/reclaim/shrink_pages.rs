@@ -14,7 +14,7 @@ use crate::memory::{FOLIO_ORDER_MAX, Flags, List, Warmth, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
 use crate::writeback::WritePage;
-use machine::{FrameNumber, Func, Machine, Operation, Order, Step, WaitReason};
+use machine::{FrameNumber, Func, Machine, Operation, Order, Step};
 
 /// Distance, in pages, between the page that is examined and the one whose slot is prefetched: some hundred nanoseconds
 /// of work.
@@ -127,7 +127,7 @@ impl<M: Machine> Reclaim<M> {
             };
             match outcome {
                 Outcome::Free => {
-                    self.age_by_eviction(frame);
+                    self.note_taken(frame);
                     descriptor.clear(Flags::LOCKED);
                     list.free.push(frame);
                     continue;
@@ -166,14 +166,14 @@ impl<M: Machine> Reclaim<M> {
     ) -> u64 {
         let PageList { owners, removals, survivors, free, may_be_held } = list;
         self.remove_waiting(removals);
-        removals.removed.iter().for_each(|frame| self.age_by_eviction(*frame));
+        removals.removed.iter().for_each(|frame| self.note_taken(*frame));
         free.extend(removals.removed.iter().copied());
         control.met.held += removals.stayed.len() as u64;
         removals.stayed.iter().for_each(|frame| self.keep(survivors, *frame, control, false));
         let shadow = |frame| self.eviction_shadow(frame);
         self.remove_mappings(may_be_held, owners, shadow, |frame, is_removed| {
             if is_removed {
-                self.age_by_eviction(frame);
+                self.note_taken(frame);
                 free.push(frame);
             } else {
                 control.met.held += 1;
@@ -226,7 +226,7 @@ impl<M: Machine> Reclaim<M> {
                 }
                 Fate::WaitForWrite => {
                     self.remove_waiting(&mut list.removals);
-                    self.wait_for_clear(frame, WaitReason::PageWriteback);
+                    self.wait_on_writeback(frame);
                     seen.under_writeback = false;
                     seen.write_failed = descriptor.is(Flags::WRITE_FAILED);
                 }
@@ -346,7 +346,7 @@ impl<M: Machine> Reclaim<M> {
                 // written sooner.
                 self.remove_waiting(&mut list.removals);
                 self.unlock_page(frame);
-                self.wait_for_clear(frame, WaitReason::PageWriteback);
+                self.wait_on_writeback(frame);
                 return Outcome::LookAgain;
             }
             Writeback::MetAgain => counts.immediate += 1,
@@ -500,7 +500,7 @@ impl<M: Machine> Reclaim<M> {
         counts.written += u64::from(written == WritePage::Submitted);
         let is_at_once = file.is_none() && self.swap_is_synchronous();
         if (control.waits_for_writeback || is_at_once) && written == WritePage::Submitted {
-            self.wait_for_clear(frame, WaitReason::PageWriteback);
+            self.wait_on_writeback(frame);
         }
         if !descriptor.is(Flags::WRITEBACK) {
             descriptor.clear(Flags::RECLAIM);

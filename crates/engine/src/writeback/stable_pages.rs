@@ -3,7 +3,7 @@
 use super::{Writeback, bounce};
 use crate::memory::Flags;
 use crate::page_cache::File;
-use machine::{FrameNumber, Machine, WaitReason};
+use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Writeback<M> {
     /// Takes the exclusive latch of a page whose bytes the caller is about to change, once no write of it is under way
@@ -34,7 +34,7 @@ impl<M: Machine> Writeback<M> {
             bounce::note_change(file);
         }
         if !self.is_stable(frame) {
-            self.wait_for_clear(frame, WaitReason::PageWriteback);
+            self.wait_on_writeback(frame);
         }
     }
 

@@ -286,7 +286,7 @@ impl<M: Machine> Writeback<M> {
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
         if is_wanted() && writer.purpose == Purpose::Sync && descriptor.is(Flags::WRITEBACK) {
             writer.bio.submit(self);
-            self.wait_for_clear(frame, WaitReason::PageWriteback);
+            self.wait_on_writeback(frame);
         }
         if !is_wanted() || descriptor.is(Flags::WRITEBACK) {
             return None;
@@ -398,7 +398,7 @@ impl<M: Machine> Writeback<M> {
             next = page + 1;
             let Some(frame) = self.find_page(&file.index, page) else { continue };
             next = self.end_of_folio(frame, page);
-            self.wait_for_clear(frame, WaitReason::PageWriteback);
+            self.wait_on_writeback(frame);
             self.put_page_in_use(frame);
         }
     }

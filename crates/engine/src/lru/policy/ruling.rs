@@ -397,9 +397,12 @@ impl<M: Machine> Lru<M> {
     pub(crate) fn put_back_batch(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber], written: u64) {
         for (family, taken) in batch.families() {
             self.put_back_victims(reach.lruvec, family, stay, taken);
-            if let Ruling::Classic(_) = &self.ruling {
-                let freed = (batch.entries.len() - stay.len()) as u64;
-                self.note_io_cost(reach.lruvec, family, written, batch.scanned.saturating_sub(freed));
+            match &self.ruling {
+                Ruling::Classic(_) => {
+                    let freed = (batch.entries.len() - stay.len()) as u64;
+                    self.note_io_cost(reach.lruvec, family, written, batch.scanned.saturating_sub(freed));
+                }
+                Ruling::Multigen(_) | Ruling::Own(_) => {}
             }
         }
     }
@@ -440,6 +443,22 @@ impl<M: Machine> Lru<M> {
             Ruling::Classic(_) => self.shadow_of_classic(frame),
             Ruling::Multigen(multigen) => Some(self.shadow_of_generation(multigen, frame)),
             Ruling::Own(_) => self.shadow_of_own(frame),
+        }
+    }
+
+    /// Notes that a page, which has left its shadow, is reclaimed. The pages of its batch may still be judged.
+    pub(crate) fn note_taken(&self, frame: FrameNumber) {
+        match &self.ruling {
+            Ruling::Classic(_) => self.age_by_eviction(frame),
+            Ruling::Multigen(_) | Ruling::Own(_) => {}
+        }
+    }
+
+    /// Notes that a reclaim has ended with the pages of an lruvec.
+    pub(crate) fn end_reclaim(&self, lruvec: &Lruvec<M>) {
+        match &self.ruling {
+            Ruling::Classic(_) => self.note_refaults_seen(lruvec),
+            Ruling::Multigen(_) | Ruling::Own(_) => {}
         }
     }
 

@@ -147,7 +147,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Advances the clock of shadows by a page that reclaim has taken, and that left its shadow.
-    pub(crate) fn age_by_eviction(&self, frame: FrameNumber) {
+    pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_of_page(frame), self.frames.pages(frame));
         }
@@ -217,7 +217,7 @@ impl<M: Machine> Lru<M> {
 
     /// Notes that a reclaim has ended with the zones of an lruvec.
     #[doc(alias = "snapshot_refaults")]
-    pub(crate) fn note_refaults_seen(&self, lruvec: &Lruvec<M>) {
+    pub(in crate::lru) fn note_refaults_seen(&self, lruvec: &Lruvec<M>) {
         if !self.has_refaults() {
             return;
         }
