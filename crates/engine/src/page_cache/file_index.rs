@@ -513,7 +513,7 @@ mod tests {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let order = Order((state >> 40) as u8 % 10);
             let fresh = Folio { head: FrameNumber((n + 1) << 9), order };
-            let start = (state >> 50) as u32 % PAGES & !(fresh.pages() - 1);
+            let start = ((state >> 50) as u32 % PAGES) & !(fresh.pages() - 1);
             let slots = start..start + fresh.pages();
             match state >> 33 & 3 {
                 0 | 1 => {
