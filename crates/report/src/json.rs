@@ -67,7 +67,7 @@ fn row_of(table: &Table, row: &TableRow) -> Value {
     told
 }
 
-/// Returns the difference of a column from the baseline; none if it has no interval, as with a single seed.
+/// Returns the difference of a column from the baseline as JSON; none for a single seed, which has no interval.
 fn difference_of(it: &Comparison) -> Option<Value> {
     let (is_paired, n) = match it.basis {
         Basis::Pairs(n) => (true, n),

@@ -1,5 +1,5 @@
-//! A flood ping from another machine, while memory hogs swap (posting of Hisashi Hifumi, 2007; mechanisms/benchmarks,
-//! 1.5).
+//! A flood ping from another machine, while memory hogs swap (posting of Hisashi Hifumi, 2007;
+//! mechanisms/benchmarks, 1.5).
 //!
 //! The sender does not wait for answers, so its packets sample the CPU once per interval. The report therefore also
 //! lists the times without interrupts, and the largest round trip that packets sent between these samples would have.

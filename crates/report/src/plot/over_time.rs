@@ -46,7 +46,7 @@ fn panel(panel: &PlotPanel, runs: &[&RunSeries]) -> Panel {
     Panel { caption: panel.caption.clone(), lines }
 }
 
-/// Returns rows of plots from the curves of runs. Curves of one name share a plot.
+/// Returns rows of plots from the curves of runs, with a line for each run. Consecutive curves of one name share a row.
 fn beside(runs: &[&RunCurves]) -> Vec<Vec<Plot>> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut rows: Vec<Vec<Plot>> = Vec::new();
