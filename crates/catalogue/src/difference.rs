@@ -9,7 +9,7 @@ use serde::Serialize;
 /// A value that differs between two kernels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Section and key: `reclaim.kswapd_floor`.
+    /// Section and key of the value: `reclaim.kswapd_floor`.
     pub key: String,
     /// The value in the first kernel, as in a file.
     pub from: String,
@@ -18,7 +18,7 @@ pub struct Difference {
     /// The comment beside the value in the file that changes it, which names the patch behind the change; none without
     /// a comment.
     pub source: Option<String>,
-    /// File and line of this comment; none if only the command line changes the value.
+    /// File and line of the comment in `source`; none if only the command line changes the value.
     pub place: Option<String>,
 }
 

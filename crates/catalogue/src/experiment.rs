@@ -39,13 +39,13 @@ pub struct Experiment {
     pub main_row: Option<String>,
     /// Place of the main row in the file.
     pub main_row_place: Option<Place>,
-    /// Further rows that a comparison prints by default, as parts of their names like those of `--rows`.
+    /// Further rows that a comparison prints by default. Each text is a part of a row's name, as for `--rows`.
     pub main_rows: Vec<String>,
     /// Place of the further rows in the file.
     pub main_rows_place: Option<Place>,
     /// CPU time that a comparison of the kernels at full size takes on a simulated machine, seconds, as measured once.
     pub cpu_s: Option<u32>,
-    /// The kind of picture of a run.
+    /// The kind of picture in which a run is drawn.
     pub picture: Picture,
     /// Panels of the picture over time. An empty list means the usual panels.
     pub plot: Vec<PlotPanel>,
@@ -96,7 +96,7 @@ pub struct OnGuest {
     pub set: BTreeMap<String, String>,
 }
 
-/// The kind of picture of a run.
+/// The kind of picture in which a run is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Picture {
@@ -257,7 +257,7 @@ pub struct Published {
     pub schema: u32,
     /// The posting with the figures.
     pub posting: Posting,
-    /// The subject of the table.
+    /// Subject of the published table.
     pub title: String,
     /// Names of the kernels, in the order of the values in each row.
     pub columns: Vec<String>,

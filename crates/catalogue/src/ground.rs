@@ -54,10 +54,10 @@ pub struct Place {
     pub makes_swap: bool,
     /// Kernel images for `guest`. Each image gets a column.
     pub kernel_images: Vec<PathBuf>,
-    /// The folder of kernel modules for these images. By default modules are searched near each image and on this
+    /// The folder of kernel modules for the kernel images. By default modules are searched near each image and on this
     /// computer.
     pub kernel_modules: Option<PathBuf>,
-    /// The way in which these images are started.
+    /// The way in which guests with the kernel images are started.
     pub start: Start,
     /// The command that runs a job in a process of its own.
     pub program: PathBuf,

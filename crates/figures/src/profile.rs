@@ -67,7 +67,7 @@ pub struct View {
 pub struct ColumnProfile {
     /// Id of the column.
     pub column: String,
-    /// Number of summed runs.
+    /// Number of runs over which the profile is summed.
     pub runs: u64,
     /// CPU time by path, `part;task;function;…`, ns.
     pub stacks: BTreeMap<String, u64>,
@@ -87,7 +87,7 @@ impl ColumnProfile {
         tasks
     }
 
-    /// Returns the shown time, ns.
+    /// Returns the time that the profile shows, ns.
     #[must_use]
     pub fn shown_ns(&self) -> u64 {
         self.stacks.values().sum()

@@ -42,13 +42,13 @@ pub const ONE_RUN: f64 = 100.0;
 pub enum LeftToChance {
     /// The figure is a spread or an extreme of fewer than [`FEW_RUNS`] runs.
     FewRuns,
-    /// The figure is from one run and below [`ONE_RUN`]; for an effect, both of its figures are.
+    /// The figure is from one run and below [`ONE_RUN`]. An effect has this reason if both of its figures have it.
     Small,
     /// The effect is smaller than the row's published spread for the baseline or for the kernel.
     WithinSpread,
 }
 
-/// The agreement of published and simulated figures of an experiment.
+/// The agreement between the published and the simulated figures of one experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fidelity {
     /// Name of the experiment.

@@ -363,13 +363,13 @@ impl Plan {
         Ok(Self { store, ..plan })
     }
 
-    /// Returns the names of the rows that the table may have, if they are known before it runs.
+    /// Returns the names of the rows that the table may have; none if they are not known before the plan runs.
     #[must_use]
     pub fn row_names(&self) -> Option<Vec<RowName>> {
         self.row_names_of(&self.runs.first()?.job)
     }
 
-    /// Returns the names of the rows that a job may report, if they are known before it runs.
+    /// Returns the names of the rows that a job may report; none if they are not known before the job runs.
     fn row_names_of(&self, job: &Job) -> Option<Vec<RowName>> {
         let mut names = self.workload.row_names(job)?;
         if job.locks {

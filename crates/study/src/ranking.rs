@@ -43,7 +43,7 @@ pub struct Place {
     /// The kernel's lead over the best other kernel, as a share of that kernel's figure; negative if this kernel is
     /// worse. None if that figure is 0 or either kernel has none.
     pub ahead: Option<f64>,
-    /// The verdict on this lead.
+    /// The verdict on the kernel's lead.
     pub verdict: Standing,
     /// Reason why the kernel has no figure, if its runs failed.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -31,7 +31,7 @@ pub struct Suite {
 pub struct Rule {
     /// Names of the counters.
     pub names: Vec<String>,
-    /// The kernel's counters whose sum is each of these counters; empty if the counters are the kernel's own.
+    /// The counters whose sum is each of these counters; empty if these counters are the kernel's own.
     #[serde(default)]
     pub sum_of: Vec<String>,
     /// The largest accepted distance of the simulated value from the guest's, percent. Without this value, the counters

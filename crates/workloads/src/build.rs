@@ -91,7 +91,7 @@ impl Params {
         kib_pages(self.headers_kib.value).saturating_add(memory).saturating_add(again).saturating_add(1)
     }
 
-    /// Returns the longest single computation of a task of a build, seconds.
+    /// Returns the time of the longest single computation by a task of a build, seconds.
     #[must_use]
     pub fn wait_s(&self) -> u64 {
         (self.unit_ms.value / 1000).max(self.link_ms.value / 1000)

@@ -79,7 +79,7 @@ pub struct Zipf {
     accepted_below: f64,
 }
 
-/// A column of the table: its own rank below a threshold, another rank above.
+/// A column of the table. A draw below the column's threshold gives its own rank, a draw above it gives another rank.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     own: f32,

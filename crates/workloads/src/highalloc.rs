@@ -79,7 +79,7 @@ pub struct Params {
     /// A pass ends with a failed request that took longer than this, s. Default 1200.
     #[serde(default = "failure_max_s")]
     pub failure_max_s: u64,
-    /// The sysctl `min_free_kbytes` on the idle machine. Default 1024.
+    /// Value of the sysctl `min_free_kbytes` on the idle machine. Default 1024.
     #[serde(default = "rested_min_free_kib")]
     pub rested_min_free_kib: u64,
     /// Share of the trees' pages that can be neither freed nor moved while the trees exist, per mille. Default 0.
@@ -91,7 +91,7 @@ pub struct Params {
     pub inodes_per_page: Sourced<u64>,
     /// Number of pages read at once from the inode tables.
     pub inode_readahead_pages: Sourced<u64>,
-    /// CPU time of `updatedb` for one file, us.
+    /// CPU time that `updatedb` spends on one file, us.
     pub look_up_us: Sourced<u64>,
     /// Memory that a build holds while it runs, in addition to its compiler's memory, MiB.
     pub held_mib: Sourced<u64>,

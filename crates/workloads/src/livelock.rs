@@ -36,7 +36,7 @@ const STREAMS: [u64; 2] = [7000, 7500];
 /// Number of the hog's random stream.
 const STREAM_OF_HOG: u64 = 6999;
 
-/// Names of the files of code.
+/// Names of the files that hold code.
 const SERVER: &str = "server";
 const PROGRAM: &str = "program";
 const LIBRARY: &str = "library";
@@ -54,7 +54,7 @@ const LONG_GAP: Nanos = Nanos::from_secs(1);
 /// Time between two steps of the hog.
 const HOG_STEP: Nanos = Nanos::from_millis(10);
 
-/// Wait of a refused process before it tries again, while the hog is killed.
+/// Time that a refused process waits before it tries again, while the hog is killed.
 const AFTER_REFUSAL: Nanos = Nanos::from_millis(10);
 
 /// Largest number of processes of a kind: each process has a stack of its own.
@@ -98,7 +98,7 @@ pub struct Params {
     pub heap_permille: u64,
     /// Pages of the process's anonymous memory that a request stores to, at full scale. Default 32.
     pub heap_stores: u64,
-    /// Size at which the hog stops, percent of memory. If memory and swap hold less, it grows until it is refused.
+    /// Size at which the hog stops, percent of memory. If memory and swap hold less, the hog grows until it is refused.
     /// Default 400.
     pub hog_percent: u64,
     /// Growth of the hog while it does not wait, percent of memory a second. The hog grows every 10 ms and then runs
@@ -601,7 +601,7 @@ struct Course {
 struct Running<S: System> {
     workers: Vec<Started<S, Result<Vec<Request>, SystemError>>>,
     others: Vec<Started<S, Result<(), SystemError>>>,
-    /// Pages of the file that is read beside; 0 for none.
+    /// Number of pages in the file that is read beside the programs; 0 without such a file.
     pages_beside: u64,
 }
 

@@ -104,7 +104,7 @@ pub struct Measured<'a> {
     pub name: &'a str,
     /// Number of tasks.
     pub tasks: u64,
-    /// The end of the measurement.
+    /// The condition that ends the measurement.
     pub length: Length,
     /// `true` if memory fills during the measurement.
     pub fills_memory: bool,

@@ -290,7 +290,7 @@ struct OfTask {
     fill: Nanos,
     /// Number of simulated touches after filling.
     touches: u64,
-    /// Duration of these touches.
+    /// Duration of the touches after filling.
     touching: Nanos,
     /// Duration of each touch that faulted, while filling and after.
     faults: Vec<Nanos>,

@@ -19,7 +19,7 @@ pub struct Resources {
     pub memory_pages: u64,
     /// Memory in use before the workload, pages. Not all of this memory can be freed.
     pub used_pages: u64,
-    /// Swap, pages.
+    /// Size of swap, pages.
     pub swap_pages: u64,
 }
 

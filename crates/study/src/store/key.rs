@@ -159,7 +159,7 @@ fn of_kernel(kernel: &Kernel, lines: &mut Vec<String>) {
 /// Keys whose values are explanations, which determine nothing.
 const PROSE: [&str; 3] = ["about", "from", "source"];
 
-/// Adds a line for each value of a tree.
+/// Adds a line for each value in a tree of tables and lists.
 fn flatten(path: &str, node: &Node, lines: &mut Vec<String>) {
     match &node.value {
         Value::Text(text) => lines.push(format!("{path} = {text:?}")),
