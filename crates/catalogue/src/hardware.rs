@@ -203,7 +203,7 @@ fn place_of<'n>(file: &'n Node, n: usize, path: &str) -> &'n Node {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
-    /// Number of logical CPUs.
+    /// Logical CPUs.
     pub count: Sourced<usize>,
     /// The CPU that takes the disks' interrupts.
     pub interrupt_cpu: Sourced<usize>,

@@ -30,7 +30,7 @@ pub struct Params {
     pub packets: u32,
     /// Time between two packets, ns.
     pub interval_ns: Sourced<u64>,
-    /// Number of tasks that write memory.
+    /// Tasks that write memory.
     pub hogs: Sourced<u64>,
     /// Time between the starts of two hogs, ms.
     pub apart_ms: Sourced<u64>,
