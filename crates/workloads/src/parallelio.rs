@@ -1,8 +1,8 @@
 //! memcached beside a growing background write (MMTests `parallelio`; mechanisms/benchmarks, 1.1).
 //!
-//! A server holds a little over two thirds of memory in chunks of one slab class. One client fills it. Then, for 200
-//! seconds, it gets (two thirds) or sets (one third) random items. Once most of memory is in use, `dd` writes zeroes to
-//! a new file and syncs it. Sizes are fractions of memory.
+//! A server holds a little over two thirds of memory in chunks of one slab class. One client fills the server. Then,
+//! for 200 seconds, the client gets (two thirds) or sets (one third) random items. Once most of memory is in use, `dd`
+//! writes zeroes to a new file and syncs it. All sizes are fractions of memory.
 
 use super::meter::add_profile;
 use crate::extent::{self, Extent};
