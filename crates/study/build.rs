@@ -13,7 +13,7 @@ fn main() {
     println!("cargo::rustc-env=HIGHWATER_SOURCES={:016x}", hash_of_sources());
 }
 
-/// Files and folders whose code determines the result of a run. Those of other crates exist only in a checkout; a
+/// Files and folders whose code determines the result of a run. The paths into other crates exist only in a checkout; a
 /// published package is identified by its version.
 const DECIDING: [&str; 10] = [
     "src/plan.rs",
@@ -28,10 +28,10 @@ const DECIDING: [&str; 10] = [
     "../workloads/src",
 ];
 
-/// Parts of them that only measure or display.
+/// Parts of these folders that only measure or display.
 const NOT_DECIDING: [&str; 3] = ["../catalogue/src/values.rs", "../grounds/src/real_time", "../grounds/src/swarm"];
 
-/// Returns a hash over the sources (FNV-1a), independent of the path of the checkout and of line endings.
+/// Returns an FNV-1a hash over the sources, independent of the path of the checkout and of line endings.
 fn hash_of_sources() -> u64 {
     let is_checkout = Path::new("../catalogue").exists();
     let gone = NOT_DECIDING.iter().find(|path| is_checkout && !Path::new(path).exists());
@@ -53,7 +53,7 @@ fn hash_of_sources() -> u64 {
     hasher.finish()
 }
 
-/// Collects the source files at a path, each with its name (`/` between folders) and its path.
+/// Adds the source files at a path to `files`, each with its name (`/` between folders) and its path.
 fn sources(path: &Path, files: &mut Vec<(String, PathBuf)>) {
     let name = path.to_str().expect("UTF-8 path").replace('\\', "/");
     if NOT_DECIDING.contains(&name.as_str()) {

@@ -1,14 +1,14 @@
 //! `cargo ci`: everything that CI runs, step by step, with the duration of each step.
 //!
-//! Cheap steps come first, so that a slip is found early. The first failure ends it. A step whose tools this computer
-//! lacks is skipped, with a line. It uses two profiles: `dev` for lints, checks and tests, and `release` for the last
-//! steps, which run commands at full size.
+//! Cheap steps come first, so that a simple mistake is found early. The first failure ends the command. A step whose
+//! tools this computer lacks is skipped, with a line that says so. The command uses two profiles: `dev` for lints,
+//! checks and tests, and `release` for the last steps, which run commands at full size.
 
 use std::{env, process::Command, time::Instant};
 
 use crate::{Outcome, cargo, highwater, links, output, package, readme, root, run, sanitize, scales, target, truth};
 
-/// The end of a step without a failure.
+/// The outcome of a step that did not fail.
 enum Ended {
     Well,
     Skipped(String),
@@ -16,7 +16,7 @@ enum Ended {
 
 type Step = fn() -> Result<Ended, String>;
 
-/// Steps in their order.
+/// The steps in their order.
 const STEPS: [(&str, Step); 18] = [
     ("fmt", || well(cargo(&["fmt", "--all", "--check"]))),
     ("links", || well(links())),
@@ -40,7 +40,7 @@ const STEPS: [(&str, Step); 18] = [
     ("readme", || well(readme::splice(&root(), true))),
 ];
 
-/// Steps that take hours. They run only by name, every night.
+/// Steps that take hours. They run only if they are named, every night.
 const NIGHTLY: [(&str, Step); 2] =
     [("scales", || well(scales::check(&root()))), ("truth", || well(truth::write(&root(), true)))];
 
@@ -48,10 +48,10 @@ fn well(outcome: Outcome) -> Result<Ended, String> {
     outcome.map(|()| Ended::Well)
 }
 
-/// Runs the named steps, or all except the nightly ones, and prints the duration of each.
+/// Runs the steps called `names`, or all steps except the nightly ones, and prints the duration of each.
 ///
 /// # Errors
-/// The findings of the first failed step, or an unknown name.
+/// The findings of the first step that failed, or an unknown name.
 pub fn run_steps(names: &[&str]) -> Outcome {
     let all = || STEPS.iter().chain(&NIGHTLY);
     if let Some(unknown) = names.iter().find(|name| all().all(|(known, _)| known != *name)) {
@@ -83,12 +83,12 @@ pub fn run_steps(names: &[&str]) -> Outcome {
     outcome
 }
 
-/// Runs a check of [`sanitize`].
+/// Runs the check of [`sanitize`] called `name`.
 fn check(name: &str) -> Result<Ended, String> {
     Ok(sanitize::sanitize(&[name])?.pop().map_or(Ended::Well, Ended::Skipped))
 }
 
-/// Checks licences, sources and bans of all crates by deny.toml. Advisories need the network and are left to people.
+/// Checks the licences, sources and bans of all crates by deny.toml. Advisories need the network, so people check them.
 fn deny() -> Result<Ended, String> {
     if Command::new("cargo").args(["deny", "--version"]).output().is_ok_and(|output| output.status.success()) {
         return well(cargo(&["deny", "--locked", "check", "licenses", "bans", "sources"]));
@@ -96,7 +96,7 @@ fn deny() -> Result<Ended, String> {
     Ok(Ended::Skipped("cargo-deny is not installed".into()))
 }
 
-/// Builds the wheel of the Python package in its own environment, and runs its quick tests.
+/// Builds the wheel of the Python package in an environment of its own, and runs the wheel's quick tests.
 fn python() -> Result<Ended, String> {
     let folder = target().join("python");
     let program = |name: &str| Command::new(folder.join("bin").join(name));
@@ -121,7 +121,8 @@ fn python() -> Result<Ended, String> {
     well(run(&mut tests))
 }
 
-/// Checks that the lab builds without the feature `linux`, and then refuses the grounds that need it.
+/// Checks that the lab builds without the feature `linux`, and that this build refuses the grounds that need the
+/// feature.
 fn without_linux() -> Outcome {
     const LAB: [&str; 3] = ["--package", "highwater-lab", "--no-default-features"];
     cargo(&[&["check"], LAB.as_slice(), &["--all-targets"]].concat())?;
@@ -162,11 +163,11 @@ fn msrv() -> Result<Ended, String> {
     }
     let mut command = Command::new("rustup");
     command.args(["run", least, "cargo", "check", "--workspace", "--locked", "--target-dir"]);
-    // Of the toolchain that runs this: that one's compiler is not to be used.
+    // These variables name the compiler of the toolchain that runs this program, which must not be used here.
     well(run(command.arg(target().join("msrv")).env_remove("RUSTC").env_remove("RUSTDOC")))
 }
 
-/// Runs an experiment alone and with two parallel simulations, and compares reports and fingerprints.
+/// Runs an experiment with one simulation at a time and with two in parallel, and compares reports and fingerprints.
 fn same_bytes_twice(arguments: &[&str]) -> Outcome {
     let program = highwater()?;
     let with_jobs = |jobs| output(&program, &[arguments, &["--jobs", jobs]].concat());

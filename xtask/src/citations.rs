@@ -1,8 +1,8 @@
 //! Checks citations of the book in `docs/mechanisms`: each must name an existing chapter and existing sections.
 //!
-//! A citation is `mechanisms/CHAPTER, SECTION`, where the sections may be a list: `12.1 and 12.2`, `1 to 7`, `8, 9`. A chapter is
-//! a file `docs/mechanisms/CHAPTER.md` or the files of a folder of that name; a section is a heading that begins with
-//! its number. Inside the book, `§12.3` is a section of the same chapter.
+//! A citation is `mechanisms/CHAPTER, SECTION`, where the sections may be a list: `12.1 and 12.2`, `1 to 7`, `8, 9`. A
+//! chapter is a file `docs/mechanisms/CHAPTER.md`, or all files in a folder with the chapter's name; a section is a
+//! heading that begins with its number. Inside the book, `§12.3` is a section of the chapter that contains it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,16 +14,17 @@ use crate::{
     readme::{files_below, files_of, prose, read},
 };
 
-/// Folders that may contain citations, and the extensions of the files that are read there.
+/// Folders that may contain citations, each with the extensions of the files to read.
 const CITING: [(&str, &[&str]); 3] = [("crates", &["rs", "toml", "md"]), ("xtask", &["rs"]), ("docs", &["md", "toml"])];
 
 /// The beginning of a citation.
 const BOOK: &str = "mechanisms/";
 
-/// The section numbers of each chapter.
+/// The section numbers in each chapter.
 type Chapters = BTreeMap<String, BTreeSet<String>>;
 
-/// Checks that every citation in code, in kernel, machine and experiment files and in texts names an existing section.
+/// Checks that every citation names an existing section: in code, in kernel, machine and experiment files, and in
+/// texts.
 pub fn check(root: &Path) -> Outcome {
     let chapters = chapters(&root.join("docs/mechanisms"))?;
     let mut files: Vec<_> = CITING.iter().flat_map(|(folder, ends)| files_below(&root.join(folder), ends)).collect();
@@ -41,14 +42,16 @@ pub fn check(root: &Path) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\nerror: ")) }
 }
 
-/// Returns the chapter of a file of the book; `None` outside of the book and for its index.
+/// Returns the chapter that a file of the book belongs to; `None` for the book's index and for files outside of the
+/// book.
 fn chapter_of(root: &Path, path: &Path) -> Option<String> {
     let inside = path.strip_prefix(root.join("docs/mechanisms")).ok()?;
     let first = inside.components().next()?.as_os_str().to_str()?;
     (first != "README.md").then(|| first.trim_end_matches(".md").to_owned())
 }
 
-/// Reads the headings of the book. A repeated number in a chapter is an error.
+/// Returns the chapters with their section numbers, from the headings of the book. A repeated number in a chapter is an
+/// error.
 fn chapters(book: &Path) -> Result<Chapters, String> {
     let mut chapters = Chapters::new();
     for path in files_below(book, &["md"]) {
@@ -66,7 +69,7 @@ fn chapters(book: &Path) -> Result<Chapters, String> {
     Ok(chapters)
 }
 
-/// Returns the faults of the citations in a line.
+/// Returns the faults of the citations in a line. `own` is the chapter that contains the line, if any.
 fn faults(line: &str, own: Option<&str>, chapters: &Chapters) -> Vec<String> {
     let mut faults = Vec::new();
     let has = |chapter: &str, section: &str| chapters.get(chapter).is_some_and(|sections| sections.contains(section));
@@ -105,7 +108,7 @@ fn faults(line: &str, own: Option<&str>, chapters: &Chapters) -> Vec<String> {
     faults
 }
 
-/// Returns the section numbers at the start of a text, and whether the list goes on after the end of the line.
+/// Returns the section numbers at the start of a text, and whether the list continues after the end of the line.
 fn sections(mut text: &str) -> (Vec<&str>, bool) {
     let mut sections = Vec::new();
     while let Some((section, rest)) = number(text) {
@@ -119,7 +122,8 @@ fn sections(mut text: &str) -> (Vec<&str>, bool) {
     (sections, is_cut)
 }
 
-/// Returns the section number at the start of a text, and the rest. `37*` and `23pv` are kernels, not numbers.
+/// Returns the section number at the start of a text, and the rest of the text; none if there is no number. `37*` and
+/// `23pv` are kernels, not numbers.
 fn number(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let digits = text[..end].trim_end_matches('.');

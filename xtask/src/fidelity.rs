@@ -1,8 +1,9 @@
-//! Writes docs/fidelity.md: every published figure beside the simulated one.
+//! Writes docs/fidelity.md: every published figure beside the simulated figure.
 //!
 //! The text between `<!-- fidelity: ARGUMENTS -->` and `<!-- end -->` is the output of `highwater fidelity ARGUMENTS`.
-//! Making it takes too long for every check. So the page also names the fingerprints of the golden reports at that
-//! time, and a test compares them with the present ones: a difference means that the page is outdated.
+//! Making this output takes too long for every check. So the page also names the fingerprints that the golden reports
+//! had when the output was made, and a test compares these with the present fingerprints: a difference means that the
+//! page is outdated.
 
 use std::{fs, path::Path};
 
@@ -15,7 +16,8 @@ const PAGE: &str = "docs/fidelity.md";
 const BEGIN: &str = "<!-- fidelity: ";
 const GOLDEN: &str = "<!-- golden: ";
 
-/// Makes the page's tables; with `only`, only tables with one of these experiments.
+/// Makes the tables on the page. With `only`, makes only the tables for these experiments, whose names are separated by
+/// commas.
 pub fn write(root: &Path, only: Option<&str>) -> Outcome {
     let read = || fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"));
     let page = read()?;
@@ -38,7 +40,7 @@ pub fn write(root: &Path, only: Option<&str>) -> Outcome {
         let words: Vec<&str> = ["fidelity"].into_iter().chain(words).chain(["--format", "markdown"]).collect();
         Ok(Some(folded(&output(&program, &words)?)))
     };
-    // A golden report stands for the table that has its experiment.
+    // The fingerprint of a golden report is renewed with the table that contains its experiment.
     let is_made_anew =
         |name: &str| names(&page, BEGIN).any(|arguments| wanted(arguments) && is_wanted(arguments, name));
     let golden = |name: &str| is_made_anew(name).then(|| golden(root, name)).transpose();
@@ -47,13 +49,13 @@ pub fn write(root: &Path, only: Option<&str>) -> Outcome {
     fs::write(root.join(PAGE), text).map_err(|error| format!("{PAGE}: {error}"))
 }
 
-/// Returns a report with its long tables folded, each under a heading of level three.
+/// Returns a report with its long tables folded. These are the tables below headings of level three.
 fn folded(report: &str) -> String {
     let mut parts = report.split("\n### ");
     let mut text = parts.next().unwrap_or_default().trim_end().to_owned();
     for part in parts {
         let (name, rest) = part.split_once('\n').unwrap_or((part, ""));
-        // What follows the table ends the report.
+        // The text after the table is the end of the report.
         let (table, after) = rest.rsplit_once("\n\n").filter(|(_, after)| !after.contains('|')).unwrap_or((rest, ""));
         let table = table.trim();
         text.push_str(&format!("\n\n<details><summary>{name}: every figure</summary>\n\n{table}\n\n</details>"));

@@ -1,8 +1,8 @@
 //! Writes the tables of docs/studies/parallelio.md; [`pictures`] writes the pictures.
 //!
-//! docs/studies/parallelio.toml lists the inputs of the tables. `plan` reads it and lists the simulations of each
-//! table. `run` runs each of them once. `table` and `targets` make Markdown from the results, with `number` for the
-//! digits. The result goes between `<!-- figures: NAME -->` and `<!-- end -->`.
+//! docs/studies/parallelio.toml lists the inputs of the tables. `plan` reads this file and lists the simulations for
+//! each table. `run` runs each simulation once. `table` and `targets` make Markdown from the results; `number` formats
+//! the figures. The Markdown goes between `<!-- figures: NAME -->` and `<!-- end -->`.
 
 mod number;
 mod plan;
@@ -30,14 +30,14 @@ const MACHINE: &str = "crates/catalogue/machines/parallelio-8g.toml";
 const PRINTED: &str = "crates/catalogue/experiments/parallelio/published.toml";
 const BEGIN: &str = "<!-- figures: ";
 
-/// Name of the place for the commit of the tables.
+/// Name of the place on the page that names the tables' commit.
 const COMMIT: &str = "commit";
 
-/// Folders and files on which a simulated figure depends. (The plan and this tool decide which figures are shown, and
-/// in which form.)
+/// Folders and files on which a simulated figure depends. (The plan and this tool are not among them: they only decide
+/// which figures are shown, and in which form.)
 const SOURCES: [&str; 2] = ["crates", "Cargo.lock"];
 
-/// Simulated figures, and published ones by kernel.
+/// Simulated figures, and published figures by kernel.
 pub struct Results {
     /// Figures of each simulation.
     pub simulated: BTreeMap<Run, Figures>,
@@ -45,7 +45,7 @@ pub struct Results {
     pub printed: BTreeMap<String, Figures>,
 }
 
-/// Makes the tables and pictures named in `only`, or all, and the line that names the commit.
+/// Makes the tables and pictures named in `only`, or all of them, and the line that names the commit.
 pub fn write(root: &Path, only: Option<&str>) -> Outcome {
     let (pictures, tables): (Vec<&str>, Vec<&str>) = match only {
         Some(only) => only.split(',').partition(|name| name.ends_with(".svg")),
@@ -87,7 +87,7 @@ fn write_tables(root: &Path, only: Option<&[&str]>) -> Outcome {
     if !wanted.contains(COMMIT) {
         eprintln!("--- {PAGE} keeps the commit that it names: not all tables are made anew");
     }
-    // The page as it is now: minutes have passed.
+    // The page is read again, since it may have changed in the minutes that the simulations took.
     let new = spliced(&read(root, PAGE)?, BEGIN, &body)?;
     fs::write(root.join(PAGE), new).map_err(|error| format!("{PAGE}: {error}"))
 }
@@ -107,7 +107,7 @@ fn check_places(plan: &Plan, page: &str) -> Outcome {
     }
 }
 
-/// Returns the commit and its date, with `-dirty` if anything that figures depend on has changed since. (Texts do not
+/// Returns the commit and its date, with `-dirty` if a file on which figures depend has changed since. (Texts do not
 /// count, since they change when figures are inserted.)
 fn commit(root: &Path) -> Result<String, String> {
     let git = |arguments: &[&str]| {

@@ -41,7 +41,7 @@ usage: cargo xtask VERB
                     loom, the address and thread sanitizers and valgrind, as far as this computer has them; or
                     those that are named: loom, address, thread, valgrind";
 
-/// A failure, in words for people.
+/// Success, or a failure in words for people.
 type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {
@@ -83,7 +83,7 @@ fn wrong_usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Reads the words after `scales`; none if they are wrong.
+/// Returns the runs that the words after `scales` request; none if the words are wrong.
 fn wanted_scales<'a>(mut words: &'a [&'a str]) -> Option<scales::Wanted<'a>> {
     let mut wanted = scales::Wanted::default();
     loop {
@@ -111,7 +111,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_owned()
 }
 
-/// Checks links and citations.
+/// Checks the links and citations in texts.
 fn links() -> Outcome {
     readme::links(&root())?;
     citations::check(&root())
@@ -141,7 +141,7 @@ fn shown(command: &Command) -> String {
     variables.chain([program]).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the command `highwater` for speed, and returns its path.
+/// Builds the command `highwater` in the profile `release`. Returns its path.
 fn highwater() -> Result<PathBuf, String> {
     cargo(&["build", "--release", "--package", "highwater-lab", "--features", "parquet"])?;
     Ok(target().join("release").join(format!("highwater{}", env::consts::EXE_SUFFIX)))

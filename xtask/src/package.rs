@@ -1,4 +1,5 @@
-//! Checks packages to be published: each holds all that its code embeds and the licences, and nothing foreign.
+//! Checks packages that are to be published. Each must hold the licences and all files that its code embeds, and
+//! nothing foreign.
 
 use std::{
     fs,
@@ -12,7 +13,7 @@ use crate::{
     root, run, shown,
 };
 
-/// Files that a package may hold: whole names, and folders with the extension of their files.
+/// Files that a package may hold: names of files, and folders with the extension of the files in them.
 const NAMES: [&str; 14] = [
     ".cargo_vcs_info.json",
     "Cargo.lock",
@@ -27,7 +28,7 @@ const NAMES: [&str; 14] = [
     "names.toml",
     "truth.toml",
     "truth-last.toml",
-    // Of the charts' library.
+    // The licence of the charts' library.
     "src/html/uplot/LICENSE",
 ];
 const FOLDERS: [(&str, &str); 10] = [
@@ -60,7 +61,7 @@ pub fn check() -> Outcome {
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\nerror: ")) }
 }
 
-/// Returns names and folders of the crates that may be published.
+/// Returns the name and the folder of each crate that may be published.
 fn published() -> Result<Vec<(String, PathBuf)>, String> {
     let text = said(Command::new("cargo").args(["metadata", "--no-deps", "--format-version", "1", "--locked"]))?;
     let metadata: serde_json::Value =
@@ -74,7 +75,7 @@ fn published() -> Result<Vec<(String, PathBuf)>, String> {
     may_be.map(|package| of(package).ok_or_else(|| "cargo metadata: a package without a name".to_owned())).collect()
 }
 
-/// Returns the output of a command.
+/// Returns the standard output of a command.
 fn said(command: &mut Command) -> Result<String, String> {
     let output = command.current_dir(root()).output().map_err(|error| format!("{}: {error}", shown(command)))?;
     if !output.status.success() {
@@ -123,13 +124,13 @@ fn is_ours(file: &Path) -> bool {
         || FOLDERS.iter().any(|(folder, its)| file.starts_with(folder) && ending == *its)
 }
 
-/// Returns the paths of files that Rust code embeds, as written there.
+/// Returns the paths of the files that Rust code embeds, as written in the code.
 fn embedded(code: &str) -> impl Iterator<Item = &str> {
     let openings = ["include_str!(\"", "include_bytes!(\"", "include!(\"", "#[path = \""];
     openings.into_iter().flat_map(|open| code.split(open).skip(1)).filter_map(|rest| rest.split('"').next())
 }
 
-/// Returns a relative path without `..`; `None` if it leads outside.
+/// Returns a relative path with `..` resolved; `None` if the path leads outside.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -1,9 +1,9 @@
-//! Makes the pictures of docs/ from runs.
+//! Makes the pictures in docs/ from runs.
 //!
-//! docs/pictures.toml lists the pictures. If an entry names a page, the report of its command is put there, between
-//! `<!-- picture: NAME -->` and `<!-- end -->`, so that table and picture are of the same runs. The `metadata` of a
-//! picture has its command and the fingerprints of golden reports at that time. A test compares them with the present
-//! ones, so that no picture is outdated.
+//! docs/pictures.toml lists the pictures. If an entry names a page, the report of its command is inserted there,
+//! between `<!-- picture: NAME -->` and `<!-- end -->`, so that table and picture come from the same runs. The
+//! `metadata` of a picture has its command and the fingerprints that the golden reports had when it was drawn. A test
+//! compares these with the present fingerprints, so that no picture is outdated.
 
 use crate::{Outcome, fidelity::fingerprint, highwater, output, run, splice::spliced};
 use std::{
@@ -26,13 +26,13 @@ struct List {
 #[serde(deny_unknown_fields)]
 struct Picture {
     file: PathBuf,
-    /// Arguments of `highwater`, if it is made by the command.
+    /// Arguments of `highwater`, if the picture is made by this command.
     command: Option<String>,
-    /// An example of the lab with its arguments, if it is made by one.
+    /// An example of the lab with its arguments, if the picture is made by an example.
     example: Option<String>,
-    /// Experiments whose golden reports it depends on.
+    /// Experiments on whose golden reports the picture depends.
     golden: Vec<String>,
-    /// The page for the command's report.
+    /// The page that shows the report of the command.
     page: Option<PathBuf>,
 }
 
@@ -52,7 +52,7 @@ fn list(root: &Path) -> Result<Vec<Picture>, String> {
     }
 }
 
-/// Returns the names of all pictures, those of their files.
+/// Returns the names of all pictures, which are the names of their files.
 pub fn names(root: &Path) -> Result<Vec<String>, String> {
     Ok(list(root)?.iter().map(Picture::name).collect())
 }
@@ -79,7 +79,7 @@ impl Picture {
                 let report = output(&highwater()?, &words)?;
                 self.put_into(&root.join(page), &report)?;
             }
-            // The report is of no use here.
+            // No page shows the report of this command.
             (Some(command), None, _) => {
                 let mut program = Command::new(highwater()?);
                 run(program.args(words(command)).arg(&file).stdout(std::process::Stdio::null()))?;
@@ -96,7 +96,7 @@ impl Picture {
         fs::write(&file, stamped(&svg, &self.stamp(root)?)?).map_err(told)
     }
 
-    /// Puts a report into its place on a page, without its heading.
+    /// Replaces the text at this picture's place on a page by a report without its heading.
     fn put_into(&self, page: &Path, report: &str) -> Outcome {
         let told = |error: std::io::Error| format!("{}: {error}", page.display());
         let text = fs::read_to_string(page).map_err(told)?;
@@ -108,7 +108,7 @@ impl Picture {
         fs::write(page, spliced(&text, BEGIN, &body)?).map_err(told)
     }
 
-    /// Returns the stamp: the command, and the fingerprints of the golden reports that it depends on.
+    /// Returns the stamp of the picture: its command, and the fingerprints of the golden reports that it depends on.
     fn stamp(&self, root: &Path) -> Result<String, String> {
         let command = match (&self.command, &self.example) {
             (Some(command), _) => format!("highwater {command}"),
@@ -120,7 +120,7 @@ impl Picture {
     }
 }
 
-/// Inserts a stamp after the start of a picture's first element.
+/// Returns a picture with a stamp after the opening tag of its first element.
 fn stamped(svg: &str, stamp: &str) -> Result<String, String> {
     let begin = svg.find("<svg ").ok_or("no SVG")?;
     let end = begin + svg[begin..].find('>').ok_or("no SVG")? + 1;

@@ -1,8 +1,8 @@
 //! Output of commands in texts, and the links in texts.
 //!
-//! Between `<!-- spliced: COMMAND -->` and `<!-- end -->` stands a command with its output, inserted by `cargo xtask
-//! readme`, so that no table in a text is older than the code. The command is `highwater …` or `cargo …`; `| head -N`
-//! behind it keeps the first N lines.
+//! Between `<!-- spliced: COMMAND -->` and `<!-- end -->` there is a command with its output. `cargo xtask readme`
+//! inserts both, so that no table in a text is older than the code. The command is `highwater …` or `cargo …`; with `|
+//! head -N` at its end only the first N lines of output are kept.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use crate::{Outcome, highwater, output, splice::spliced};
 
 const BEGIN: &str = "<!-- spliced: ";
 
-/// Returns the texts: Markdown files at the root and below `docs/`.
+/// Returns the paths of the texts: Markdown files at the root and below `docs/`.
 pub fn texts(root: &Path) -> Vec<PathBuf> {
     let mut texts = files_below(&root.join("docs"), &["md"]);
     texts.extend(files_of(root, &["md"]));
@@ -21,7 +21,7 @@ pub fn texts(root: &Path) -> Vec<PathBuf> {
     texts
 }
 
-/// Returns the files in a folder with one of `endings`.
+/// Returns the paths of the files in a folder whose extension is one of `endings`.
 pub fn files_of(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = entries(folder).filter(|path| path.is_file()).collect();
     files.retain(|path| path.extension().is_some_and(|ending| endings.iter().any(|it| ending == *it)));
@@ -29,7 +29,7 @@ pub fn files_of(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the files below a folder with one of `endings`.
+/// Returns the paths of the files in a folder and in the folders below it whose extension is one of `endings`.
 pub fn files_below(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let deeper = entries(folder).filter(|path| path.is_dir() && !path.ends_with("target"));
     let mut files: Vec<PathBuf> = deeper.flat_map(|path| files_below(&path, endings)).collect();
@@ -42,12 +42,13 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// Reads the text of a file.
+/// Returns the text of a file.
 pub fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Runs the commands that texts quote and inserts their output; with `is_check` only reports stale ones.
+/// Runs the commands that texts quote and inserts their output. With `is_check` only reports texts whose output is
+/// stale.
 pub fn splice(root: &Path, is_check: bool) -> Outcome {
     let mut stale = Vec::new();
     for path in texts(root) {
@@ -71,7 +72,7 @@ pub fn splice(root: &Path, is_check: bool) -> Outcome {
     }
 }
 
-/// Runs a command of a text, and returns its standard output, or the lines that `| head -N` keeps.
+/// Runs a command that a text quotes. Returns the standard output, or only the lines of it that `| head -N` keeps.
 fn printed_by(command: &str) -> Result<String, String> {
     let (run, lines) = match command.split_once(" | head -") {
         Some((run, lines)) => (run, lines.parse().map_err(|_| format!("{command}: no number behind `head -`"))?),
@@ -86,12 +87,13 @@ fn printed_by(command: &str) -> Result<String, String> {
     Ok(printed.lines().take(lines).map(|line| format!("{line}\n")).collect())
 }
 
-/// Returns a command with its output in the form of a text.
+/// Returns a command with its output as a text quotes it.
 pub fn quoted(command: &str, printed: &str) -> String {
     format!("```text\n$ {command}\n{}\n```", printed.trim_end())
 }
 
-/// Checks that every relative link of a text points to an existing file, and to a heading in it.
+/// Checks that every relative link in a text points to an existing file, and to an existing heading if the link names
+/// one.
 pub fn links(root: &Path) -> Outcome {
     let mut broken = Vec::new();
     for path in texts(root) {
@@ -108,7 +110,7 @@ pub fn links(root: &Path) -> Outcome {
     if broken.is_empty() { Ok(()) } else { Err(broken.join("\nerror: ")) }
 }
 
-/// Returns the lines outside of fenced code, numbered from 1.
+/// Returns the lines of a text that are not in fenced code, with their numbers from 1.
 pub fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
@@ -118,7 +120,7 @@ pub fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns line and target of each relative link.
+/// Returns the number of the line and the target for each relative link.
 fn targets(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (line, text) in prose(text) {
@@ -132,7 +134,7 @@ fn targets(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Returns the headings of a text in the form of links.
+/// Returns the headings of a text in the form in which links name them.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     prose(text).filter_map(|(_, line)| {
         let heading = line.strip_prefix('#')?.trim_start_matches('#').trim().to_lowercase();

@@ -1,8 +1,8 @@
-//! Tables of measurements of real computers.
+//! Tables of measurements on real computers.
 //!
-//! A file of docs/records holds the measurements of one computer and day. Between `<!-- records: NAME: FILE … -->` and
-//! `<!-- end -->` stands the measurement NAME of these files: a line for each row, a column for each file, and the
-//! method below the table.
+//! A file in docs/records holds the measurements on one computer on one day. Between `<!-- records: NAME: FILE … -->`
+//! and `<!-- end -->` there is the table of the measurement NAME from these files: a line for each row, columns for
+//! each file, and the method below the table.
 
 use crate::{Outcome, readme, splice::spliced};
 use std::{collections::BTreeMap, fs, path::Path};
@@ -14,7 +14,7 @@ use toml::{
 const FOLDER: &str = "docs/records";
 const BEGIN: &str = "<!-- records: ";
 
-/// The measurements of one computer and day.
+/// The measurements on one computer on one day.
 #[derive(Debug)]
 struct Record {
     computer: String,
@@ -23,22 +23,22 @@ struct Record {
     measurements: BTreeMap<String, Measurement>,
 }
 
-/// A measurement, by a command or another method.
+/// One measurement, made by a command or by another method.
 #[derive(Debug)]
 struct Measurement {
-    /// The command in backticks, or the method; empty if nothing was measured.
+    /// The command in backticks, or another method in words; empty if nothing was measured.
     method: String,
-    /// The commit, if it differs from the record's.
+    /// The commit that was measured, if it differs from the record's.
     commit: String,
-    /// The heading of the column of row names.
+    /// Heading of the column with the names of rows.
     rows: String,
-    /// The headings of the columns of figures; one empty heading where each row has a single figure.
+    /// Headings of the columns with figures; a single empty heading if each row has a single figure.
     columns: Vec<String>,
-    /// Figures by row, in order, and by column.
+    /// For each row, in order, its name and its figures by column.
     values: Vec<(String, BTreeMap<String, String>)>,
 }
 
-/// Puts the tables of all records into the pages, or reports stale pages.
+/// Puts the tables of all records into the pages. With `is_check` only reports stale pages.
 pub fn write(root: &Path, is_check: bool) -> Outcome {
     let records = read_all(root)?;
     let mut stale = Vec::new();
@@ -55,7 +55,7 @@ pub fn write(root: &Path, is_check: bool) -> Outcome {
     if stale.is_empty() { Ok(()) } else { Err(format!("stale, run cargo xtask records: {}", stale.join(", "))) }
 }
 
-/// Reads the folder. Records are named by their files, without extension.
+/// Returns the records in the folder by name, which is the name of the record's file without extension.
 fn read_all(root: &Path) -> Result<BTreeMap<String, Record>, String> {
     let read = |path: &std::path::PathBuf| {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -116,13 +116,13 @@ fn named(key: &Spanned<DeString<'_>>) -> String {
     key.get_ref().to_string()
 }
 
-/// Returns the text under `key`, or none.
+/// Returns the text under `key`; empty if there is none.
 fn word(table: &DeTable<'_>, key: &str) -> String {
     table.get(key).and_then(|value| value.get_ref().as_str()).unwrap_or_default().to_owned()
 }
 
-/// Formats a figure: `[median, lowest, highest]`, `[from, to]`, `{ median, interval = [from, to] }`, a number or a
-/// text. Numbers keep the digits of the file.
+/// Returns a figure as text. Its forms in the file are `[median, lowest, highest]`, `[from, to]`, `{ median, interval =
+/// [from, to] }`, a number and a text. Numbers keep the digits that the file has.
 fn figure(value: &DeValue<'_>) -> Result<String, String> {
     let list = |values: &[Spanned<DeValue<'_>>]| {
         values.iter().map(|value| figure(value.get_ref())).collect::<Result<Vec<_>, String>>()
@@ -147,7 +147,7 @@ fn figure(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// Returns digits with commas between thousands from 10,000 on.
+/// Returns the digits of a number with commas between thousands, from 10,000 on.
 fn with_commas(digits: &str) -> String {
     let plain: String = digits.chars().filter(|c| *c != '_').collect();
     let (whole, rest) = plain.split_once('.').map_or((plain.as_str(), ""), |(whole, _)| (whole, &plain[whole.len()..]));
@@ -161,7 +161,7 @@ fn with_commas(digits: &str) -> String {
     grouped.collect::<String>() + rest
 }
 
-/// Adds to `all` the missing items of `new`, each after its neighbour.
+/// Adds to `all` the items of `new` that it lacks. Each is placed after the item that precedes it in `new`.
 fn merge(all: &mut Vec<String>, new: &[String]) {
     let mut at = 0;
     for name in new {
@@ -175,7 +175,7 @@ fn merge(all: &mut Vec<String>, new: &[String]) {
     }
 }
 
-/// Returns the table of a place `NAME: FILE …`.
+/// Returns the table for the place `NAME: FILE …`.
 fn table(records: &BTreeMap<String, Record>, place: &str) -> Result<String, String> {
     let (name, files) = place.split_once(": ").ok_or_else(|| format!("`{place}` names no files"))?;
     let (mut rows, mut columns, mut sources) = (Vec::new(), Vec::new(), Vec::new());
@@ -216,7 +216,7 @@ fn table(records: &BTreeMap<String, Record>, place: &str) -> Result<String, Stri
     Ok(text + ".")
 }
 
-/// Returns computer, day and commit.
+/// Returns the computer, the day and the commit of a measurement as text.
 fn source(record: &Record, found: &Measurement) -> String {
     let commit = if found.commit.is_empty() { &record.commit } else { &found.commit };
     let commit = if commit.is_empty() { String::new() } else { format!(", commit {commit}") };

@@ -1,10 +1,10 @@
-//! Checks beyond tests: every interleaving of a few threads (loom), wrong uses of memory (address sanitizer, valgrind),
-//! races (thread sanitizer).
+//! Checks in addition to tests: every interleaving of a few threads (loom), wrong uses of memory (address sanitizer,
+//! valgrind), races (thread sanitizer).
 //!
 //! A check runs if this computer and its toolchains permit it; otherwise a line says what is missing. Builds for checks
-//! lie in `sanitize/` of the target folder, so that ordinary builds do not become stale. Miri has nothing to check: all
-//! unsafe code of the project makes system calls, switches stacks, or uses memory from there, and Miri supports none of
-//! these.
+//! are in the folder `sanitize/` of the target folder, so that ordinary builds do not become stale. There is no check
+//! with Miri: all unsafe code of the project makes system calls, switches stacks, or uses memory that such code
+//! provides, and Miri supports none of these.
 
 mod toolchain;
 mod valgrind;
@@ -14,7 +14,7 @@ use std::{path::PathBuf, process::Command, time::Instant};
 use crate::{run, target};
 use toolchain::{Sanitizer, Toolchain};
 
-/// Tests of the crate with unsafe code for real memory; `--lib` is its unit tests.
+/// Tests in the crate that has unsafe code for real memory; `--lib` means its unit tests.
 const HOST_TESTS: [&str; 8] = [
     "--lib",
     "--test=conformance",
@@ -26,10 +26,11 @@ const HOST_TESTS: [&str; 8] = [
     "--test=swap_file",
 ];
 
-/// Tests that need much address space or limit it. The thread sanitizer needs several times as much itself.
+/// Arguments that skip tests which need or limit large address space. The thread sanitizer itself needs several times
+/// as much.
 const TOO_MUCH_TO_SHADOW: [&str; 3] = ["--skip=room_to_grow", "--skip=a_refused_index", "--skip=a_hole_of_terabytes"];
 
-/// The end of a check without a finding.
+/// The outcome of a check that found nothing.
 #[derive(Debug, PartialEq, Eq)]
 enum Ended {
     Clean,
@@ -41,7 +42,8 @@ type Check = fn() -> Result<Ended, String>;
 const CHECKS: [(&str, Check); 4] =
     [("loom", loom), ("address", address), ("thread", thread), ("valgrind", valgrind::check)];
 
-/// Runs the named checks, or all, and prints the end of each in a line. Returns what skipped checks lack.
+/// Runs the checks called `names`, or all checks, and prints the outcome of each in a line. For each check that was
+/// skipped, returns what it lacks.
 ///
 /// # Errors
 /// When a check finds something, or when a name is unknown.
@@ -70,7 +72,7 @@ pub fn sanitize(names: &[&str]) -> Result<Vec<String>, String> {
     if failed.is_empty() { Ok(lacking) } else { Err(format!("found something: {}", failed.join(", "))) }
 }
 
-/// Returns the folder for the builds of a check.
+/// Returns the folder that holds the builds of a check.
 fn folder(check: &str) -> PathBuf {
     target().join("sanitize").join(check)
 }
@@ -85,12 +87,12 @@ fn loom() -> Result<Ended, String> {
 }
 
 /// Checks the library and its tests for uses after free and after return, overflows and leaks. Contents of the arena's
-/// frames are not checked: to the sanitizer they are one mapping.
+/// frames are not checked, since the sanitizer sees them as one mapping.
 fn address() -> Result<Ended, String> {
     let mut options = "detect_stack_use_after_return=1:allocator_may_return_null=1".to_owned();
     let toolchain = match Toolchain::with(Sanitizer::Address, &options) {
         Ok(toolchain) => toolchain,
-        // Leaks are looked for by tracing the process, which some containers forbid.
+        // To find leaks, the sanitizer traces the process, which some containers forbid.
         Err(_) => {
             options.push_str(":detect_leaks=0");
             match Toolchain::with(Sanitizer::Address, &options) {
@@ -105,14 +107,14 @@ fn address() -> Result<Ended, String> {
 }
 
 /// Checks the library and its tests for races. The standard library is built with the sanitizer, too; otherwise
-/// synchronisation through it would look like a race.
+/// synchronisation in it would not be seen, and accesses would look like races.
 fn thread() -> Result<Ended, String> {
     let toolchain = match Toolchain::with(Sanitizer::Thread, "") {
         Ok(toolchain) => toolchain,
         Err(why) => return Ok(Ended::Skipped(why)),
     };
     let mut command = toolchain.tests(Sanitizer::Thread, &folder("thread"));
-    // What is meant to race.
+    // The suppressions list the code whose races are intended.
     let meant = concat!("suppressions=", env!("CARGO_MANIFEST_DIR"), "/src/sanitize/thread.supp");
     command.args(["--package", "highwater"]).args(HOST_TESTS).arg("--").args(TOO_MUCH_TO_SHADOW);
     run(command.env("TSAN_OPTIONS", meant))?;

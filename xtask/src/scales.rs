@@ -1,7 +1,8 @@
-//! Writes docs/scales.md: every experiment with every kernel at every scale, and whether its main row keeps its sign.
+//! Writes docs/scales.md: every experiment with every kernel at every scale, and whether the main row keeps its sign.
 //!
-//! Each run is a process of its own, so a failure affects only this run. Its result becomes a line of docs/scales.csv,
-//! the record, at once. Between `<!-- scales: NAME -->` and `<!-- end -->` the page shows the record.
+//! Each run is a process of its own, so a failure affects only this run. The result of a run is written at once as a
+//! line of docs/scales.csv, the record. Between `<!-- scales: NAME -->` and `<!-- end -->` the page shows what the
+//! record holds.
 
 mod page;
 mod record;
@@ -19,22 +20,22 @@ const BEGIN: &str = "<!-- scales: ";
 /// The scales, the cheapest first.
 pub const SCALES: [&str; 4] = ["1/16", "1/8", "1/4", "1"];
 
-/// Number of seeds that confirm a change of sign. For two equal kernels, all five seeds of one are on one side of all
-/// five of the other in 0.8 % of cases.
+/// Number of seeds that confirm a change of sign. If two kernels are equal, all five figures of one are above or all
+/// are below the five of the other in 0.8 % of cases.
 const SEEDS: u64 = 5;
 
-/// The requested runs.
+/// The runs that are requested.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
-    /// Experiments, separated by commas; all by default.
+    /// Names of the experiments, separated by commas; all experiments by default.
     pub experiments: Option<&'a str>,
-    /// Scales, separated by commas; all by default.
+    /// The scales, separated by commas; all scales by default.
     pub scales: Option<&'a str>,
-    /// Whether only missing runs are wanted.
+    /// Whether only runs that the record lacks are requested.
     pub missing: bool,
 }
 
-/// Runs the requested runs, and writes record and page.
+/// Does the requested runs, and writes record and page.
 pub fn write(root: &Path, wanted: Wanted<'_>) -> Outcome {
     let all = experiments(root)?;
     let mut record = Record::read(&root.join(RECORD))?;
@@ -61,13 +62,13 @@ pub fn write(root: &Path, wanted: Wanted<'_>) -> Outcome {
     write_page(root)
 }
 
-/// Writes the page from the record.
+/// Writes the page as the record determines it.
 pub fn write_page(root: &Path) -> Outcome {
     let page = fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
     fs::write(root.join(PAGE), of_record(root, &page)?).map_err(|error| format!("{PAGE}: {error}"))
 }
 
-/// Returns the page with the contents of the record, for its experiments.
+/// Returns the text of the page with the contents of the record, for the experiments on the page.
 fn of_record(root: &Path, page: &str) -> Result<String, String> {
     let (mut all, record) = (experiments(root)?, Record::read(&root.join(RECORD))?);
     all.retain(|experiment| record.lines().any(|(case, _)| case.experiment == experiment.name));
@@ -80,8 +81,10 @@ fn of_record(root: &Path, page: &str) -> Result<String, String> {
     spliced(page, BEGIN, &body)
 }
 
-/// Runs everything at all scales and compares it with the record. It fails if a run fails that does not in the record,
-/// or if a sign differs between scales without a listed reason.
+/// Does all runs at all scales and compares them with the record.
+///
+/// # Errors
+/// When a run fails that does not fail in the record, or when a sign differs between scales without a listed reason.
 pub fn check(root: &Path) -> Outcome {
     let all = experiments(root)?;
     let known = Record::read(&root.join(RECORD))?;
@@ -108,7 +111,8 @@ pub fn check(root: &Path) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Returns further seeds for kernels whose sign changes with one seed, and for the kernels that they are compared with.
+/// Returns runs with further seeds, for kernels whose sign changes between scales with one seed, and for the kernels
+/// that they are compared with.
 fn doubtful(record: &Record, all: &[Experiment]) -> Vec<Case> {
     let mut cases = BTreeSet::new();
     for experiment in all {
@@ -126,7 +130,8 @@ fn doubtful(record: &Record, all: &[Experiment]) -> Vec<Case> {
     cases.into_iter().collect()
 }
 
-/// Returns one seed of every experiment with its own and all other kernels, at every scale, the smallest first.
+/// Returns runs with one seed for every experiment, with its own and all other kernels, at every scale, the smallest
+/// scale first.
 fn cases(root: &Path, all: &[Experiment]) -> Result<Vec<Case>, String> {
     let kernels = names(&root.join("crates/engine/kernels"), ".toml")?;
     let mut cases = Vec::new();
@@ -138,21 +143,21 @@ fn cases(root: &Path, all: &[Experiment]) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Returns all experiments, by name.
+/// Returns all experiments, sorted by name.
 fn experiments(root: &Path) -> Result<Vec<Experiment>, String> {
     let folder = root.join("crates/catalogue/experiments");
     names(&folder, "")?.iter().map(|name| Experiment::read(&folder, name)).collect()
 }
 
-/// Returns the sorted names in a folder with this ending, without the ending.
+/// Returns the names in a folder that end with `end`, sorted and without this ending.
 fn names(folder: &Path, end: &str) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let names = entries.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(end)?.to_owned()));
     Ok(names.collect::<BTreeSet<_>>().into_iter().collect())
 }
 
-/// Runs cases, as many in parallel as there are cores. Each result is recorded at once, and written to the record's
-/// file.
+/// Does the runs `cases`, as many in parallel as there are cores. Each result is at once added to the record, and
+/// written to the record's file if one is given.
 fn run_into(record: &mut Record, all: &[Experiment], cases: Vec<Case>, file: Option<&Path>) -> Outcome {
     if cases.is_empty() {
         return Ok(());
@@ -184,7 +189,7 @@ fn run_into(record: &mut Record, all: &[Experiment], cases: Vec<Case>, file: Opt
     record.into_inner().expect("nothing panics in there").1
 }
 
-/// Runs one case.
+/// Does one run. Returns the figure of its main row.
 fn run(program: &Path, case: &Case, main_row: &str) -> Result<Found, String> {
     let Case { experiment, kernel, scale, seed } = case;
     let seed = seed.to_string();

@@ -1,9 +1,9 @@
-//! Marked places in texts: a line `<!-- KIND: NAME -->`, the inserted text, and `<!-- end -->`.
+//! Marked places in texts. A place consists of a line `<!-- KIND: NAME -->`, the inserted text, and `<!-- end -->`.
 
 const END: &str = "<!-- end -->";
 
-/// Returns `text` with a new body for each place that begins with `begin`. `body` returns it for the place's name;
-/// without one the old body stays.
+/// Returns `text` with a new body in each place whose mark begins with `begin`. `body` returns the new body for the
+/// name of a place; if it returns none, the place keeps its body.
 pub fn spliced(
     text: &str,
     begin: &str,
@@ -26,12 +26,12 @@ pub fn spliced(
     Ok(new)
 }
 
-/// Returns the names of the places that begin with `begin`, in order.
+/// Returns the names of the places whose marks begin with `begin`, in order.
 pub fn names<'a>(text: &'a str, begin: &'a str) -> impl Iterator<Item = &'a str> {
     places(text, begin).map(move |at| name_of(&text[at..], begin))
 }
 
-/// Returns the offsets of lines that begin with `begin`.
+/// Returns the offsets of the lines that begin with `begin`.
 fn places<'a>(text: &'a str, begin: &'a str) -> impl Iterator<Item = usize> {
     text.match_indices(begin).map(|(at, _)| at).filter(|at| *at == 0 || text[..*at].ends_with('\n'))
 }

@@ -1,8 +1,8 @@
-//! Simulations held against what kernels counted, in docs/truth.md.
+//! Simulated counters compared with those that kernels counted, in docs/truth.md.
 //!
-//! `docs/truth/*.json` are records that `highwater truth --record` wrote. Between `<!-- truth: FILE -->` and `<!-- end -->`
-//! stands what `highwater truth --recorded FILE` prints today. Its first lines are also in the file whose values
-//! `highwater fidelity` prints.
+//! `docs/truth/*.json` are records that `highwater truth --record` wrote. Between `<!-- truth: FILE -->` and `<!-- end
+//! -->` there is the present output of `highwater truth --recorded FILE`. The figures in the first lines of this output
+//! are also in the file from which `highwater fidelity` prints them.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -21,8 +21,8 @@ const LAST_HEAD: &str = "\
 # differences between two kernels have the right sign, of how many. That command writes this file.
 ";
 
-/// Runs the loads of all records on `sim` and writes the page and what follows from it; with `is_check` only says whether the
-/// page is stale.
+/// Runs the loads of all records on `sim`, and writes the page and the file that follows from it. With `is_check` only
+/// says whether the page is stale.
 pub fn write(root: &Path, is_check: bool) -> Outcome {
     let old = read(root, PAGE)?;
     let program = highwater()?;
@@ -44,14 +44,14 @@ fn read(root: &Path, name: &str) -> Result<String, String> {
     fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"))
 }
 
-/// The first lines of the answer about one record: what agrees, and of how many.
+/// The first lines of the output for one record: numbers of what agrees, and of all that is compared.
 struct Shares<'a> {
     name: &'a str,
     counters: [usize; 2],
     signs: [usize; 2],
 }
 
-/// Returns the first lines of the answer about `file` in the page.
+/// Returns the first lines of the output for `file` on the page.
 fn shares<'a>(page: &str, file: &'a str) -> Result<Shares<'a>, String> {
     let name = file.rsplit('/').next().and_then(|name| name.strip_suffix(".json")).unwrap_or(file);
     let answer = page.split_once(&format!("{BEGIN}{file} -->")).map_or("", |(_, rest)| rest);
@@ -61,11 +61,11 @@ fn shares<'a>(page: &str, file: &'a str) -> Result<Shares<'a>, String> {
         Some([words.next()?.parse().ok()?, words.nth(1)?.parse().ok()?])
     };
     let counters = share(" counters agree").ok_or_else(|| format!("{PAGE}: no share of counters of {file}"))?;
-    // A record of one kernel has no differences.
+    // A record of a single kernel has no differences between kernels.
     Ok(Shares { name, counters, signs: share(" differences between two kernels").unwrap_or_default() })
 }
 
-/// Returns the results in the page as the file that `highwater fidelity` has them from.
+/// Returns the results on the page in the form of the file that `highwater fidelity` reads.
 fn last(page: &str) -> Result<String, String> {
     let mut text = LAST_HEAD.to_owned();
     for file in names(page, BEGIN) {

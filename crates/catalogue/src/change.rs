@@ -1,16 +1,16 @@
-//! Changes of single values of a file, as on the command line.
+//! Changes of single values in a file, as on the command line.
 
 use placed::{Entry, Error, Node, Place, Value, one_of};
 
-/// Keys of a table that stands for one number: a change of the table changes this key.
+/// Keys that hold the number in a table that stands for one number. A change of the table changes this key.
 const VALUES: [&str; 2] = ["value", "ns"];
 
 /// Replaces the value under a path of keys, such as `cpu.count` or `disk.device.queue.command_depth`. In a list, a
-/// number (from 0) chooses the element, as in `disk.1.swap_slots`; without one the first is changed. A constant with an
-/// origin gets the origin "set".
+/// number (from 0) selects the element, as in `disk.1.swap_slots`; without a number the first element is changed. A
+/// changed constant gets the origin "set".
 ///
 /// # Errors
-/// When there is no such key; the error names the nearest one.
+/// When there is no such key; the error names the nearest key.
 pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     let place = Place { file: format!("{path}={value}").into(), line: 0 };
     let value = parsed(value);
@@ -61,13 +61,13 @@ pub fn set(table: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     change(table, path, value)
 }
 
-/// Parses a value as in a file. Unquoted text is a text.
+/// Returns a value parsed as in a file. Text without quotes is a text.
 fn parsed(value: &str) -> Value {
     let node = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
     node.map_or_else(|| Value::Text(value.to_owned()), |node| node.value)
 }
 
-/// Returns the element of a list at an index.
+/// Returns the element of a list at an index; none if there is no such element.
 fn item(list: &mut Node, number: usize) -> Option<&mut Node> {
     match &mut list.value {
         Value::List(nodes) => nodes.get_mut(number),
@@ -75,7 +75,7 @@ fn item(list: &mut Node, number: usize) -> Option<&mut Node> {
     }
 }
 
-/// Returns the keys of a table, or of the first table of a list.
+/// Returns the entries of a table, or of the first table in a list; none for other nodes.
 fn entries(node: &mut Node) -> Option<&mut Vec<Entry>> {
     match &mut node.value {
         Value::Table(entries) => Some(entries),

@@ -9,15 +9,16 @@ use serde::Serialize;
 /// A value that differs between two kernels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Section and key: `reclaim.kswapd_floor`.
+    /// Section and key of the value: `reclaim.kswapd_floor`.
     pub key: String,
     /// The value in the first kernel, as in a file.
     pub from: String,
     /// The value in the second kernel.
     pub to: String,
-    /// The comment beside the value in the file that changes it: the patch that brought it.
+    /// The comment beside the value in the file that changes it, which names the patch behind the change; none without
+    /// a comment.
     pub source: Option<String>,
-    /// File and line of this comment; none if only the command line changes the value.
+    /// File and line of the comment in `source`; none if only the command line changes the value.
     pub place: Option<String>,
 }
 
@@ -52,7 +53,7 @@ pub fn differences(from: &Kernel, to: &Kernel) -> Vec<Difference> {
     differing.map(difference).collect()
 }
 
-/// Returns the files that the values of a kernel come from.
+/// Returns the names of the files that the values of a kernel come from.
 fn files(kernel: &Kernel) -> BTreeSet<Arc<str>> {
     let file = |setting: &Setting| match &setting.origin {
         Origin::File { place, .. } => Some(place.file.clone()),
@@ -61,7 +62,7 @@ fn files(kernel: &Kernel) -> BTreeSet<Arc<str>> {
     kernel.settings.iter().filter_map(file).collect()
 }
 
-/// Returns a value as written after `KEY=`, with names of choices unquoted.
+/// Returns a value as written after `KEY=`, where the name of a choice has no quotes.
 #[must_use]
 pub fn plain(value: &Value) -> String {
     match value {
@@ -83,7 +84,7 @@ mod tests {
         let floor = found.iter().find(|difference| difference.key == "reclaim.kswapd_floor").unwrap();
         assert_eq!((floor.from.as_str(), floor.to.as_str()), ("zero", "one"));
         assert!(floor.source.as_deref().unwrap().contains("do not allow kswapd to scan at maximum priority"));
-        // Back again, the source is that of the file that departs from the other.
+        // In the other direction the source is that of the file that departs from the other.
         let back = differences(&new, &old);
         assert_eq!(back.len(), found.len());
         assert!(back.iter().all(|difference| difference.source.is_some()), "{back:?}");
@@ -102,7 +103,7 @@ mod tests {
         let of_mine = [(Some("mine.toml:5".into()), Some("a guess".into())), (Some("mine.toml:3".into()), None)];
         assert_eq!(told(&base, &mine), of_mine);
         assert_eq!(told(&mine, &base), of_mine);
-        // Between two that share a base, too; and what the command line sets is from no file.
+        // The same holds between two files with a common base. A value that the command line sets comes from no file.
         let other = library::kernel("3.10-rc4-vanilla+lru.batch=3").unwrap();
         assert_eq!(told(&mine, &other), [&[(None, None)], &of_mine[..]].concat());
     }

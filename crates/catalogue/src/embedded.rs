@@ -2,22 +2,23 @@
 
 use engine::kernel::{Source, files};
 
-/// Paths from this crate's folder, with texts, sorted by path.
+/// Path and text of each file, sorted by path. Paths are relative to this crate's folder.
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// Returns the text of the file at `path`, relative to this crate's folder.
+/// Returns the text of the file at `path`, relative to this crate's folder; none if there is no such file.
 #[must_use]
 pub fn text(path: &str) -> Option<&'static str> {
     FILES.binary_search_by_key(&path, |(path, _)| path).ok().map(|at| FILES[at].1)
 }
 
-/// Returns the file at `path`, relative to this crate's folder, with its path from the repository's root.
+/// Returns the file at `path`, relative to this crate's folder, with its path from the repository's root; none if there
+/// is no such file.
 #[must_use]
 pub fn source(path: &str) -> Option<Source> {
     text(path).map(|text| Source { file: format!("crates/catalogue/{path}"), text: text.to_owned() })
 }
 
-/// Returns the names in a folder: `3.10-rc4-vanilla` for `kernels/3.10-rc4-vanilla.toml`, `parallelio` for
+/// Returns the names of the items in a folder: `3.10-rc4-vanilla` for `kernels/3.10-rc4-vanilla.toml`, `parallelio` for
 /// `experiments/parallelio/experiment.toml`.
 pub fn names(folder: &str) -> impl Iterator<Item = &'static str> {
     let kernels = files::names().filter(move |_| folder == "kernels");

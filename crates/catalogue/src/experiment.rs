@@ -10,15 +10,15 @@ use figures::scale::Scale;
 /// An experiment as its folder describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// Name of the folder.
+    /// Name of the experiment's folder.
     pub name: String,
-    /// Name of the file in messages.
+    /// Name of the experiment's file in messages.
     pub file: String,
-    /// One line of description.
+    /// Description of the experiment in one line.
     pub about: String,
-    /// The purpose of the experiment, and what to look at.
+    /// The purpose of the experiment, and what to look for in its results.
     pub analysis: String,
-    /// Ways in which the experiment is unfair to a kernel or differs from the published one.
+    /// Ways in which the experiment is unfair to a kernel or differs from the published experiment.
     pub fairness: String,
     /// Name or file of the machine.
     pub machine: String,
@@ -30,26 +30,27 @@ pub struct Experiment {
     pub smoke_scale: Option<Scale>,
     /// Further changes for the golden report, `KEY=VALUE` as for `--set`.
     pub smoke_set: Vec<String>,
-    /// Other machines and parameters for the experiment.
+    /// The variants: the experiment on other machines or with other parameters.
     pub variants: Vec<Variant>,
-    /// Names of the rows that `variants` shows.
+    /// Names of the rows that the verb `variants` shows.
     pub variant_rows: Vec<String>,
-    /// The main row. `study::ranking` compares kernels by it. A name that ends with `-` is a prefix; the last row with
-    /// this prefix is the main row.
+    /// The main row, by which `study::ranking` compares kernels. If the name ends with `-`, it is a prefix; the main
+    /// row is then the last row with this prefix.
     pub main_row: Option<String>,
     /// Place of the main row in the file.
     pub main_row_place: Option<Place>,
-    /// Further rows that a comparison prints by default, as parts of their names like those of `--rows`.
+    /// Further rows that a comparison prints by default. Each text is a part of a row's name, as for `--rows`.
     pub main_rows: Vec<String>,
-    /// Place of these rows in the file.
+    /// Place of the further rows in the file.
     pub main_rows_place: Option<Place>,
-    /// CPU time of comparing the kernels at full size on a simulated machine, seconds, as measured once.
+    /// CPU time that a comparison of the kernels at full size takes on a simulated machine, seconds, as measured once.
     pub cpu_s: Option<u32>,
-    /// The kind of picture of a run.
+    /// The kind of picture in which a run is drawn.
     pub picture: Picture,
-    /// Panels of a picture over time. An empty list means the usual ones.
+    /// Panels of the picture over time. An empty list means the usual panels.
     pub plot: Vec<PlotPanel>,
-    /// The size of a run where the ground `guest` is among others, which emulates its machine on many computers.
+    /// The size of runs if the ground `guest` is among the grounds. On many computers a guest is emulated, which is
+    /// slow.
     pub guest: OnGuest,
     /// The workload's parameters.
     pub params: Node,
@@ -81,7 +82,8 @@ struct ExperimentText {
     picture: Picture,
 }
 
-/// The size of a run with a guest, on all its grounds, so that like is compared with like. What the user gives counts more.
+/// The size of runs if one of the grounds is a guest. All grounds get this size, so that the compared runs are alike.
+/// Values that the user gives take precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnGuest {
@@ -89,39 +91,40 @@ pub struct OnGuest {
     pub machine: Option<String>,
     /// The scale as text; full size by default.
     pub scale: Option<String>,
-    /// Keys as for `--set`, with their values as in a file.
+    /// Values as for `--set`, by key, written as in a file.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
 }
 
-/// The kind of picture of a run.
+/// The kind of picture in which a run is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Picture {
     /// Counters over time.
     #[default]
     OverTime,
-    /// Work during the longest time without interrupts, while packets wait.
+    /// The work done in the longest time without interrupts, while packets wait.
     Packets,
 }
 
-/// A panel of a picture over time: the sum of some counters of `--series`. Events are shown as rates per second.
+/// A panel of a picture over time, which shows the sum of some counters of `--series`. Events are shown as rates per
+/// second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlotPanel {
     /// Subject and unit of the panel.
     pub caption: String,
-    /// Names of counters; `pgscan_kswapd_*` means all that begin with this text.
+    /// Names of the counters; `pgscan_kswapd_*` means all counters that begin with `pgscan_kswapd_`.
     pub sum: Vec<String>,
-    /// Conversion from counters to the unit.
+    /// Unit into which the counters are converted.
     #[serde(default)]
     pub unit: PanelUnit,
 }
 
-/// The form in which a counter is drawn.
+/// The unit in which a panel shows its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum PanelUnit {
-    /// The counter itself.
+    /// The counter's own unit.
     #[default]
     #[serde(rename = "count")]
     Count,
@@ -133,16 +136,16 @@ pub enum PanelUnit {
     KibAsMib,
 }
 
-/// An experiment on another machine, with other kernels, or with other parameters.
+/// The experiment on another machine, with other kernels, or with other parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// The difference, in words.
+    /// The difference from the experiment, in words.
     pub name: String,
-    /// Names of the kernels that the variant applies to; all, if empty.
+    /// Names of the kernels that the variant applies to; all kernels if empty.
     #[serde(default)]
     pub kernels: Vec<String>,
-    /// Keys as for `--set`, with their values as in a file.
+    /// Values as for `--set`, by key, written as in a file.
     pub set: BTreeMap<String, String>,
 }
 
@@ -173,11 +176,11 @@ impl Experiment {
         Err(Error { place: None, message })
     }
 
-    /// Reads `experiment.toml` and, if present, the `published.toml` beside it. Each is a pair of its name in messages
-    /// and its text.
+    /// Makes an experiment from `experiment.toml` and, if present, from the `published.toml` beside it. Each file is a
+    /// pair of its name in messages and its text.
     ///
     /// # Errors
-    /// The first fault in either, with file and line.
+    /// The first fault in either file, with file and line.
     pub fn parse(name: &str, file: (&str, &str), published: Option<(&str, &str)>) -> Result<Self, Error> {
         let mut node = Node::parse(file.0, file.1)?;
         let empty = Node { value: placed::Value::Table(Vec::new()), ..node.clone() };
@@ -250,31 +253,31 @@ impl Experiment {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Version of this format: 1.
+    /// Version of this format, which is 1.
     pub schema: u32,
     /// The posting with the figures.
     pub posting: Posting,
-    /// The subject of the table.
+    /// Subject of the published table.
     pub title: String,
-    /// Names of the kernels, in the order of each row's values.
+    /// Names of the kernels, in the order of the values in each row.
     pub columns: Vec<String>,
-    /// The columns' names as printed.
+    /// The columns' names as the posting prints them.
     #[serde(default)]
     pub printed_columns: Vec<String>,
     /// The kernel that percentages are relative to.
     pub baseline: String,
-    /// The rule of the printed percentages, by its name in `--percent`.
+    /// The rule by which the printed percentages were computed, by its name in `--percent`.
     pub pct_rule: String,
-    /// The rows.
+    /// The published rows.
     #[serde(default)]
     pub rows: Vec<PublishedRow>,
-    /// The machine as the posting describes it, and conclusions from its figures.
+    /// The machine as the posting describes it, and conclusions about the machine from the posting's figures.
     #[serde(skip)]
     pub machine: Option<Node>,
-    /// Single numbers from the prose of the posting.
+    /// Single numbers from the posting's prose.
     #[serde(skip)]
     pub facts: Option<Node>,
-    /// Orderings that the prose of the posting states without a number.
+    /// Orderings of kernels that the posting's prose states without a number.
     #[serde(skip)]
     pub claims: Option<Node>,
 }
@@ -283,7 +286,7 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Posting {
-    /// The author of the posting.
+    /// Author of the posting.
     pub author: String,
     /// Subject of the posting.
     pub title: String,
@@ -298,9 +301,9 @@ pub enum Statistic {
     /// A total, a rate or a mean.
     #[default]
     Value,
-    /// A spread of runs: a standard deviation or a range.
+    /// A spread over the runs: a standard deviation or a range.
     Spread,
-    /// The smallest or the largest of the runs.
+    /// The smallest or the largest value of the runs.
     Extreme,
 }
 
@@ -308,17 +311,17 @@ pub enum Statistic {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedRow {
-    /// The block that contains the row.
+    /// Name of the block that contains the row.
     pub group: String,
-    /// The row's name.
+    /// Name of the row.
     pub name: String,
-    /// The row's unit.
+    /// Unit of the row.
     pub unit: String,
-    /// The sign convention of MMTests; see [`PublishedRow::better`].
+    /// Direction by the sign convention of MMTests; see [`PublishedRow::better`].
     pub better: Better,
-    /// The figures; NaN where none is printed.
+    /// The figures, one for each column; NaN where none is printed.
     pub values: Vec<f64>,
-    /// The percentages in brackets, as printed.
+    /// The percentages in brackets, as printed, one for each column.
     #[serde(default)]
     pub pct: Vec<f64>,
     /// Whether the row can be computed from other rows.
@@ -330,10 +333,10 @@ pub struct PublishedRow {
     /// Number of runs behind each figure.
     #[serde(default = "one_run")]
     pub runs: u32,
-    /// The way in which a figure summarises these runs.
+    /// The way in which each figure summarises these runs.
     #[serde(default)]
     pub statistic: Statistic,
-    /// The row of the same group with the published spread, if this row is a mean.
+    /// Name of the row with the published spread, in the group of this row; none if this row is not a mean.
     #[serde(default)]
     pub spread: Option<String>,
     /// Further notes for a reader.
@@ -346,7 +349,7 @@ const fn one_run() -> u32 {
 }
 
 impl PublishedRow {
-    /// Returns the better direction of the figure, `Neutral` for context.
+    /// Returns the better direction of the row's figures: `Neutral` if the row is context.
     #[must_use]
     pub fn better(&self) -> Better {
         if self.neutral { Better::Neutral } else { self.better }
@@ -354,7 +357,7 @@ impl PublishedRow {
 }
 
 impl Published {
-    /// Reads `published.toml`.
+    /// Makes published figures from the text of a `published.toml`.
     ///
     /// # Errors
     /// The first fault, with file and line.
@@ -376,19 +379,19 @@ impl Published {
         Ok(Self { machine, facts, claims, ..published })
     }
 
-    /// Returns the row of a group with this name.
+    /// Returns the row called `name` in a group; none if there is no such row.
     #[must_use]
     pub fn row(&self, group: &str, name: &str) -> Option<&PublishedRow> {
         self.rows.iter().find(|row| row.group == group && row.name == name)
     }
 
-    /// Returns the number of figures.
+    /// Returns the number of published figures.
     #[must_use]
     pub fn count(&self) -> usize {
         self.rows.iter().flat_map(|row| &row.values).filter(|value| !value.is_nan()).count()
     }
 
-    /// Returns the published figure of a row and a kernel.
+    /// Returns the published figure for a row and a kernel; none if none is printed.
     #[must_use]
     pub fn figure(&self, group: &str, name: &str, kernel: &str) -> Option<Figure> {
         let column = self.columns.iter().position(|column| column == kernel)?;

@@ -14,14 +14,15 @@ pub enum Ground {
     Sim,
     /// The engine on real memory, threads and files, in a process of its own.
     Host,
-    /// The kernel of this computer, with a process limited by a cgroup.
+    /// The kernel of this computer, with a process that a cgroup limits.
     Linux,
     /// A kernel image in a virtual machine that has the memory, CPUs and disks of the machine file.
     Guest,
 }
 
 impl Ground {
-    /// Returns whether the ground takes real time. Other load then matters, and no two runs are equal.
+    /// Returns whether a run on the ground takes real time. Other load on the computer then affects it, and no two runs
+    /// are equal.
     #[must_use]
     pub fn is_timed_by_the_wall(self) -> bool {
         match self {
@@ -49,26 +50,27 @@ pub struct Place {
     pub folder: PathBuf,
     /// Whether memory is limited on `linux`. Without a limit a run may use all pages of the computer.
     pub is_limited: bool,
-    /// Whether `linux` makes a swap file for the time of a run.
+    /// Whether `linux` makes a swap file for the duration of a run.
     pub makes_swap: bool,
-    /// Kernel images for `guest`, a column for each.
+    /// Kernel images for `guest`. Each image gets a column.
     pub kernel_images: Vec<PathBuf>,
-    /// The folder of modules for those images; by default sought near each, and in this computer.
+    /// The folder of kernel modules for the kernel images. By default modules are searched near each image and on this
+    /// computer.
     pub kernel_modules: Option<PathBuf>,
-    /// The start of those images.
+    /// The way in which guests with the kernel images are started.
     pub start: Start,
     /// The command that runs a job in a process of its own.
     pub program: PathBuf,
 }
 
-/// The way in which guests are started.
+/// The way in which a guest is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// Words behind those of the kernel's command line.
+    /// Words to append to the kernel's command line.
     pub append: String,
-    /// Version of the cgroup that limits the worker, where the machine file has a limit.
+    /// Version of the cgroup that limits the worker, if the machine file has a limit.
     pub cgroup: Version,
-    /// Whether an emulated guest's time is the number of its instructions.
+    /// Whether time in an emulated guest is counted in instructions.
     pub counts_instructions: bool,
 }
 

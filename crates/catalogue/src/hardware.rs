@@ -16,7 +16,8 @@ use sim::{CPUS_MAX, CostModel, LockFairness, Sourced, Turn};
 pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Network, Before>;
 
 impl Machine {
-    /// Returns the disk with swap and its number: the first disk with swap slots, or else the first disk.
+    /// Returns the disk that holds swap, with its index: the first disk with swap slots, or the first disk if no disk
+    /// has any.
     #[must_use]
     pub fn swap_disk(&self) -> Option<(usize, &Disk)> {
         let has_slots = |(_, disk): &(usize, &Disk)| disk.swap_slots.value > 0;
@@ -24,12 +25,12 @@ impl Machine {
     }
 }
 
-/// Reads a machine from its file and its bases, whose text `resolve` returns by name, and checks its disks. `changes`
-/// are applied last, each under its path of keys: `cpu.count`, `disk.device.queue.command_depth`.
+/// Makes a machine from its file and the file's bases, and checks its disks. `resolve` returns the text of a base by
+/// its name. `changes` are applied last, each under its path of keys: `cpu.count`, `disk.device.queue.command_depth`.
 ///
 /// # Errors
-/// As for [`MachineFile::of_node`]; also for a base that is missing or based on this file, a constant that makes no
-/// disk, and a changed key that does not exist. Errors have file and line.
+/// As for [`MachineFile::of_node`]; also for a base that is missing or based on this file, a constant from which no
+/// disk can be made, and a changed key that does not exist. Errors have file and line.
 pub fn machine(
     name: &str,
     source: Source,
@@ -50,10 +51,11 @@ pub fn machine(
     Ok(machine)
 }
 
-/// Lays a file over its base, that over its own base, and so on. Tables are merged key by key; lists and constants with
-/// their origins are replaced. A table over a list of tables changes its first: `[disk]` changes that of the base,
-/// `[[disk]]` replaces all disks. A table with another `model` or `name` than the base's replaces it. The `about` of a
-/// base is dropped. Also returns the names of the bases, nearest first.
+/// Lays a file over its base, that base over its own base, and so on. Tables are merged key by key; lists and constants
+/// with their origins are replaced. A table over a list of tables changes the first table in the list: `[disk]` changes
+/// the base's first disk, while `[[disk]]` replaces all disks. A table with another `model` or `name` than the base's
+/// table replaces it. The `about` of a base is dropped. Returns the whole file and the names of the bases, nearest
+/// first.
 fn over_bases(
     name: &str,
     source: Source,
@@ -75,7 +77,7 @@ fn over_bases(
     Ok((node, chain.split_off(1)))
 }
 
-/// Lays one table over another.
+/// Returns the table `top` laid over the table `base`.
 fn over(top: Node, base: Node) -> Node {
     let is_constant = |node: &Node| ["from", "value", "ns"].iter().any(|key| node.get(key).is_some());
     let is_of_another_kind =
@@ -105,7 +107,7 @@ fn over(top: Node, base: Node) -> Node {
     Node { value: Value::Table(top), place, comment }
 }
 
-/// Checks numbers that must fit each other: CPUs, zones, blocks of the disk, shares.
+/// Checks numbers that must fit each other: CPUs, zones, blocks of disks, shares.
 fn check_parts(machine: &Machine) -> Result<(), Error> {
     let at = |path: &[&str]| {
         let inner = path.iter().try_fold(&machine.node, |node, key| node.get(key));
@@ -183,7 +185,7 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
     ensure(programs.wake_s.value > 0, &["before", "programs", "wake_s"], words)
 }
 
-/// Returns the value under a path of keys of disk `n`, or its nearest existing parent.
+/// Returns the value under a path of keys in disk `n`, or the nearest parent that exists.
 fn place_of<'n>(file: &'n Node, n: usize, path: &str) -> &'n Node {
     let disk = match file.get("disk").map(|node| &node.value) {
         Some(Value::List(disks)) => disks.get(n),
@@ -205,19 +207,19 @@ pub struct Cpu {
     pub count: Sourced<usize>,
     /// The CPU that takes the disks' interrupts.
     pub interrupt_cpu: Sourced<usize>,
-    /// The memory node of each CPU. By default each node has as many CPUs as the others, in order.
+    /// The memory node of each CPU. By default CPUs are divided equally among the nodes, in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Sourced<Vec<u8>>>,
-    /// Factor by which each step takes longer than `[cost]` says: of a CPU that is emulated. 1 by default.
+    /// Factor by which each step takes longer than `[cost]` says, for a CPU that is emulated. 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Sourced<u64>>,
     /// The order in which CPUs that spin for a lock get it; `fifo` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_fairness: Option<Sourced<LockFairness>>,
-    /// Costs of touching data that another CPU touched last; none by default.
+    /// Costs of touching data that another CPU touched last; no costs by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_lines: Option<CacheLines>,
-    /// The translations that a CPU keeps; they cost nothing by default.
+    /// The address translations that a CPU keeps. By default translations cost nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tlb: Option<Tlb>,
 }
@@ -226,20 +228,20 @@ pub struct Cpu {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlb {
-    /// Translations of pages of 4 KiB.
+    /// Number of translations that are kept for pages of 4 KiB.
     pub entries_4k: Sourced<usize>,
-    /// Translations of pages of 2 MiB.
+    /// Number of translations that are kept for pages of 2 MiB.
     pub entries_2m: Sourced<usize>,
-    /// A walk of the page table down to a page of 4 KiB, ns.
+    /// Time of a page-table walk to a page of 4 KiB, ns.
     pub walk_4k_ns: Sourced<u64>,
-    /// A walk down to a page of 2 MiB, ns.
+    /// Time of a page-table walk to a page of 2 MiB, ns.
     pub walk_2m_ns: Sourced<u64>,
 }
 
 impl Tlb {
-    /// Largest number of translations of one size, a hundred times that of a processor.
+    /// Largest number of translations for one size of page, a hundred times as many as a processor keeps.
     const ENTRIES_MAX: usize = 1 << 18;
-    /// The longest walk, 1 s.
+    /// Longest page-table walk: 1 s.
     const WALK_MAX_NS: u64 = 1_000_000_000;
 
     fn sim_config(&self) -> sim::TlbConfig {
@@ -257,31 +259,32 @@ impl Tlb {
     }
 }
 
-/// The section `[cpu.cache_lines]`: cache lines that another CPU wrote last and that travel to the CPU that touches
-/// them.
+/// The section `[cpu.cache_lines]`: cache lines that another CPU wrote last. When a CPU touches such a line, it travels
+/// to this CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheLines {
-    /// Time that such a line travels, ns.
+    /// Time that a cache line travels, ns.
     pub travel_ns: Sourced<u64>,
-    /// Lines that travel with the lock of an index: those of the lock, the index nodes and their tags.
+    /// Number of cache lines that travel with the lock of an index: those of the lock, the index nodes and their tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub i_pages: Option<Sourced<u32>>,
-    /// Lines that travel with the lock of LRU lists: those of the lock, the list heads and counters.
+    /// Number of cache lines that travel with the lock of LRU lists: those of the lock, the list heads and counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lru: Option<Sourced<u32>>,
-    /// Lines that travel with the lock of a zone: those of the lock, the heads of the free lists and counters.
+    /// Number of cache lines that travel with the lock of a zone: those of the lock, the heads of the free lists and
+    /// counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Sourced<u32>>,
-    /// Lines that travel with a frame: those of its descriptor, and of its neighbours on its list.
+    /// Number of cache lines that travel with a frame: those of its descriptor, and of its neighbours on its list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Sourced<u32>>,
 }
 
 impl CacheLines {
-    /// The longest travel, 1 ms.
+    /// Longest time that a cache line may travel: 1 ms.
     const TRAVEL_MAX_NS: u64 = 1_000_000;
-    /// Most lines that travel with one thing: those of a page.
+    /// Largest number of cache lines that travel with one lock or frame: those of a page.
     const LINES_MAX: u32 = 64;
 
     fn of_locks(&self) -> [(LockClass, &Option<Sourced<u32>>); 3] {
@@ -303,36 +306,36 @@ impl CacheLines {
     }
 }
 
-/// The largest `slowdown` of a CPU.
+/// Largest `slowdown` of a CPU.
 const SLOWDOWN_MAX: u64 = 1000;
 
 impl Cpu {
-    /// Returns the factor by which each step takes longer than its cost.
+    /// Returns the factor by which each step takes longer than its cost in `[cost]`.
     #[must_use]
     pub fn slowdown(&self) -> u64 {
         self.slowdown.as_ref().map_or(1, |given| given.value)
     }
 
-    /// Returns the costs for a simulated CPU of touching what another touched last.
+    /// Returns a simulated CPU's costs of touching data that another CPU touched last; none if there are none.
     #[must_use]
     pub fn sim_cache_lines(&self) -> Option<sim::CacheLines> {
         self.cache_lines.as_ref().map(CacheLines::sim_config)
     }
 
-    /// Returns the translations that a simulated CPU keeps.
+    /// Returns the configuration of the translations that a simulated CPU keeps; none if they cost nothing.
     #[must_use]
     pub fn sim_tlb(&self) -> Option<sim::TlbConfig> {
         self.tlb.as_ref().map(Tlb::sim_config)
     }
 
-    /// Returns the memory node of each CPU.
+    /// Returns the memory node of each CPU, on a machine with `nodes` nodes.
     #[must_use]
     pub fn node_of_each(&self, nodes: usize) -> Vec<u8> {
         let spread = || (0..self.count.value).map(|cpu| (cpu * nodes / self.count.value) as u8).collect();
         self.nodes.as_ref().map_or_else(spread, |given| given.value.clone())
     }
 
-    /// Returns the nodes of a simulated machine with this memory; none if there is only one.
+    /// Returns the nodes of a simulated machine with the memory `layout`; none if there is only one node.
     #[must_use]
     pub fn sim_nodes(&self, layout: &Layout) -> Option<sim::Nodes> {
         (layout.nodes.len() > 1).then(|| sim::Nodes {
@@ -347,58 +350,58 @@ impl Cpu {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// The CPU that takes its interrupts.
+    /// The CPU that takes the card's interrupts.
     pub interrupt_cpu: Sourced<usize>,
-    /// Time of a packet and its answer outside of the machine, ns.
+    /// Time that a packet and its answer spend outside of the machine, ns.
     pub wire_ns: Sourced<u64>,
-    /// CPU time for one packet and its answer, ns.
+    /// CPU time that one packet and its answer take, ns.
     pub packet_ns: Sourced<u64>,
-    /// Turn of packets on a CPU that also ends requests of disks.
+    /// The turn that packets get on a CPU that also ends requests of disks: after all of them, or after each.
     pub turn: Sourced<Turn>,
 }
 
-/// One `[[disk]]` of a machine file. The first holds files; swap lies on the first that has slots for it.
+/// One `[[disk]]` of a machine file. The first disk holds files; swap lies on the first disk that has swap slots.
 #[derive(Clone, Debug, PartialEq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
-    /// Blocks for files, first and one past the last, at full scale.
+    /// Range of the blocks that hold files: the first, and one past the last, at full scale.
     pub file_blocks: Sourced<[u64; 2]>,
-    /// Block of the first swap slot.
+    /// Block that holds the first swap slot.
     pub swap_first_block: Sourced<u64>,
-    /// Swap slots of 4 KiB, at full scale; 0 for no swap.
+    /// Number of swap slots of 4 KiB, at full scale; 0 for no swap.
     pub swap_slots: Sourced<u64>,
-    /// Whether the disk answers at once, as zram and persistent memory do; `false` by default.
+    /// Whether the disk completes a request at once, as zram and persistent memory do; `false` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronous: Option<Sourced<bool>>,
-    /// Memory of the computer that a page in swap takes, percent of a page, for a disk of compressed memory (zram);
-    /// none by default.
+    /// How much of the computer's memory a page in swap takes on a disk of compressed memory (zram), percent of a page;
+    /// by default no memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_percent: Option<Sourced<u32>>,
-    /// The device.
+    /// The device behind the disk.
     pub device: DiskConfig,
 }
 
-/// The contents of memory before a run. Sizes are those of the machine at full scale.
+/// The contents of memory before a run. Sizes are those at full scale.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Before {
     /// Kernel memory that is never freed, MiB.
     pub kernel_mib: Sourced<u64>,
-    /// Kernel memory before most of it was freed, MiB. The remaining pages are scattered among the freed ones. By
-    /// default nothing was freed, and kernel memory is contiguous.
+    /// Size of kernel memory before most of it was freed, MiB. The remaining pages are scattered among the freed pages.
+    /// By default nothing was freed, and kernel memory is contiguous.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_peak_mib: Option<Sourced<u64>>,
     /// Anonymous memory of idle processes, MiB.
     pub idle_anon_mib: Sourced<u64>,
-    /// Clean page cache of files that are no longer read, MiB.
+    /// Clean page cache that holds files which are no longer read, MiB.
     pub file_cache_mib: Sourced<u64>,
-    /// Part of this cache that was read twice and so is active, percent.
+    /// Share of this page cache that was read twice and is therefore active, percent.
     pub file_cache_active_percent: Sourced<u64>,
-    /// Size of each file of this cache, KiB.
+    /// Size of each file in this page cache, KiB.
     pub file_kib: Sourced<u64>,
     /// Inode tables that a fresh file system still has to write in the background, MiB.
     pub inode_tables_mib: Sourced<u64>,
-    /// Factor by which the background task rests longer than each piece takes.
+    /// Time that the background task rests after each piece, as a multiple of the time that writing the piece took.
     pub inode_tables_rest: Sourced<u64>,
     /// Programs that run beside the workload, if any are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -409,7 +412,7 @@ pub struct Before {
 pub const MIB_PAGES: u64 = 256;
 
 impl Before {
-    /// Returns the pages of all of it at a scale.
+    /// Returns the number of pages of all contents together at a scale.
     #[must_use]
     pub fn pages(&self, scale: Scale) -> u64 {
         let mapped_mib = self.programs.as_ref().map_or(0, |programs| programs.mapped_mib.value);
@@ -419,18 +422,18 @@ impl Before {
 }
 
 /// Programs and libraries that run beside a workload: daemons, shells, the monitors of a test. Their files are mapped
-/// executable and were all used once. Some of their pages are used again from time to time.
+/// executable. All of their pages were used once, and some are used again from time to time.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Programs {
-    /// Used part of the programs' files, MiB.
+    /// Size of the used part of the programs' files, MiB.
     pub mapped_mib: Sourced<u64>,
     /// Size of each of the programs' files, KiB.
     pub file_kib: Sourced<u64>,
-    /// Time between two wake-ups, s.
+    /// Time between two wake-ups of the programs, s.
     pub wake_s: Sourced<u64>,
-    /// Pages used at each wake-up, at full scale. They are drawn by Zipf's law with exponent 1, as code is used: some
-    /// of it all the time, most hardly ever.
+    /// Number of pages used at each wake-up, at full scale. The pages are drawn by Zipf's law with exponent 1, since
+    /// some code is used all the time and most code hardly ever.
     pub touched_pages: Sourced<u64>,
 }
 
@@ -441,14 +444,15 @@ mod tests {
 
     const FILE: &str = "machines/parallelio-8g.toml";
 
-    /// Reads the embedded machine with one text replaced by another.
+    /// Reads the embedded machine after replacing the text `from` by `to`.
     fn changed(from: &str, to: &str) -> Result<Machine, String> {
         let text = crate::embedded::text(FILE).unwrap();
         assert!(text.contains(from), "{FILE} has no `{from}`");
         parse(text.replacen(from, to, 1))
     }
 
-    /// Reads the machine of a file with this text, which may be based on the embedded one, as `base`, or on itself.
+    /// Reads a machine from the text of its file. The file may be based on the embedded machine, as `base`, or on
+    /// itself.
     fn parse(text: String) -> Result<Machine, String> {
         let source = |text: &str| Source { file: "m.toml".into(), text: text.to_owned() };
         let resolve = |name: &str| match name {
@@ -459,7 +463,7 @@ mod tests {
         machine("m", source(&text), &resolve, &[]).map_err(|error| error.to_string())
     }
 
-    /// Returns the line that begins with `start`.
+    /// Returns the number of the line that begins with `start`.
     fn line(start: &str) -> usize {
         1 + crate::embedded::text(FILE).unwrap().lines().position(|line| line.starts_with(start)).unwrap()
     }
@@ -488,11 +492,11 @@ mod tests {
         assert_eq!((&*found.about, &*base.about, found.cpu.count.value), ("small", "", 2));
         assert_eq!((&found.cpu.interrupt_cpu, &found.cost), (&base.cpu.interrupt_cpu, &base.cost));
         assert_eq!(found.bases, ["base"]);
-        // A constant does not keep the origin of another.
+        // A constant does not keep the origin of the constant that it replaces.
         let bare = parse("base = \"base\"\n[cpu]\ncount = { value = 2 }\n".into()).unwrap_err();
         assert!(bare.starts_with("m.toml:3: in [cpu]: ") && bare.contains("from"), "{bare}");
 
-        // A table changes the first of a list, key by key, however deep; a list gives all anew.
+        // A table changes the first table of a list, key by key, at any depth. A list replaces all of the base's list.
         let slots = "swap_slots = { value = 7, from = \"assumed\", source = \"a test\" }";
         let found = parse(format!("base = \"base\"\n[disk]\n{slots}\n[disk.device.queue]\nnr_requests = {{ value = 9, from = \"assumed\", source = \"a test\" }}\n")).unwrap();
         assert_eq!((found.disks[0].swap_slots.value, found.disks[0].device.queue().nr_requests.value), (7, 9));
@@ -504,7 +508,7 @@ mod tests {
             ),
             "{anew}"
         );
-        // What is of another model shares no keys with the base's.
+        // A table for another model keeps no keys of the base's table.
         let flash = parse("base = \"base\"\n[disk.device]\nmodel = \"flash\"\n".into()).unwrap_err();
         assert!(flash.starts_with("m.toml:2: in [disk]: key `capacity_blocks` is missing"), "{flash}");
 
@@ -531,7 +535,7 @@ mod tests {
         );
     }
 
-    /// Returns the elevator of a machine whose file has `table` in place of its elevator.
+    /// Reads the machine after replacing its elevator by `table`. Returns the elevator.
     fn with_elevator(table: &str) -> Result<ElevatorConfig, String> {
         let text = crate::embedded::text(FILE).unwrap();
         let start = text.find("[disk.device.queue.elevator]").unwrap();

@@ -1,8 +1,9 @@
 //! Kernels, machines and experiments, by name from embedded files or from a user's file.
 //!
 //! [`library`] finds them. [`embedded`] holds `machines/` and `experiments/`. [`versions`] orders kernels.
-//! [`experiment`] and [`hardware`] describe the files. [`change`] sets single values, [`values`] shows them, and
-//! [`difference`] lists the differences of two kernels. [`ground`] names the grounds of an experiment.
+//! [`experiment`] and [`hardware`] describe the files. [`change`] sets single values, [`values`] shows the values, and
+//! [`difference`] lists the differences between two kernels. [`ground`] names the grounds on which an experiment may
+//! run.
 
 pub mod change;
 pub mod difference;

@@ -1,7 +1,7 @@
-//! Finds kernels, machines and experiments: among the embedded files by name, or in a file.
+//! Finds kernels, machines and experiments: by name among the embedded files, or in a user's file.
 //!
-//! A word with a `/` or ending in `.toml` is a file; its `base` is sought beside it, then among the
-//! embedded files. After a kernel's name or file, `+KEY=VALUE` changes a value.
+//! A word with a `/`, or with `.toml` at its end, is the path of a file. The `base` that this file names is searched
+//! beside it, then among the embedded files. After a kernel's name or file, `+KEY=VALUE` changes a value.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,8 @@ pub fn is_file(word: &str) -> bool {
     word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml")
 }
 
-/// Returns the name of the item in a file: the file's without ending, or its folder's for `experiment.toml`.
+/// Returns the name of the item in a file. This is the name of the file without its extension, or for `experiment.toml`
+/// the name of its folder.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default();
     let folder = || fs::canonicalize(path).ok()?.parent()?.file_name().map(ToOwned::to_owned);
@@ -41,10 +42,11 @@ pub fn beside(path: &Path, name: &str) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Largest file, bytes. A hand-written file has some thousand; a device may have no end.
+/// Largest size of a file, bytes. A hand-written file has some thousand bytes; reading a device may never end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Reads the text of a file in a role. The error names the file and the cause.
+/// Returns the text of the file at `path`. `role` says in an error what the file is for; the error also names the file
+/// and the cause.
 pub fn read(path: &Path, role: &str) -> Result<String, Error> {
     let text = || {
         let mut bytes = Vec::new();
@@ -68,7 +70,8 @@ pub fn read(path: &Path, role: &str) -> Result<String, Error> {
 fn unknown(kind: &str, folder: &str, name: &str) -> String {
     let mut names: Vec<&str> = embedded::names(folder).collect();
     names.sort_unstable();
-    // A version says more than letters that are alike, but for a slip in what follows it.
+    // If the name begins with a version, the nearest versions are better hints than names with similar letters, unless
+    // only the part after the version is misspelt.
     let near = placed::nearest(name, names.iter().copied());
     let is_slip = |near: &str| name.contains('-') && versions::version(near) == versions::version(name);
     if kind == "kernel"
@@ -81,7 +84,7 @@ fn unknown(kind: &str, folder: &str, name: &str) -> String {
     format!("no {kind} is called `{name}`{}{file}", one_of(name, &names))
 }
 
-/// Files that are found by name and build on each other.
+/// Kinds of files that are found by name and may have a base.
 #[derive(Clone, Copy)]
 enum Kind {
     Kernel,
@@ -112,7 +115,7 @@ impl Kind {
         found.ok_or_else(|| unknown(self.name(), self.folder(), name))
     }
 
-    /// Returns the base called `name` of the file `path`: a file beside it, or an embedded one.
+    /// Returns the base called `name` for the file at `path`: a file beside that file, or an embedded file.
     fn base_of(self, path: &Path, name: &str) -> Result<Source, String> {
         let Some(path) = beside(path, name) else {
             return self.embedded(name).map_err(|message| format!("{message} (nor is it beside this file)"));
@@ -126,16 +129,16 @@ impl Kind {
 /// `highwater+lru.batch=31+lru.swappiness=10`.
 ///
 /// # Errors
-/// When there is no such kernel or file (with the nearest names), when the file or a base of it is wrong, or when a
+/// When there is no such kernel or file (with the nearest names), when the file or one of its bases is wrong, or when a
 /// change is wrong.
 pub fn kernel(word: &str) -> Result<Kernel, Error> {
     kernel_of(word, unchanged_kernel)
 }
 
-/// Returns the kernels for words, as [`kernel`] does. Files shared by several words are read once.
+/// Returns the kernels for several words, each as by [`kernel`]. A file that several words share is read once.
 ///
 /// # Errors
-/// The error of the first wrong word.
+/// The error for the first wrong word.
 pub fn kernels<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Vec<Kernel>, Error> {
     let mut read: BTreeMap<String, Kernel> = BTreeMap::new();
     let mut plain = |word: &str| match read.get(word) {
@@ -158,7 +161,8 @@ fn kernel_of(word: &str, plain: impl FnOnce(&str) -> Result<Kernel, Error>) -> R
     Ok(kernel)
 }
 
-/// Splits a word at its first `+` and at each one behind it. A file name may contain a `+`.
+/// Splits a word at each `+`. Returns the name and the changes. A word that is the path of an existing file is all
+/// name.
 fn split_at_changes(word: &str) -> (&str, impl Iterator<Item = &str>) {
     let is_all_name = is_file(word) && Path::new(word).exists();
     let (name, changes) = match word.split_once('+').filter(|_| !is_all_name) {
@@ -177,7 +181,7 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
     let kernel =
         Kernel::parse(&name_of(path), word, &read(path, "a kernel")?, &|name| Kind::Kernel.base_of(path, name))?;
     if kernel.bases.is_empty() && kernel.own().next().is_none() {
-        // The root is no kernel that anybody means by a file of nothing.
+        // An empty file is refused: nobody means the root kernel by it.
         let place = Place { file: word.into(), line: 1 };
         return Err(Error::at(&place, "the file has no value and no base: expected `base = \"…\"` or a [section]"));
     }
@@ -200,7 +204,7 @@ pub fn machine(word: &str) -> Result<Machine, Error> {
     hardware::machine(word, source, &|base| Kind::Machine.embedded(base), &changes)
 }
 
-/// Keys, and their new values.
+/// Changed keys with their new values.
 pub type Changes<'w> = Vec<(&'w str, &'w str)>;
 
 /// Splits `name+key=value+…` into the name and its changes.
@@ -221,8 +225,9 @@ pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
     Ok((name, changes))
 }
 
-/// Returns the experiment for `word`, with changed parameters after a `+`: `ping+hogs=4`. `published.toml` is read from
-/// the folder of a file. Relative machine and kernel files of a file are searched from its folder.
+/// Returns the experiment for `word`, with changed parameters after a `+`: `ping+hogs=4`. If the word is a file,
+/// `published.toml` is read from the file's folder. Relative paths of machine and kernel files in this file are
+/// searched from its folder.
 ///
 /// # Errors
 /// As for [`kernel`].
@@ -231,7 +236,7 @@ pub fn experiment(word: &str) -> Result<Experiment, Error> {
     let mut experiment = unchanged_experiment(name)?;
     for (key, value) in changes {
         crate::change::set(&mut experiment.params, key, value)?;
-        // A report says what it is of.
+        // The changes become part of the name, since reports show it.
         experiment.name.push_str(&format!("+{key}={value}"));
     }
     Ok(experiment)

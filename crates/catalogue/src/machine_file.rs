@@ -11,8 +11,8 @@
 //! [before]      # what memory held before the run
 //! ```
 //!
-//! Readers of the sections define their types. This loader gives the values places, so that every error has file, line
-//! and the nearest known key.
+//! The readers of the sections define the sections' types. This loader adds places to the values, so that every error
+//! has file, line and the nearest known key.
 
 use placed::{Entry, Error, Node, Place};
 use serde::de::DeserializeOwned;
@@ -20,15 +20,15 @@ use serde::de::DeserializeOwned;
 /// A machine file, generic over the types of its sections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
-    /// The machine's name: that of the file, without folder and ending.
+    /// Name of the machine: the name of its file, without folder and extension.
     pub name: String,
-    /// The name of the file in messages.
+    /// Name of the file in messages.
     pub file: String,
-    /// The machines that it is based on, nearest first.
+    /// Names of the machines that this machine is based on, nearest first.
     pub bases: Vec<String>,
-    /// One line of description.
+    /// Description of the machine in one line.
     pub about: String,
-    /// Nodes and zones.
+    /// Memory: nodes and zones.
     pub memory: Memory,
     /// The CPUs.
     pub cpu: Cpu,
@@ -36,18 +36,18 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     pub cost: Cost,
     /// The block devices.
     pub disks: Vec<Disk>,
-    /// The network card.
+    /// The network card, if the machine has one.
     pub network: Option<Network>,
     /// The contents of memory before the run.
     pub before: Before,
-    /// The whole file over its bases, for messages and explanations.
+    /// The whole file laid over its bases, for messages and explanations.
     pub node: Node,
 }
 
-/// The top level of a machine file.
+/// Keys at the top level of a machine file.
 const KEYS: [&str; 8] = ["about", "base", "memory", "cpu", "cost", "disk", "network", "before"];
 
-/// Possible origins of a constant.
+/// The words for possible origins of a constant.
 const ORIGINS: [&str; 6] = ["published", "data-sheet", "measured", "fitted", "inferred", "assumed"];
 
 impl<Memory, Cpu, Cost, Disk, Network, Before> MachineFile<Memory, Cpu, Cost, Disk, Network, Before>
@@ -59,7 +59,7 @@ where
     Network: DeserializeOwned,
     Before: DeserializeOwned,
 {
-    /// Reads a machine from the node of its file, changes included. `file` is its name in messages.
+    /// Makes a machine from the node of its file, which includes changes. `file` is the file's name in messages.
     ///
     /// # Errors
     /// The first fault, with file and line: an unknown or missing section or key, a value of the wrong type, or an
@@ -88,7 +88,7 @@ where
     }
 }
 
-/// Moves the keys that tell the kind of a table to its front, where the reader needs them.
+/// Moves the keys that tell the kind of a table to the front of the table, since the reader needs them first.
 fn tags_first(node: &mut Node) {
     use placed::Value;
     match &mut node.value {
@@ -101,7 +101,7 @@ fn tags_first(node: &mut Node) {
     }
 }
 
-/// Reads one section. An error names the section, and the key and its form unless it already does.
+/// Reads one section of a machine file. An error names the section, the key and the key's form.
 fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> {
     node.read().map_err(|error| {
         let message = with_key(name, node, &error);
@@ -109,7 +109,8 @@ fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> 
     })
 }
 
-/// Describes a fault of a value with its key and, for a constant, the form in which constants are written.
+/// Returns the message about a wrong value, with its key and, for a constant, with the form in which constants are
+/// written.
 fn with_key(section: &str, node: &Node, error: &Error) -> String {
     let message = &error.message;
     let entry = error.place.as_ref().and_then(|place| entry_at(node, place));
@@ -133,7 +134,7 @@ fn with_key(section: &str, node: &Node, error: &Error) -> String {
     }
 }
 
-/// Returns the first entry at a place, in a table or within others.
+/// Returns the first entry at a place, in a table or in the tables within it; none if there is no entry.
 fn entry_at<'n>(node: &'n Node, place: &Place) -> Option<&'n Entry> {
     if let placed::Value::List(nodes) = &node.value {
         return nodes.iter().find_map(|node| entry_at(node, place));

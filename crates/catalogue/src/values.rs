@@ -1,8 +1,8 @@
-//! Display of the values of a file.
+//! Display of the values in a file.
 
 use placed::{Entry, Node, Value};
 
-/// Returns path, value and node of every value under a table.
+/// Returns path, value and node for every value under a table.
 #[must_use]
 pub fn listed(node: &Node) -> Vec<(String, String, &Node)> {
     let mut lines = Vec::new();
@@ -10,8 +10,8 @@ pub fn listed(node: &Node) -> Vec<(String, String, &Node)> {
     lines
 }
 
-/// Collects path, value and node of every value under a table. A constant with its origin is one value. So is a table
-/// without tables in it, inside a list.
+/// Adds path, value and node to `lines` for every value under a table. A constant with its origin counts as one value.
+/// A table in a list also counts as one value if it contains no tables and no lists.
 fn collect<'n>(node: &'n Node, path: &str, lines: &mut Vec<(String, String, &'n Node)>) {
     let is_flat = |node: &Node| {
         let nested = |entry: &Entry| matches!(entry.node.value, Value::Table(_) | Value::List(_));
@@ -36,7 +36,7 @@ fn collect<'n>(node: &'n Node, path: &str, lines: &mut Vec<(String, String, &'n 
     }
 }
 
-/// Returns a value as text; a constant `{ ns = 90, from = "fitted", … }` becomes "`90 ns (fitted: …)`".
+/// Returns a value as text. For a constant `{ ns = 90, from = "fitted", … }` the text is "`90 ns (fitted: …)`".
 #[must_use]
 pub fn constant(node: &Node) -> String {
     let Some(origin) = node.get("from").and_then(Node::as_text) else { return node.value.to_string() };

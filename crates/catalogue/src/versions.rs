@@ -1,12 +1,12 @@
-//! Versions of Linux that kernel files are named after.
+//! Versions of Linux, after which kernel files are named.
 
 use crate::embedded;
 
-/// Major and minor version.
+/// Major and minor number of a version.
 pub type Version = (u32, u32);
 
 /// Returns the version at the beginning of a name: `6.8` for `6.8.0-45-generic`, `v6.8` and `linux-6.8`. Returns none
-/// if there is no version.
+/// if the name does not begin with a version.
 #[must_use]
 pub fn version(name: &str) -> Option<Version> {
     let lower = name.to_lowercase();
@@ -16,13 +16,14 @@ pub fn version(name: &str) -> Option<Version> {
     Some((major.parse().ok()?, digits(rest)?))
 }
 
-/// Returns whether a kernel file is a released version, without the patches of a posting.
+/// Returns whether the kernel file called `name` is a released version, without the patches of a posting, and with or
+/// without the multi-generational LRU.
 fn is_released(name: &str, multigen: bool) -> bool {
     let rest = name.split_once('-').map_or("", |(_, rest)| rest);
     if multigen { rest == "mglru" } else { ["mainline", "classic", "rc4-vanilla", ""].contains(&rest) }
 }
 
-/// Returns the kernel files of released versions with their versions, oldest first, with or without the
+/// Returns the kernel files of released versions, each with its version, oldest first, with or without the
 /// multi-generational LRU.
 #[must_use]
 pub fn released(multigen: bool) -> Vec<(Version, &'static str)> {
@@ -34,8 +35,8 @@ pub fn released(multigen: bool) -> Vec<(Version, &'static str)> {
     known
 }
 
-/// Returns the kernel file nearest to a version, with or without the multi-generational LRU: the newest that is not
-/// newer than the version, or else the oldest.
+/// Returns the kernel file nearest to a version, with or without the multi-generational LRU. This is the newest file
+/// that is not newer than the version, or the oldest file if all are newer.
 ///
 /// # Panics
 /// When no kernel file is built in.
@@ -46,8 +47,8 @@ pub fn nearest(wanted: Version, multigen: bool) -> &'static str {
     older.or(known.first()).expect("kernel files are built in").1
 }
 
-/// Returns the end of a message about an unknown name that is a version: the files of this version, or those before and
-/// after it. Returns none for other names.
+/// Returns the end of a message about an unknown name, if the name begins with a version. It lists the files of this
+/// version, or the nearest files before and after it. Returns none for other names.
 #[must_use]
 pub fn hint(name: &str) -> Option<String> {
     let wanted = version(name)?;

@@ -1,4 +1,4 @@
-//! Tests that rows printed in a posting follow from its counters (`figures::mmtests`, `figures::vmscan`).
+//! Tests that rows printed in a posting follow from the posting's counters (`figures::mmtests`, `figures::vmscan`).
 
 use catalogue::embedded;
 use catalogue::experiment::Published;
@@ -59,7 +59,7 @@ fn every_vmstat_row_of_the_posting_comes_out_as_printed() {
         for (row, printed) in rows.iter().zip(printed) {
             let expected = printed.values[column];
             assert_eq!((row.unit.as_str(), row.better), (printed.unit.as_str(), printed.better()), "{}", row.name);
-            // Velocities of zones went through a whole number of pages.
+            // The velocities of zones were computed from a whole number of pages.
             let slack = if row.name.starts_with("Zone") { 0.002 } else { 0.0005 };
             assert!((row.value - expected).abs() <= slack, "{}: {} for {expected}", row.name, row.value);
         }

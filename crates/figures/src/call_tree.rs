@@ -1,8 +1,8 @@
 //! A profile as text in the two forms of `perf report`, for each column and each part of its runs.
 //!
-//! *Self time by task*: for each task the share of its time in each function itself, and the call paths. *Inclusive
-//! time of all tasks*: for each call path the share of all time on it and in its callees. Shares below half a percent
-//! are left out.
+//! *Self time by task*: for each task the share of its time that it spent in each function itself, and the call paths
+//! to this function. *Inclusive time of all tasks*: for each call path the share of all time that was spent on it and
+//! in its callees. Shares below half a percent are left out.
 
 use crate::profile::{self, ColumnProfile, RunProfile, View};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 /// Smallest share that is shown, percent.
 const LEAST: f64 = 0.5;
 
-/// Callers that are shown behind the innermost function.
+/// Largest number of callers shown for a function.
 const CALLERS: usize = 4;
 
 /// A function with its callees.
@@ -31,14 +31,15 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the called functions, the longest first.
+    /// Returns the functions that this one called, the longest time first.
     fn by_time(&self) -> Vec<(&'a str, &Self)> {
         let mut called: Vec<_> = self.called.iter().map(|(name, node)| (*name, node)).collect();
         called.sort_by_key(|(_, node)| std::cmp::Reverse(node.total));
         called
     }
 
-    /// Visits each function that has self time, with its callers, innermost first.
+    /// Calls `visit` for each function that has self time, with the path of calls that leads to it, the function last,
+    /// and with this time.
     fn for_each_own(&self, path: &mut Vec<&'a str>, visit: &mut impl FnMut(&[&'a str], u64)) {
         if self.own > 0 {
             visit(path, self.own);
@@ -91,7 +92,7 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
-/// Writes the functions in which a task spent its own time, the longest first, each with the call paths to it.
+/// Writes the functions in which a task spent self time, the longest first, each with the call paths to it.
 fn write_own(task: &str, node: &Node<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut by_function: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
     node.for_each_own(&mut Vec::new(), &mut |path, ns| {

@@ -1,24 +1,24 @@
-//! A cgroup by its folder, and the kernel's counters of it. `grounds::system::linux::limit` makes one.
+//! A cgroup, given by its folder, and the kernel's counters for it. `grounds::system::linux::limit` makes cgroups.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Memory that one call frees for waiting processes.
+/// Memory that one call of [`Cgroup::help`] frees for waiting processes, bytes.
 const HELP_BYTES: u64 = 1 << 20;
 
 /// Version of a cgroup hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Version {
-    /// A hierarchy for each controller.
+    /// One hierarchy for each controller.
     V1,
-    /// One for all.
+    /// One hierarchy for all controllers.
     V2,
 }
 
 impl Version {
-    /// Returns the number of the version in the kernel's documents.
+    /// Returns the number that the kernel's documents give to the version.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -33,12 +33,12 @@ impl Version {
 pub struct Cgroup {
     /// The cgroup's folder.
     pub path: PathBuf,
-    /// The version, which decides the names of its files.
+    /// Version of the cgroup's hierarchy, which decides the names of its files.
     pub version: Version,
 }
 
 impl Cgroup {
-    /// Returns the bytes charged to it now.
+    /// Returns the number of bytes charged to the cgroup now.
     ///
     /// # Errors
     /// When the kernel does not tell.
@@ -51,8 +51,8 @@ impl Cgroup {
         text.trim().parse().map_err(io::Error::other)
     }
 
-    /// Returns the number of its processes that the kernel has killed for lack of memory; none if the kernel does not
-    /// tell.
+    /// Returns the number of processes in the cgroup that the kernel has killed for lack of memory; none if the kernel
+    /// does not tell.
     #[must_use]
     pub fn kills(&self) -> Option<u64> {
         let file = match self.version {
@@ -62,7 +62,7 @@ impl Cgroup {
         number(&fs::read_to_string(self.path.join(file)).ok()?, "oom_kill")
     }
 
-    /// Returns how often it reached its limit; none if the kernel does not tell.
+    /// Returns how often the cgroup reached its limit; none if the kernel does not tell.
     #[must_use]
     pub fn times_at_limit(&self) -> Option<u64> {
         times_at_limit(&self.path)
@@ -80,21 +80,24 @@ impl Cgroup {
         fs::read_to_string(self.path.join("memory.pressure")).ok()
     }
 
-    /// Returns whether its processes wait for memory that nothing has freed so far. Only version 1 has such waits.
+    /// Returns whether the cgroup's processes wait for memory that has not been freed so far. Only version 1 has such
+    /// waits.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         let text = fs::read_to_string(self.path.join("memory.oom_control")).unwrap_or_default();
         self.version == Version::V1 && number(&text, "under_oom") == Some(1)
     }
 
-    /// Frees some memory for waiting processes and wakes them, in version 1 only. Their limit does not change.
+    /// Frees some memory for the cgroup's waiting processes and wakes them, in version 1 only. The cgroup's limit stays
+    /// as it is.
     ///
     /// # Errors
     /// When nothing could be freed.
     pub fn help(&self) -> io::Result<()> {
         let file = self.path.join("memory.limit_in_bytes");
         let limit: u64 = fs::read_to_string(&file)?.trim().parse().map_err(io::Error::other)?;
-        // A lower limit is obeyed by reclaim before the write returns; a higher one wakes waiting tasks.
+        // When the limit is lowered, the kernel reclaims memory before the write returns. When it is raised, the kernel
+        // wakes waiting tasks.
         let lowered = fs::write(&file, limit.saturating_sub(HELP_BYTES).to_string());
         fs::write(&file, limit.to_string())?;
         lowered
@@ -109,8 +112,9 @@ impl Cgroup {
     }
 }
 
-/// Returns how often the cgroup of a folder reached its limit. Version 2 counts events of the cgroup itself in
-/// `memory.events.local`, or else in `memory.events`. Version 1 has `memory.failcnt`.
+/// Returns how often the cgroup in `folder` reached its limit; none if the kernel does not tell. In version 2 the
+/// number comes from `memory.events.local`, or from `memory.events` if that file does not exist. In version 1 it comes
+/// from `memory.failcnt`.
 #[must_use]
 pub fn times_at_limit(folder: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
@@ -123,20 +127,21 @@ pub fn times_at_limit(folder: &Path) -> Option<u64> {
 /// Counters of a cgroup that needed memory and found none to reclaim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// Number of allocations that were about to fail at its limit (`oom`); 0 in version 1, which does not count them.
+    /// Number of allocations that were about to fail at the cgroup's limit (`oom`); 0 in version 1, which does not
+    /// count them.
     pub times: u64,
-    /// Number of its processes that were killed (`oom_kill`).
+    /// Number of processes in the cgroup that were killed (`oom_kill`).
     pub kills: u64,
-    /// Number of times that it was killed as a whole (`oom_group_kill`, since 5.17).
+    /// Number of times that the cgroup was killed as a whole (`oom_group_kill`, since 5.17).
     pub group_kills: u64,
-    /// Whether a process in it waits for memory that nobody frees (`under_oom`, with `oom_kill_disable`). Only version
-    /// 1 has this.
+    /// Whether a process in the cgroup waits for memory that is not freed by a kill (`under_oom`, with
+    /// `oom_kill_disable`). Only version 1 has such waits.
     pub is_waiting: bool,
 }
 
-/// Returns the counters of a cgroup that needed memory and found none to reclaim, by its folder; `None` if it has no
-/// memory controller. Children have counters of their own. They are included only if version 2 has no
-/// `memory.events.local` and counts children, too.
+/// Returns the counters of a cgroup, given by its folder, that needed memory and found none to reclaim; `None` if the
+/// cgroup has no memory controller. Child cgroups have counters of their own. Their events are included only if version
+/// 2 has no `memory.events.local`.
 #[must_use]
 pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
@@ -146,12 +151,12 @@ pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
         times: of("oom"),
         kills: of("oom_kill"),
         group_kills: of("oom_group_kill"),
-        // With its killer on, it is so for a moment until that has killed.
+        // With the OOM killer enabled, a process waits only for a moment until the killer has killed.
         is_waiting: of("under_oom") == 1 && of("oom_kill_disable") == 1,
     })
 }
 
-/// Returns the number after `name` on a line of its own.
+/// Returns the number that follows `name` on a line; none if no line begins with this name.
 fn number(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }

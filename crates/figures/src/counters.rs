@@ -1,8 +1,8 @@
-//! Counters under the names of `/proc/vmstat` of any kernel, kept by zone or not.
+//! Counters under the names of `/proc/vmstat` in any kernel, kept by zone or not.
 
 use engine::stat::Vmstat;
 
-/// Reads lines of a name and a number, as in `/proc/vmstat` and in `memory.stat` of a cgroup.
+/// Returns counters from lines with a name and a number, as in `/proc/vmstat` and in a cgroup's `memory.stat`.
 #[must_use]
 pub fn named(text: &str) -> Vmstat {
     let pair = |line: &str| {
@@ -15,13 +15,14 @@ pub fn named(text: &str) -> Vmstat {
 /// Suffixes of counters that are kept by zone.
 const ZONES: [&str; 7] = ["dma", "dma32", "normal", "high", "highmem", "movable", "device"];
 
-/// Returns the zone of a counter, if it is `name` with a zone.
+/// Returns the zone in a counter's name `key` if this name is `name` with a zone as its suffix; otherwise none.
 #[must_use]
 pub fn zone_of<'k>(key: &'k str, name: &str) -> Option<&'k str> {
     key.strip_prefix(name)?.strip_prefix('_').filter(|rest| ZONES.contains(rest))
 }
 
-/// Returns a counter, or the sum over its zones if it is only kept by zone; none if neither exists.
+/// Returns the value of a counter, or the sum over its zones if the counter is only kept by zone; none if neither
+/// exists.
 #[must_use]
 pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     let of_zones = || {
@@ -31,8 +32,8 @@ pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     counters.get(name).copied().or_else(of_zones)
 }
 
-/// Returns pages that were scanned and reclaimed neither by kswapd nor by tasks short of free memory: at limits of
-/// cgroups, by khugepaged, and on demand. Kernels have this from 5.8 on; returns none otherwise.
+/// Returns the numbers of pages that were scanned and reclaimed neither by kswapd nor by direct reclaim: at limits of
+/// cgroups, by khugepaged, and on demand. Returns none for kernels before 5.8, which do not have these counters.
 #[must_use]
 pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     let of = |event: &str| {
@@ -43,7 +44,8 @@ pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     Some([of("pgscan")?, of("pgsteal")?])
 }
 
-/// Returns the pages reclaimed by kswapd, and by others. Until 3.3 the kernel counted the total and kswapd's.
+/// Returns the numbers of pages reclaimed by kswapd and by others; each is none if it is not known. Kernels up to 3.3
+/// counted the total and kswapd's part.
 #[must_use]
 pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     match counters.get("kswapd_steal") {
@@ -52,7 +54,7 @@ pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     }
 }
 
-/// Returns the growth of each counter. A gauge that fell counts as 0.
+/// Returns the growth of each counter. For a gauge that fell, the growth is 0.
 #[must_use]
 pub fn difference(before: &Vmstat, after: &Vmstat) -> Vmstat {
     let of = |name: &String| before.get(name).copied().unwrap_or(0);
@@ -70,7 +72,7 @@ mod tests {
         assert_eq!((reclaimed(&old), sum(&old, "allocstall")), ([Some(50), Some(30)], Some(3)));
         let new: Vmstat = of(&[("pgsteal_kswapd", 70), ("allocstall_normal", 2), ("allocstall_movable", 3)]);
         assert_eq!((reclaimed(&new), sum(&new, "allocstall")), ([Some(70), None], Some(5)));
-        // One that is kept both ways counts once.
+        // A counter that is kept both by zone and in total counts once.
         let both: Vmstat = of(&[("pgscan_kswapd", 70), ("pgscan_kswapd_normal", 60), ("pgscan_kswapd_dma32", 10)]);
         assert_eq!(sum(&both, "pgscan_kswapd"), Some(70));
         let scans: Vmstat = of(&[("pgscan_direct_throttle", 9), ("pgscan_direct_high", 1)]);

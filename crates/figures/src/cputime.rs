@@ -4,19 +4,19 @@ use crate::figure::{Better, Format, Row};
 use crate::usage::CpuTimes;
 use machine::Nanos;
 
-/// The cost of one build.
+/// The time that one build took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Built {
-    /// Time from its start to its end.
+    /// Time from the build's start to its end.
     pub elapsed: Nanos,
-    /// CPU time of all its tasks.
+    /// CPU time of all the build's tasks.
     pub cpu: CpuTimes,
 }
 
 /// One figure of a build.
 type Part = fn(&Built) -> f64;
 
-/// Returns the group `cputime`: figures over the builds. The deviation is that of the population.
+/// Returns the rows of the group `cputime`: statistics over the builds. The standard deviation is that of a population.
 #[must_use]
 pub fn cputime_rows(built: &[Built]) -> Vec<Row> {
     let parts: [(&str, &str, Better, Part); 4] = [

@@ -1,8 +1,8 @@
-//! Conversion of CSV errors to errors of files.
+//! Conversion of a CSV writer's errors to I/O errors.
 
 use std::io;
 
-/// Returns the I/O error of a CSV writer. Its kind distinguishes a closed pipe from a full disk.
+/// Returns the I/O error behind an error of a CSV writer. Its kind distinguishes a closed pipe from a full disk.
 #[must_use]
 pub fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {

@@ -11,37 +11,37 @@ pub struct Steps {
     pub between: String,
 }
 
-/// A step of a run.
+/// One step of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Step {
-    /// The step's name, a word or two.
+    /// Name of the step, a word or two.
     pub name: String,
-    /// The time at which it began, seconds of the run.
+    /// Time at which the step began, seconds of the run.
     pub from_s: f64,
-    /// The time at which it ended.
+    /// Time at which the step ended, seconds of the run.
     pub to_s: f64,
 }
 
-/// A quantity that grows while a workload runs, against another that grows.
+/// A quantity that grows while a workload runs, as a function of another quantity that grows.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Curve {
-    /// The quantity that grows, and its unit.
+    /// Name and unit of the quantity.
     pub name: String,
-    /// The other quantity, and its unit.
+    /// Name and unit of the other quantity.
     pub across: String,
-    /// The curve's points; the first value is that of the other quantity.
+    /// Points of the curve: the value of the other quantity, then the value of this quantity.
     pub points: Vec<(f64, f64)>,
 }
 
 /// The curves and steps of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCurves {
-    /// The run's column.
+    /// Name of the run's column.
     pub column: String,
     /// The run's seed.
     pub seed: u64,
-    /// The curves; all runs of a workload have the same ones.
+    /// The curves. All runs of a workload have curves with these names.
     pub curves: Vec<Curve>,
-    /// The steps.
+    /// The steps of the run.
     pub steps: Steps,
 }

@@ -1,4 +1,4 @@
-//! Read access to an engine, for [`crate::series`] and workloads.
+//! Read access to an engine, for [`crate::series`] and for workloads.
 
 use engine::{
     Engine,
@@ -9,37 +9,37 @@ use engine::{
 use machine::{DeviceId, Machine};
 use std::fmt;
 
-/// Read access to the engine of a ground, if the engine is ours. The running kernel has none.
+/// Read access to the engine of a ground, if the ground runs on our engine. The running kernel gives no such access.
 pub trait EngineView {
-    /// Returns the first scan at priority 0 since the last call.
+    /// Returns the first scan at priority 0 since the last call of this method; none if there was no such scan.
     fn take_first_priority_zero(&self) -> Option<PriorityZero>;
-    /// Returns the durations of kswapd's calls, of all nodes, since the last call.
+    /// Returns the durations of kswapd's runs on all nodes since the last call of this method.
     fn take_kswapd_calls(&self) -> KswapdCalls;
-    /// Returns the zones of all nodes, lowest first: name, pages, free pages.
+    /// Returns the zones of all nodes, lowest first, with name, pages and free pages.
     fn zones(&self) -> Vec<ZoneView>;
     /// Returns the counters of each node, under the names of `/proc/vmstat`.
     fn nodes(&self) -> Vec<Vmstat>;
-    /// Returns the blocks of the first device for files, and the free ones among them.
+    /// Returns the number of blocks on the first device for files, and the number of free blocks on it.
     fn room(&self) -> [u64; 2];
-    /// Returns how often the cgroup of all tasks reached its limit; none without a limit.
+    /// Returns how often the cgroup of all tasks reached its limit; none if it has no limit.
     fn times_at_limit(&self) -> Option<u64>;
 }
 
 /// A zone, as [`EngineView`] shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneView {
-    /// The zone's node.
+    /// Node that contains the zone.
     pub node: NodeId,
     /// The zone's name as the kernel prints it.
     pub name: &'static str,
-    /// Pages that the allocator manages.
+    /// Number of pages that the allocator manages.
     pub pages: u64,
-    /// Free pages.
+    /// Number of free pages.
     pub free: u64,
 }
 
 impl fmt::Display for ZoneView {
-    /// Writes `Normal`, and on all nodes but the first `Normal of node 1`.
+    /// Writes the zone's name: `Normal` on the first node, `Normal of node 1` on another node.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.node {
             NodeId(0) => f.write_str(self.name),

@@ -1,6 +1,6 @@
 //! One figure: its name, its better direction, its format.
 //!
-//! Workloads, experiments and reports share these words. This module knows none of them.
+//! Workloads, experiments and reports all use these types. This module depends on none of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub enum Better {
     Higher,
     /// Lower is better.
     Lower,
-    /// Neither: the row is context. Where MMTests prints a percentage, it is computed as for `Lower`.
+    /// Neither is better: the row is context. Where MMTests prints a percentage, it is computed as for `Lower`.
     Neutral,
 }
 
@@ -20,21 +20,21 @@ pub enum Better {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// With this many decimals.
+    /// A number with this many decimals.
     Decimals(u8),
-    /// A whole percentage without its sign, which the row's unit has.
+    /// A whole percentage without the percent sign, which the row's unit contains.
     Percent,
-    /// A share in percent with this many decimals. Changes of it are in points.
+    /// A share in percent with this many decimals. Its changes are in percentage points.
     Points(u8),
-    /// This many decimals, and `never` for 0: a moment that has not come.
+    /// A moment with this many decimals, or `never` for the value 0: the moment has not come.
     Moment(u8),
 }
 
 impl Format {
-    /// Formats `value`. A median of whole percentages may have a half.
+    /// Returns `value` in this format. A median of whole percentages may have a half.
     #[must_use]
     pub fn show(self, value: f64) -> String {
-        // Nothing is left of a sign when nothing is left of the digits.
+        // If all digits are zeroes, no sign is shown either.
         let text = self.digits(value);
         match text.strip_prefix('-') {
             Some(digits) if digits.bytes().all(|digit| b"0.".contains(&digit)) => digits.to_owned(),
@@ -56,7 +56,7 @@ impl Format {
     /// Returns `value`, or 0 if [`Format::show`] shows only zeroes.
     #[must_use]
     pub fn as_shown(self, value: f64) -> f64 {
-        // Of a moment 0 is never, and no early one.
+        // For a moment the value 0 means never, so an early moment must not become 0.
         let is_nothing = !matches!(self, Self::Moment(_)) && self.show(value).parse() == Ok(0.0);
         if is_nothing { 0.0 } else { value }
     }
@@ -65,17 +65,17 @@ impl Format {
 /// One figure of one run.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Row {
-    /// The block that contains the row: `Ops`, `duration`, `vmstat`, `iostat`, ….
+    /// Name of the block that contains the row: `Ops`, `duration`, `vmstat`, `iostat`, ….
     pub group: String,
-    /// The row's name, as in `published.toml`, with the statistic in front if one is printed.
+    /// Name of the row, as in `published.toml`, with the statistic in front if one is printed.
     pub name: String,
-    /// The row's unit: `pages`, `ops/s`, ….
+    /// Unit of the figure: `pages`, `ops/s`, ….
     pub unit: String,
-    /// The row's better direction.
+    /// Better direction of the figure.
     pub better: Better,
     /// The figure.
     pub value: f64,
-    /// The row's format.
+    /// Format of the figure.
     pub format: Format,
 }
 
@@ -86,7 +86,8 @@ impl Row {
         Self { group: group.into(), name: name.into(), unit: unit.into(), better, value, format }
     }
 
-    /// Returns whether the figure is a time or a rate, or made of one: where a clock does not count, neither does the figure.
+    /// Returns whether the figure is a time or a rate, or is made of one. On a ground whose clock says nothing, such a
+    /// figure says nothing.
     #[must_use]
     pub fn is_of_time(&self) -> bool {
         const UNITS: [&str; 5] = ["ns", "us", "ms", "s", "MHz"];
@@ -95,14 +96,14 @@ impl Row {
         is_time || GROUPS.contains(&self.group.as_str())
     }
 
-    /// Makes a row of a rate. Higher is better.
+    /// Makes a row whose figure is a rate. Higher is better.
     #[must_use]
     pub fn rate(group: &str, name: impl Into<String>, unit: &str, value: f64) -> Self {
         Self::new(group, name, unit, Better::Higher, Format::Decimals(2), value)
     }
 }
 
-/// The name of a row and the block that contains it. `--rows` matches either.
+/// The name of a row and the name of the block that contains it. A word of `--rows` matches either name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowName {
     /// Name of the block, as in [`Row`].
@@ -122,11 +123,11 @@ pub fn names(rows: Vec<Row>) -> Vec<RowName> {
 pub struct Figure {
     /// The figure.
     pub value: f64,
-    /// The percentage in brackets beside it, as printed.
+    /// The percentage printed in brackets beside the figure; none if there is none.
     pub percent: Option<f64>,
 }
 
-/// Returns the rows `User`, `System`, `Elapsed` of the group `duration`, seconds of the whole test.
+/// Returns the rows `User`, `System`, `Elapsed` of the group `duration`: seconds over the whole test.
 #[must_use]
 pub fn duration_rows(user_s: f64, system_s: f64, elapsed_s: f64) -> Vec<Row> {
     [("User", user_s), ("System", system_s), ("Elapsed", elapsed_s)]

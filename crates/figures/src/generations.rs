@@ -11,17 +11,17 @@ use crate::moments::OfRun;
 pub struct Moment {
     /// Time since the system started, ns.
     pub now_ns: u64,
-    /// The workload's name for the moment, if any.
+    /// Name that the workload gives to the moment, if any.
     pub mark: Option<Cow<'static, str>>,
     /// The generations in the form of `lru_gen_full` of debugfs.
     pub text: String,
 }
 
-/// The generations of a run.
+/// The generations of pages over one run.
 pub type RunGenerations = OfRun<Moment>;
 
-/// Writes runs as text. Each moment has a line that begins with `#` (its time, run and name, if any), and the
-/// generations below.
+/// Writes runs as text. Each moment has a line that begins with `#`, with its time, its run and its name if it has one.
+/// The generations at this moment follow below.
 ///
 /// # Errors
 /// When `out` cannot be written to.

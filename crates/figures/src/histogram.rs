@@ -1,23 +1,23 @@
-//! Durations of operations, counted in buckets, eight to a decade.
+//! Durations of operations, counted in buckets. Eight buckets cover a factor of ten.
 
 use hdrhistogram::Histogram as Recorded;
 use serde::{Deserialize, Serialize};
 
-/// Buckets per decade.
+/// Number of buckets that cover a factor of ten.
 const PER_DECADE: f64 = 8.0;
 
 /// Counts of operations by duration. Bucket `n` begins at 10^((first + n) / 8) ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buckets {
-    /// The exponent of the first bucket, in eighths.
+    /// The exponent at which the first bucket begins, in eighths.
     pub first: i32,
-    /// Operations in each bucket.
+    /// Number of operations in each bucket.
     pub counts: Vec<u64>,
 }
 
 impl Buckets {
-    /// Counts recorded times, ns, by bucket.
+    /// Returns the counts of recorded times, ns, by bucket.
     #[must_use]
     pub fn of(recorded: &Recorded<u64>) -> Self {
         let mut this = Self::default();
@@ -49,7 +49,8 @@ impl Buckets {
         }
     }
 
-    /// Returns the share of each bucket in percent, with its start in microseconds. The end of the last bucket follows.
+    /// Returns each bucket's start in microseconds with its share in percent. The last element is the end of the last
+    /// bucket, with this bucket's share once more.
     #[must_use]
     pub fn shares(&self) -> Vec<(f64, f64)> {
         let all = self.counts.iter().sum::<u64>().max(1) as f64;
@@ -68,7 +69,7 @@ fn bucket_of(ns: u64) -> i32 {
     libm::floor(PER_DECADE * libm::log10(ns.max(1) as f64)) as i32
 }
 
-/// Durations of one kind of operation in a run.
+/// Durations of one kind of operation in one run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Times {
     /// Name of the operations.
@@ -78,7 +79,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Counts recorded times, ns. Returns none if there are none.
+    /// Returns the counts of recorded times, ns, under a name; none if there are no times.
     #[must_use]
     pub fn of(name: impl Into<String>, recorded: &Recorded<u64>) -> Option<Self> {
         (!recorded.is_empty()).then(|| Self { name: name.into(), buckets: Buckets::of(recorded) })
@@ -90,11 +91,11 @@ impl Times {
 pub struct Histogram {
     /// Name of the operations.
     pub name: String,
-    /// Ids of the columns, each with the times of all its runs.
+    /// For each column, its id and the durations in all its runs.
     pub columns: Vec<(String, Buckets)>,
 }
 
-/// Adds the times of a run of column `id` to `histograms`.
+/// Adds the durations `times` from a run of the column `id` to `histograms`.
 pub fn gather(histograms: &mut Vec<Histogram>, id: &str, times: Vec<Times>) {
     for Times { name, buckets } in times {
         let at = histograms.iter().position(|it| it.name == name).unwrap_or_else(|| {

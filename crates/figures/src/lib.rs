@@ -2,11 +2,12 @@
 //!
 //! * [`figure`] is a row. [`vmscan`], [`mmtests`], [`locks`] and [`nodes`] make groups of rows from [`counters`] and
 //!   [`usage`].
-//! * [`series`] are counters over time, [`histogram`] durations of operations, [`curves`] the curves of a workload.
-//! * [`profile`], [`call_tree`] and [`trace`] show where time went; [`memory_map`] and [`generations`] show where pages
-//!   were, at [`moments`].
-//! * [`statistics`] computes intervals of medians, [`shift`] the difference of two columns, [`verdict`] its
-//!   significance.
+//! * [`series`] are counters over time, [`histogram`] counts durations of operations, [`curves`] are a workload's
+//!   curves.
+//! * [`profile`], [`call_tree`] and [`trace`] show where time was spent; [`memory_map`] and [`generations`] show where
+//!   pages were, at [`moments`].
+//! * [`statistics`] computes intervals of medians, [`shift`] the difference between two columns, [`verdict`] the
+//!   significance of this difference.
 //!
 //! This crate runs nothing and prints nothing.
 

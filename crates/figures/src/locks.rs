@@ -1,19 +1,20 @@
 //! Rows of locks (taken, waited for, held) and of times without interrupts, for `--locks`.
 //!
-//! They cover all CPUs and the whole run, including the time before the workload. Rows of interrupts start with the
-//! workload if it counts them itself.
+//! The rows cover all CPUs and the whole run, including the time before the workload. If the workload itself counts
+//! interrupts, the rows of interrupts begin with the workload.
 
 use crate::figure::{self, Better, Format, Row, RowName};
 use machine::Nanos;
 use sim::{LockStatistics, MaskStatistics, Sim};
 
-/// Figures of each class of locks.
+/// Names of the figures for each class of locks.
 const OF_LOCKS: [&str; 6] = ["taken", "contended", "wait total", "wait max", "hold total", "hold max"];
 
-/// Figures of each cause of disabled interrupts.
+/// Names of the figures for each cause of disabled interrupts.
 const OF_MASKS: [&str; 3] = ["times", "total", "max"];
 
-/// Returns the rows. Classes and causes that did not occur have rows, too, so that columns can be compared.
+/// Returns the rows of locks and of times without interrupts. Classes and causes that did not occur have rows, too, so
+/// that columns can be compared.
 #[must_use]
 pub fn rows(sim: &Sim) -> Vec<Row> {
     let locks = sim.lock_statistics();
@@ -21,7 +22,7 @@ pub fn rows(sim: &Sim) -> Vec<Row> {
     locks.iter().flat_map(lock_rows).chain(masks.iter().flat_map(mask_rows)).collect()
 }
 
-/// Returns the names of the rows.
+/// Returns the names of the rows that [`rows`] returns.
 #[must_use]
 pub fn names() -> Vec<RowName> {
     figure::names(rows(&Sim::new(sim::Config::uniform(1, 1))))
@@ -51,7 +52,7 @@ fn lock_rows(lock: &LockStatistics) -> [Row; OF_LOCKS.len()] {
     ]
 }
 
-/// Returns the rows of one cause.
+/// Returns the rows for one cause of disabled interrupts.
 #[must_use]
 pub fn mask_rows(mask: &MaskStatistics) -> [Row; OF_MASKS.len()] {
     let name = |what: usize| format!("Interrupts off by {} {}", mask.cause, OF_MASKS[what]);

@@ -9,46 +9,46 @@ use serde::{Deserialize, Serialize};
 use crate::csv_error::io_error;
 use crate::moments::OfRun;
 
-/// Memory at a moment.
+/// The memory at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Moment {
     /// Time since the system started, ns.
     pub now_ns: u64,
-    /// The workload's name for the moment, if any.
+    /// Name that the workload gives to the moment, if any.
     pub mark: Option<Cow<'static, str>>,
     /// The zones, lowest first.
     pub zones: Vec<Zone>,
 }
 
 impl Moment {
-    /// Returns the contents of zones now.
+    /// Returns the moment `now` with the contents of `zones`.
     #[must_use]
     pub fn of(now: Nanos, mark: Option<&'static str>, zones: &[ZoneMap]) -> Self {
         Self { now_ns: now.0, mark: mark.map(Cow::from), zones: zones.iter().map(Zone::of).collect() }
     }
 }
 
-/// A zone at a moment.
+/// A zone at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Zone {
-    /// The zone's node.
+    /// Node that contains the zone.
     pub node: u8,
-    /// The zone's name as the kernel prints it.
+    /// Name of the zone as the kernel prints it.
     pub name: Cow<'static, str>,
-    /// Free blocks and pageblocks of each migrate type that the kernel has.
+    /// The migrate types that the kernel has, with their free blocks and pageblocks.
     pub kinds: Vec<Kind>,
-    /// The main contents of each pageblock, from low to high frames.
+    /// The main contents of each pageblock, from low to high frame numbers.
     pub most: Vec<Most>,
 }
 
-/// A migrate type of a zone.
+/// The blocks of one migrate type in a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Kind {
-    /// The type's name as `/proc/pagetypeinfo` prints it.
+    /// Name of the type as `/proc/pagetypeinfo` prints it.
     pub name: Cow<'static, str>,
-    /// Free blocks by order.
+    /// Number of free blocks by order.
     pub free: Vec<u64>,
-    /// Pageblocks of the type.
+    /// Number of pageblocks of this type.
     pub pageblocks: u64,
 }
 
@@ -68,11 +68,11 @@ impl Zone {
     }
 }
 
-/// The kind of contents that more than half of a pageblock has, for pictures.
+/// The kind of contents that fills more than half of a pageblock, for pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Most {
-    /// Free.
+    /// Free pages.
     Free,
     /// Pages of files on LRU lists.
     File,
@@ -82,7 +82,7 @@ pub enum Most {
     Kernel,
     /// An allocated block, or a huge page.
     Whole,
-    /// No kind has more than half.
+    /// No kind fills more than half.
     Mixed,
 }
 
@@ -90,7 +90,7 @@ impl Most {
     /// All kinds; `ALL[m as usize] == m`.
     pub const ALL: [Self; 6] = [Self::Free, Self::File, Self::Anonymous, Self::Kernel, Self::Whole, Self::Mixed];
 
-    /// Returns the kind of a pageblock whose pages were counted by use.
+    /// Returns the kind of a pageblock, given the number of its pages for each use.
     #[must_use]
     pub fn of_pages(pages: &[u16; Use::ALL.len()]) -> Self {
         let all: u16 = pages.iter().sum();
@@ -104,7 +104,7 @@ impl Most {
         }
     }
 
-    /// Returns the name in a legend.
+    /// Returns the name of this kind in a legend.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -118,11 +118,11 @@ impl Most {
     }
 }
 
-/// The memory of a run.
+/// The memory over one run.
 pub type RunMemory = OfRun<Moment>;
 
-/// Writes runs as CSV. Each moment, zone and migrate type has a line for each order with its free blocks, and one
-/// without an order with its pageblocks. The last field is the workload's name for the moment, if any.
+/// Writes runs as CSV. For each moment, zone and migrate type there is a line for each order with its free blocks, and
+/// a line without an order with the pageblocks. The last field is the workload's name for the moment, if any.
 ///
 /// # Errors
 /// When `out` cannot be written to.

@@ -6,14 +6,14 @@ use crate::counters;
 use crate::figure::{Better, Format, Row, RowName, names};
 use crate::usage::DiskSample;
 
-/// Zones in the order of their printed velocities.
+/// Zones in the order in which their velocities are printed.
 const ZONES: [&str; 5] = ["normal", "dma32", "dma", "highmem", "movable"];
 
-/// Largest queue, and largest wait in ms, of a sample that counts. The first report of iostat covers the time since
-/// boot, and counters that wrapped make absurd samples.
+/// Largest mean queue, and largest mean wait in ms, in a sample that counts. Larger values are wrong: the first report
+/// of iostat covers the time since boot, and counters that wrapped make absurd samples.
 const SAMPLE_MAX: f64 = 7200.0;
 
-/// Smallest mean queue of a device that is shown.
+/// Smallest mean queue with which a device is shown.
 const QUEUE_MIN: f64 = 0.01;
 
 /// Returns the names of the rows that [`vmstat_rows`] may have.
@@ -23,8 +23,8 @@ pub fn vmstat_row_names() -> Vec<RowName> {
     names(vmstat_rows(&scans.collect(), 1.0))
 }
 
-/// Returns the group `vmstat`. `counters` holds the growth of each name of `/proc/vmstat` during the whole test of
-/// `elapsed_s` seconds. Missing names count as 0; a zone without a scan counter has no row.
+/// Returns the rows of the group `vmstat`. `counters` holds the growth of each counter in `/proc/vmstat` during the
+/// whole test, which took `elapsed_s` seconds. A missing counter counts as 0; a zone without a scan counter has no row.
 #[must_use]
 pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};
@@ -82,8 +82,8 @@ pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row>
 /// One figure of a sample.
 type Part = fn(&DiskSample) -> f64;
 
-/// Returns the group `iostat` of one device: means, then maxima, over the samples. There are no rows if nothing was
-/// sampled or the device was idle.
+/// Returns the rows of the group `iostat` for one device: means over the samples, then maxima. There are no rows if
+/// nothing was sampled or the device was idle.
 #[must_use]
 pub fn iostat_rows(device: &str, samples: &[DiskSample]) -> Vec<Row> {
     let kept: Vec<&DiskSample> =

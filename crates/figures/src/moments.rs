@@ -1,8 +1,8 @@
-//! Records of a simulated machine from outside, at even intervals and at the marks of its workload.
+//! Records of a simulated machine, taken from outside at even intervals and at the marks that its workload sets.
 
 use machine::Nanos;
 
-/// Recorder of moments at even intervals and at marks.
+/// A recorder of moments at even intervals and at marks.
 #[derive(Clone, Debug)]
 pub struct Recorder<T> {
     every: Nanos,
@@ -11,30 +11,30 @@ pub struct Recorder<T> {
 }
 
 impl<T> Recorder<T> {
-    /// Makes a recorder with an interval.
+    /// Makes a recorder that records at the interval `every`.
     #[must_use]
     pub const fn new(every: Nanos) -> Self {
         Self { every, next: Nanos(0), moments: Vec::new() }
     }
 
-    /// Returns whether the next moment is due.
+    /// Returns whether the next moment of the interval is due.
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
         now >= self.next
     }
 
-    /// Records a moment of the interval.
+    /// Records a moment that was due, and sets the time of the next.
     pub fn push(&mut self, now: Nanos, moment: T) {
         self.next = Nanos((now.0 + 1).next_multiple_of(self.every.0.max(1)));
         self.moments.push(moment);
     }
 
-    /// Records a marked moment, beside those of the interval.
+    /// Records a marked moment, in addition to the moments at the interval.
     pub fn mark(&mut self, moment: T) {
         self.moments.push(moment);
     }
 
-    /// Returns the record.
+    /// Returns the recorded moments.
     #[must_use]
     pub fn finish(self) -> Vec<T> {
         self.moments
@@ -44,11 +44,11 @@ impl<T> Recorder<T> {
 /// The record of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfRun<T> {
-    /// The run's column.
+    /// Name of the run's column.
     pub column: String,
     /// The run's seed.
     pub seed: u64,
-    /// The record.
+    /// The recorded moments.
     pub moments: Vec<T>,
 }
 

@@ -1,12 +1,12 @@
-//! Rows of memory nodes, on a machine with several.
+//! Rows of memory nodes, on a machine with several nodes.
 //!
-//! They cover the whole run, including the time before the workload.
+//! The rows cover the whole run, including the time before the workload.
 
 use crate::counters;
 use crate::figure::{self, Better, Format, Row, RowName};
 use engine::stat::Vmstat;
 
-/// Figures of each node, with their units. Counters that are kept by zone are summed.
+/// Counters reported for each node, with their units. A counter that is kept by zone is summed over its zones.
 const COUNTERS: [(&str, &str); 11] = [
     ("pgalloc", "pages"),
     ("numa_hit", "blocks"),
@@ -21,14 +21,14 @@ const COUNTERS: [(&str, &str); 11] = [
     ("nr_free_pages", "pages"),
 ];
 
-/// Returns the rows of nodes with these counters; none if there is one node.
+/// Returns the rows of nodes, given the counters of each node; none if there is only one node.
 #[must_use]
 pub fn rows(nodes: &[Vmstat]) -> Vec<Row> {
     if nodes.len() < 2 {
         return Vec::new();
     }
     let rows_of = |(node, counts): (usize, &Vmstat)| {
-        // A kernel may lack one.
+        // A kernel may lack a counter.
         let row = move |(counter, unit): (&str, &str)| {
             let value = counters::sum(counts, counter)? as f64;
             Some(Row::new("nodes", name_of(node, counter), unit, Better::Neutral, Format::Decimals(0), value))
@@ -42,7 +42,7 @@ fn name_of(node: usize, counter: &str) -> String {
     format!("Node {node} {counter}")
 }
 
-/// Returns the names of the rows of a machine with so many nodes, for a kernel with all counters.
+/// Returns the names of the rows for a machine with `nodes` nodes and a kernel with all counters.
 #[must_use]
 pub fn names(nodes: usize) -> Vec<RowName> {
     let all = COUNTERS.map(|(counter, _)| (counter.to_owned(), 0));

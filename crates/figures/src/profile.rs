@@ -1,8 +1,8 @@
 //! CPU time of runs by call path, as reported and as shown.
 //!
 //! A run has *folded stacks*, `part;task;function;… ns`. [`lines`] returns all of them for `--profile`. Flame graphs,
-//! call trees and pages show a [`View`] instead: seeds are summed, and the time of programs in their own code is left
-//! out, since it hides the kernel's work.
+//! call trees and pages show a [`View`] instead: the runs of a column are summed over seeds, and the time that programs
+//! spend in their own code is left out, since it hides the kernel's work.
 //!
 //! Next: `report::plot::flames`, [`crate::call_tree`].
 
@@ -12,23 +12,23 @@ use std::collections::BTreeMap;
 /// The profile of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunProfile {
-    /// The id of its column.
+    /// Id of the run's column.
     pub column: String,
     /// The name of the run in folded stacks: its column, and its seed if there are several.
     pub root: String,
-    /// Folded stacks.
+    /// The run's folded stacks.
     pub stacks: Vec<String>,
 }
 
-/// Returns all stacks of all runs, each below the name of its run.
+/// Returns all folded stacks of all runs. Each begins with the name of its run.
 pub fn lines(profiles: &[RunProfile]) -> impl Iterator<Item = String> {
     profiles
         .iter()
         .flat_map(|RunProfile { root, stacks, .. }| stacks.iter().map(move |stack| format!("{root};{stack}")))
 }
 
-/// Reads the output of [`lines`], or folded stacks of another tool: the first word of a line names the run. Other lines
-/// are left out.
+/// Returns the profiles in the output of [`lines`], or in folded stacks from another tool. The first element of each
+/// stack is the name of the run. Other lines are ignored.
 #[must_use]
 pub fn read(text: &str) -> Vec<RunProfile> {
     let mut found: Vec<RunProfile> = Vec::new();
@@ -44,7 +44,7 @@ pub fn read(text: &str) -> Vec<RunProfile> {
     found
 }
 
-/// Returns the name of a run without the seed at its end.
+/// Returns the name of a run without the seed at its end, which is the name of the run's column.
 fn without_seed(root: &str) -> &str {
     match root.rsplit_once(SEED) {
         Some((column, seed)) if !seed.is_empty() && seed.bytes().all(|byte| byte.is_ascii_digit()) => column,
@@ -52,31 +52,31 @@ fn without_seed(root: &str) -> &str {
     }
 }
 
-/// The word between column and seed in the name of a run.
+/// The text between column and seed in the name of a run.
 const SEED: &str = "_seed_";
 
-/// The shown part of a profile.
+/// The part of a profile that is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// Whether the time of programs in their own code is shown.
+    /// Whether the time that programs spend in their own code is shown.
     pub user_time: bool,
 }
 
-/// The profile of a column, over all of its runs.
+/// The profile of a column, summed over all its runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnProfile {
-    /// The id of the column.
+    /// Id of the column.
     pub column: String,
-    /// Number of summed runs.
+    /// Number of runs over which the profile is summed.
     pub runs: u64,
-    /// Nanoseconds by path, `part;task;function;…`.
+    /// CPU time by path, `part;task;function;…`, ns.
     pub stacks: BTreeMap<String, u64>,
     /// Time that the view leaves out, ns.
     pub left_out_ns: u64,
 }
 
 impl ColumnProfile {
-    /// Returns nanoseconds by path, `task;function;…`, summed over the parts of the run.
+    /// Returns CPU time by path, `task;function;…`, summed over the parts of the run, ns.
     #[must_use]
     pub fn by_task(&self) -> BTreeMap<String, u64> {
         let mut tasks = BTreeMap::new();
@@ -87,13 +87,13 @@ impl ColumnProfile {
         tasks
     }
 
-    /// Returns the shown time, ns.
+    /// Returns the time that the profile shows, ns.
     #[must_use]
     pub fn shown_ns(&self) -> u64 {
         self.stacks.values().sum()
     }
 
-    /// Describes the left-out time and the summed runs; empty if all of one run is shown.
+    /// Returns a text about the left-out time and the number of summed runs; empty if one run is shown completely.
     #[must_use]
     pub fn about(&self) -> String {
         let all = self.left_out_ns + self.shown_ns();
@@ -106,7 +106,7 @@ impl ColumnProfile {
     }
 }
 
-/// Returns the profiles of columns, in the order of their first runs.
+/// Returns the profile of each column, in the order of the columns' first runs.
 #[must_use]
 pub fn columns(profiles: &[RunProfile], view: View) -> Vec<ColumnProfile> {
     let mut found: Vec<ColumnProfile> = Vec::new();
@@ -128,13 +128,14 @@ pub fn columns(profiles: &[RunProfile], view: View) -> Vec<ColumnProfile> {
     found
 }
 
-/// Returns the path of a folded stack, and its time.
+/// Returns the path of a folded stack, and its time in ns; none if the line is no folded stack.
 fn time_of(stack: &str) -> Option<(&str, u64)> {
     let (path, ns) = stack.rsplit_once(' ')?;
     Some((path, ns.parse().ok()?))
 }
 
-/// Returns whether the path ends in a program's own code. The kernel's work for it has a kernel function behind.
+/// Returns whether a path ends in a program's own code. In a path to the kernel's work for the program, a kernel
+/// function follows.
 fn is_user(path: &str) -> bool {
     path.rsplit_once(';').is_some_and(|(_, last)| last == Func::User.name())
 }

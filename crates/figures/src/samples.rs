@@ -1,4 +1,4 @@
-//! Sample runs for tests of this and other crates.
+//! Sample runs for the tests of this crate and other crates.
 
 use crate::{
     memory_map::{Kind, Moment, Most, RunMemory, Zone},
@@ -6,14 +6,15 @@ use crate::{
 };
 use engine::memory::{MAX_ORDERS, MigrateType};
 
-/// Returns a run of a column with its folded stacks.
+/// Returns the profile of a run from its folded stacks. The run belongs to the column `column` and has the name `root`.
 #[must_use]
 pub fn profile_run(column: &str, root: &str, stacks: &[&str]) -> RunProfile {
     let stacks = stacks.iter().map(|stack| (*stack).to_owned()).collect();
     RunProfile { column: column.to_owned(), root: root.to_owned(), stacks }
 }
 
-/// Returns a run of one zone. Its first block is always kernel memory; the others are allocated one after the other.
+/// Returns the memory of a run with one zone. Its first pageblock is always kernel memory; the others are allocated one
+/// after the other.
 #[must_use]
 pub fn memory_run() -> RunMemory {
     let moment = |n: u64| {

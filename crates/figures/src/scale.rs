@@ -2,7 +2,7 @@
 
 use std::{fmt, num::NonZeroU32, str::FromStr};
 
-/// A factor for memory, swap and the disk's bandwidth, and with memory for the sizes of a workload. Virtual time and
+/// A factor for memory, for swap and for the disk's bandwidth. Sizes in a workload scale with memory. Virtual time and
 /// disk latencies are not scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
@@ -21,13 +21,13 @@ impl Scale {
         u64::try_from(scaled).unwrap_or(u64::MAX)
     }
 
-    /// Returns the fraction as a number.
+    /// Returns the scale as a number.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         f64::from(self.numerator.get()) / f64::from(self.denominator.get())
     }
 
-    /// Returns whether this is full size.
+    /// Returns whether this scale is full size.
     #[must_use]
     pub fn is_full(self) -> bool {
         self == Self::FULL
@@ -46,7 +46,7 @@ impl fmt::Display for Scale {
 impl FromStr for Scale {
     type Err = String;
 
-    /// Reads `1/16`, `1` or `0.25`.
+    /// Reads a scale in one of the forms `1/16`, `1` and `0.25`.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("expected a fraction such as 1/16, or 1 for full size; found `{text}`");
         let (numerator, denominator): (u64, u64) = match (text.split_once('/'), text.split_once('.')) {

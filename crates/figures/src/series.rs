@@ -1,13 +1,13 @@
 //! Counters over time, for `--series`.
 //!
-//! Names are those of `/proc/vmstat`. Others, where the ground has them:
-//! - `nr_free_pages_dma32` and the like are the free pages of a zone.
-//! - `sda_in_flight`, `sda_reads`, … are the fields of `/proc/diskstats`.
-//! - `psi_memory_some_us`, `psi_memory_full_us`, `kswapd_cpu_us`, `nr_swap_total` and `nr_swap_free` come from other
+//! Most names are those of `/proc/vmstat`. Further names, on grounds that have these values:
+//! - `nr_free_pages_dma32` and similar names: the free pages of one zone.
+//! - `sda_in_flight`, `sda_reads`, …: the fields of `/proc/diskstats`.
+//! - `psi_memory_some_us`, `psi_memory_full_us`, `kswapd_cpu_us`, `nr_swap_total` and `nr_swap_free`: values from other
 //!   files of `/proc`.
-//! - `nr_blocks_total` and `nr_blocks_free` are the room for files; `memory_events_max` counts how often a cgroup
-//!   reached its limit.
-//! - `node0_pgalloc_normal` and the like are the counters of each node, if there are several.
+//! - `nr_blocks_total` and `nr_blocks_free`: the room for files.
+//! - `memory_events_max`: the number of times that a cgroup reached its limit.
+//! - `node0_pgalloc_normal` and similar names: the counters of one node, if there are several nodes.
 
 use std::io;
 
@@ -20,16 +20,17 @@ use crate::csv_error::io_error;
 use crate::engine_view::EngineView;
 use kit::wrong::Wrong;
 
-/// Interval of the records.
+/// The interval between two records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Every {
-    /// At this interval, ns.
+    /// A fixed interval, ns.
     Ns(u64),
-    /// An interval that leaves some hundred moments at the end of any run. It doubles when there are too many moments.
+    /// An interval that leaves some hundred moments at the end of a run of any length. The interval doubles when there
+    /// are too many moments.
     Some,
 }
 
-/// Recorder of counters.
+/// A recorder of counters.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     series: Series,
@@ -39,12 +40,12 @@ pub struct Recorder {
     is_over: bool,
 }
 
-/// For [`Every::Some`]: the first interval, and the number of moments that is too many.
+/// For [`Every::Some`]: the first interval, and the largest number of moments.
 const FIRST: Nanos = Nanos::from_millis(10);
 const MOST: usize = 1024;
 
 impl Recorder {
-    /// Makes a recorder.
+    /// Makes a recorder that records at the interval `every`.
     #[must_use]
     pub fn new(every: Every) -> Self {
         let (every, most) = match every {
@@ -66,7 +67,7 @@ impl Recorder {
         now >= self.next && !self.is_over
     }
 
-    /// Records the end of the run. It replaces the last moment if a reader of the CSV could not distinguish the two.
+    /// Records the end of the run. This replaces the last moment if both have equal times in the CSV form.
     pub fn end(&mut self, now: Nanos, values: &Vmstat) {
         let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e9);
         self.series.points.pop_if(|last| ms(last.now_ns) == ms(now.0));
@@ -74,10 +75,11 @@ impl Recorder {
         self.is_over = true;
     }
 
-    /// Records a moment.
+    /// Records a moment. Drops earlier moments if there are too many.
     pub fn push(&mut self, now: Nanos, values: &Vmstat) {
         self.series.push(now, values);
-        // Where nothing happens moments are far apart already: what counts is their distance, not their number.
+        // A doubled interval drops only moments closer than the interval. It is doubled until the number of moments is
+        // small enough.
         while self.series.points.len() > self.most {
             self.every = Nanos(self.every.0 * 2);
             let mut kept: Option<u64> = None;
@@ -90,23 +92,23 @@ impl Recorder {
         self.next = if self.most == usize::MAX { Nanos(0) } else { now + self.every };
     }
 
-    /// Returns the record.
+    /// Returns the record of the run.
     #[must_use]
     pub fn finish(self) -> Series {
         self.series
     }
 }
 
-/// The record of a run.
+/// The record of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Series {
-    /// The names, sorted.
+    /// Names of the values, sorted.
     pub names: Vec<String>,
-    /// The moments, in order.
+    /// The recorded moments, in order.
     pub points: Vec<Point>,
 }
 
-/// A moment.
+/// The values at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Point {
     /// Time since the system started, ns.
@@ -115,19 +117,19 @@ pub struct Point {
     pub values: Vec<u64>,
 }
 
-/// The series of a run, with its column and seed.
+/// The record of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSeries {
-    /// The run's column.
+    /// Name of the run's column.
     pub column: String,
     /// The run's seed.
     pub seed: u64,
-    /// The record.
+    /// The record of the run.
     pub series: Series,
 }
 
 impl Series {
-    /// Adds a moment. The first moment defines the names.
+    /// Adds a moment. The names of the first moment are the names of the whole series.
     pub fn push(&mut self, now: Nanos, values: &Vmstat) {
         if self.points.is_empty() {
             self.names = values.keys().cloned().collect();
@@ -137,12 +139,12 @@ impl Series {
     }
 }
 
-/// Adds the operations that the workload has done.
+/// Adds the number of operations that the workload has done.
 pub fn add_operations(values: &mut Vmstat, operations: u64) {
     values.insert("operations".into(), operations);
 }
 
-/// Adds the free pages of each zone.
+/// Adds the number of free pages in each zone.
 pub fn add_zones(values: &mut Vmstat, engine: &dyn EngineView) {
     for zone in engine.zones() {
         *values.entry(format!("nr_free_pages_{}", zone.name.to_lowercase())).or_default() += zone.free;
@@ -175,7 +177,7 @@ pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
     values.extend(fields.map(|(field, value)| (format!("sda_{field}"), value)));
 }
 
-/// Adds the stalls of tasks for memory and the CPU time of kswapd, us, as in `/proc/pressure/memory` and
+/// Adds the time that tasks stalled for memory and the CPU time of kswapd, us, as in `/proc/pressure/memory` and
 /// `/proc/PID/stat`.
 pub fn add_pressure(values: &mut Vmstat, sim: &Sim) {
     let PressureStatistics { some, full } = sim.pressure();
@@ -184,21 +186,21 @@ pub fn add_pressure(values: &mut Vmstat, sim: &Sim) {
     values.extend(times.map(|(name, time)| (name.to_owned(), time.0 / 1000)));
 }
 
-/// Adds swap and its free part, pages: `SwapTotal` and `SwapFree` of `/proc/meminfo`.
+/// Adds the size of swap and the free part of it, pages: `SwapTotal` and `SwapFree` of `/proc/meminfo`.
 pub fn add_swap(values: &mut Vmstat, swap: &SwapArea<Sim>) {
     let slots = [("nr_swap_total", swap.total_slots()), ("nr_swap_free", swap.free_slots())];
     values.extend(slots.map(|(name, slots)| (name.to_owned(), u64::from(slots))));
 }
 
-/// Adds the room for files in blocks of a page (`f_blocks` and `f_bavail` of `statvfs`), and how often the cgroup, if
-/// any, reached its limit (`max` of `memory.events`).
+/// Adds the room for files in blocks of one page (`f_blocks` and `f_bavail` of `statvfs`). If there is a cgroup, adds
+/// how often it reached its limit (`max` of `memory.events`).
 pub fn add_room(values: &mut Vmstat, engine: &dyn EngineView) {
     let [all, free] = engine.room();
     values.extend([("nr_blocks_total".to_owned(), all), ("nr_blocks_free".to_owned(), free)]);
     values.extend(engine.times_at_limit().map(|times| ("memory_events_max".to_owned(), times)));
 }
 
-/// Returns whether a name is a gauge, which rises and falls, and not a counter.
+/// Returns whether the value called `name` is a gauge, which rises and falls, and not a counter.
 #[must_use]
 pub fn is_gauge(name: &str) -> bool {
     const COUNTERS: [&str; 3] = ["nr_dirtied", "nr_written", "nr_vmscan"];
@@ -207,10 +209,11 @@ pub fn is_gauge(name: &str) -> bool {
     name.ends_with("_in_flight") || (name.starts_with("nr_") && !COUNTERS.iter().any(|it| name.starts_with(it)))
 }
 
-/// The first line of runs as CSV.
+/// First line of the CSV form of runs.
 pub const HEADING: &str = "column,seed,seconds,name,value,per_second";
 
-/// Writes runs as CSV: a line for each moment and name. For a counter it has the rate since the previous moment.
+/// Writes runs as CSV: a line for each moment and name. The line of a counter also has the counter's rate since the
+/// previous moment.
 ///
 /// # Errors
 /// When `out` cannot be written to.
@@ -236,19 +239,20 @@ pub fn write(runs: &[RunSeries], out: &mut dyn io::Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// Latest moment, s: 317 years, which fit into 64 bits as ns.
+/// Time of the latest moment that can be read, s: 317 years, whose number of ns fits into 64 bits.
 const SECONDS_MAX: f64 = 1e10;
 
-/// Returns whether a text is of a series. Empty lines may stand before it.
+/// Returns whether a text is a series in CSV form. The series may begin after empty lines.
 #[must_use]
 pub fn is_it(text: &str) -> bool {
     text.trim_start().starts_with(HEADING)
 }
 
-/// Reads what [`write()`] wrote. A last moment that lacks counters, since its writer was stopped, is left out.
+/// Returns the runs in a text that [`write()`] wrote. The last moment of a run is left out if it lacks counters, since
+/// its writer was stopped.
 ///
 /// # Errors
-/// A line that belongs to no series, goes back in time, or repeats an earlier one.
+/// A line that belongs to no series, goes back in time, or repeats an earlier line.
 pub fn read(file: &str, text: &str) -> Result<Vec<RunSeries>, Wrong> {
     let mut runs: Vec<RunSeries> = Vec::new();
     let mut moment: (u64, Vmstat) = (0, Vmstat::new());
@@ -331,7 +335,7 @@ mod tests {
         assert_eq!(back, "s.csv:3: expected a time not before that of the line above: found `1`");
         assert_eq!(wrong("a,y,2,pgfree,1,\n"), "s.csv:2: expected a seed in column seed: found `y`");
         assert!(wrong("a,1,2,pgfree,-1,\n").ends_with("in column value: found `-1`"));
-        // A file that is joined to itself.
+        // The text is a file that was appended to itself.
         let twice = wrong("a,1,1,pgfree,1,\nb,1,1,pgfree,1,\na,1,1,pgfree,1,\n");
         assert_eq!(twice, "s.csv:4: expected each run once: `a`, seed 1, is in lines above already");
         let twice = wrong("a,1,1,pgfree,1,\na,1,1,pgfree,1,\n");
@@ -368,7 +372,7 @@ mod tests {
     #[test]
     fn a_long_run_leaves_some_moments_at_even_distances() {
         let mut recorder = Recorder::new(Every::Some);
-        // In the first half something happens once a second alone.
+        // In the first half of the run, an event happens only once a second.
         for n in (0..100_000).filter(|n| *n > 50_000 || n % 100 == 0) {
             let now = Nanos(10_000_000 * n);
             if recorder.is_due(now) {

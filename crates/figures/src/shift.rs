@@ -1,45 +1,47 @@
 //! Differences between two sets of values, without assumptions about their distribution.
 //!
-//! [`of_pairs`] compares values in pairs, one of each set. The estimate is that of Hodges and Lehmann: the median of
+//! [`of_pairs`] compares values in pairs, one from each set. Its estimate is that of Hodges and Lehmann: the median of
 //! the means of all pairs of differences. Its interval belongs to the signed-rank test of Wilcoxon. [`of_apart`]
-//! compares independent sets: the median of all differences between them, with the interval of the rank-sum test of
-//! Mann and Whitney.
+//! compares independent sets. Its estimate is the median of all differences between values of the two sets, with the
+//! interval of the rank-sum test of Mann and Whitney.
 //!
-//! Either interval excludes 0 exactly when its test says that the sets differ. The probability of this for equal sets
-//! is counted, not taken from a normal distribution: 3.1 to 4.9 % for 6 to 12 pairs. Fewer pairs cannot reach 95 %.
+//! Either interval excludes 0 exactly when its test says that the sets differ. The probability that this happens for
+//! equal sets is counted, not taken from a normal distribution: 3.1 to 4.9 % for 6 to 12 pairs. Fewer pairs cannot
+//! reach 95 %.
 //!
 //! Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3 and 4.1 to 4.3.
 
 use crate::statistics::{CONFIDENCE, median};
 
-/// The amount by which values of one set exceed those of another.
+/// The amount by which the values in one set exceed those in another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The estimate.
+    /// The estimate of this amount.
     pub value: f64,
     /// Lower end of the interval; the smallest difference if there are too few values for an interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval; the largest difference if there are too few values for an interval.
     pub high: f64,
-    /// Probability that the interval contains the true difference; none if the ends are the range of the differences.
+    /// Probability that the interval contains the true difference; none if there are too few values for an interval.
     pub coverage: Option<f64>,
 }
 
 impl Shift {
-    /// Returns whether the difference is larger than chance makes of equal sets.
+    /// Returns whether the difference is larger than chance alone makes it, which is when the interval excludes 0.
     #[must_use]
     pub fn is_told_apart(&self) -> bool {
         self.coverage.is_some() && (self.low > 0.0 || self.high < 0.0)
     }
 }
 
-/// Largest number of pairs for which probabilities are counted. For more pairs the normal distribution gives the same.
+/// Largest number of pairs, or of values in two sets, for which probabilities are counted. For more values the normal
+/// distribution gives equal results.
 const COUNTED_PAIRS: usize = 60;
 
-/// Standard deviations to each side that contain 95 % of the normal distribution.
+/// Number of standard deviations to each side that contain 95 % of the normal distribution.
 const NORMAL: f64 = 1.96;
 
-/// Returns the shift of differences of pairs; none without pairs, or if a value is no number.
+/// Returns the shift from the differences within pairs; none without pairs, or if a value is no number.
 #[must_use]
 pub fn of_pairs(differences: &[f64]) -> Option<Shift> {
     let mut sorted = differences.to_vec();
@@ -48,7 +50,7 @@ pub fn of_pairs(differences: &[f64]) -> Option<Shift> {
     }
     median(&mut sorted)?;
     let n = sorted.len() as u64;
-    // Walsh averages: of each difference with itself, and of each two.
+    // Walsh averages: the mean of each difference with itself, and of every two differences.
     let count = |most: f64| {
         let (mut count, mut end) = (0_u64, sorted.len());
         for (first, low) in sorted.iter().enumerate() {
@@ -66,7 +68,7 @@ pub fn of_pairs(differences: &[f64]) -> Option<Shift> {
     Some(with_interval(n * (n + 1) / 2, range, outside_of_pairs(sorted.len()), count))
 }
 
-/// Returns the shift from one set to another; none if a set is empty, or if a value is no number.
+/// Returns the shift from the values `from` to the values `to`; none if a set is empty, or if a value is no number.
 #[must_use]
 pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
     let (mut from, mut to) = (from.to_vec(), to.to_vec());
@@ -89,8 +91,8 @@ pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
     Some(with_interval((from.len() * to.len()) as u64, range, outside_of_apart(from.len(), to.len()), count))
 }
 
-/// Returns the median of `all` numbers in a range, and the interval that excludes some at each end. `count` returns how
-/// many numbers are at most a value.
+/// Returns the median of `all` numbers in a range, with the interval that excludes some of the numbers at each end.
+/// `count` returns how many of the numbers are at most as large as a value.
 fn with_interval(
     all: u64,
     (least, most): (f64, f64),
@@ -109,10 +111,10 @@ fn with_interval(
     }
 }
 
-/// Returns the number at a rank, from 1, by bisection over bits, without listing the numbers. `count` returns how many
-/// are at most a value.
+/// Returns the number with the given rank, counted from 1. The number is found by bisection over its bits, without a
+/// list of the numbers. `count` returns how many of the numbers are at most as large as a value.
 fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
-    // The bits of numbers in the order of the numbers.
+    // The keys have the order of the numbers.
     let number = |key: u64| f64::from_bits(if key >> 63 == 1 { key ^ (1 << 63) } else { !key });
     let key = |number: f64| if number.is_sign_negative() { !number.to_bits() } else { number.to_bits() ^ (1 << 63) };
     let (mut low, mut high) = (key(f64::NEG_INFINITY), key(f64::INFINITY));
@@ -120,18 +122,18 @@ fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
         let middle = low + (high - low) / 2;
         if count(number(middle)) >= rank { high = middle } else { low = middle + 1 }
     }
-    // Nothing has no sign.
+    // A zero gets no sign.
     number(low) + 0.0
 }
 
-/// Returns the number of Walsh averages of `n` differences that the interval excludes at each end, and its probability
-/// to miss; none if no number is small enough.
+/// Returns the number of Walsh averages of `n` differences that the interval excludes at each end, and the probability
+/// that the interval misses the true difference; none if `n` is too small.
 fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     if n > COUNTED_PAIRS {
         let n = n as f64;
         return Some(of_normal(n * (n + 1.0) / 4.0, n * (n + 1.0) * (2.0 * n + 1.0) / 24.0));
     }
-    // In how many ways ranks 1 to n with either sign have positive ones of each sum.
+    // The number of ways to give signs to the ranks 1 to n, by the sum of the positive ranks.
     let mut ways = vec![1.0];
     for rank in 1..=n {
         let mut next = ways.clone();
@@ -142,16 +144,17 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     of_ways(&ways)
 }
 
-/// Returns the number of differences between two independent sets that the interval excludes at each end, and its
-/// probability to miss.
+/// Returns the number of differences between two independent sets that the interval excludes at each end, and the
+/// probability that the interval misses the true difference; none if the sets are too small.
 fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     if from + to > COUNTED_PAIRS {
         let (n, m) = (from as f64, to as f64);
-        // The normal distribution tells nothing of one value beside many.
+        // The normal distribution says nothing about a single value compared with many.
         return Some(of_normal(n * m / 2.0, n * m * (n + m + 1.0) / 12.0)).filter(|_| from.min(to) > 1);
     }
-    // In how many orders of all values each number of pairs is in order. Of sets of i and j values: the greatest of all is of the first
-    // set, or of the second, and is then greater than all i of the first.
+    // The number of orders of all values, by the number of pairs in which the second set's value is greater. Consider
+    // sets of i and j values. The greatest value of all is either from the first set, or from the second set, and then
+    // greater than all i values of the first.
     let mut ways: Vec<Vec<f64>> = vec![vec![1.0]; to + 1];
     for i in 1..=from {
         let mut next: Vec<Vec<f64>> = vec![vec![1.0]];
@@ -166,7 +169,8 @@ fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     of_ways(&ways[to])
 }
 
-/// Returns the number of values excluded at each end, from the number of ways in which a statistic takes each value.
+/// Returns how many values the interval excludes at each end, with the probability that it misses; none if it cannot
+/// exclude any. `ways` holds the number of ways in which the statistic takes each value.
 fn of_ways(ways: &[f64]) -> Option<(u64, f64)> {
     let all: f64 = ways.iter().sum();
     let (mut below, mut found) = (0.0, None);
@@ -192,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the median and the interval by sorting all numbers.
+    /// Returns the median and the ends of the interval, computed by sorting all numbers.
     fn naive(mut numbers: Vec<f64>, outside: u64) -> (f64, f64, f64) {
         let value = median(&mut numbers).unwrap();
         (value, numbers[outside as usize], numbers[numbers.len() - 1 - outside as usize])
@@ -200,7 +204,7 @@ mod tests {
 
     fn numbers(seed: u64, n: usize) -> Vec<f64> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        // Some are equal, and some are negative.
+        // Some of the values are equal, and some are negative.
         (0..n).map(|_| (random.next_u64() % 50) as f64 / 4.0 - 5.0).collect()
     }
 
@@ -220,14 +224,15 @@ mod tests {
 
     #[test]
     fn chances_are_those_of_the_tables() {
-        // Hollander and Wolfe, tables A.4 and A.6: the greatest statistic whose chance at both ends is at most 5 %.
+        // Hollander and Wolfe, tables A.4 and A.6: the largest statistic whose probability at both ends together is at
+        // most 5 %.
         let pairs = |n| outside_of_pairs(n).map(|(outside, chance)| (outside, (chance * 1e4).round()));
         assert_eq!([pairs(5), pairs(6), pairs(8)], [None, Some((0, 313.0)), Some((3, 391.0))]);
         assert_eq!([pairs(10), pairs(12)], [Some((8, 488.0)), Some((13, 425.0))]);
         let apart = |n, m| outside_of_apart(n, m).map(|(outside, chance)| (outside, (chance * 1e4).round()));
         assert_eq!([apart(3, 3), apart(4, 4), apart(5, 5)], [None, Some((0, 286.0)), Some((2, 317.0))]);
         assert_eq!([apart(10, 10), apart(2, 8)], [Some((23, 433.0)), Some((0, 444.0))]);
-        // The normal distribution goes on where counting ends.
+        // Where counting ends, the normal distribution gives almost equal results.
         let (counted, normal) = (outside_of_pairs(60).unwrap().0, outside_of_pairs(61).unwrap().0);
         assert!((counted..counted + 30).contains(&normal), "{counted} {normal}");
     }
@@ -252,8 +257,7 @@ mod tests {
         assert!(found.low < found.value && found.value < found.high, "{found:?}");
     }
 
-    /// Draws equal sets (of a skewed, discrete distribution in every third row) and checks how often they are told
-    /// apart.
+    /// Draws pairs of sets from one skewed distribution, and checks how often the two sets are told apart.
     #[test]
     fn what_does_not_differ_is_told_apart_as_often_as_is_said() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
@@ -270,7 +274,7 @@ mod tests {
             for (found, expected) in
                 [(paired, outside_of_pairs(n).unwrap().1), (apart, outside_of_apart(n, n).unwrap().1)]
             {
-                // Four standard errors of 4000 rounds.
+                // The tolerance is four standard errors of 4000 rounds.
                 assert!((share(found) - expected).abs() < 0.014, "{n}: {} for {expected}", share(found));
                 assert!((0.03..0.05).contains(&expected), "{n}: {expected}");
             }

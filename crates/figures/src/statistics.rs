@@ -1,13 +1,13 @@
 //! Medians over seeds and their intervals.
 //!
-//! The interval of a median is made of order statistics. Of `n` independent values, the median of their distribution
-//! lies between the `k`th smallest and the `k`th largest with probability 1 - 2·P(B < k), where B is binomial with `n`
-//! and one half. This holds for any distribution. Two to five values enclose the median in only 50 to 94 % of cases, so
-//! they are reported as a range. docs/verdicts.md has the details.
+//! The interval of a median is made of order statistics. For `n` independent values, the median of their distribution
+//! lies between the `k`th smallest and the `k`th largest value with probability 1 - 2·P(B < k), where B is binomial
+//! with `n` trials and probability one half. This holds for any distribution. Two to five values enclose the median in
+//! only 50 to 94 % of cases, so they are reported as a range. docs/verdicts.md has the details.
 
 use serde::Serialize;
 
-/// Smallest probability of an interval.
+/// Smallest probability with which an interval must contain the median.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// A median over seeds with its interval.
@@ -15,15 +15,16 @@ pub const CONFIDENCE: f64 = 0.95;
 pub struct Estimate {
     /// The median.
     pub median: f64,
-    /// Lower end of the interval; the smallest value if there are too few for an interval; the median itself if `n`
-    /// is 1.
+    /// Lower end of the interval. If there are too few values for an interval, the smallest value; the median itself if
+    /// `n` is 1.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval. If there are too few values for an interval, the largest value; the median itself if
+    /// `n` is 1.
     pub high: f64,
     /// Number of seeds.
     pub n: usize,
-    /// Probability that the interval contains the median of all seeds, at least [`CONFIDENCE`]; none if `low` and
-    /// `high` are the range of too few values.
+    /// Probability that the interval contains the true median over all possible seeds, at least [`CONFIDENCE`]; none if
+    /// `low` and `high` are the range of too few values.
     pub coverage: Option<f64>,
 }
 
@@ -34,14 +35,14 @@ impl Estimate {
         Self { median: value, low: value, high: value, n: 1, coverage: None }
     }
 
-    /// Describes its two ends: `range of 3`, or `97.9%, n = 10`.
+    /// Returns a description of the estimate's ends: `range of 3`, or `97.9%, n = 10`.
     #[must_use]
     pub fn ends(&self) -> String {
         ends(self.coverage, self.n)
     }
 }
 
-/// Describes two ends: a range of so many values, or an interval.
+/// Returns a description of the ends: those of a range of `n` values, or those of an interval with `coverage`.
 #[must_use]
 pub fn ends(coverage: Option<f64>, n: usize) -> String {
     match coverage {
@@ -66,17 +67,19 @@ pub fn estimate(samples: &[f64]) -> Option<Estimate> {
     Some(Estimate { median, low: sorted[rank], high: sorted[n - 1 - rank], n, coverage })
 }
 
-/// Returns the probability of the interval for `n` values; none if `n` values have no interval.
+/// Returns the probability with which the interval of `n` values contains the median; none if `n` values have no
+/// interval.
 #[must_use]
 pub fn coverage(n: usize) -> Option<f64> {
     Some(median_interval(n)?.1)
 }
 
-/// Returns how many of `n` values the interval of their median excludes at each end, and its probability; none if no
-/// interval reaches [`CONFIDENCE`].
+/// Returns how many of `n` values the median's interval excludes at each end, and the probability that it contains the
+/// median; none if no interval reaches [`CONFIDENCE`].
 fn median_interval(n: usize) -> Option<(usize, f64)> {
-    // The chance that so many of `n` values or fewer lie below the median: a sum of binomial coefficients divided by 2^n. Both are kept
-    // smaller by the power of two that is left, or coefficients of many values would be too large for a number.
+    // `chance` is twice the probability that at most `outside` of the `n` values lie below the median: a sum of
+    // binomial coefficients divided by 2^n. Coefficient and sum are scaled down by powers of two, since coefficients of
+    // many values would overflow; `left` is the exponent that remains to divide by.
     let (mut coefficient, mut sum, mut left) = (1.0_f64, 1.0_f64, i64::try_from(n).ok()?);
     let mut found = None;
     for outside in 0..n.div_ceil(2) {
@@ -94,11 +97,12 @@ fn median_interval(n: usize) -> Option<(usize, f64)> {
     found
 }
 
-/// Exponent by which large sums are scaled down: 2^500, whose square is still a number.
+/// Exponent by which large sums are scaled down: 2^500, whose square still fits the number type.
 const SCALED_BITS: i64 = 500;
 const SCALED: f64 = f64::from_bits((1023 + SCALED_BITS as u64) << 52);
 
-/// Returns the median of `samples`, which are sorted. For an even number it is the mean of the middle two.
+/// Returns the median of `samples`, which it sorts; none without samples. For an even number of samples the median is
+/// the mean of the middle two.
 #[must_use]
 pub fn median(samples: &mut [f64]) -> Option<f64> {
     samples.sort_by(f64::total_cmp);
@@ -131,7 +135,7 @@ mod tests {
             assert_eq!(found.ends(), format!("range of {n}"));
         }
         let of = |n: usize| estimate(&(1..=n).map(|it| it as f64).collect::<Vec<_>>()).unwrap();
-        // 1 - 2/2^6; then, of ten values, 1 - 2·(1 + 10)/2^10.
+        // For six values, 1 - 2/2^6; for ten values, 1 - 2·(1 + 10)/2^10.
         assert_eq!((of(6).low, of(6).high, of(6).coverage), (1.0, 6.0, Some(0.96875)));
         assert_eq!((of(10).low, of(10).high, of(10).ends()), (2.0, 9.0, "97.8%, n = 10".to_owned()));
         assert_eq!((of(15).low, of(15).high, of(15).ends()), (4.0, 12.0, "96.4%, n = 15".to_owned()));
@@ -139,14 +143,15 @@ mod tests {
             let Estimate { low, high, coverage, .. } = of(n);
             assert!(coverage.is_some_and(|it| (0.95..1.0).contains(&it)) && low < high, "{n}: {coverage:?}");
         }
-        // Of many values the ends are those of the normal distribution: half of n, and 1.96 times half of its root to either side.
+        // For many values the ends are those of the normal distribution: half of n, plus and minus 1.96 times half of
+        // its root.
         assert!((of(5000).low - (2500.0 - 0.98 * 5000_f64.sqrt())).abs() < 2.0, "{:?}", of(5000));
     }
 
     #[test]
     fn the_interval_holds_the_median_as_often_as_it_says() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-        // A skewed distribution whose median is ln 2.
+        // The distribution is skewed; its median is ln 2.
         let mut draw = || -((random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64).ln();
         for n in [6, 10, 25] {
             let rounds = 4000;
@@ -157,7 +162,7 @@ mod tests {
             }
             let expected = median_interval(n).unwrap().1;
             let found = f64::from(held) / f64::from(rounds);
-            // Four standard errors of 4000 rounds.
+            // The tolerance is four standard errors of 4000 rounds.
             assert!((found - expected).abs() < 0.014, "{n}: {found} for {expected}");
         }
     }

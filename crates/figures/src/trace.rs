@@ -1,11 +1,12 @@
 //! Traces of simulated runs for the Perfetto UI, written by `--trace`.
 //!
-//! A run is a process of the trace. Its tracks are:
-//! - for each CPU the task on it, the times without interrupts with the handlers in them, and the locks waited for;
-//! - for each disk its requests, and for the network card its packets;
-//! - for each task its passes of reclaim and its waits.
+//! Each run is a process of the trace. The process has these tracks:
+//! - for each CPU, the task on it, the times without interrupts with the handlers that ran in them, and the waits for
+//!   locks;
+//! - for each disk, its requests; for the network card, its packets;
+//! - for each task, its passes of reclaim and its waits.
 //!
-//! Runs of several kernels and seeds stand below each other on one axis, virtual time.
+//! Runs of several kernels and seeds are shown below each other on one axis of virtual time.
 
 pub mod proto;
 pub mod read;
@@ -22,21 +23,22 @@ use sim::trace::{Activity, Slice, Trace, TraceConfig};
 
 use crate::waits;
 
-/// Most slices of a file, over all its runs: about 40 MB.
+/// Largest number of slices in a file, over all its runs: about 40 MB.
 pub const MAX_SLICES: usize = 1_000_000;
 
-/// Shortest time without interrupts of a task that is shown: every lock acquisition makes one.
+/// Shortest time in which a task disables interrupts that is shown. Shorter times are common: every acquisition of a
+/// lock makes one.
 pub const SHORTEST_OFF: Nanos = Nanos(1000);
 
-/// Shortest time without interrupts in pictures of interrupt delays.
+/// Shortest time without interrupts that is shown in pictures of interrupt delays.
 const SHORTEST_WAIT: Nanos = Nanos(200_000);
 
-/// A part of a run, in virtual time.
+/// A part of a run, as a range of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Start.
+    /// Start of the part.
     pub from: Nanos,
-    /// End.
+    /// End of the part.
     pub to: Nanos,
 }
 
@@ -47,7 +49,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Returns the part of a trace for one of `runs` runs in a file.
+    /// Returns the configuration that traces this part of a run in a file with `runs` runs.
     #[must_use]
     pub fn of_each(self, runs: usize) -> TraceConfig {
         let Self { from, to } = self;
@@ -55,7 +57,7 @@ impl Window {
         TraceConfig { from, to, max_slices, shortest_off: SHORTEST_OFF, waits_of: None }
     }
 
-    /// Returns the part of a run that shows why a CPU's interrupts wait.
+    /// Returns the configuration that traces only what shows why the interrupts of the CPU `cpu` wait.
     #[must_use]
     pub fn of_waits(self, cpu: usize) -> TraceConfig {
         TraceConfig { max_slices: MAX_SLICES, shortest_off: SHORTEST_WAIT, waits_of: Some(cpu), ..self.of_each(1) }
@@ -65,14 +67,14 @@ impl Window {
 /// The trace of a run, with its title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTrace {
-    /// The run's column, and its seed if there are several.
+    /// Title of the run: its column, and its seed if there are several.
     pub title: String,
-    /// The record.
+    /// The recorded trace.
     pub trace: Trace,
 }
 
 impl RunTrace {
-    /// Returns the note on slices that were left out.
+    /// Returns the note on slices that were left out; none if no slices were.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let Trace { slices, left_out, full_at, .. } = &self.trace;
@@ -95,7 +97,7 @@ pub fn write(runs: &[RunTrace], out: &mut dyn io::Write) -> io::Result<()> {
     runs.iter().try_for_each(|run| writer.run(run))
 }
 
-/// A track under a run, in the order in which they are written.
+/// A track below a run. Tracks are written in the order of these variants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Track {
     Cpu(usize),
@@ -120,12 +122,13 @@ impl Track {
         }
     }
 
-    /// Returns whether a slice can lie within another. Otherwise overlapping slices are placed side by side.
+    /// Returns whether a slice of this track can lie within another. If not, overlapping slices are placed in separate
+    /// rows.
     fn nests(self) -> bool {
         !matches!(self, Self::Disk(_) | Self::Packets)
     }
 
-    /// Returns the track's name, by which the UI sorts.
+    /// Returns the name of the track. The UI sorts tracks by name.
     fn name(self, trace: &Trace) -> String {
         let digits = trace.cpus.saturating_sub(1).to_string().len();
         match self {
@@ -148,7 +151,7 @@ pub fn disk_name(disk: u32) -> String {
     }
 }
 
-/// Returns the name of a slice, and the figures beside it.
+/// Returns the name of a slice, and the figures shown with it.
 fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
     match *what {
         Activity::Runs { task, .. } => (trace.tasks[task.0 as usize].clone(), vec![("task", task.0.into())]),
@@ -169,15 +172,16 @@ fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
     }
 }
 
-/// Returns the sort depth: an enclosing slice comes first if both begin and end together.
+/// Returns the sort depth of an activity. If two slices begin and end together, the enclosing slice has the smaller
+/// depth.
 fn depth(what: &Activity) -> u8 {
     u8::from(matches!(what, Activity::Interrupt { .. } | Activity::LockHold { .. } | Activity::Wait { .. }))
 }
 
-/// Distributes slices over as few rows as possible. Slices of a row are nested or disjoint.
+/// Distributes slices over as few rows as possible. Returns the slices of each row, which are nested or disjoint.
 fn rows(mut slices: Vec<&Slice>, nests: bool) -> Vec<Vec<&Slice>> {
     slices.sort_by_key(|slice| (slice.from, Reverse(slice.to), depth(&slice.what)));
-    // Of each row its slices, and the ends of those that are open.
+    // For each row, its slices, and the ends of the slices that are still open.
     let mut rows: Vec<(Vec<&Slice>, Vec<Nanos>)> = Vec::new();
     for slice in slices {
         let fits = |(_, open): &mut (Vec<&Slice>, Vec<Nanos>)| {
@@ -196,7 +200,7 @@ fn rows(mut slices: Vec<&Slice>, nests: bool) -> Vec<Vec<&Slice>> {
     rows.into_iter().map(|(slices, _)| slices).collect()
 }
 
-/// Writes packets and tracks which numbers are used.
+/// A writer of packets. It tracks which numbers are in use.
 struct Writer<'a> {
     out: &'a mut dyn io::Write,
     buffer: Vec<u8>,
@@ -243,7 +247,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes a row of slices; nested slices follow the enclosing one.
+    /// Writes a row of slices. An enclosing slice is written before the slices within it.
     fn row(&mut self, track: u64, slices: &[&Slice], trace: &Trace) -> io::Result<()> {
         let mut open: Vec<Nanos> = Vec::new();
         for slice in slices {
@@ -271,7 +275,7 @@ impl<'a> Writer<'a> {
         self.numbers
     }
 
-    /// Writes a track. Returns its number.
+    /// Writes the description of a track. Returns the track's number.
     fn track(&mut self, descriptor: TrackDescriptor) -> io::Result<u64> {
         self.tracks += 1;
         let descriptor = TrackDescriptor { uuid: Some(self.tracks), ..descriptor };
@@ -332,7 +336,7 @@ mod tests {
         Slice { from: Nanos(from), to: Nanos(to), what }
     }
 
-    /// Returns the events of each track as words, after the name of the track.
+    /// Returns for each track its name, followed by its events, as text.
     fn told(bytes: &[u8]) -> Vec<String> {
         let trace = proto::Trace::decode(bytes).expect("a trace");
         let (mut names, mut lines) = (BTreeMap::new(), Vec::new());

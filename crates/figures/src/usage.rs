@@ -14,7 +14,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Returns the times since `earlier`.
+    /// Returns the faults since `earlier`, with the time spent in them.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -28,14 +28,14 @@ impl Faults {
 /// CPU time of all tasks of a system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// Time in programs.
+    /// CPU time spent in programs.
     pub user: Nanos,
-    /// Time in the engine, or the kernel.
+    /// CPU time spent in the engine or the kernel.
     pub system: Nanos,
 }
 
 impl CpuTimes {
-    /// Returns the time used since `earlier`.
+    /// Returns the CPU time used since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { user: self.user.since(earlier.user), system: self.system.since(earlier.system) }
@@ -45,7 +45,7 @@ impl CpuTimes {
 /// The figures of iostat for one device over one interval (MMTests: 10 s).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DiskSample {
-    /// Mean requests in the queue and on the device.
+    /// Mean number of requests in the queue and on the device.
     pub avgqz: f64,
     /// Mean time from submission to completion of all requests, ms; 0 without requests.
     pub await_ms: f64,

@@ -1,9 +1,9 @@
 //! Verdicts: one column is better than another, worse, or not told apart from it.
 //!
-//! [`Comparison::of`] is the only source of verdicts: the colours and stars of tables and pages, the answer above a
-//! report, `rank` and `ablate` use it. Six or more seeds that both columns have are compared in pairs. Fewer seeds, and
-//! columns without common seeds, are compared as two sets ([`crate::shift`]). docs/verdicts.md has the reasons, and how
-//! often equal columns are told apart.
+//! [`Comparison::of`] is the only source of verdicts: the colours and stars in tables and on pages, the answer above a
+//! report, `rank` and `ablate` all use it. If the columns have six or more seeds in common, the runs with these seeds
+//! are compared in pairs. Columns with fewer common seeds are compared as two sets ([`crate::shift`]). docs/verdicts.md
+//! has the reasons, and says how often equal columns are told apart.
 
 use serde::Serialize;
 
@@ -15,13 +15,13 @@ use crate::{
 /// The figure of one run, with its seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// The figure.
+    /// Figure of the run.
     pub value: f64,
 }
 
-/// The verdict on a difference.
+/// The verdict on the difference between a column and its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -29,14 +29,14 @@ pub enum Verdict {
     Better,
     /// The column is worse.
     Worse,
-    /// The columns differ in a row without a better direction.
+    /// The columns differ in a row that has no better direction.
     Other,
     /// The interval of the difference contains 0, or there are too few seeds for an interval.
     NotToldApart,
 }
 
 impl Verdict {
-    /// Returns the word for it.
+    /// Returns the word for the verdict.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -47,40 +47,40 @@ impl Verdict {
         }
     }
 
-    /// Returns whether the difference is larger than chance.
+    /// Returns whether the verdict says that the difference is larger than chance alone makes it.
     #[must_use]
     pub const fn is_told_apart(self) -> bool {
         !matches!(self, Self::NotToldApart)
     }
 }
 
-/// The way in which values of two columns were compared.
+/// The way in which the values of two columns were compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// As so many pairs of runs with equal seeds.
+    /// As pairs of runs with equal seeds; the number of pairs.
     Pairs(usize),
-    /// As two sets of so many values each.
+    /// As two sets of values; the number of values in each.
     Sets(usize, usize),
 }
 
-/// Fewest seeds of each column for which two sets can be told apart. With three each, even the clearest order is one
-/// of 20.
+/// Smallest number of seeds in each column with which two sets can be told apart. With three values in each set there
+/// are only 20 possible orders, so even the clearest order is too likely by chance.
 pub const SEEDS_MIN: usize = 4;
 
-/// A comparison of a column with another.
+/// A comparison of a column with a base column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// The amount by which its values are greater.
+    /// The amount by which the column's values exceed the base's.
     pub shift: Shift,
-    /// The way in which they were compared.
+    /// The way in which the values were compared.
     pub basis: Basis,
-    /// The verdict.
+    /// Verdict on the shift.
     pub verdict: Verdict,
 }
 
 impl Comparison {
-    /// Compares the values of one column with those of another. Returns none if either has none, or if a value is no
-    /// number.
+    /// Compares the values `own` of a column with the values `base` of another. Returns none if either has no values,
+    /// or if a value is no number.
     #[must_use]
     pub fn of(better: Better, base: &[Sample], own: &[Sample]) -> Option<Self> {
         let other = |sample: &Sample| base.iter().find(|it| it.seed == sample.seed);
@@ -106,7 +106,7 @@ impl Comparison {
         self.shift.coverage.is_some()
     }
 
-    /// Returns a description of the comparison, and the missing seeds if there are too few.
+    /// Returns a description of the comparison's seeds. If there are too few for a verdict, it says so.
     #[must_use]
     pub fn basis_words(&self) -> String {
         match self.basis {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn where_runs_failed_what_is_left_may_be_enough() {
-        // All five of one column are above all three of the other: 2 of 56 orders are as clear.
+        // All five values of one column are above all three of the other: only 2 of 56 possible orders are as clear.
         let (left, all) = ([900.0, 901.0, 902.0], &SIX[..5]);
         let found = compared(&left, all);
         assert_eq!((found.verdict, found.basis_words()), (Verdict::Worse, "3 and 5 seeds".into()));

@@ -1,4 +1,4 @@
-//! The rows of MMTests of 2010 and 2011: duration, reclaim statistics from `/proc/vmstat`, faults
+//! The rows that MMTests printed in 2010 and 2011: duration, reclaim statistics from `/proc/vmstat`, faults
 //! (mechanisms/benchmarks, 2.2).
 
 use crate::counters;
@@ -6,7 +6,7 @@ use crate::figure::{Better, Format, Row, RowName, names};
 use crate::usage::CpuTimes;
 use engine::stat::Vmstat;
 
-/// Returns the group `duration`.
+/// Returns the rows of the group `duration`.
 #[must_use]
 pub fn duration_rows(cpu: CpuTimes, elapsed_s: f64) -> Vec<Row> {
     let row = |name: &str, value| Row::new("duration", name, "s", Better::Lower, Format::Decimals(2), value);
@@ -23,12 +23,13 @@ pub fn row_names() -> Vec<RowName> {
     names([duration_rows(CpuTimes::default(), 1.0), rows(&counters)].concat())
 }
 
-/// Rows that show whether kswapd was ever woken for a block of several pages, which decides what these tables can show.
+/// Rows that show whether kswapd was ever woken for a block of several pages. This decides what the tables of MMTests
+/// can show.
 const DIAGNOSIS: [(&str, &str); 2] =
     [("Requests of order > 0", "alloc_high_order"), ("Of them below the low mark", "alloc_high_order_slow")];
 
-/// Returns the groups `vmscan`, `faults` and, if an engine reports it, `diagnosis`. `counters` holds the growth of each
-/// name of `/proc/vmstat`.
+/// Returns the rows of the groups `vmscan` and `faults`, and of `diagnosis` if an engine reports it. `counters` holds
+/// the growth of each counter in `/proc/vmstat`.
 #[must_use]
 pub fn rows(counters: &Vmstat) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};

@@ -1,9 +1,9 @@
-//! Reasons for which tasks wait, in words.
+//! The reasons why tasks wait, in words.
 
 use machine::WaitReason;
 
-/// Returns the reason of a wait, to follow a duration: `for a page that another had locked`. The kernel function that
-/// sleeps, if it has a name, stands in brackets.
+/// Returns the reason for a wait, as words that follow a duration: `for a page that another had locked`. The kernel
+/// function that sleeps, if it has a name, is added in brackets.
 #[must_use]
 pub const fn wait(reason: WaitReason) -> &'static str {
     match reason {

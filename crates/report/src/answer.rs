@@ -1,7 +1,8 @@
 //! The answer of a table in a sentence or two: the main row of its experiment, and which columns are better.
 //!
-//! [`Answer::render`] is the short report: the answer, bars of the main row, the main rows, and where the rest is. It
-//! fits a screen of 80 columns and 40 lines if columns are few. Markdown and pages begin with [`Answer::sentences`].
+//! [`Answer::render`] is the short report: the answer, bars of the main row, the main rows, and how to see the rest. It
+//! fits a screen of 80 columns and 40 lines if the table has few columns. Reports in Markdown and on pages begin with
+//! [`Answer::sentences`].
 
 use super::grid::{self, Cell, Grid, Look, Tone};
 use super::percent::PercentRule;
@@ -13,19 +14,19 @@ use figures::statistics::percent;
 use figures::verdict::{Comparison, Verdict};
 use kit::words::counted;
 
-/// Lines of a screen. Terminals open with 24 to 50, and a laptop's screen shows 40.
+/// Number of lines on a screen. Terminals open with 24 to 50 lines, and a laptop's screen shows 40.
 const SCREEN: usize = 40;
 
-/// Fewest rows that are shown, even if they do not fit a screen.
+/// Smallest number of main rows that are shown, even if they do not fit a screen.
 const ROWS_MIN: usize = 3;
 
-/// Most columns that are named one by one in the sentence.
+/// Largest number of columns that the sentence names one by one.
 const NAMED_MAX: usize = 4;
 
-/// Longest bar, characters: longer ones show no more.
+/// Length of the longest bar, characters: longer bars show no more.
 const BAR_MAX: usize = 50;
 
-/// Shortest space for bars, characters; with less none is drawn.
+/// Smallest space for bars, characters; with less space no bars are drawn.
 const BAR_MIN: usize = 8;
 
 /// The answer of a table.
@@ -34,12 +35,12 @@ pub struct Answer<'t> {
     table: &'t Table,
     /// The main row.
     pub row: &'t TableRow,
-    /// Names of the columns.
+    /// Names of the table's columns.
     names: Vec<String>,
 }
 
 impl<'t> Answer<'t> {
-    /// Returns the answer of a table; none if its experiment names no main row, or if the row is missing.
+    /// Returns the answer of a table; none if the table's experiment names no main row, or if the main row is missing.
     #[must_use]
     pub fn of(table: &'t Table) -> Option<Self> {
         let name = table.main_rows.first()?;
@@ -48,7 +49,8 @@ impl<'t> Answer<'t> {
         Some(Self { table, row, names })
     }
 
-    /// Returns sentences: the compared columns and the row, and the verdict on each column compared with the first.
+    /// Returns the sentences of the answer: the compared columns and the row, and the verdict on each column compared
+    /// with the first.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let Self { table, row, names } = self;
@@ -79,7 +81,7 @@ impl<'t> Answer<'t> {
         )]
     }
 
-    /// Returns the kind and number of the columns.
+    /// Returns the number and kind of the columns in words.
     fn what(&self) -> String {
         let columns = &self.table.columns;
         let is_alone = |n: usize| columns[..n].iter().all(|it| it.kernel != columns[n].kernel);
@@ -87,7 +89,7 @@ impl<'t> Answer<'t> {
         counted(columns.len(), if are_kernels { "kernel" } else { "column" })
     }
 
-    /// Returns the row and its unit.
+    /// Returns the name of the main row with its unit.
     fn figure(&self) -> String {
         let TableRow { name, unit, .. } = self.row;
         if unit.is_empty() { name.clone() } else { format!("{name} ({unit})") }
@@ -107,7 +109,7 @@ impl<'t> Answer<'t> {
             let mut has_base = true;
             for column in 1..names.len() {
                 clauses.push(self.clause(column, has_base));
-                // What it is beside need be told once.
+                // The figure of the first column is stated only once.
                 has_base &= row.compared(0, column).is_none();
             }
         } else {
@@ -115,7 +117,7 @@ impl<'t> Answer<'t> {
         }
         let mut text = format!("{}.", clauses.join("; "));
         let mut bases: Vec<String> = Vec::new();
-        // Where every run found the same figure, no more runs are missing.
+        // If all runs of both columns found equal figures, more runs are not needed.
         let are_same = |column: usize| {
             let [base, own] = [0, column].map(|it| row.cells[it].samples.iter().map(|it| it.value));
             base.eq(own)
@@ -133,7 +135,7 @@ impl<'t> Answer<'t> {
         text
     }
 
-    /// Returns the verdict on one column, with the baseline's figure unless it was already given.
+    /// Returns the clause with the verdict on one column. With `has_base` it includes the baseline's figure.
     fn clause(&self, column: usize, has_base: bool) -> String {
         let Self { table, row, names } = self;
         let (name, base) = (&names[column], &names[0]);
@@ -158,7 +160,7 @@ impl<'t> Answer<'t> {
         }
     }
 
-    /// Returns the number of columns with each verdict, and the smallest and the largest median.
+    /// Returns clauses with the number of columns for each verdict, and with the smallest and the largest median.
     fn counts(&self, comparisons: &[(usize, Comparison)]) -> Vec<String> {
         let Self { table, row, names } = self;
         let is_known = comparisons.iter().any(|(_, it)| it.is_known());
@@ -189,7 +191,8 @@ impl<'t> Answer<'t> {
         clauses
     }
 
-    /// Describes a change: `110.9 % more`, `3.2 points less`, `the same`; in units of the row if the baseline is 0.
+    /// Returns a change in words: `110.9 % more`, `3.2 points less`, `the same`. The change is in the row's unit if the
+    /// baseline is 0.
     fn change(&self, from: f64, to: f64) -> String {
         let [from, to] = [from, to].map(|value| self.row.format.as_shown(value));
         let by = (to - from).abs();
@@ -201,7 +204,7 @@ impl<'t> Answer<'t> {
         }
     }
 
-    /// Returns the interval of a change, if known.
+    /// Returns the interval of a change in words; none if it is not known.
     fn interval(&self, from: f64, it: &Comparison) -> Option<String> {
         let coverage = percent(it.shift.coverage?);
         let (factor, unit) = self.scale(from).unwrap_or((1.0, ""));
@@ -213,7 +216,7 @@ impl<'t> Answer<'t> {
         Some(format!("{coverage} interval {} to {}{unit}", ends[0], ends[1]))
     }
 
-    /// Returns the factor and the unit of a difference beside a figure; none beside 0.
+    /// Returns the factor and the unit in which a difference from the figure `from` is stated; none if `from` is 0.
     fn scale(&self, from: f64) -> Option<(f64, &'static str)> {
         if PercentRule::default().of(self.row.format, &self.row.unit) == PercentRule::Points {
             return Some((1.0, " points"));
@@ -221,17 +224,17 @@ impl<'t> Answer<'t> {
         (from != 0.0 && from.is_finite()).then(|| (100.0 / from.abs(), "%"))
     }
 
-    /// Returns at most `most` of the main rows, the main row first.
+    /// Returns at most `most` of the main rows, in the order of the table. The row of the answer is always among them.
     fn rows(&self, most: usize) -> Vec<&'t TableRow> {
         let names = &self.table.main_rows;
         let rows = self.table.rows.iter().filter(|row| names.contains(&row.name));
         let (first, others): (Vec<&TableRow>, Vec<&TableRow>) = rows.partition(|row| row.name == self.row.name);
         let kept: Vec<&TableRow> = first.into_iter().chain(others).take(most).collect();
-        // In the order of the table.
+        // The rows are returned in the order of the table.
         self.table.rows.iter().filter(|row| kept.iter().any(|it| std::ptr::eq(*it, *row))).collect()
     }
 
-    /// Returns the short report.
+    /// Returns the short report as text.
     #[must_use]
     pub fn render(&self, show: Show) -> String {
         let look = show.look;
@@ -248,7 +251,7 @@ impl<'t> Answer<'t> {
             figures = self.figures(rows, show);
         }
         if used + lines(&figures) > SCREEN && !bars.is_empty() {
-            // Many columns: the bars have said what their rows begin with.
+            // With many columns the bars already show what the main rows begin with.
             (rows, figures) = (1, String::new());
         }
         let rest = if all > rows { format!("\n{all} rows in all: --all shows them.\n") } else { String::new() };
@@ -256,7 +259,7 @@ impl<'t> Answer<'t> {
         parts.join("\n") + &rest + if rest.is_empty() { &foot } else { foot.trim_start_matches('\n') }
     }
 
-    /// Returns the main rows, grouped by unit.
+    /// Returns at most `most` of the main rows as text, grouped by unit.
     fn figures(&self, most: usize, show: Show) -> String {
         let heads = Heads::of(&self.table.columns).own.into_iter().map(|name| Cell::new(name, Tone::Heading));
         let head = std::iter::once(Cell::default()).chain(heads).collect();
@@ -274,7 +277,7 @@ impl<'t> Answer<'t> {
         grid.with_baseline(show.look.width).render(show.look)
     }
 
-    /// Returns a bar for each column of the main row; none for one column, or without room.
+    /// Returns a bar for each column of the main row, as text; empty if there is only one column, or too little room.
     fn bars(&self, look: Look) -> String {
         let Self { table, row, names } = self;
         let most = (0..names.len()).filter_map(|column| row.median(column)).fold(0.0, |a: f64, b| a.max(b.abs()));
@@ -293,7 +296,7 @@ impl<'t> Answer<'t> {
         };
         let verdicts: Vec<Cell> = (0..names.len()).map(verdict).collect();
         let words = wide(&mut verdicts.iter().map(|it| it.text.chars().count()));
-        // Between name, figure, bar and word are two blanks each.
+        // Two blanks stand between name and figure, figure and bar, bar and word.
         let room = usize::from(look.width).saturating_sub(taken + words + 6).min(BAR_MAX);
         if names.len() < 2 || room < BAR_MIN || !most.is_normal() {
             return String::new();
@@ -312,18 +315,18 @@ impl<'t> Answer<'t> {
     }
 }
 
-/// Returns a unit with the space before it.
+/// Returns a unit with a space before it.
 fn spaced(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
 }
 
-/// Describes the runs behind a verdict, and what to do if they are too few.
+/// Returns the number of runs behind a verdict, in words, and what to do if there are too few.
 fn basis(it: &Comparison) -> String {
     let more = if it.is_known() { "" } else { " (--runs 10 tells)" };
     format!("{}{more}", it.basis_words())
 }
 
-/// Rounds a change for reading: no decimals from 100 on, two below 1, else one.
+/// Returns a change rounded for reading: without decimals from 100 on, with two below 1, otherwise with one.
 fn rounded(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 99.95 => 0,
@@ -331,11 +334,11 @@ fn rounded(value: f64) -> String {
         _ => 2,
     };
     let text = format!("{value:.decimals$}");
-    // Nothing has no sign.
+    // A zero has no sign.
     if text.parse() == Ok(0.0) { text.trim_start_matches('-').to_owned() } else { text }
 }
 
-/// Returns a bar for a share of `room` characters, in eighths of a character.
+/// Returns a bar that fills the share `share` of `room` characters, in steps of an eighth of a character.
 fn bar(share: f64, room: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share * room as f64 * 8.0).round() as usize;

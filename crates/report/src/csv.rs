@@ -1,4 +1,4 @@
-//! The report as CSV: one line for each row and column of a table.
+//! The report as CSV: a line for each row and column of a table.
 
 use figures::csv_error::io_error;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use super::text;
 use crate::table::Table;
 
-/// Fields of a line. The experiment comes first if there are several.
+/// Names of the fields in a line. If there are several tables, a field with the experiment comes first.
 const FIELDS: [&str; 15] = [
     "group",
     "name",
@@ -25,8 +25,8 @@ const FIELDS: [&str; 15] = [
     "failed",
 ];
 
-/// Writes a heading and the lines. With several tables the first field is the experiment. A failed column has a line
-/// without figures for each row, or one line without a row if there are no rows.
+/// Writes a heading and the lines. With several tables the first field of each line is the experiment. A column whose
+/// runs failed has a line without figures for each row, or a single line if there are no rows.
 ///
 /// # Errors
 /// When `out` cannot be written to.

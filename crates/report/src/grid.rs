@@ -1,7 +1,7 @@
-//! Grids of cells for people, aligned and at most as wide as the screen, in colour on a terminal.
+//! Grids of cells for people: aligned, at most as wide as the screen, and in colour on a terminal.
 //!
-//! Columns that do not fit side by side go into blocks below each other, which repeat the first columns. Output to a
-//! file or a pipe has a fixed width and no colours, so that it depends only on the figures.
+//! Columns that do not fit side by side go into blocks below each other. Each block repeats the first columns. Output
+//! to a file or a pipe has a fixed width and no colours, so that it depends only on the figures.
 
 use kit::shown::harmless;
 use std::borrow::Cow;
@@ -9,22 +9,22 @@ use std::io::{IsTerminal, stdout};
 
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, presets};
 
-/// Width of output to a file or a pipe, columns.
+/// Width of output to a file or a pipe, characters.
 pub const FIXED_WIDTH: u16 = 100;
 
-/// Blanks between two columns.
+/// Number of blanks between two columns.
 const GAP: u16 = 2;
 
-/// Narrowest text that is broken while no other column is, columns.
+/// Smallest width to which one text column is broken while the others keep their widths, characters.
 const LEAST: usize = 20;
 
-/// Narrowest text behind its lead, on a screen at least twice as wide, columns.
+/// Smallest width for a text beside its lead on a screen that is at least twice as wide, characters.
 const BESIDE: usize = 40;
 
 /// Width and colours of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Longest line, columns.
+    /// Length of the longest line, characters.
     pub width: u16,
     /// Whether colours are used.
     pub is_colored: bool,
@@ -33,15 +33,15 @@ pub struct Look {
 }
 
 impl Default for Look {
-    /// Returns the look of a file or a pipe.
+    /// Returns the look of output to a file or a pipe.
     fn default() -> Self {
         Self { width: FIXED_WIDTH, is_colored: false, is_terminal: false }
     }
 }
 
 impl Look {
-    /// Returns the look of standard output: the terminal's width and colours, if it is one. `NO_COLOR` and `TERM=dumb`
-    /// turn colours off.
+    /// Returns the look of standard output. If it is a terminal, the look has the terminal's width and colours;
+    /// `NO_COLOR` and `TERM=dumb` turn colours off.
     #[must_use]
     pub fn of_stdout() -> Self {
         if !stdout().is_terminal() {
@@ -54,7 +54,7 @@ impl Look {
     }
 }
 
-/// The meaning of a cell, shown by its colour.
+/// The meaning of a cell, which its colour shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// No special meaning.
@@ -70,19 +70,19 @@ pub enum Tone {
     Faint,
 }
 
-/// A cell.
+/// A cell of a grid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// The cell's text. Line breaks make several lines.
+    /// Text of the cell. Line breaks make several lines.
     pub text: String,
-    /// The cell's tone.
+    /// Tone of the cell.
     pub tone: Tone,
-    /// Whether it is the best of its line. Pages mark it; text does not.
+    /// Whether the cell is the best of its line. Pages mark such a cell; text does not.
     pub is_best: bool,
 }
 
 impl Cell {
-    /// Makes a cell. Characters that would act on a terminal are replaced.
+    /// Makes a cell. Control characters that would act on a terminal are replaced.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         let text = text.into();
         let text = match harmless(&text) {
@@ -99,16 +99,16 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A grid of lines of cells.
+/// A grid: lines of cells.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// Number of left columns that every block repeats.
+    /// Number of columns at the left that every block repeats.
     pub keys: usize,
     /// The first line of every block.
     pub head: Vec<Cell>,
-    /// The lines below. Missing cells at the end are empty.
+    /// The lines below the head. Cells that are missing at the end of a line are empty.
     pub lines: Vec<Vec<Cell>>,
-    /// Columns of text. Other columns have figures, aligned to the right.
+    /// Indices of the columns that hold text. Other columns hold figures, which are aligned to the right.
     pub texts: Vec<usize>,
 }
 
@@ -121,8 +121,8 @@ impl Grid {
         blocks.join("\n")
     }
 
-    /// Repeats the first column behind the keys in every block, too, if that leaves room for each of the others: they
-    /// are compared with it.
+    /// Makes every block repeat the first column after the keys, too, since other columns are compared with it. The
+    /// grid stays unchanged if this would leave too little room for the widest other column. Returns the grid.
     #[must_use]
     pub fn with_baseline(mut self, width: u16) -> Self {
         let widths: Vec<usize> = (0..self.columns()).map(|column| self.width(column)).collect();
@@ -134,12 +134,12 @@ impl Grid {
         self
     }
 
-    /// Returns the number of its columns.
+    /// Returns the number of columns in the grid.
     fn columns(&self) -> usize {
         self.lines.iter().map(Vec::len).chain([self.head.len()]).max().unwrap_or(0)
     }
 
-    /// Returns the columns of each block.
+    /// Returns the indices of the columns in each block.
     fn blocks(&self, columns: usize, width: u16) -> Vec<Vec<usize>> {
         let widths: Vec<usize> = (0..columns).map(|column| self.width(column)).collect();
         let of = |block: &[usize]| block.iter().map(|column| widths[*column]).sum::<usize>();
@@ -156,13 +156,14 @@ impl Grid {
         blocks
     }
 
-    /// Returns the width of a column without limits.
+    /// Returns the width that a column has without limits.
     fn width(&self, column: usize) -> usize {
         let cells = self.lines.iter().chain([&self.head]).filter_map(|line| line.get(column));
         cells.flat_map(|cell| cell.text.lines()).map(|line| line.chars().count()).max().unwrap_or(0)
     }
 
-    /// Returns the text column to break so that a block fits, if one is enough: the widest.
+    /// Returns the text column that is to be broken so that a block fits, which is the widest; none if breaking this
+    /// one column is not enough.
     fn breaks(&self, columns: &[usize], width: u16) -> Option<usize> {
         let widest = columns.iter().copied().filter(|it| self.texts.contains(it)).max_by_key(|it| self.width(*it))?;
         let others =
@@ -197,7 +198,7 @@ impl Grid {
             if !is_text {
                 shape.set_cell_alignment(CellAlignment::Right);
             }
-            // What would be cut in two is a figure or a name: texts give way first.
+            // Text columns are made narrower first, so that no figure and no name is cut in two.
             if !fits && (!is_text || breaks.is_some_and(|breaks| breaks != *column)) {
                 let gap = if place + 1 < columns.len() { GAP } else { 0 };
                 let width = u16::try_from(self.width(*column)).unwrap_or(u16::MAX).min(look.width / 2) + gap;
@@ -221,8 +222,9 @@ fn shown(cell: Option<&Cell>, look: Look) -> comfy_table::Cell {
     }
 }
 
-/// Returns `lead` followed by a text that is broken between words at the width of the screen. Further lines are
-/// indented to the text. If little room is left behind `lead`, the text begins on a new line, indented by four blanks.
+/// Returns `lead` followed by a text that is broken between words at the width of the screen. Further lines of the text
+/// are indented to its beginning. If little room is left behind `lead`, the text begins on a new line, indented by four
+/// blanks.
 #[must_use]
 pub fn hanging(lead: &str, text: &str, look: Look) -> String {
     let (lead, text) = (&*harmless(lead), &*harmless(text));
@@ -248,14 +250,14 @@ pub fn hanging(lead: &str, text: &str, look: Look) -> String {
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// Returns paragraphs, separated by empty lines, broken at the width of the screen.
+/// Returns a text of several paragraphs, which are separated by empty lines, broken at the width of the screen.
 #[must_use]
 pub fn prose(text: &str, look: Look) -> String {
     let paragraphs = text.split("\n\n").map(|paragraph| hanging("", paragraph, look));
     paragraphs.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns a line of text, broken between words at the width of the screen.
+/// Returns a line of text broken between words at the width of the screen.
 #[must_use]
 pub fn wrapped(text: &str, look: Look) -> String {
     let text = &*harmless(text);

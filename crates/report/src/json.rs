@@ -1,4 +1,4 @@
-//! The report as JSON; `docs/json.md` describes it.
+//! The report as JSON, which `docs/json.md` describes.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -8,7 +8,7 @@ use figures::shift::Shift;
 use figures::verdict::{Basis, Comparison};
 use kit::shown;
 
-/// Returns the whole report, with a line break at its end.
+/// Returns the whole report as JSON, with a line break at its end.
 #[must_use]
 pub fn render(table: &Table) -> String {
     let seeds: &[u64] = &table.seeds;
@@ -28,7 +28,7 @@ pub fn render(table: &Table) -> String {
     shown::json(&value)
 }
 
-/// Returns a list of reports, with a line break at its end.
+/// Returns a list of reports as JSON, with a line break at its end.
 #[must_use]
 pub fn render_list<'t>(tables: impl IntoIterator<Item = &'t Table>) -> String {
     let reports: Vec<String> = tables.into_iter().map(|table| render(table).trim_end().to_owned()).collect();
@@ -67,7 +67,7 @@ fn row_of(table: &Table, row: &TableRow) -> Value {
     told
 }
 
-/// Returns a column's difference from the baseline; none for a single seed, which has no interval.
+/// Returns the difference of a column from the baseline as JSON; none for a single seed, which has no interval.
 fn difference_of(it: &Comparison) -> Option<Value> {
     let (is_paired, n) = match it.basis {
         Basis::Pairs(n) => (true, n),
@@ -88,7 +88,7 @@ fn times_of(histogram: &Histogram) -> Value {
     json!({ "name": histogram.name, "values": values })
 }
 
-/// Returns a number: a whole one without a decimal point, and null for one that is no number.
+/// Returns a number as JSON: a whole number without a decimal point, null for a value that is no number.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
         return Value::from(value as i64);

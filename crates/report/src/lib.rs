@@ -1,9 +1,9 @@
-//! Results of runs and their output formats.
+//! Results of runs and the formats in which they are reported.
 //!
-//! A workload returns [rows](figures::figure::Row), and [`Table`] holds them for all columns and seeds. [`text`],
+//! A workload returns [rows](figures::figure::Row), and [`Table`] holds the rows of all columns and seeds. [`text`],
 //! [`json`], [`csv`], [`markdown`] and [`crate::html`] write a table; [`saved`] reads the output of [`json`].
-//! [`answer`] summarises it in a sentence or two. [`mod@percent`] has MMTests' rules for the percentages in brackets.
-//! [`plot`] draws pictures; [`rows`] selects rows by words.
+//! [`answer`] summarises a table in a sentence or two. [`mod@percent`] has MMTests' rules for the percentages in
+//! brackets. [`plot`] draws pictures; [`rows`] selects rows by words.
 
 pub mod answer;
 pub mod csv;
@@ -32,23 +32,23 @@ pub use table::{Column, Failed, Table, TableCell, TableHead, TableRow};
 /// An output format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ReportFormat {
-    /// A table for people: as wide as the terminal, or 100 columns in a file or a pipe.
+    /// A table for people: as wide as the terminal, or 100 columns wide in a file or a pipe.
     #[default]
     #[value(alias = "text")]
     Table,
-    /// docs/json.md describes it.
+    /// JSON, which docs/json.md describes.
     Json,
-    /// A line for each row and column.
+    /// CSV, with a line for each row and column.
     Csv,
-    /// Tables for a text in Markdown.
+    /// Markdown tables, for use in a text.
     Markdown,
-    /// One page with charts that opens without a network; docs/report.md describes it.
+    /// One page with charts, which opens without a network; docs/report.md describes it.
     Html,
-    /// A directory as MMTests writes it, which --output names.
+    /// A directory as MMTests writes it. The option --output names the directory.
     Mmtests,
 }
 
-/// Writes a table in one form.
+/// Writes a table in one format.
 ///
 /// # Errors
 /// When `out` cannot be written to.
@@ -63,8 +63,8 @@ pub fn write(table: &Table, format: ReportFormat, show: Show, out: &mut dyn io::
     }
 }
 
-/// Writes several tables in one form: below each other, as one list in JSON, or as one CSV with the experiment as a
-/// field. A single table is written as by [`write()`].
+/// Writes several tables in one format: below each other, as one list in JSON, or as one CSV file with the experiment
+/// as a field. A single table is written as by [`write()`].
 ///
 /// # Errors
 /// When `out` cannot be written to.

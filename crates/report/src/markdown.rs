@@ -7,7 +7,7 @@ use crate::show::Show;
 use crate::table::{Table, TableRow};
 use kit::shown::harmless;
 
-/// Returns the whole report.
+/// Returns the whole report as Markdown.
 #[must_use]
 pub fn render(table: &Table, show: Show) -> String {
     let mut out = format!("## {}\n", escaped(&table.experiment));
@@ -29,13 +29,13 @@ pub fn render(table: &Table, show: Show) -> String {
     out
 }
 
-/// Returns the table of an experiment's variants: for each kernel a table with a line for each variant and a column for
-/// each figure.
+/// Returns the results of an experiment's variants as Markdown. Each kernel has a table with a line for each variant
+/// and a column for each figure.
 #[must_use]
 pub fn variants(table: &Table) -> String {
     let mut out = format!("## {}\n", escaped(&table.experiment));
     let blocks: Vec<_> = table.blocks().collect();
-    // A variant's lines are called as its block and itself.
+    // The name of a variant's line is the name of its block, then that of the variant.
     let name_of = |group: &str, row: &TableRow| row.name.strip_prefix(&format!("{group}: ")).map(str::to_owned);
     let mut names: Vec<String> = Vec::new();
     for name in blocks.iter().flat_map(|(group, rows)| rows.iter().filter_map(move |row| name_of(group, row))) {
@@ -111,7 +111,7 @@ fn line(table: &Table, row: &TableRow, brackets: bool, show: Show, out: &mut Str
     }
 }
 
-/// Returns a grid as one table, without the meaning of its colours.
+/// Returns a grid as one Markdown table, without the meanings that its colours show.
 #[must_use]
 pub fn grid(grid: &Grid) -> String {
     let mut table = comfy_table::Table::new();
@@ -126,7 +126,7 @@ pub fn grid(grid: &Grid) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// Escapes a text for a cell, where a line break or a `|` would end the cell.
+/// Returns a text escaped for a cell, since a line break or a `|` would end the cell.
 fn escaped(text: &str) -> String {
     harmless(text).replace('\n', " ").replace('|', "\\|")
 }

@@ -1,28 +1,28 @@
-//! The percentages in brackets: positive is better.
+//! The percentages in brackets beside figures: positive is better.
 
 use figures::figure::{Better, Format};
 
 /// The rule that computes a percentage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PercentRule {
-    /// MMTests today. In tables, a value that comes from or goes to zero shows as `new` or `gone`. A value printed as
-    /// zero counts as zero.
+    /// The rule of MMTests today. In tables, a change from zero shows as `new` and a change to zero as `gone`. A value
+    /// that is printed as zero counts as zero.
     #[default]
     Current,
-    /// MMTests of 2012 and 2013: a fall to zero prints 0.00, a rise from zero -99.
+    /// The rule of MMTests of 2012 and 2013: a fall to zero prints 0.00, a rise from zero -99.
     #[value(name = "mmtests-2013")]
     Mmtests2013,
-    /// MMTests of 2010 and 2011: relative to the new value, not to the baseline.
+    /// The rule of MMTests of 2010 and 2011: the change is relative to the new value, not to the baseline.
     #[value(name = "mmtests-2010")]
     Mmtests2010,
-    /// In points: the difference of two shares. Rows of [`Format::Points`] use points under every rule, as in
-    /// stress-highalloc of 2012. Under today's rule all rows with a unit in percent do.
+    /// Percentage points: the difference of two shares. Rows of [`Format::Points`] use points under every rule, as in
+    /// stress-highalloc of 2012. Under the rule of today, all rows with a unit in percent use points.
     #[value(skip)]
     Points,
 }
 
 impl PercentRule {
-    /// Returns the rule for a row of this format and unit.
+    /// Returns the rule that applies to a row with this format and unit.
     #[must_use]
     pub fn of(self, format: Format, unit: &str) -> Self {
         match format {
@@ -32,8 +32,8 @@ impl PercentRule {
         }
     }
 
-    /// Returns the value that is compared: 0 if the value is printed as zero, except under the old rules, which print
-    /// more digits.
+    /// Returns the value to compare: 0 if `value` is printed as zero, otherwise `value`. The old rules compare `value`
+    /// itself, since their tables print more digits.
     #[must_use]
     pub fn compared(self, format: Format, value: f64) -> f64 {
         if self == Self::Current { format.as_shown(value) } else { value }
@@ -77,20 +77,20 @@ impl PercentRule {
         }
     }
 
-    /// Returns a change in the form between brackets.
+    /// Returns a change in the form that stands between brackets.
     #[must_use]
     pub fn printed(self, change: f64) -> String {
         if self == Self::Points { points(change) } else { bracket(change) }
     }
 }
 
-/// Returns a percentage in the form between brackets.
+/// Returns a percentage in the form that stands between brackets.
 fn bracket(percent: f64) -> String {
-    // Nothing is left of a sign when nothing is left of the digits.
+    // If all digits are zeroes, no sign is shown either.
     format!("{:>6.2}%", if percent.abs() < 0.005 { 0.0 } else { percent })
 }
 
-/// Returns points in the form between brackets.
+/// Returns percentage points in the form that stands between brackets.
 fn points(points: f64) -> String {
     format!("{:>5.1}pt", if points.abs() < 0.05 { 0.0 } else { points })
 }
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(format!("{:.2}", Current.percent(Better::Higher, 250.0, 416.0)), "66.40");
     }
 
-    /// Recomputes points also where the baseline is 0, which has no ratio.
+    /// Checks that the points of the posting are recomputed, also where the baseline is 0 and no ratio exists.
     #[test]
     fn every_point_of_the_posting_of_2012_is_recomputed() {
         let text = catalogue::embedded::text("experiments/highalloc/published.toml").unwrap();

@@ -1,13 +1,13 @@
-//! Selection of rows by words of the command line.
+//! Selection of rows by words on the command line.
 
 use crate::grid::{Look, hanging};
 use crate::table::{Table, TableRow};
 use figures::figure::RowName;
 
-/// Checks that each of `words` matches one of these rows.
+/// Checks that each of `words` matches one of the rows `names`.
 ///
 /// # Errors
-/// When one does not. The message has all such words, the rows with similar names, and a list of all by block.
+/// When a word matches no row. The message lists all such words, the rows with similar names, and all rows by block.
 pub fn check(names: &[RowName], words: &[String]) -> Result<(), String> {
     match missing(names, words) {
         None => Ok(()),
@@ -15,10 +15,11 @@ pub fn check(names: &[RowName], words: &[String]) -> Result<(), String> {
     }
 }
 
-/// Returns a message about the words that match none of these rows, with rows of similar names; none if each matches.
+/// Returns a message about the words that match none of the rows `names`, with rows of similar names; none if each word
+/// matches.
 ///
 /// # Errors
-/// The same message, with a list of all rows, if no word matches.
+/// If no word matches any row: this message, with a list of all rows.
 pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, String> {
     match missing(names, words) {
         Some(_) if !words.iter().any(|word| means_any(names, word)) => check(names, words).map(|()| None),
@@ -26,7 +27,7 @@ pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, Strin
     }
 }
 
-/// Describes the words that match no row; none if there is none.
+/// Returns the start of a message about the words that match no row; none if each word matches.
 fn missing(names: &[RowName], words: &[String]) -> Option<String> {
     let mut missing: Vec<&str> = Vec::new();
     for word in words.iter().filter(|word| !means_any(names, word)) {
@@ -42,10 +43,10 @@ fn missing(names: &[RowName], words: &[String]) -> Option<String> {
         .then(|| format!("no row has {} in its name, and no block is called so{near}", quoted(&missing, " or ")))
 }
 
-/// Most rows with similar names that are listed.
+/// Largest number of rows with similar names in a message.
 const NEAR_MAX: usize = 5;
 
-/// Returns rows that share a word with `words`, exactly or nearly, the best match first.
+/// Returns the names of rows that share a part with one of `words`, exactly or nearly, the best match first.
 fn near<'n>(names: &'n [RowName], words: &[&str]) -> Vec<&'n str> {
     let pieces = |text: &str| -> Vec<String> {
         let pieces = text.split(|c: char| !c.is_alphanumeric()).filter(|piece| piece.len() > 2);
@@ -66,13 +67,13 @@ fn near<'n>(names: &'n [RowName], words: &[&str]) -> Vec<&'n str> {
     found.into_iter().map(|(_, name)| name).take(NEAR_MAX).collect()
 }
 
-/// Returns all rows by block, for the end of a message. The name of a block matches all of its rows.
+/// Returns a list of all rows by block, for the end of a message. The name of a block matches all rows in it.
 #[must_use]
 pub fn listed(names: &[RowName]) -> String {
     let mut blocks: Vec<(&str, Vec<&str>)> = Vec::new();
     for RowName { group, name } in names {
         match blocks.iter_mut().find(|(known, _)| known == group) {
-            // Reports of several experiments may have rows of one name.
+            // Reports of several experiments may have rows with equal names, which are listed once.
             Some((_, rows)) if rows.contains(&name.as_str()) => {}
             Some((_, rows)) => rows.push(name),
             None => blocks.push((group, vec![name])),
@@ -80,7 +81,7 @@ pub fn listed(names: &[RowName]) -> String {
     }
     let width = blocks.iter().map(|(group, _)| group.chars().count()).max().unwrap_or(0);
     let block = |(group, rows): &(&str, Vec<&str>)| {
-        // A name is not broken.
+        // A line is not broken within a name.
         let rows: Vec<String> = rows.iter().map(|name| name.replace(' ', UNBROKEN)).collect();
         hanging(&format!("  {group:width$}  "), &rows.join(", "), Look::default()).replace(UNBROKEN, " ")
     };
@@ -88,32 +89,33 @@ pub fn listed(names: &[RowName]) -> String {
     format!("the rows by block:\n{}", blocks.trim_end())
 }
 
-/// A stand-in for a non-breaking space: `split_whitespace` also splits at the Unicode one.
+/// A stand-in for a non-breaking space, since `split_whitespace` splits at the Unicode character, too.
 const UNBROKEN: &str = "\u{2060}";
 
-/// Returns whether a word matches any of these rows.
+/// Returns whether a word matches any of the rows `names`.
 #[must_use]
 pub fn means_any(names: &[RowName], word: &str) -> bool {
     names.iter().any(|RowName { group, name }| is_meant(group, name, word))
 }
 
-/// Returns whether a word matches a row: it is part of its name, or it is the name of its block.
+/// Returns whether a word matches a row: the word is a part of the row's name, or it is the name of the row's block.
 #[must_use]
 pub fn is_meant(group: &str, name: &str, word: &str) -> bool {
     contains(name, word) || group.to_lowercase() == word.to_lowercase()
 }
 
-/// Keeps the rows that `words` match: rows with a word in their name, in any case, with `.` for any character, and rows
-/// of a block of this name. Other parts of a table stay, since the fingerprint covers the whole run. Returns a message
-/// about words that match no row, as [`fits`] does.
+/// Keeps only the rows that `words` match: rows with a word in their name, and rows of a block with this name. Case
+/// does not matter, and `.` matches any character. Other parts of the table stay, since the fingerprint covers the
+/// whole run. Returns a message about words that match no row, as [`fits`] does.
 ///
 /// # Errors
-/// When no word matches any row. All rows then stay, so that the run was not in vain.
+/// When no word matches any row. All rows then stay, so that the results of the run are not lost.
 pub fn keep(table: &mut Table, words: &[String]) -> Result<Option<String>, String> {
     keep_of_all([table], words)
 }
 
-/// Keeps the rows of several tables. A word may match rows of only one of them.
+/// Keeps only the rows of several tables that `words` match. A word may match rows in only one of the tables. Returns a
+/// message about words that match no row.
 ///
 /// # Errors
 /// When no word matches any row of any table. All rows then stay.
@@ -131,14 +133,14 @@ pub fn keep_of_all<'t>(
     Ok(missing)
 }
 
-/// Returns whether `word` matches `name`, one of `names`. A word that is a whole name matches only this row, any other
-/// word all names that contain it.
+/// Returns whether `word` matches `name`, which is one of `names`. A word that is a whole name matches only this name;
+/// any other word matches all names that contain it.
 #[must_use]
 pub fn is_named<'n>(name: &str, word: &str, mut names: impl Iterator<Item = &'n str>) -> bool {
     if names.any(|it| it.eq_ignore_ascii_case(word)) { name.eq_ignore_ascii_case(word) } else { contains(name, word) }
 }
 
-/// Returns whether `name` contains `word`, in any case, with `.` for any character.
+/// Returns whether `name` contains `word`. Case does not matter, and `.` matches any character.
 #[must_use]
 pub fn contains(name: &str, word: &str) -> bool {
     let of = |text: &str| text.to_lowercase().chars().collect::<Vec<char>>();

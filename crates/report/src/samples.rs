@@ -1,16 +1,16 @@
-//! Sample tables for tests of this and other crates.
+//! Sample tables for the tests of this crate and other crates.
 
 use crate::table::{Column, TableHead};
 use figures::figure::{Better, Format, Row};
 use figures::scale::Scale;
 
-/// Returns a column of a kernel on the simulator.
+/// Returns a column for the kernel `id` on the simulator.
 #[must_use]
 pub fn column(id: &str) -> Column {
     Column { comparable: true, ..Column::new(id, "sim") }
 }
 
-/// Returns the head of a table of `parallelio` with a column for each kernel.
+/// Returns the head of a table for `parallelio`, with a column for each kernel.
 #[must_use]
 pub fn head(kernels: &[&str], seeds: u64) -> TableHead {
     TableHead {
@@ -24,7 +24,7 @@ pub fn head(kernels: &[&str], seeds: u64) -> TableHead {
     }
 }
 
-/// Returns a row in operations per second.
+/// Returns a row whose unit is operations per second.
 #[must_use]
 pub fn ops(name: &str, value: f64) -> Row {
     Row::new("Ops", name, "ops/s", Better::Higher, Format::Decimals(2), value)

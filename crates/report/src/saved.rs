@@ -1,4 +1,4 @@
-//! Reads reports that were saved as JSON, and joins them with others.
+//! Reads reports that were saved as JSON, and joins them with other reports.
 
 use crate::table::{Column, Failed, Table, TableCell, TableRow};
 use figures::figure::{Better, Figure, Format};
@@ -12,19 +12,19 @@ use serde_json::{Map, Value, error::Category};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Largest file of a report.
+/// Largest size of a report's file, bytes.
 pub const BYTES_MAX: u64 = 64 << 20;
 
-/// Longest name of a row, bytes.
+/// Length of the longest accepted row name, bytes.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// Most characters of a wrong name in a message.
+/// Number of characters of a wrong name that a message shows at most.
 const SHOWN_CHARS_MAX: usize = 100;
 
-/// The text for messages that states what a report is.
+/// The text in messages that says which files are reports.
 pub const EXPECTED: &str = "expected the JSON of `highwater run`, `compare`, `stat` or `import`";
 
-/// A report as [`super::json`] writes it. Unknown keys are those of later versions.
+/// A report as [`super::json`] writes it. Unknown keys are ignored, since later versions may have added them.
 #[derive(serde::Deserialize)]
 struct Report {
     schema: u32,
@@ -78,14 +78,14 @@ struct ReportEstimate {
     low: Option<f64>,
     high: Option<f64>,
     n: usize,
-    /// Missing in reports of earlier versions, whose intervals are all of 95 %.
+    /// This key is missing in reports of earlier versions, whose intervals all have a probability of 95 %.
     #[serde(default, deserialize_with = "given")]
     coverage: Option<Option<f64>>,
     #[serde(default)]
     samples: Vec<(u64, Option<f64>)>,
 }
 
-/// Reads a value that is present, even if it is null.
+/// Reads a value that is present, even if it is null, as some value.
 fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
@@ -96,15 +96,15 @@ struct ReportTimes {
     values: BTreeMap<String, Buckets>,
 }
 
-/// Reads the JSON of `run`, `compare`, `stat` or `import`.
+/// Returns the table in the JSON that `run`, `compare`, `stat` or `import` wrote.
 ///
 /// # Errors
-/// When it is something else; the error says what is missing, and where.
+/// When the text is something else; the error says what is missing, and where.
 pub fn read(text: &str) -> Result<Table, String> {
     one(&value_of(text)?, text)
 }
 
-/// Reads one report, or a list as `compare A,B` and `results` write it.
+/// Returns the tables in one report, or in a list of reports as `compare A,B` and `results` write it.
 ///
 /// # Errors
 /// As for [`read`], with the number of the report in its list, from 1; also for an empty list.
@@ -120,7 +120,8 @@ pub fn read_all(text: &str) -> Result<Vec<Table>, String> {
     reports.into_iter().zip(1..).map(|(report, n)| table_of(report).map_err(|why| numbered(told(why), n))).collect()
 }
 
-/// Returns the names of reports of one file: their experiments, extended where several have the same.
+/// Returns a name for each report of one file: the name of its experiment, extended where several reports have this
+/// experiment.
 #[must_use]
 pub fn names(tables: &[Table]) -> Vec<String> {
     let name = |table: &Table| {
@@ -141,7 +142,7 @@ pub fn names(tables: &[Table]) -> Vec<String> {
     tables.iter().map(name).collect()
 }
 
-/// Reads the report of a text, given with its JSON value.
+/// Reads one report. `value` is the JSON value of `text`.
 fn one(value: &Value, text: &str) -> Result<Table, String> {
     check_kind(value)?;
     table_of(report_in(text)?).map_err(told)
@@ -159,7 +160,7 @@ fn value_of(text: &str) -> Result<Value, String> {
     Ok(value)
 }
 
-/// JSON whose objects have no repeated key, since it would be unclear which counts.
+/// A JSON value whose objects have no repeated key. For a repeated key it would be unclear which value counts.
 struct Once(Value);
 
 impl<'de> Deserialize<'de> for Once {
@@ -223,7 +224,7 @@ impl<'de> Visitor<'de> for OnceVisitor {
     }
 }
 
-/// Checks by its keys that a value is a report.
+/// Checks by the keys of a value that it is a report.
 fn check_kind(value: &Value) -> Result<(), String> {
     let what = match value {
         Value::Object(keys) if keys.contains_key("patients") => "it is a diagnosis of `doctor`",
@@ -236,7 +237,7 @@ fn check_kind(value: &Value) -> Result<(), String> {
     Err(told(what))
 }
 
-/// Parses the text again, so that errors have a line.
+/// Parses the text of a report once more, so that errors have a line.
 fn report_in<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
     serde_json::from_str(text).map_err(told)
 }
@@ -274,7 +275,7 @@ fn table_of(report: Report) -> Result<Table, String> {
     }
     let rows: Vec<TableRow> =
         report.rows.into_iter().map(|row| row_of(row, &columns, &report.seeds)).collect::<Result<_, String>>()?;
-    // Reports that were set side by side may have rows of one name and two units.
+    // A report made by joining others may have two rows with equal names and different units.
     let mut known = BTreeSet::new();
     if let Some(row) = rows.iter().find(|row| !known.insert((&row.group, &row.name, &row.unit))) {
         return Err(format!("two of its rows in `{}` are called `{}`", row.group, row.name));
@@ -329,9 +330,10 @@ fn row_of(row: ReportRow, columns: &[Column], seeds: &[u64]) -> Result<TableRow,
 }
 
 impl ReportEstimate {
-    /// Returns the figures of a cell. A bare value belongs to the report's only seed.
+    /// Returns the figures of a cell: the estimate, and the value for each seed. A single value belongs to the report's
+    /// only seed.
     fn read(self, seeds: &[u64]) -> (Estimate, Vec<Sample>) {
-        // What is no number is null.
+        // A value that is no number is null in JSON.
         let [median, low, high] = [self.median, self.low, self.high].map(|value| value.unwrap_or(f64::NAN));
         let earlier = (self.n > 1).then_some(CONFIDENCE);
         let value = Estimate { median, low, high, n: self.n, coverage: self.coverage.unwrap_or(earlier) };
@@ -346,9 +348,9 @@ impl ReportEstimate {
     }
 }
 
-/// Appends the columns of a saved report to a table. Rows are joined by group and name, or across groups by a name and
-/// unit that only one row has. Joined rows have equal units. A row that one of the two lacks has no value in its
-/// column.
+/// Appends the columns of a saved report to a table. Rows with equal group, name and unit are joined. Otherwise a row
+/// is joined with the row of another group that has its name and unit, if there is only one such row. A row that one of
+/// the two reports lacks has no value in that report's columns.
 pub fn join(table: &mut Table, saved: Table, file: &str) {
     let before = table.columns.len();
     let added = saved.columns.len();
@@ -395,7 +397,8 @@ pub fn join(table: &mut Table, saved: Table, file: &str) {
     table.notes.extend(saved.notes.into_iter().map(|note| format!("{file}: {note}")));
 }
 
-/// Returns the index of the row that another belongs to. A row that already has a figure of this file does not match.
+/// Returns the index of the row with which `row` is joined; none if there is no such row. A row that already has a
+/// figure from the saved report does not match.
 fn place_of(rows: &[TableRow], row: &TableRow, before: usize) -> Option<usize> {
     let is_free = |it: &TableRow| it.cells[before..].iter().all(|cell| cell.value.is_none());
     let fits = |it: &TableRow| it.name == row.name && it.unit == row.unit && is_free(it);
@@ -446,7 +449,8 @@ mod tests {
         let read_again = read(&json::render(&table)).unwrap();
         assert_eq!(read_again, table);
         assert_eq!(read_again.rows[0].comparison(1), table.rows[0].comparison(1));
-        // Reports of an earlier version have neither values nor a coverage: their intervals were said to be of 95 %.
+        // A report of an earlier version has neither the seeds' values nor a coverage. Its intervals have a probability
+        // of 95 %.
         let earlier = json::render(&table).replace("\"coverage\"", "\"a\"").replace("\"samples\"", "\"b\"");
         let row = &read(&earlier).unwrap().rows[0];
         assert_eq!((row.cells[0].value.unwrap().ends(), row.comparison(1)), ("95%, n = 6".into(), None));
@@ -522,7 +526,7 @@ mod tests {
         let mut other = table();
         other.columns.truncate(1);
         other.rows.iter_mut().for_each(|row| row.cells.truncate(1));
-        // Of another group, and of another unit.
+        // One row belongs to another group, and one has another unit.
         other.rows[1].group = "counters".into();
         other.rows[2].unit = "MiB".into();
         other.rows[2].cells[0] = TableCell { value: Some(Estimate::of_one(3.0)), ..TableCell::default() };

@@ -6,12 +6,12 @@ use crate::percent::PercentRule;
 /// Options for the display of figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Show {
-    /// Published figures under the rows that have them (always in JSON and CSV).
+    /// Whether published figures are shown below the rows that have them. JSON and CSV always contain them.
     pub published: bool,
     /// Width and colours of tables.
     pub look: Look,
     /// The rule for the percentages in brackets.
     pub percent: PercentRule,
-    /// Whether a text report is only the answer and the main rows, if the table has a main row.
+    /// Whether a text report consists only of the answer and the main rows, if the table has a main row.
     pub is_short: bool,
 }

@@ -15,34 +15,34 @@ use kit::words::counted;
 /// One column: a kernel on a ground.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
-    /// The column's unique name: that of the kernel, if this is enough.
+    /// Unique name of the column: the name of the kernel, if this is enough.
     pub id: String,
-    /// The kernel's name.
+    /// Name of the kernel.
     pub kernel: String,
-    /// The ground: `sim`, `host` or `linux`.
+    /// Name of the ground: `sim`, `host` or `linux`.
     pub ground: String,
     /// Values changed in addition to the kernel file, by key.
     pub set: BTreeMap<String, String>,
-    /// Whether this is the embedded kernel of that name, which published figures may be compared with, and not a user's
-    /// file.
+    /// Whether published figures may be compared with this column: it is the embedded kernel with this name, and not a
+    /// user's file.
     #[serde(skip)]
     pub comparable: bool,
     /// The file of a saved report; none for a column that was run now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
-    /// Reasons of failed runs, the most frequent first; empty if all ended well.
+    /// Reasons why runs failed, the most frequent first; empty if no run failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Failed>,
 }
 
-/// Runs of a column that failed for the same reason.
+/// Runs of a column that failed for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     /// The reason, without details that vary by seed.
     pub why: String,
-    /// The number of failed runs.
+    /// Number of runs that failed for this reason.
     pub runs: usize,
-    /// The number of all runs.
+    /// Number of all runs of the column.
     pub of: usize,
 }
 
@@ -67,7 +67,7 @@ impl Column {
         }
     }
 
-    /// Adds a failed run, one of `of` runs.
+    /// Adds a failed run with its reason. The column has `of` runs.
     pub fn add_failure(&mut self, why: &str, of: usize) {
         match self.failed.iter_mut().find(|it| it.why == why) {
             Some(known) => known.runs += 1,
@@ -76,14 +76,14 @@ impl Column {
         self.failed.sort_by_key(|it| std::cmp::Reverse(it.runs));
     }
 
-    /// Returns the reason of failed runs: `failed: out of memory (3 of 3)`; none if all ended well.
+    /// Returns the reasons why runs failed, as text: `failed: out of memory (3 of 3)`; none if no run failed.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let reasons: Vec<String> = self.failed.iter().map(ToString::to_string).collect();
         (!reasons.is_empty()).then(|| format!("failed: {}", reasons.join(", ")))
     }
 
-    /// Returns whether every run failed.
+    /// Returns whether every run of the column failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.failed.first().is_some_and(|first| self.failed.iter().map(|it| it.runs).sum::<usize>() >= first.of)
@@ -93,55 +93,56 @@ impl Column {
 /// One row of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableRow {
-    /// As in [`Row`].
+    /// Name of the row's block, as in [`Row`].
     pub group: String,
-    /// As in [`Row`].
+    /// Name of the row, as in [`Row`].
     pub name: String,
-    /// As in [`Row`].
+    /// Unit of the figures, as in [`Row`].
     pub unit: String,
-    /// As in [`Row`].
+    /// Better direction of the figures, as in [`Row`].
     pub better: Better,
-    /// As in [`Row`].
+    /// Format of the figures, as in [`Row`].
     pub format: Format,
-    /// One for each column.
+    /// A cell for each column.
     pub cells: Vec<TableCell>,
 }
 
-/// A row in one column.
+/// The figures of a row in one column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableCell {
-    /// The figure over the runs of the column; none if no run has the row.
+    /// The figure over the column's runs; none if no run has the row.
     pub value: Option<Estimate>,
-    /// The values of the seeds.
+    /// The figure of each seed.
     pub samples: Vec<Sample>,
-    /// The published figure.
+    /// The published figure; none if there is none.
     pub published: Option<Figure>,
 }
 
 impl TableRow {
-    /// Returns the median of a column, by its index; none if the column has none.
+    /// Returns the median of the row in a column, given by its index; none if the column has no figure.
     #[must_use]
     pub fn median(&self, column: usize) -> Option<f64> {
         Some(self.cells.get(column)?.value?.median)
     }
 
-    /// Returns the comparison of a column with the baseline. Returns none for the baseline itself, if either has no
-    /// value, and for a moment that may not have come.
+    /// Returns the comparison of a column with the baseline. Returns none for the baseline itself, if either column has
+    /// no value, and for a row whose figure is a moment, which may not have come.
     #[must_use]
     pub fn comparison(&self, column: usize) -> Option<Comparison> {
         let is_moment = matches!(self.format, Format::Moment(_));
         if column == 0 || is_moment { None } else { self.compared(0, column) }
     }
 
-    /// Returns the comparison of a column with another.
+    /// Returns the comparison of the column `column` with the column `base`; none if either has no value.
     #[must_use]
     pub fn compared(&self, base: usize, column: usize) -> Option<Comparison> {
         let samples = |column: usize| Some(self.cells.get(column)?.samples.as_slice());
         Comparison::of(self.better, samples(base)?, samples(column)?)
     }
 
-    /// Returns the best columns: that with the best median, and those that are not told apart from it. Returns none if
-    /// no column is told apart from the best, or if the row has no better direction.
+    /// Returns the indices of the best columns: the column with the best median, and those not told apart from it.
+    /// Returns no columns if none is told apart from the best, if the row has no better direction, or if its figure is
+    /// a moment.
     #[must_use]
     pub fn best(&self) -> Vec<usize> {
         let before = |a: f64, b: f64| match self.better {
@@ -163,13 +164,13 @@ impl TableRow {
         if worse.is_empty() { Vec::new() } else { best }
     }
 
-    /// Returns whether any figure of the row is published.
+    /// Returns whether the row has any published figure.
     #[must_use]
     pub fn is_published(&self) -> bool {
         self.cells.iter().any(|cell| cell.published.is_some())
     }
 
-    /// Returns whether the first column, the baseline of percentages, has a published figure.
+    /// Returns whether the first column, which is the baseline of percentages, has a published figure in this row.
     #[must_use]
     pub fn has_published_base(&self) -> bool {
         self.cells.first().is_some_and(|cell| cell.published.is_some())
@@ -187,24 +188,26 @@ pub struct Table {
     pub scale: Scale,
     /// The seeds, in order.
     pub seeds: Vec<u64>,
-    /// Hash over the fingerprints of all simulated runs, in order of columns and seeds; none if nothing was simulated.
+    /// Hash over the fingerprints of all simulated runs, in the order of columns and seeds; none if no run was
+    /// simulated.
     pub fingerprint: Option<u64>,
     /// The columns; the first is the baseline.
     pub columns: Vec<Column>,
-    /// Notes, a line each: about grounds of real time, or settings without effect. They stand under the table in every
-    /// format; CSV has no place for them and prints them on standard error.
+    /// Notes, one line each: about grounds of real time, or about settings without effect. They are shown below the
+    /// table in every format; for CSV, which has no place for them, they are printed on standard error.
     pub notes: Vec<String>,
     /// Names of the main rows; the first is the main row. Empty if the experiment names none.
     pub main_rows: Vec<String>,
-    /// The rows, in order of their first occurrence in a run.
+    /// The rows, in the order of their first occurrence in a run.
     pub rows: Vec<TableRow>,
-    /// Durations of operations, for workloads that measure each.
+    /// Durations of operations, for workloads that measure each operation.
     pub histograms: Vec<Histogram>,
 }
 
 impl Table {
-    /// Makes a table of runs. `runs[column][seed]` holds one run's rows, none for a run that failed or was not done.
-    /// Without seeds, repetitions are numbered from 1. `published` figures are left out at other scales than full size.
+    /// Makes a table from the rows of runs. `runs[column][seed]` holds the rows of one run; it is empty for a run that
+    /// failed or was not done. Without seeds, repetitions are numbered from 1. `published` figures are left out at
+    /// other scales than full size.
     #[must_use]
     pub fn of_runs(head: TableHead, runs: &[Vec<Vec<Row>>], published: Option<&Published>) -> Self {
         let TableHead { experiment, machine, scale, seeds, fingerprint, columns, notes } = head;
@@ -250,12 +253,12 @@ impl Table {
         self.columns.iter().zip(&row.cells)
     }
 
-    /// Returns the names of its rows.
+    /// Returns the names of the table's rows.
     pub fn row_names(&self) -> impl Iterator<Item = RowName> {
         self.rows.iter().map(|row| RowName { group: row.group.clone(), name: row.name.clone() })
     }
 
-    /// Returns the lines under it: its notes, and the failed columns.
+    /// Returns the lines to show below the table: its notes, and the columns whose runs failed.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let failed = self.columns.iter().filter_map(|column| {
@@ -271,7 +274,7 @@ impl Table {
         self.columns.iter().all(|column| column.ground == "sim")
     }
 
-    /// Returns whether a column is from a file.
+    /// Returns whether any column comes from a file.
     #[must_use]
     pub fn has_saved(&self) -> bool {
         self.columns.iter().any(|column| column.saved.is_some())
@@ -292,7 +295,7 @@ impl Table {
             }
             [] => "no seed".into(),
         };
-        // Saved reports have their own seeds and scales: notes tell them.
+        // Saved reports have seeds and scales of their own, which their notes state.
         let is_all_saved = self.columns.iter().all(|column| column.saved.is_some());
         if is_all_saved && !self.columns.is_empty() {
             return format!("{} · machine {}", counted(self.columns.len(), "column"), self.machine);
@@ -308,13 +311,13 @@ impl Table {
         footer
     }
 
-    /// Returns the rows of each group, in the order of the groups' first rows.
+    /// Returns each group with its rows, in the order of the groups' first rows.
     pub fn blocks(&self) -> impl Iterator<Item = (&str, &[TableRow])> {
         self.rows.chunk_by(|a, b| a.group == b.group).map(|rows| (rows[0].group.as_str(), rows))
     }
 }
 
-/// The parts of a [`Table`] without its rows.
+/// The parts of a [`Table`] other than its rows.
 #[derive(Clone, Debug)]
 pub struct TableHead {
     /// Name of the experiment.
@@ -325,7 +328,7 @@ pub struct TableHead {
     pub scale: Scale,
     /// The seeds, in order.
     pub seeds: Vec<u64>,
-    /// Hash over every simulated run's fingerprint.
+    /// Hash over the fingerprints of all simulated runs.
     pub fingerprint: Option<u64>,
     /// The columns.
     pub columns: Vec<Column>,
@@ -333,7 +336,7 @@ pub struct TableHead {
     pub notes: Vec<String>,
 }
 
-/// Sorts rows by group; groups are in the order of their first rows.
+/// Returns the rows sorted by group. Groups are in the order of their first rows.
 pub(crate) fn in_blocks(rows: Vec<TableRow>) -> Vec<TableRow> {
     let mut groups: Vec<String> = Vec::new();
     for row in &rows {

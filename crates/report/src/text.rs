@@ -1,4 +1,4 @@
-//! The text report: a line for each row with its unit, a column for each kernel.
+//! The text report, with a line for each row and its unit, and a column for each kernel.
 
 use super::answer::Answer;
 use super::grid::{self, Cell, Grid, Tone};
@@ -9,19 +9,19 @@ use figures::figure::{Better, Figure};
 use figures::statistics::Estimate;
 use figures::verdict::{Comparison, Verdict};
 
-/// Number of columns that every block repeats: name and unit.
+/// Number of columns that every block repeats: those of name and unit.
 const KEYS: usize = 2;
-/// Width of a space and a percentage in brackets.
+/// Width of a space and a percentage in brackets, characters.
 const BRACKET_WIDTH: usize = 10;
 
-/// Text for a row that a report from elsewhere lacks.
+/// Text for a figure that is missing because a saved report lacks the row.
 const MISSING: &str = "-";
 
-/// Text for a figure that is missing because the runs failed. The reason stands above it and under the table.
+/// Text for a figure that is missing because the runs failed. The reason stands above the figures and below the table.
 pub(super) const FAILED: &str = "failed";
 
-/// Returns the report: the answer and its main rows if `show` asks for them and the table has a main row, else
-/// everything.
+/// Returns the report as text. If `show` asks for a short report and the table has a main row, this is the answer with
+/// the main rows; otherwise it is everything.
 #[must_use]
 pub fn render(table: &Table, show: Show) -> String {
     if let Some(answer) = Answer::of(table).filter(|_| show.is_short) {
@@ -33,7 +33,7 @@ pub fn render(table: &Table, show: Show) -> String {
     grid::wrapped(&title, show.look) + &grid.with_baseline(width).render(show.look) + &foot(table, show.look)
 }
 
-/// Returns the lines under the figures: the runs behind them, and notes.
+/// Returns the lines below the figures: the runs behind the figures, and notes.
 #[must_use]
 pub fn foot(table: &Table, look: Look) -> String {
     let remarks = table.remarks();
@@ -41,7 +41,7 @@ pub fn foot(table: &Table, look: Look) -> String {
     format!("\n{}", lines.collect::<String>())
 }
 
-/// Aligns the figures of a column in which only some have a percentage.
+/// Aligns the figures in columns where only some figures have a percentage.
 pub(super) fn align(grid: &mut Grid) {
     let brackets = columns_with_brackets(&grid.lines, grid.keys);
     for (column, cell) in grid.lines.iter_mut().flat_map(|line| line.iter_mut().enumerate()) {
@@ -51,7 +51,8 @@ pub(super) fn align(grid: &mut Grid) {
     }
 }
 
-/// Returns the title and the figures. An empty line precedes each group, and its name if rows do not include it.
+/// Returns the title and the figures. An empty line precedes each group, and so does the group's name unless the names
+/// of its rows begin with it.
 #[must_use]
 pub fn grid_of(table: &Table, show: Show) -> (String, Grid) {
     let title = title(table);
@@ -59,7 +60,7 @@ pub fn grid_of(table: &Table, show: Show) -> (String, Grid) {
     let mut lines = Vec::new();
     for (group, rows) in table.blocks() {
         lines.push(Vec::new());
-        // Names that begin with their group's say it themselves.
+        // If all names in a group begin with the group's name, it has no line of its own.
         if !rows.iter().all(|row| row.name.split(' ').next() == Some(group)) {
             lines.push(vec![Cell::new(group, Tone::Heading)]);
         }
@@ -70,13 +71,13 @@ pub fn grid_of(table: &Table, show: Show) -> (String, Grid) {
     (title, Grid { keys: KEYS, head, lines, texts: vec![0, 1] })
 }
 
-/// Returns the experiment, and the common properties of all columns.
+/// Returns the experiment and the properties that all columns have in common.
 #[must_use]
 pub fn title(table: &Table) -> String {
     [vec![table.experiment.clone()], Heads::of(&table.columns).common].concat().join(" · ")
 }
 
-/// Returns whether figures of a group have percentages; counters of the whole test have none.
+/// Returns whether the figures of a group have percentages. Counters over the whole test have none.
 pub(super) fn has_brackets(group: &str) -> bool {
     const WITHOUT: [&str; 11] = [
         "duration",
@@ -94,11 +95,11 @@ pub(super) fn has_brackets(group: &str) -> bool {
     !WITHOUT.contains(&group)
 }
 
-/// Headings of columns: common properties once, then those of each column.
+/// Headings of columns: first the properties that all columns have in common, then the other properties of each column.
 pub(super) struct Heads {
-    /// Common properties in words, such as `lru.batch = 14`; empty for one column.
+    /// Common properties in words, such as `lru.batch = 14`; empty if there is only one column.
     pub common: Vec<String>,
-    /// Properties of each column, a line each.
+    /// Other properties of each column, one per line.
     pub own: Vec<String>,
 }
 
@@ -127,7 +128,7 @@ impl Heads {
                 _ => common.push(format!("{key} = {value}")),
             }
         }
-        // A simulated machine is what is meant where no other ground is named.
+        // The ground is left out if all columns are simulated.
         let is_plain = columns.iter().all(|column| column.ground == "sim");
         let own = parts.iter().map(|parts| {
             let own = parts.iter().filter(|part| !(is_common(part) || is_plain && part.0 == "ground"));
@@ -140,7 +141,7 @@ impl Heads {
         Self { common, own: own.collect() }
     }
 
-    /// Returns the names of the columns for a sentence: their own properties, in one line.
+    /// Returns a name for each column for use in a sentence: the column's own properties, in one line.
     pub(super) fn names(columns: &[Column]) -> Vec<String> {
         let plain: Vec<Column> = columns.iter().map(|column| Column { failed: Vec::new(), ..column.clone() }).collect();
         let own = Self::of(&plain).own.into_iter().zip(columns);
@@ -148,13 +149,13 @@ impl Heads {
     }
 }
 
-/// Returns the number behind the name of a column, unless it is the first of its name.
+/// Returns the number at the end of a column's name; none for the first column of its name.
 fn number(id: &str) -> Option<&str> {
     let (_, number) = id.rsplit_once('#')?;
     number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)
 }
 
-/// Returns the columns of figures in which some have a percentage.
+/// Returns the indices of the columns in which some figures have a percentage.
 fn columns_with_brackets(lines: &[Vec<Cell>], keys: usize) -> Vec<usize> {
     let has = |line: &Vec<Cell>| -> Vec<usize> {
         (keys..line.len()).filter(|column| line[*column].text.ends_with(')')).collect()
@@ -162,7 +163,7 @@ fn columns_with_brackets(lines: &[Vec<Cell>], keys: usize) -> Vec<usize> {
     lines.iter().flat_map(has).collect()
 }
 
-/// A line: its label and unit, and a cell for each column.
+/// A line of the report: its label and unit, and a cell for each column.
 pub(super) struct Line {
     pub label: Cell,
     pub unit: String,
@@ -175,8 +176,8 @@ impl Line {
     }
 }
 
-/// Returns the lines of a row: its own, its interval over several seeds, the verdicts on differences from the baseline,
-/// and published figures.
+/// Returns the lines for a row: its figures, the intervals over several seeds, the verdicts on differences from the
+/// baseline, and the published figures.
 pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -> Vec<Line> {
     let brackets = has_brackets(group);
     let base = row.median(0);
@@ -188,14 +189,15 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
         let Some(Estimate { median, .. }) = cell.value else {
             return match &table.columns[column] {
                 it if it.has_failed() => Cell::new(FAILED, Tone::Worse),
-                // What a saved report lacks is told; a kernel without some counter is nothing new.
+                // A figure that a saved report lacks is marked; otherwise an empty cell is enough, since kernels often
+                // lack a counter.
                 _ if table.has_saved() => Cell::new(MISSING, Tone::Faint),
                 _ => Cell::default(),
             };
         };
         let text = row.format.show(median);
         let of = |text: String, tone| Cell { is_best: best.contains(&column), ..Cell::new(text, tone) };
-        // Beside itself the baseline changes nothing.
+        // The baseline has no percentage, since it is not compared with itself.
         let Some(base) = base.filter(|_| brackets && column > 0) else { return of(text, Tone::Plain) };
         let rule = show.percent.of(row.format, &row.unit);
         let [base, median] = [base, median].map(|value| rule.compared(row.format, value));
@@ -226,7 +228,7 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
         lines.push(faint("  difference".into(), comparisons.into_iter().map(of).collect()));
     }
     if show.published && row.is_published() {
-        // Published percentages are relative to the published baseline: without its column they mislead.
+        // Published percentages are relative to the published baseline, so they would mislead without its column.
         let has_base = row.has_published_base();
         let figure = |(column, cell): (usize, &TableCell)| {
             let Some(Figure { value, percent }) = cell.published else { return Cell::default() };
@@ -250,7 +252,7 @@ pub const fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-/// Returns the sign for the better direction of a row.
+/// Returns the word for the better direction of a row.
 pub(super) fn arrow(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher",
@@ -269,7 +271,7 @@ mod tests {
     use figures::figure::Row;
     use figures::statistics;
 
-    /// Returns the posting's own figures as if they had been run.
+    /// Returns a table with the posting's own figures, as if runs had given them.
     fn posted(names: [&str; 3]) -> Table {
         let text = catalogue::embedded::text("experiments/parallelio/published.toml").unwrap();
         let published = Published::parse("published.toml", text).unwrap();

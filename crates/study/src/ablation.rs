@@ -1,9 +1,10 @@
 //! The effect of each difference between two kernels on a figure, applied alone and reverted alone.
 //!
 //! For kernels A and B and a difference d, *alone* is A with d, and *undone* is B without d. The share of d is the part
-//! of the gap between A and B that it closes alone, or opens again when undone. If differences need or replace each
-//! other, shares do not add up to 1, and the two shares of a difference disagree. With several seeds each change has an
-//! interval and a verdict from [`figures::verdict`]: A with d against A, and B against B without d.
+//! of the gap between A and B that d closes alone, or opens again when undone. If differences depend on or replace each
+//! other, shares do not add up to 1, and the two shares of a difference disagree. With several seeds, two changes for
+//! each difference have an interval and a verdict from [`figures::verdict`]: A with d compared with A, and B compared
+//! with B without d.
 
 use serde::Serialize;
 
@@ -15,9 +16,9 @@ use figures::verdict::{Comparison, Verdict};
 use placed::Error;
 use report::{Table, TableRow};
 
-/// Two kernels with their differences.
+/// Two kernels with the differences between them.
 pub struct Ablation {
-    /// Columns, by their names on the command line. The first two are compared.
+    /// Columns, by the kernels' names on the command line. The first two are compared.
     kernels: Vec<String>,
     switches: Vec<Switch>,
 }
@@ -25,41 +26,41 @@ pub struct Ablation {
 /// A difference, with the columns that show its effect.
 struct Switch {
     difference: Difference,
-    /// Column of the first kernel with it alone.
+    /// Index of the column of the first kernel with only this difference applied.
     alone: usize,
-    /// Column of the second kernel without it.
+    /// Index of the column of the second kernel with only this difference reverted.
     undone: usize,
 }
 
-/// Columns of the compared kernels.
+/// Indices of the columns of the two compared kernels.
 const FROM: usize = 0;
 const TO: usize = 1;
 
-/// Smallest relative difference of two values that counts as a gap; below it no share is meaningful. Reports state this
-/// in words.
+/// Smallest relative difference of two values that counts as a gap; below this value no share is meaningful. Reports
+/// state this number in words.
 const GAP_MIN: f64 = 0.01;
 
 /// The results of an ablation for one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowAblation {
-    /// The row.
+    /// Name of the row.
     pub row: String,
-    /// The row's unit.
+    /// Unit of the row.
     pub unit: String,
-    /// Format of its values.
+    /// Format of the row's values.
     #[serde(skip)]
     pub format: Format,
-    /// The row's value with the first kernel, the median over the seeds.
+    /// The row's value with the first kernel: the median over the seeds.
     pub from: f64,
-    /// The row's value with the second kernel.
+    /// The row's value with the second kernel: the median over the seeds.
     pub to: f64,
-    /// Smallest and largest value of the first kernel's seeds; none for one seed.
+    /// Smallest and largest value over the seeds with the first kernel; none for one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_range: Option<Range>,
-    /// Smallest and largest value of the second kernel's seeds.
+    /// Smallest and largest value over the seeds with the second kernel; none for one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_range: Option<Range>,
-    /// The second kernel compared with the first.
+    /// The change from the first kernel to the second; none for too few seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
     /// The effect of each difference.
@@ -72,59 +73,61 @@ pub struct Effect {
     /// The difference.
     #[serde(flatten)]
     pub difference: Difference,
-    /// The first kernel with only this difference.
+    /// The row's value with the first kernel and only this difference applied.
     pub alone: Option<f64>,
-    /// The share of the gap that this closes; none without a gap, as [`RowAblation::has_gap`] returns.
+    /// The share of the gap that the difference closes alone; none without a gap, as [`RowAblation::has_gap`] returns.
     pub alone_share: Option<f64>,
-    /// The second kernel without only this difference.
+    /// The row's value with the second kernel and only this difference reverted.
     pub undone: Option<f64>,
-    /// The share of the gap that this opens.
+    /// The share of the gap that reverting the difference opens; none without a gap.
     pub undone_share: Option<f64>,
-    /// Smallest and largest value of the seeds with only this difference; none for one seed.
+    /// Smallest and largest value over the seeds with the first kernel and only this difference applied; none for one
+    /// seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_range: Option<Range>,
-    /// Smallest and largest value of the seeds without only this difference.
+    /// Smallest and largest value over the seeds with the second kernel and only this difference reverted; none for one
+    /// seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_range: Option<Range>,
-    /// The first kernel with this difference compared with the first without it; none for too few seeds.
+    /// The change from the first kernel to the first kernel with this difference; none for too few seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_change: Option<Change>,
-    /// The second kernel with this difference compared with the second without it.
+    /// The change from the second kernel without this difference to the second kernel; none for too few seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_change: Option<Change>,
-    /// The reason of failed runs with only this difference.
+    /// Reason why runs with only this difference applied failed; none if no run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_failed: Option<String>,
-    /// The reason of failed runs without only this difference.
+    /// Reason why runs with only this difference reverted failed; none if no run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_failed: Option<String>,
 }
 
-/// Smallest and largest value of several seeds.
+/// Smallest and largest value over several seeds.
 pub type Range = [f64; 2];
 
-/// Returns the range of a column; none for one seed.
+/// Returns the range of a column's values in a row; none for one seed.
 fn range(row: &TableRow, column: usize) -> Option<Range> {
     row.cells[column].value.filter(|value| value.n > 1).map(|value| [value.low, value.high])
 }
 
-/// The change of a row by a difference, over several seeds.
+/// The change of a row that a difference causes, over several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// Increase of the row.
+    /// Increase of the row's value.
     pub difference: f64,
-    /// Lower end of its interval.
+    /// Lower end of the interval of the increase.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval of the increase.
     pub high: f64,
-    /// Probability that the interval contains it.
+    /// Probability that the interval contains the increase.
     pub coverage: f64,
-    /// The change's verdict.
+    /// Verdict on the change.
     pub verdict: Verdict,
 }
 
 impl Change {
-    /// Compares two columns of a row; none for too few seeds.
+    /// Returns the change of a row from column `base` to column `column`; none for too few seeds.
     fn of(row: &TableRow, base: usize, column: usize) -> Option<Self> {
         let Comparison { shift, verdict, .. } = row.compared(base, column)?;
         let Shift { value, low, high, coverage } = shift;
@@ -132,7 +135,7 @@ impl Change {
     }
 }
 
-/// Returns a share in whole percent; 0 has no sign.
+/// Returns a share in whole percent; a result of 0 has no sign.
 #[must_use]
 pub fn percent(share: f64) -> f64 {
     (100.0 * share).round() + 0.0
@@ -144,15 +147,16 @@ fn is_gap(from: f64, to: f64) -> bool {
 }
 
 impl RowAblation {
-    /// Returns whether the two kernels differ by a hundredth or more, so that shares of the gap are meaningful.
+    /// Returns whether the row's values with the two kernels differ by a hundredth or more, so that shares of the gap
+    /// are meaningful.
     #[must_use]
     pub fn has_gap(&self) -> bool {
         is_gap(self.from, self.to)
     }
 
-    /// Returns whether a difference changes the row. If verdicts are known, one of them must say so. Otherwise the
-    /// change must be at least half a percent of the gap, or without a gap a hundredth of the value, and larger than
-    /// the spread of the seeds, if there are several.
+    /// Returns whether a difference changes the row. If verdicts are known, at least one of them must tell the values
+    /// apart. Otherwise the change must be at least half a percent of the gap, or a hundredth of the value if there is
+    /// no gap. With several seeds, the ranges of both values must also not overlap.
     #[must_use]
     pub fn is_changed_by(&self, effect: &Effect) -> bool {
         let mut known = [effect.alone_change, effect.undone_change].into_iter().flatten().peekable();
@@ -171,7 +175,7 @@ impl RowAblation {
             || is_other(*undone_share, *undone, self.to) && lies_apart(*undone_range, self.to_range)
     }
 
-    /// Returns the row's effects, the largest first.
+    /// Returns the row's effects, the largest effect first.
     #[must_use]
     pub fn farthest_first(&self) -> Vec<&Effect> {
         let mut effects: Vec<&Effect> = self.effects.iter().collect();
@@ -185,10 +189,10 @@ impl RowAblation {
 }
 
 impl Ablation {
-    /// Finds the differences between two kernels.
+    /// Finds the differences between two kernels. Returns an ablation of them.
     ///
     /// # Errors
-    /// When one of them is unknown or wrong, or when they do not differ.
+    /// When a kernel is unknown or wrong, or when the kernels do not differ.
     pub fn new(from: &str, to: &str) -> Result<Self, Error> {
         let differences = differences(&library::kernel(from)?, &library::kernel(to)?);
         if differences.is_empty() {
@@ -209,15 +213,15 @@ impl Ablation {
         Ok(Self { kernels, switches })
     }
 
-    /// Returns the kernels to run, by their names on the command line: both, the first with each difference, the second
-    /// without.
+    /// Returns the kernels to run, by their names on the command line: both kernels, then the first kernel with each
+    /// difference alone, then the second kernel without each difference.
     #[must_use]
     pub fn kernels(&self) -> &[String] {
         &self.kernels
     }
 
-    /// Returns the results from a table of [`Ablation::kernels`], row by row. Rows that one of the two kernels lacks
-    /// are left out.
+    /// Returns the results from a table with the columns [`Ablation::kernels`], row by row. Rows that one of the two
+    /// kernels lacks are left out.
     #[must_use]
     pub fn of_table(&self, table: &Table) -> Vec<RowAblation> {
         table.rows.iter().filter_map(|row| self.of_row(table, row)).collect()
@@ -266,7 +270,8 @@ mod tests {
         assert_eq!(kernels.len(), 2 + 2 * count);
         assert!(kernels[2].starts_with("mm1-mmotm-20130606+"), "{kernels:?}");
         let ids: Vec<&str> = kernels.iter().map(String::as_str).collect();
-        // From 100 to 200: the first difference alone goes all the way, and undone loses nothing.
+        // The values go from 100 to 200: the first difference alone closes the whole gap, and reverting it opens
+        // nothing.
         let value = |n: usize| if n == 0 || n > 2 && n < 2 + count { 100.0 } else { 200.0 };
         let runs: Vec<_> = (0..kernels.len()).map(|n| vec![vec![ops("Ops", value(n))]]).collect();
         let table = Table::of_runs(head(&ids, 1), &runs, None);
@@ -287,7 +292,7 @@ mod tests {
         };
         assert!(!found(100.9).has_gap() && found(100.9).effects.iter().all(|effect| effect.undone_share.is_none()));
         assert!(found(99.0).has_gap() && !found(100.0).has_gap());
-        // Two that cancel each other are told, too.
+        // Without a gap, a difference that changes the row is reported, too: another difference may cancel it.
         let (row, alone) = (found(100.0), Some(150.0));
         let moving = Effect { alone, ..row.effects[0].clone() };
         assert!(row.is_changed_by(&moving) && !row.is_changed_by(&row.effects[0]));
@@ -302,7 +307,8 @@ mod tests {
         let values = |n: usize| match n {
             FROM => [100.0, 120.0],
             TO => [200.0, 220.0],
-            // Alone it is as far from the first as that is from itself; undone it is farther from the second.
+            // Alone, this difference stays within the range of the first kernel; undone, it goes beyond the range of
+            // the second.
             2 => [105.0, 121.0],
             n if n == far => [150.0, 160.0],
             n if n < far => [100.0, 120.0],

@@ -1,6 +1,6 @@
 //! Progress on a terminal: a line for each running job with virtual time, rate and remaining time.
 //!
-//! This is the only code of the lab that uses wall time. All output goes to standard error.
+//! No other code of the lab uses wall time. All output goes to standard error.
 
 use std::{
     collections::BTreeMap,
@@ -20,13 +20,14 @@ use kit::progress::Progress;
 use kit::shown;
 use kit::words::counted;
 
-/// Interval of the redraws.
+/// Interval at which the lines are redrawn.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// Width of a title, columns. With a bar and a message a line fits a terminal of 80.
+/// Width of a title, columns. With a bar and a message a line fits a terminal of 80 columns.
 const TITLE: usize = 26;
 
-/// Progress on standard error: a line for each job on a terminal, else one line at the start and one at the end.
+/// Progress on standard error. A terminal shows a line for each running job. Elsewhere there is one line when the work
+/// starts and one when it ends.
 pub struct Bars {
     shared: Arc<Shared>,
     name: String,
@@ -45,7 +46,7 @@ struct Shared {
 }
 
 impl Bars {
-    /// Makes lines for `count` jobs; `name` names them all.
+    /// Makes the progress display of `count` jobs. `name` is the name of the whole command.
     #[must_use]
     pub fn new(name: &str, count: usize) -> Self {
         let name = &one_line(name);
@@ -72,12 +73,12 @@ impl Bars {
     }
 }
 
-/// A line on a terminal during work of unknown length, with the elapsed time, until it is dropped. Without a terminal
-/// there is none.
+/// A line with the elapsed time during work of unknown length. It is shown on a terminal until this value is dropped.
+/// Without a terminal there is no line.
 pub struct Waiting(ProgressBar);
 
 impl Waiting {
-    /// Starts a line with this text.
+    /// Starts a line with the text `what`.
     #[must_use]
     pub fn new(what: &str) -> Self {
         let style = ProgressStyle::with_template("{wide_msg} {elapsed}").expect("a fixed template");
@@ -100,7 +101,7 @@ impl Drop for Bars {
         match self.redraw.take() {
             Some(redraw) => {
                 redraw.thread().unpark();
-                // A panic there costs lines on a terminal, not the results.
+                // A panic in that thread costs lines on a terminal, not the results.
                 let _ = redraw.join();
                 if found > 0 {
                     told(&format!("{}: {found} of {} found in the store", self.name, runs(self.count)));
@@ -153,7 +154,7 @@ impl Shared {
         for (bar, progress, since) in self.running().values() {
             let (now_ns, total_ns) = (progress.now_ns(), progress.total_ns());
             let (done, of) = (progress.operations(), progress.total_operations());
-            // A run that ends after so many operations knows no end in time.
+            // A run that ends after a number of operations has no known end in time.
             let part = if total_ns == 0 { (done, of) } else { (now_ns, total_ns) };
             if let Some(permille) = part.0.saturating_mul(1000).checked_div(part.1) {
                 bar.set_position(permille.min(1000));
@@ -175,12 +176,12 @@ fn runs(count: usize) -> String {
     counted(count, "run")
 }
 
-/// Returns a name from a file as a part of a line.
+/// Returns a name from a file on one line, as a part of a progress line.
 fn one_line(name: &str) -> String {
     shown::harmless(name).replace('\n', " ")
 }
 
-/// Returns a title that fits. A long one keeps its end, which distinguishes it.
+/// Returns a title cut to the available width. A long title keeps its end, which distinguishes it from other titles.
 fn cut(title: &str) -> String {
     let length = title.chars().count();
     if length <= TITLE {
@@ -189,21 +190,21 @@ fn cut(title: &str) -> String {
     std::iter::once('…').chain(title.chars().skip(length + 1 - TITLE)).collect()
 }
 
-/// Returns "`8000 of 32000 ops, 4.1 s, 24 s left`": operations, virtual time, remaining wall time.
+/// Returns the message "`8000 of 32000 ops, 4.1 s, 24 s left`": operations, virtual time, remaining wall time.
 fn message_of_operations(done: u64, of: u64, now_ns: u64, wall: Duration) -> String {
     let told = format!("{done} of {of} ops, {:.1} s", now_ns as f64 / 1e9);
-    // After the last there may be work that is no operation.
+    // After the last operation the run may still do other work.
     if done == 0 || done >= of {
         return told;
     }
     format!("{told}, {:.0} s left", wall.as_secs_f64() * (of - done) as f64 / done as f64)
 }
 
-/// Returns "`512 of 1165 s, 34 s/s, 19 s left`": virtual time, its rate, remaining wall time.
+/// Returns the message "`512 of 1165 s, 34 s/s, 19 s left`": virtual time, its rate, remaining wall time.
 fn message(now_ns: u64, total_ns: u64, wall: Duration) -> String {
     let (now_s, total_s) = (now_ns as f64 / 1e9, total_ns as f64 / 1e9);
     let rate = now_s / wall.as_secs_f64().max(1e-3);
-    // The end is an estimate: a run that is past it shows no remaining time.
+    // The end is an estimate: a run that has passed it shows no remaining time.
     match (total_ns, rate > 0.0) {
         (total_ns, _) if now_ns >= total_ns => format!("{now_s:.0} s, {rate:.1} s/s"),
         (_, false) => format!("{now_s:.0} of {total_s:.0} s"),

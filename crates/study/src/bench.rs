@@ -2,9 +2,9 @@
 //!
 //! The simulator is measured by `spend` calls of tasks that take turns at nearly each call, and by a small parallelio.
 //! The library is compared with the running kernel ([`Hits`]): reads of pages in memory, in place and by copy, through
-//! [`System`](workloads::system::System) like those of a workload. Wall time is measured, so no two reports are equal;
-//! the fingerprint is that of parallelio. `cargo bench` measures what takes longer: misses, eviction, disks, several
-//! threads.
+//! [`System`](workloads::system::System) as a workload reads them. The reports contain wall time, so no two reports are
+//! equal; their fingerprint is that of parallelio. `cargo bench` measures what takes longer: misses, eviction, disks,
+//! several threads.
 
 use crate::plan::fold;
 use catalogue::ground::Ground;
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Virtual CPUs whose tasks take turns.
+/// Numbers of virtual CPUs whose tasks take turns.
 const CPUS: [usize; 3] = [1, 8, 64];
 
 /// Sizes of the measurements.
@@ -31,15 +31,15 @@ pub struct Amount {
     pub rounds: u64,
     /// Number of `spend` calls.
     pub spends: u32,
-    /// The scale of parallelio.
+    /// Scale of parallelio.
     pub scale: Scale,
-    /// Pages of the file.
+    /// Number of pages in the file.
     pub pages: u64,
-    /// Pages read in place; a quarter as many by copy.
+    /// Number of pages read in place. A quarter of this number is read by copy.
     pub hits: u64,
 }
 
-/// Runs all measurements, with files in a fresh folder inside `folder`.
+/// Runs all measurements, with files in a fresh folder inside `folder`. Returns the table of their figures.
 ///
 /// # Errors
 /// When a simulation fails, a page cannot be read, or the user interrupts. A folder in memory is no error: the running
@@ -71,7 +71,8 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
         experiment: "bench".into(),
         machine: "parallelio-8g".into(),
         scale: amount.scale,
-        // Rounds are repetitions on one computer; seeds are what the simulation draws from in each.
+        // The table has no seeds: rounds are repetitions on one computer, and only the simulation draws from a seed in
+        // each round.
         seeds: Vec::new(),
         fingerprint: Some(fold(fingerprints.into_iter())),
         columns: vec![Column { id: "here".into(), ..Column::new(KERNEL, "here") }],
@@ -81,7 +82,7 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
     Ok(Table::of_runs(head, &[runs], None))
 }
 
-/// Returns the number of rounds, in words.
+/// Returns the number of rounds in words.
 fn rounds(count: u64) -> String {
     match count {
         1 => "1 round: how far others would lie apart is not known".to_owned(),
@@ -89,7 +90,7 @@ fn rounds(count: u64) -> String {
     }
 }
 
-/// The kernel of parallelio: the one whose reclaim works most.
+/// The kernel on which parallelio runs: the one whose reclaim does most work.
 const KERNEL: &str = "3.10-rc4-vanilla";
 
 fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[Row; 2], Failure> {

@@ -1,11 +1,11 @@
 //! The distance of simulated figures from published ones: each level, and each effect of a kernel against the baseline.
 //!
-//! A *level* is one published figure: a row and a kernel. An *effect* is the change of a kernel's figure from the
-//! baseline's, as a share of it. Rows that are context (`neutral`) or follow from others (`derived`) are counted
-//! separately. A figure that the simulation lacks counts as missed; nothing is left out.
+//! A *level* is one published figure: the value of a row with a kernel. An *effect* is the change from the baseline's
+//! figure to a kernel's, as a share of the baseline's. Rows that are context (`neutral`) or follow from other rows
+//! (`derived`) are counted separately. A figure that the simulation lacks counts as missed; no figure is left out.
 //!
-//! Shares are given of all figures, and of those that are not left to chance. `published.toml` alone decides what is
-//! left to chance ([`LeftToChance`]): it states the number of runs behind each row.
+//! Counts are given for all figures, and for the figures that are not left to chance. `published.toml` alone decides
+//! which figures are left to chance ([`LeftToChance`]): it states the number of runs behind each row.
 
 pub mod text;
 
@@ -15,147 +15,151 @@ use catalogue::experiment::{Published, PublishedRow, Statistic};
 use figures::statistics::Estimate;
 use report::Table;
 
-/// Smallest level that counts, since a factor means little below it.
+/// Level above which a level counts, since a factor means little for a smaller figure.
 pub const LEVEL: f64 = 100.0;
 
-/// Largest factor, either way, of a level that is met.
+/// Largest factor between a simulated and a published level, in either direction, with which the level is met.
 pub const FACTOR: f64 = 2.0;
 
 /// Smallest published effect that counts, as a share of the baseline.
 pub const EFFECT: f64 = 0.05;
 
-/// Factor beyond which a change counts as from or to zero when sizes are compared: a posting has `gone` where a
-/// simulation may have three pages left.
+/// Factor to which a change is capped when sizes of effects are compared. A larger change counts as a change from or to
+/// zero: a posting may have zero where a simulation has three pages left.
 const FAR: f64 = 100.0;
 
-/// Fewest runs for spreads and extremes that are not chance: the smallest sample that textbooks call large.
+/// Smallest number of runs whose spreads and extremes are not left to chance: the smallest sample that textbooks call
+/// large.
 pub const FEW_RUNS: u32 = 30;
 
-/// Smallest figure of one run that is not chance: a Poisson count of it varies by a tenth from run to run.
+/// Smallest figure from one run that is not left to chance: a Poisson count of this size varies by a tenth from run to
+/// run.
 pub const ONE_RUN: f64 = 100.0;
 
-/// The reason why no mechanism can decide whether a published figure or effect is met.
+/// The reason why chance, and not a mechanism, decides whether a published figure or effect is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeftToChance {
     /// The figure is a spread or an extreme of fewer than [`FEW_RUNS`] runs.
     FewRuns,
-    /// The figure is of one run and below [`ONE_RUN`]; for an effect, both of its figures are.
+    /// The figure is from one run and below [`ONE_RUN`]. An effect has this reason if both of its figures have it.
     Small,
-    /// The effect is smaller than the published spread of the same row, of the baseline or of the kernel.
+    /// The effect is smaller than the row's published spread for the baseline or for the kernel.
     WithinSpread,
 }
 
-/// The agreement of published and simulated figures of an experiment.
+/// The agreement between the published and the simulated figures of one experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fidelity {
     /// Name of the experiment.
     pub experiment: String,
     /// Name of the machine.
     pub machine: String,
-    /// The seeds. Figures are medians over them.
+    /// Seeds of the simulated runs. Simulated figures are medians over these seeds.
     pub seeds: Vec<u64>,
     /// Hash over every run, as in the report of `highwater compare`, 16 hexadecimal digits.
     pub fingerprint: Option<String>,
-    /// The summary of them.
+    /// Summary of the rows.
     pub summary: Summary,
-    /// Every published row, in its order.
+    /// Every published row, in the order of the publication.
     pub rows: Vec<Row>,
 }
 
 /// One published row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The block that contains it.
+    /// Name of the block of rows that contains this row.
     pub group: String,
-    /// The row's name.
+    /// Name of the row.
     pub name: String,
-    /// The row's unit.
+    /// Unit of the row.
     pub unit: String,
-    /// Whether it counts separately, as context or because it follows from other rows.
+    /// Whether the row counts separately, because it is context or follows from other rows.
     pub is_apart: bool,
     /// A cell for each published kernel.
     pub cells: Vec<Cell>,
 }
 
-/// One published figure, and the simulated one.
+/// One published figure, and the simulated figure for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// The kernel.
+    /// Name of the kernel.
     pub kernel: String,
     /// The published figure.
     pub published: f64,
-    /// The simulated median over the seeds with its interval; none if the simulation has no such row.
+    /// The simulated figure, a median over the seeds with its interval; none if the simulation has no such row.
     pub simulated: Option<Estimate>,
-    /// The simulated by the published figure: 1 if both are zero, none if only the published one is.
+    /// The simulated figure divided by the published one: 1 if both are zero, none if only the published one is zero or
+    /// there is no simulated figure.
     pub ratio: Option<f64>,
-    /// Whether the ratio is within [`FACTOR`].
+    /// Whether the ratio is within [`FACTOR`], so that the level is met.
     pub is_met: bool,
-    /// Whether the level counts, being above [`LEVEL`].
+    /// Whether the level counts, because it is above [`LEVEL`].
     pub counts: bool,
-    /// The reason why chance decides the level; none if a mechanism can.
+    /// The reason why chance decides the level; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,
-    /// The effect of the kernel against the baseline; none for the baseline itself, and if it is not published.
+    /// The effect of the kernel against the baseline; none for the baseline itself, and none if the baseline is not
+    /// published.
     pub effect: Option<Effect>,
 }
 
-/// A kernel's figure compared with the baseline's.
+/// A kernel's figure compared with the baseline's figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
     /// The published change as a share of the baseline; infinite (null in JSON) if the baseline is zero.
     pub published: f64,
-    /// The simulated change; none if either figure is missing.
+    /// The simulated change as a share of the baseline; none if either figure is missing.
     pub simulated: Option<f64>,
     /// Whether the published effect is at least [`EFFECT`], so that it counts.
     pub counts: bool,
     /// Whether the simulated change has the published sign.
     pub has_sign: bool,
-    /// Whether also its logarithm is within [`FACTOR`] of the published one, with changes capped at a factor of a
-    /// hundred.
+    /// Whether the simulated change has the published sign and size. The logarithms of both changes must be within
+    /// [`FACTOR`] of each other; changes are capped at a factor of a hundred.
     pub has_size: bool,
-    /// The reason why chance decides the effect; none if a mechanism can.
+    /// The reason why chance decides the effect; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,
 }
 
-/// A number of figures that are met, of those that count.
+/// The number of figures that are met, and the number that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// Figures that are met.
+    /// Number of figures that are met.
     pub met: usize,
-    /// Figures that count.
+    /// Number of figures that count.
     pub of: usize,
 }
 
-/// Effects and levels of some rows.
+/// Counts of effects and levels in some rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Effects with the published sign.
+    /// Effects whose sign is met.
     pub signs: Share,
-    /// Effects that also have the published size.
+    /// Effects whose sign and size are met.
     pub sizes: Share,
-    /// Levels within [`FACTOR`].
+    /// Levels that are met, within [`FACTOR`].
     pub levels: Share,
 }
 
 /// The summary of an experiment's rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Rows that are measurements themselves.
+    /// Counts for rows that are measurements themselves.
     pub plain: Tally,
-    /// The rows among them that a mechanism can decide.
+    /// Counts for those figures in these rows that a mechanism can decide.
     pub decidable: Tally,
-    /// Rows that are context, or follow from others.
+    /// Counts for rows that are context, or follow from other rows.
     pub apart: Tally,
-    /// The level that is farthest off, among those that count.
+    /// The level that is farthest off among the levels that count; none if no level counts.
     pub worst: Option<Worst>,
 }
 
 /// A level that is far off.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Worst {
-    /// The level's row.
+    /// Name of the level's row.
     pub row: String,
-    /// The level's kernel.
+    /// Name of the level's kernel.
     pub kernel: String,
     /// The published figure.
     pub published: f64,
@@ -175,7 +179,7 @@ impl Share {
         Self { met: self.met + other.met, of: self.of + other.of }
     }
 
-    /// Returns the share in percent; none if nothing counts.
+    /// Returns the share of figures that are met, percent; none if no figure counts.
     #[must_use]
     pub fn percent(self) -> Option<f64> {
         (self.of > 0).then(|| 100.0 * self.met as f64 / self.of as f64)
@@ -183,7 +187,7 @@ impl Share {
 }
 
 impl Tally {
-    /// Counts the level and the effect of a cell, if `is_wanted` accepts their reason of chance.
+    /// Counts the level and the effect of a cell, each if `is_wanted` returns true for its [`LeftToChance`].
     fn add(&mut self, cell: &Cell, is_wanted: impl Fn(Option<LeftToChance>) -> bool) {
         if cell.counts && is_wanted(cell.left_to_chance) {
             self.levels.add(cell.is_met);
@@ -206,7 +210,7 @@ impl Tally {
 }
 
 impl Fidelity {
-    /// Compares a table of full size with the published figures.
+    /// Returns the comparison of a table at full size with the published figures.
     #[must_use]
     pub fn of(table: &Table, published: &Published) -> Self {
         let rows: Vec<Row> = published.rows.iter().map(|row| Row::of(row, table, published)).collect();
@@ -268,14 +272,14 @@ impl Cell {
         Self { kernel, published: figure, simulated, ratio, is_met, counts, left_to_chance: None, effect }
     }
 
-    /// Returns the factor by which the level is off; infinite if one of the figures is missing or zero.
+    /// Returns the factor by which the level is off; infinite if a figure is missing or zero while the other is not.
     fn factor(&self) -> f64 {
         self.ratio.map_or(f64::INFINITY, |ratio| ratio.max(ratio.recip()))
     }
 }
 
 impl Effect {
-    /// Makes an effect from baseline and figure, published and simulated.
+    /// Makes an effect. Each argument holds the baseline's figure, then the kernel's figure.
     fn of(published: (f64, f64), simulated: Option<(f64, f64)>) -> Self {
         let (printed, here) = (change(published), simulated.map(change));
         let has_sign = here.is_some_and(|here| here != 0.0 && printed != 0.0 && (here < 0.0) == (printed < 0.0));
@@ -317,7 +321,8 @@ impl Summary {
     }
 }
 
-/// Returns the reason why chance decides a figure of a row, without regard to its spread.
+/// Returns the reason why chance decides a figure of a row, disregarding the row's spread; none if a mechanism can
+/// decide it.
 fn left_to_chance(row: &PublishedRow, figure: f64) -> Option<LeftToChance> {
     match row.statistic {
         Statistic::Spread | Statistic::Extreme if row.runs < FEW_RUNS => Some(LeftToChance::FewRuns),
@@ -325,7 +330,8 @@ fn left_to_chance(row: &PublishedRow, figure: f64) -> Option<LeftToChance> {
     }
 }
 
-/// Returns `here` divided by `printed`; 1 for two zeroes, none if only the published figure is zero.
+/// Returns the simulated figure `here` divided by the published figure `printed`; 1 for two zeroes, none if only the
+/// published figure is zero.
 fn ratio(printed: f64, here: f64) -> Option<f64> {
     match (printed == 0.0, here == 0.0) {
         (true, true) => Some(1.0),
@@ -339,7 +345,7 @@ fn change((base, figure): (f64, f64)) -> f64 {
     if base == figure { 0.0 } else { (figure - base) / base.abs() }
 }
 
-/// Returns the logarithm of a change, capped at that of [`FAR`] either way.
+/// Returns the logarithm of a change, capped at the logarithm of [`FAR`] in either direction.
 fn reach((base, figure): (f64, f64)) -> f64 {
     let log = if base == figure { 0.0 } else { (figure / base).ln() };
     log.clamp(-FAR.ln(), FAR.ln())
@@ -384,10 +390,12 @@ rows = [
     #[test]
     fn levels_and_effects_are_counted_with_what_is_missing() {
         let Summary { plain, apart, worst, .. } = fidelity().summary;
-        // scanned goes up and not down; swapped is gone in both; absent is missed; small has no published effect.
+        // The sign of scanned is wrong; swapped falls to zero as published; absent is missed; the published effect of
+        // small does not count.
         assert_eq!(plain.signs, Share { met: 1, of: 3 });
         assert_eq!(plain.sizes, Share { met: 1, of: 3 });
-        // scanned is 1.9 and 4.2 times print; swapped 0.45; absent twice missed; zero and small do not count.
+        // scanned is 1.9 and 4.2 times the published figure, swapped 0.45 times; absent is missed twice; zero and small
+        // do not count.
         assert_eq!(plain.levels, Share { met: 1, of: 5 });
         assert_eq!((apart.signs.of, apart.levels), (0, Share { met: 1, of: 1 }));
         let worst = worst.unwrap();
@@ -426,7 +434,8 @@ rows = [
             ("of many", None, None, None),
         ];
         assert_eq!(found.collect::<Vec<_>>(), expected);
-        // Effects of one run, far and of many; the level that is 100 does not count, being no more.
+        // A mechanism can decide the effects of `far` and `of many`. The level of 100 does not count, since it is not
+        // above [`LEVEL`].
         let Summary { plain, decidable, .. } = fidelity.summary;
         assert_eq!((plain.signs.of, decidable.signs.of), (6, 2));
         assert_eq!((plain.levels.of, decidable.levels.of), (2, 0));

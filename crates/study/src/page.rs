@@ -16,10 +16,10 @@ use report::plot::lines::{Lines, Plot};
 use report::plot::{over_time, packets};
 use report::{Show, Table};
 
-/// Longest list of differences that is not folded.
+/// Number of lines in the longest list of differences that is not folded.
 const DIFFERENCES_OPEN: usize = 40;
 
-/// Returns the page of the results of `command`, for one plan or several, each with its sections.
+/// Returns the page with the results of `command`, for one plan or several, with sections for each plan.
 #[must_use]
 pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
     let mut sections = Vec::new();
@@ -68,8 +68,8 @@ fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     sections
 }
 
-/// Returns charts of a picture's panels: plots with their own axis first, then those over time, which are zoomed
-/// together.
+/// Returns charts of a picture's panels: first the plots with an axis of their own, then the plots over time, which are
+/// zoomed together. Returns none if there are no panels.
 fn charts(lines: Lines) -> Option<Part> {
     let Lines { names, across, panels, beside, .. } = lines;
     let own = beside.into_iter().flatten().map(|plot: Plot| Chart::of_plot(plot, &names));
@@ -79,7 +79,7 @@ fn charts(lines: Lines) -> Option<Part> {
     (!charts.is_empty()).then_some(Part::Charts(charts))
 }
 
-/// Returns the counters of the first seed.
+/// Returns the charts of counters over time, for the first seed.
 fn counters(table: &Table, series: &[RunSeries]) -> Option<Part> {
     let runs: Vec<&RunSeries> = series.iter().filter(|run| Some(&run.seed) == table.seeds.first()).collect();
     let across = if table.is_simulated() { "virtual time, s" } else { "time, s" };
@@ -87,7 +87,7 @@ fn counters(table: &Table, series: &[RunSeries]) -> Option<Part> {
     (!counters.is_empty()).then_some(Part::Counters(counters))
 }
 
-/// Returns the section of series as `--series` wrote them.
+/// Returns the section of counters over time, from a file that `--series` wrote; none without counters.
 #[must_use]
 pub fn of_series(title: &str, runs: &[RunSeries]) -> Option<Section> {
     let seed = runs.first()?.seed;
@@ -100,14 +100,14 @@ pub fn of_series(title: &str, runs: &[RunSeries]) -> Option<Section> {
     Some(Section::new(title, charts(lines).into_iter().chain(counters).collect()))
 }
 
-/// Returns the CPU time of the kernel, by column and task.
+/// Returns the section of the kernel's CPU time, by column and task; none without CPU time.
 fn flames(profile: &[RunProfile]) -> Option<Section> {
     let columns = profile::columns(profile, View::default());
     let flame = |column: &ColumnProfile| Flame::of(&column.column, &column.by_task());
     of_flames(&columns, columns.iter().map(flame).collect())
 }
 
-/// Returns the section of the trees that are not empty.
+/// Returns the section of those trees of CPU time that are not empty; none if all are empty.
 fn of_flames(columns: &[ColumnProfile], flames: Vec<Flame>) -> Option<Section> {
     let flames: Vec<Flame> = flames.into_iter().filter(|flame| !flame.is_empty()).collect();
     let words = "CPU time by call path, in virtual time where the machine is simulated. A click, a tap or Enter zooms in, Escape zooms out.";
@@ -117,7 +117,8 @@ fn of_flames(columns: &[ColumnProfile], flames: Vec<Flame>) -> Option<Section> {
     (!flames.is_empty()).then(|| Section::new("Where time goes", vec![words, Part::Flames(flames)]))
 }
 
-/// Returns the section of folded stacks as `--profile` wrote them: each line begins with its run.
+/// Returns the section of folded stacks from a file that `--profile` wrote: each of its lines begins with the name of a
+/// run.
 #[must_use]
 pub fn of_stacks(text: &str) -> Option<Section> {
     let columns = profile::columns(&profile::read(text), View::default());
@@ -127,7 +128,8 @@ pub fn of_stacks(text: &str) -> Option<Section> {
 /// Ids of columns with their kernels.
 type Kernels<'k> = Vec<(&'k str, &'k Kernel)>;
 
-/// Returns the differences between the kernel of each column and that of the first, with sources.
+/// Returns the section of differences between the kernel of each column and the kernel of the first column, with
+/// sources.
 #[must_use]
 pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
     differences_of_all(&[("", kernels.to_vec())])
@@ -137,15 +139,15 @@ pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
 struct Apart<'k> {
     from: &'k str,
     to: &'k str,
-    /// Number of values that they have.
+    /// Number of values in each of the two kernels.
     values: usize,
     found: Vec<Difference>,
-    /// Experiments that compare them.
+    /// Names of the experiments that compare the two kernels.
     of: Vec<&'k str>,
 }
 
-/// Returns the differences between kernels of several experiments. Those of two kernels stand once, with the
-/// experiments that compare them if others do not.
+/// Returns the section of differences between the kernels of several experiments. The differences between two kernels
+/// are listed once. If only some of the experiments compare the two, their names are given.
 fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
     let mut apart: Vec<Apart<'_>> = Vec::new();
     for (experiment, kernels) in all {
@@ -176,7 +178,7 @@ fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
     (!parts.is_empty()).then(|| Section::new("Kernels", parts))
 }
 
-/// Returns a line for each difference, with its place and comment.
+/// Returns a grid with a line for each difference: its place and comment.
 #[must_use]
 pub fn difference_grid(found: &[Difference]) -> Grid {
     let line = |it: &Difference| -> Vec<Cell> {
@@ -191,7 +193,7 @@ pub fn difference_grid(found: &[Difference]) -> Grid {
     }
 }
 
-/// Returns cells of headings.
+/// Returns `words` as cells of a heading.
 #[must_use]
 pub fn head(words: &[&str]) -> Vec<Cell> {
     words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect()
@@ -205,7 +207,7 @@ pub fn machine(machine: &Machine) -> Part {
     Part::folded(caption, values(&machine.node))
 }
 
-/// Returns every value of a file, by section, with its place and the comment on its line.
+/// Returns a grid of every value in a file, by section, with its place and the comment on its line.
 #[must_use]
 pub fn values(node: &Node) -> Grid {
     let mut lines = Vec::new();

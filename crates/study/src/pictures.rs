@@ -1,4 +1,4 @@
-//! Pictures of studies: runs over time, ablations, published against simulated figures.
+//! Pictures of studies: runs over time, ablations, simulated figures against published ones.
 
 use crate::ablation::{self, Effect, RowAblation};
 use crate::fidelity::{self, FACTOR, Fidelity, Summary, Tally};
@@ -8,10 +8,10 @@ use report::plot::bars::{self, Bars, Group};
 use report::plot::scatter::{Dot, Scatter};
 use report::{Table, plot};
 
-/// Ends of the scale of shares, %; longer bars are cut off.
+/// Ends of the scale for shares, %; longer bars are cut off.
 const SHARES: (f64, f64) = (-100.0, 200.0);
 
-/// Draws an experiment's runs as SVG.
+/// Returns an experiment's runs as an SVG picture.
 #[must_use]
 pub fn of_runs(experiment: &Experiment, Results { table, series, traces, curves, .. }: &Results) -> String {
     match experiment.picture {
@@ -20,7 +20,7 @@ pub fn of_runs(experiment: &Experiment, Results { table, series, traces, curves,
     }
 }
 
-/// Draws the effect of each difference between two kernels on a row: applied alone, and reverted alone.
+/// Returns bars of the effect that each difference between two kernels has on a row: applied alone, and reverted alone.
 #[must_use]
 pub fn ablation(rows: &[RowAblation], from: &str, to: &str, table: &Table) -> Bars {
     let percent = |share: Option<f64>| {
@@ -52,7 +52,7 @@ pub fn ablation(rows: &[RowAblation], from: &str, to: &str, table: &Table) -> Ba
     }
 }
 
-/// Draws every published figure against the simulated one.
+/// Returns a scatter plot of every published figure against the simulated one.
 #[must_use]
 pub fn fidelity(all: &[Fidelity], seeds: &str) -> Scatter {
     let dots = |it: &Fidelity| -> Vec<Dot> {

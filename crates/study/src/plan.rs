@@ -1,4 +1,4 @@
-//! The plan of a comparison, checked before it runs, and its table of results.
+//! The plan of a comparison, which is checked before it runs, and its table of results.
 
 mod column;
 pub mod cost;
@@ -49,7 +49,7 @@ pub struct Request {
     pub kernels: Vec<String>,
     /// Names or files of further kernels.
     pub more_kernels: Vec<String>,
-    /// Values for each run; several keys give every combination.
+    /// Values for each run; several keys with several values give every combination.
     pub set: Vec<Set>,
     /// Name or file that replaces the experiment's machine.
     pub machine: Option<String>,
@@ -59,15 +59,15 @@ pub struct Request {
     pub runs: u64,
     /// The scale; full size by default.
     pub scale: Option<Scale>,
-    /// Interval between records of counters; `None` records nothing.
+    /// Whether to record CPU time by call path.
     pub profile: bool,
-    /// Interval between records of memory; `None` records nothing.
+    /// Interval between records of counters; `None` records nothing.
     pub series_every: Option<Every>,
-    /// Interval between records of the generations of pages; `None` records nothing.
+    /// Interval between records of memory; `None` records nothing.
     pub memory_every: Option<Nanos>,
-    /// Interval between looks at generations of pages; none records nothing.
+    /// Interval between records of the generations of pages; `None` records nothing.
     pub generations_every: Option<Nanos>,
-    /// Whether the data for a picture of the runs are recorded.
+    /// Whether to record the data for a picture of the runs.
     pub picture: bool,
     /// The part of each run that is traced.
     pub trace: Option<Window>,
@@ -79,7 +79,7 @@ pub struct Request {
     pub place: Place,
     /// The folder for results of simulated runs, if they are to be kept.
     pub store: Option<PathBuf>,
-    /// Lines to stand below the report.
+    /// Lines to show below the report.
     pub notes: Vec<String>,
 }
 
@@ -96,29 +96,29 @@ pub struct Plan {
     workload: &'static dyn Runnable,
     machine: Arc<Machine>,
     place: Place,
-    /// The runs, by column and seed.
+    /// The runs, ordered by column and seed.
     runs: Vec<Run>,
     /// The store of results of simulated runs, if they are to be kept.
     store: Option<Store>,
     /// Requested grounds that are left out, with reasons.
     skipped: Vec<String>,
-    /// Further lines to stand below the report.
+    /// Further lines to show below the report.
     notes: Vec<String>,
 }
 
 /// One run of a plan.
 #[derive(Clone, Debug)]
 struct Run {
-    /// Index of its column.
+    /// Index of the run's column.
     column: usize,
     /// The run's name: its column, and its seed if there are several.
     title: String,
     /// The run's job without the seed, shared by all seeds of a column.
     job: Arc<Job>,
     seed: u64,
-    /// The order to a process that runs it on a ground of real time.
+    /// The order to the process that runs the job on a ground of real time.
     order: Order,
-    /// The command that repeats it.
+    /// The command that repeats the run.
     replay: String,
 }
 
@@ -128,24 +128,24 @@ impl Run {
     }
 }
 
-/// A kernel, with its name or file and changes.
+/// A kernel, with its name or file and its changes.
 #[derive(Clone, Debug)]
 struct NamedKernel {
     word: String,
     kernel: Kernel,
 }
 
-/// The subject of a column.
+/// The subject of a column: a kernel with a setup on a ground.
 #[derive(Clone, Copy)]
 struct Subject<'r> {
     named: &'r NamedKernel,
     setup: &'r Setup,
     ground: Ground,
-    /// Pages that the device under the files of its ground has room for, unless the machine file says it.
+    /// Number of pages that fit on the device that holds the ground's files, unless the machine file states it.
     device_pages: Option<u64>,
-    /// The kernel image of a guest.
+    /// The kernel image that a guest boots.
     image: Option<&'r Path>,
-    /// Whether other columns have other images.
+    /// Whether other columns have other kernel images.
     is_one_of_images: bool,
 }
 
@@ -166,12 +166,12 @@ pub struct Results {
     pub traces: Vec<RunTrace>,
     /// Curves for pictures, in addition to counters; empty if the workload has none.
     pub curves: Vec<RunCurves>,
-    /// Failed runs. The other fields are of the other runs.
+    /// Failed runs. The other fields hold the results of the other runs.
     pub failures: Vec<JobFailure>,
 }
 
 impl Results {
-    /// Returns the results if nothing failed.
+    /// Returns the results if no run failed.
     ///
     /// # Errors
     /// Every failed run.
@@ -189,18 +189,19 @@ impl Results {
 /// A failed job.
 #[derive(Clone, Debug)]
 pub struct JobFailure {
-    /// The column.
+    /// Name of the column.
     pub column: String,
-    /// The seed.
+    /// The seed of the job.
     pub seed: u64,
-    /// The failure.
+    /// Reason why the job failed.
     pub failure: Failure,
-    /// The command that repeats it.
+    /// The command that repeats the job.
     pub replay: String,
 }
 
 impl Plan {
-    /// Finds everything that `request` names, with `find` for workloads, and checks every job by its workload.
+    /// Makes a plan: finds everything that `request` names, with `find` for workloads, and lets each job's workload
+    /// check the job.
     ///
     /// # Errors
     /// The first unknown or wrong item: bad input.
@@ -240,8 +241,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Checks that runs with the parameters of the file can have the experiment's main row and main rows. Names may
-    /// contain sizes: those of full size and of this scale are accepted.
+    /// Checks that runs with the file's own parameters can report the experiment's main row and main rows. Names of
+    /// rows may contain sizes: names at full size and names at this scale are accepted.
     fn check_main_row(&self, plain: &Setup) -> Result<(), Error> {
         let Experiment { main_row, main_row_place, main_rows, main_rows_place, .. } = &self.experiment;
         let (Some(row), Some(first)) = (main_row, self.runs.first()) else { return Ok(()) };
@@ -301,7 +302,7 @@ impl Plan {
         let grounds = if request.grounds.is_empty() { &[Ground::Sim][..] } else { &request.grounds };
         let folder = &request.place.folder;
         if grounds.iter().any(|ground| ground.is_timed_by_the_wall()) && !folder.is_dir() {
-            // A slip, not what the computer lacks.
+            // A missing folder is an error of the user, not something that the computer lacks.
             return Err(Error { place: None, message: format!("--dir {}: there is no such folder", folder.display()) });
         }
         let (mut subjects, mut left_out) = (Vec::new(), Vec::new());
@@ -317,7 +318,7 @@ impl Plan {
         }
         let skipped: Vec<String> = left_out.iter().map(|(ground, why)| format!("{ground}: skipped: {why}")).collect();
         if subjects.is_empty() {
-            // What is wrong on each ground is no matter of grounds.
+            // A fault that all grounds report alike is stated once, without their names.
             let is_one_matter = left_out.iter().all(|(_, why)| *why == left_out[0].1);
             let message = if is_one_matter { left_out.swap_remove(0).1 } else { skipped.join("; ") };
             return Err(Error { place: None, message });
@@ -362,13 +363,13 @@ impl Plan {
         Ok(Self { store, ..plan })
     }
 
-    /// Returns the names of the rows that the table may have, if they are known before it runs.
+    /// Returns the names of the rows that the table may have; none if they are not known before the plan runs.
     #[must_use]
     pub fn row_names(&self) -> Option<Vec<RowName>> {
         self.row_names_of(&self.runs.first()?.job)
     }
 
-    /// Returns the names of the rows that a job may report, if they are known before it runs.
+    /// Returns the names of the rows that a job may report; none if they are not known before the job runs.
     fn row_names_of(&self, job: &Job) -> Option<Vec<RowName>> {
         let mut names = self.workload.row_names(job)?;
         if job.locks {
@@ -380,7 +381,7 @@ impl Plan {
         Some(names)
     }
 
-    /// Returns each column's id and kernel, if a kernel file determines what runs.
+    /// Returns the id and the kernel of each column whose runs a kernel file determines.
     #[must_use]
     pub fn kernels(&self) -> Vec<(&str, &Kernel)> {
         let job = |n: usize| self.runs.iter().find(|run| run.column == n).map(|run| &run.job);
@@ -389,7 +390,7 @@ impl Plan {
         columns.filter_map(|(n, column)| Some((column.id.as_str(), &of_file(n)?.kernel))).collect()
     }
 
-    /// Returns the requested grounds that are left out, each with its reason.
+    /// Returns the requested grounds that are left out, each with the reason.
     #[must_use]
     pub fn skipped(&self) -> &[String] {
         &self.skipped
@@ -401,7 +402,7 @@ impl Plan {
         &self.machine
     }
 
-    /// Returns the title for the progress display, with the virtual or real duration of each run, if known.
+    /// Returns the title of the progress display, with the virtual or real duration of each run, if known.
     #[must_use]
     pub fn title(&self) -> String {
         let times = self.runs.iter().map(|run| self.workload.time_s(&run.job)).collect::<Option<Vec<u64>>>();
@@ -428,7 +429,8 @@ impl Plan {
         self.runs.iter().map(|run| run.title.clone()).collect()
     }
 
-    /// Renames its runs by `name`, which gets their current names: column, and seed if there are several.
+    /// Renames the runs by `name`, which gets each run's current name: the column, and the seed if there are several.
+    /// Returns the plan.
     #[must_use]
     pub fn titled(mut self, name: impl Fn(&str) -> String) -> Self {
         self.runs.iter_mut().for_each(|run| run.title = name(&run.title));
@@ -436,10 +438,10 @@ impl Plan {
     }
 }
 
-/// Checks the jobs of all columns of a ground before any runs.
+/// Checks the jobs of all columns on a ground before any job runs.
 ///
 /// # Errors
-/// The first fault, with the name of its column unless all have it.
+/// The first fault, with the name of its column unless all columns have it.
 fn check_all(
     subjects: &[Subject<'_>],
     plain: &Job,
@@ -454,14 +456,14 @@ fn check_all(
     Err(Failure(if wrong.len() == subjects.len() { why } else { format!("{}: {why}", column(subject, grounds).id) }))
 }
 
-/// Returns the subjects of the columns of a ground.
+/// Returns the subjects of the columns on a ground.
 fn subjects_of<'r>(
     ground: Ground,
     place: &'r Place,
     kernels: &'r [NamedKernel],
     setups: &'r [Setup],
 ) -> Vec<Subject<'r>> {
-    // What the running kernel does is in no file.
+    // No kernel file describes the running kernel, so one column is enough.
     let kernels = if grounds::running_kernel(ground).is_some() { &kernels[..1] } else { kernels };
     let device_pages = grounds::device_pages(ground, place);
     let images: Vec<Option<&Path>> = match ground {
@@ -478,7 +480,7 @@ fn subjects_of<'r>(
 }
 
 impl Subject<'_> {
-    /// Returns the job of a seed. Values common to all subjects come from `plain`.
+    /// Returns the job with a seed. Values common to all subjects come from `plain`.
     fn job(&self, plain: &Job, seed: u64) -> Job {
         Job {
             kernel: self.named.kernel.clone(),
@@ -492,7 +494,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Returns the order for a job of this subject.
+    /// Returns the order to the process that runs a job of this subject.
     fn order(&self, job: &Job) -> Order {
         Order {
             experiment: self.setup.experiment_word.clone(),
@@ -506,7 +508,7 @@ impl Subject<'_> {
     }
 }
 
-/// Checks that the kernel has generations.
+/// Checks that the kernel has generations of pages.
 fn check_generations(named: &NamedKernel) -> Result<(), Error> {
     if let PolicyKind::Multigen = named.kernel.choices.lru.policy {
         return Ok(());
@@ -537,7 +539,7 @@ mod tests {
     use kit::progress::Progress;
     use report::samples::ops;
 
-    /// A workload that returns the seed, the size of a batch and the kernel's name, and fails on request.
+    /// A workload that reports the seed, the size of a batch and the kernel's name, and fails on request.
     struct Echo;
 
     impl Runnable for Echo {
@@ -641,7 +643,7 @@ mod tests {
         let wrong = Request { set: sets.to_vec(), ..request };
         let error = Plan::new(&wrong, grounds::find).map(drop).unwrap_err().to_string();
         assert!(error.starts_with("--set params.sweeps=3: unknown key `sweeps`"), "{error}");
-        // One of two columns does not fit.
+        // The second column's region does not fit into memory.
         let sets = vec![set("params.region_percent", &["150", "900"])];
         let wrong = Request { experiment: "anon".into(), set: sets, ..Request::default() };
         let error = Plan::new(&wrong, grounds::find).map(drop).unwrap_err().to_string();
@@ -688,14 +690,14 @@ mod tests {
     #[test]
     fn columns_that_are_the_same_run_and_runs_without_reclaim_are_told() {
         let notes = |seed, words: &[&str]| plan(&request(seed, 2), words).unwrap().run(1, &()).table.notes;
-        // The kernel of a column has a batch of its own, and the fingerprint is the seed's and the batch's.
+        // Each column's kernel has a batch of its own, and the fingerprint depends on the seed and the batch.
         assert_eq!(notes(1, &["a", "b"]), [""; 0]);
         let same = plan(&request(1, 2), &["a"]).unwrap();
         let mut twice = plan(&request(1, 2), &["a", "b"]).unwrap();
         twice.runs[2].job = same.runs[0].job.clone();
         twice.runs[3].job = same.runs[1].job.clone();
         assert_eq!(twice.run(1, &()).table.notes, ["these columns are the same runs: a, b"]);
-        // Seed 7 alone reclaims nothing, seed 8 does.
+        // Runs with seed 7 reclaim no page; runs with seed 8 do.
         assert_eq!(notes(7, &["a", "b"]), [""; 0]);
         let idle = plan(&request(7, 1), &["a", "b"]).unwrap().run(1, &()).table.notes;
         assert!(matches!(&idle[..], [note] if note.starts_with("no page was reclaimed: memory never")), "{idle:?}");

@@ -1,7 +1,7 @@
 //! Ranking of kernels by the `main_row` of an experiment.
 //!
-//! A kernel wins or loses if it is told apart from the best of the others, as [`figures::verdict`] decides, and ties
-//! otherwise. With too few seeds only the distance is reported.
+//! A kernel wins or loses if its figure is told apart from that of the best other kernel, as [`figures::verdict`]
+//! decides, and ties otherwise. With too few seeds only the distance is reported.
 
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -11,63 +11,63 @@ use figures::statistics::Estimate;
 use figures::verdict::{Comparison, Verdict};
 use report::{Column, Table};
 
-/// The kernels of one experiment, the best first.
+/// The kernels in one experiment, the best first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranking {
-    /// The experiment.
+    /// Name of the experiment.
     pub experiment: String,
-    /// The row that ranks them.
+    /// Name of the row that ranks the kernels.
     pub row: String,
-    /// The ranking's unit.
+    /// Unit of the row.
     pub unit: String,
-    /// The ranking's better direction.
+    /// Better direction of the row.
     pub better: Better,
-    /// The format of its values.
+    /// Format of the row's values.
     #[serde(skip)]
     pub format: Format,
-    /// The scale.
+    /// Scale of the runs.
     pub scale: String,
     /// Hash over all runs.
     pub fingerprint: Option<String>,
-    /// The kernels, the best first; ties in the order in which they were named.
+    /// The kernels, the best first; kernels with equal figures in the order in which they were named.
     pub places: Vec<Place>,
 }
 
-/// The place of a kernel.
+/// The place of one kernel in the ranking.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Place {
-    /// The kernel.
+    /// Name of the kernel.
     pub kernel: String,
-    /// The figure over the seeds; none if no run has the row.
+    /// The kernel's figure over the seeds; none if no run has the row.
     pub value: Option<Estimate>,
-    /// The place's lead over the best of the others, as a share of that one's figure; negative if it is worse. None if
-    /// that figure is 0.
+    /// The kernel's lead over the best other kernel, as a share of that kernel's figure; negative if this kernel is
+    /// worse. None if that figure is 0 or either kernel has none.
     pub ahead: Option<f64>,
-    /// The verdict on this lead.
+    /// The verdict on the kernel's lead.
     pub verdict: Standing,
-    /// The reason why it has no figure, if its runs failed.
+    /// Reason why the kernel has no figure, if its runs failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
-/// The verdict on a kernel against the best of the others.
+/// The verdict on a kernel compared with the best other kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// It is better than the best of the others.
+    /// The kernel is better than the best other kernel, or is the only one with a figure.
     Wins,
-    /// It is not told apart from the best.
+    /// The kernel is not told apart from the best other kernel.
     Ties,
-    /// It is worse than the best.
+    /// The kernel is worse than the best other kernel.
     Loses,
     /// There are too few seeds for a verdict.
     Open,
-    /// It has no figure.
+    /// The kernel has no figure.
     Lacks,
 }
 
 impl Standing {
-    /// Returns the word for it.
+    /// Returns the word for the verdict.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl Standing {
 }
 
 impl Ranking {
-    /// Ranks the kernels of a table by the row that [`main_row`] finds.
+    /// Ranks the kernels in a table by the row that [`main_row`] finds. Returns the ranking.
     ///
     /// # Errors
     /// When no run has this row, or when the row has no better direction.
@@ -90,7 +90,7 @@ impl Ranking {
         let name = main_row(row, table.rows.iter().map(|it| it.name.as_str()));
         let found = table.rows.iter().find(|it| Some(it.name.as_str()) == name);
         let found = found.ok_or_else(|| format!("experiment `{experiment}`: no run has the row `{row}`"))?;
-        // The better one comes first.
+        // The better value comes first.
         let order: fn(f64, f64) -> Ordering = match found.better {
             Better::Higher => |a, b| b.total_cmp(&a),
             Better::Lower => |a, b| a.total_cmp(&b),
@@ -140,21 +140,21 @@ impl Ranking {
         })
     }
 
-    /// Returns the place of a kernel.
+    /// Returns the place of a kernel; none if the ranking does not contain the kernel.
     #[must_use]
     pub fn place(&self, kernel: &str) -> Option<&Place> {
         self.places.iter().find(|place| place.kernel == kernel)
     }
 
-    /// Returns the best of the other kernels.
+    /// Returns the place of the best kernel other than `kernel`.
     #[must_use]
     pub fn rival(&self, kernel: &str) -> Option<&Place> {
         self.places.iter().find(|place| place.kernel != kernel)
     }
 }
 
-/// Returns the row for an experiment's `main_row`: the one of this name, or for a name that ends with `-` the last row
-/// with this prefix, since names may contain sizes, which depend on the scale.
+/// Returns the name of the row that an experiment's `main_row` means. This is the row with the name `word`. If `word`
+/// ends with `-`, it is the last row with this prefix: names may contain sizes, which depend on the scale.
 pub fn main_row<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let is_beginning = word.ends_with('-');
     names.filter(|name| *name == word || is_beginning && name.starts_with(word)).last()

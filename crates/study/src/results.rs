@@ -1,4 +1,4 @@
-//! Results of the runs of a store: selected by name, as tables, and as one list.
+//! Results of a store's runs: selected by name, as tables, and as one list.
 
 use std::{
     cmp::Ordering,
@@ -17,12 +17,12 @@ use figures::scale::Scale;
 use grounds::job::Outcome;
 use report::{Column, Table, TableHead, rows};
 
-/// A selection of runs: those in which a key has one of some values.
+/// A selection of runs: those that have one of some values for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Where {
-    /// `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key that was changed.
+    /// The key: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key that was changed.
     pub key: String,
-    /// The values.
+    /// The accepted values.
     pub values: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl FromStr for Where {
     }
 }
 
-/// Returns the value of a key of a run, if any.
+/// Returns the value of a key for a run; none if the run has no such key.
 fn value_of(identity: &Identity, key: &str) -> Option<String> {
     match key {
         "experiment" => Some(identity.experiment.clone()),
@@ -52,10 +52,10 @@ fn value_of(identity: &Identity, key: &str) -> Option<String> {
     }
 }
 
-/// Returns the runs that match all of `wanted`, in order.
+/// Returns the runs that match every selection in `wanted`, in order.
 ///
 /// # Errors
-/// When no run has a key, or one of its values. The message lists the existing ones.
+/// When no run has a key, or none has one of its values. The message lists the existing keys or values.
 pub fn matching(runs: Vec<StoredRun>, wanted: &[Where]) -> Result<Vec<StoredRun>, String> {
     for Where { key, values } in wanted {
         let there: BTreeSet<String> = runs.iter().filter_map(|run| value_of(&run.identity, key)).collect();
@@ -79,8 +79,8 @@ pub fn matching(runs: Vec<StoredRun>, wanted: &[Where]) -> Result<Vec<StoredRun>
 }
 
 /// Makes a table for each experiment, machine and scale, with a column for each kernel and its changes, over all seeds.
-/// Columns are in the order of a comparison: kernels of the experiment first, then others by name; changed values by
-/// size.
+/// Columns are in the order of a comparison: first the experiment's kernels, then other kernels by name; columns of one
+/// kernel by the size of their changed values.
 #[must_use]
 pub fn tables(runs: &[StoredRun]) -> Vec<Table> {
     let mut groups: BTreeMap<(&str, &str, &str), Vec<&StoredRun>> = BTreeMap::new();
@@ -118,7 +118,7 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
         columns: columns.iter().map(|(column, _)| column.clone()).collect(),
         notes: Vec::new(),
     };
-    // A column need not have been run with every seed.
+    // Not every column need have been run with every seed.
     let run = |found: &[(u64, &Outcome)], seed: &u64| {
         found.iter().find(|(of, _)| of == seed).map_or_else(Vec::new, |(_, outcome)| outcome.rows.clone())
     };
@@ -127,7 +127,7 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
     Table::of_runs(head, &runs, None)
 }
 
-/// Compares two columns by the order of an experiment's kernels.
+/// Compares two columns: first by the order of an experiment's kernels, then by kernel, changes and id.
 fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
     let place = |column: &Column| {
         let of = |word: &String| kernels.iter().position(|kernel| kernel == word);
@@ -135,7 +135,7 @@ fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
     };
     let value = |(x, y): (&String, &String)| match (x.parse::<f64>(), y.parse::<f64>()) {
         (Ok(x), Ok(y)) => x.total_cmp(&y),
-        // Numbers before words.
+        // Numbers come before words.
         (x_is, y_is) => x_is.is_err().cmp(&y_is.is_err()).then_with(|| x.cmp(y)),
     };
     let by_size = || {
@@ -145,7 +145,7 @@ fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
     place(a).cmp(&place(b)).then_with(|| a.kernel.cmp(&b.kernel)).then_with(by_size).then_with(|| a.id.cmp(&b.id))
 }
 
-/// Keeps the rows whose names contain one of `words`; all rows without words.
+/// Keeps only the rows whose names contain one of `words`; keeps all rows if there are no words.
 pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
     if !words.is_empty() {
         let is_meant = |row: &Row| words.iter().any(|word| rows::is_meant(&row.group, &row.name, word));
@@ -153,22 +153,22 @@ pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
     }
 }
 
-/// Runs as one list: a line for each figure, and a column for each key that any of them changes.
+/// Runs as one list: a line for each figure, and a column for each key that any of the runs changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
-    /// Columns of text, each with its name. A run without a key has none.
+    /// Columns of text, each with its name. A cell is none if its run does not have the column's key.
     pub texts: Vec<(String, Vec<Option<String>>)>,
-    /// The seeds.
+    /// The seed of each line.
     pub seeds: Vec<u64>,
-    /// The figures.
+    /// The figure of each line.
     pub values: Vec<f64>,
 }
 
-/// Number of columns of text before the seed, without those of keys.
+/// Number of text columns before the seed, without the columns of changed keys.
 const BEFORE_SEED: usize = 4;
 
 impl Frame {
-    /// Makes the list of some runs, in order.
+    /// Makes the list of `runs`, in order.
     #[must_use]
     pub fn of(runs: &[StoredRun]) -> Self {
         let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.identity.set.keys()).collect();
@@ -195,7 +195,7 @@ impl Frame {
         Self { texts, seeds, values: lines().map(|(_, row)| row.value).collect() }
     }
 
-    /// Returns the names of the columns, in the order of a file.
+    /// Returns the names of all columns, in their order in a file.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let (before, after) = self.texts.split_at(self.seed_at());
@@ -208,7 +208,7 @@ impl Frame {
             .collect()
     }
 
-    /// Returns the number of columns of text before the seed: those of the run's name, and of keys.
+    /// Returns the number of text columns before the seed: those of the run's name, and those of changed keys.
     fn seed_at(&self) -> usize {
         self.texts.iter().position(|(name, _)| name == "group").unwrap_or(BEFORE_SEED)
     }

@@ -13,7 +13,7 @@ use grounds::job::Failure;
 use kit::panics;
 use kit::progress::Progress;
 
-/// Observer of jobs. Only an observer may use wall time.
+/// An observer of jobs. Only an observer may use wall time.
 pub trait Watch: Sync {
     /// Called when job number `number`, named `title`, begins.
     fn began(&self, number: usize, title: &str, progress: &Progress);
@@ -23,7 +23,7 @@ pub trait Watch: Sync {
     fn found(&self) {}
 }
 
-/// Ignores all events.
+/// An observer that ignores all events.
 impl Watch for () {
     fn began(&self, _: usize, _: &str, _: &Progress) {}
     fn ended(&self, _: usize) {}
@@ -36,7 +36,7 @@ pub fn all_cores() -> usize {
 }
 
 /// Calls `work` for each of `items` on `threads` threads and catches panics. Returns each item with its result, in
-/// order. After a failure no further item begins; items that did not run are left out.
+/// order. After a failure no further item begins; items that have not begun are left out.
 pub fn each<I: Sync, T: Send>(
     items: &[I],
     threads: usize,
@@ -45,7 +45,8 @@ pub fn each<I: Sync, T: Send>(
     side_by_side(items, threads, true, work)
 }
 
-/// Calls `work` for all items as [`each`], even after a failure.
+/// Calls `work` for each of `items` as [`each`] does, but goes on after a failure. Returns each item with its result,
+/// in order.
 pub fn all<I: Sync, T: Send>(
     items: &[I],
     threads: usize,
@@ -77,7 +78,7 @@ fn side_by_side<I: Sync, T: Send>(
             }
         };
         for n in 0..threads.clamp(1, items.len().max(1)) {
-            // Where the system has no more threads for this user, those do all of it that could be had.
+            // If the system has no more threads for this user, the threads that have started do all of the work.
             let spawned = thread::Builder::new().spawn_scoped(scope, work_off);
             if spawned.is_err() {
                 if n == 0 {

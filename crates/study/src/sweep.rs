@@ -1,4 +1,4 @@
-//! A grid of runs over a store. It can be divided by run, and resumes from existing results.
+//! A grid of runs over a store. A sweep can be divided by run, and resumes from existing results.
 //!
 //! ```toml
 //! experiments = ["parallelio"]
@@ -33,18 +33,18 @@ use report::{Table, rows};
 pub struct Sweep {
     /// A plan for each experiment, machine and scale.
     plans: Vec<Plan>,
-    /// Each run once.
+    /// The runs of all plans, each run once.
     runs: Vec<SweepRun>,
-    /// The rows that the file selects.
+    /// Words for the rows that the file selects.
     rows: Vec<String>,
 }
 
 /// One run of a sweep.
 #[derive(Clone, Debug)]
 pub struct SweepRun {
-    /// The hash of its key.
+    /// The hash of the run's key.
     pub hash: String,
-    /// The run's name.
+    /// Name of the run.
     pub identity: Identity,
     plan: usize,
     number: usize,
@@ -53,17 +53,17 @@ pub struct SweepRun {
 /// A part of a sweep: every `count`th run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// The shard's index, from 1.
+    /// Index of the part, from 1.
     pub index: usize,
     /// Number of parts.
     pub count: usize,
 }
 
 impl Shard {
-    /// The whole sweep.
+    /// The only part of a sweep that is not divided.
     pub const ALL: Self = Self { index: 1, count: 1 };
 
-    /// Returns whether the part contains the run of this number.
+    /// Returns whether the part contains run number `number`.
     #[must_use]
     pub const fn has(self, number: usize) -> bool {
         number % self.count == self.index - 1
@@ -82,7 +82,7 @@ impl FromStr for Shard {
     }
 }
 
-/// The outcome of a part of a sweep.
+/// The outcome of running a part of a sweep.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// Number of runs that were done.
@@ -91,7 +91,7 @@ pub struct Ran {
     pub found: usize,
     /// Failed runs.
     pub failures: Vec<JobFailure>,
-    /// Reasons of failures, by hash.
+    /// The reason for each failure, by the hash of the failed run.
     pub why: BTreeMap<String, Failure>,
 }
 
@@ -104,24 +104,25 @@ pub struct Joined {
     pub runs: Vec<StoredRun>,
 }
 
-/// The keys of a sweep's file.
+/// The keys that a sweep's file may have.
 const KEYS: [&str; 8] = ["experiments", "kernels", "machines", "scales", "seed", "runs", "rows", "set"];
 
-/// Most runs of a sweep.
+/// Largest number of runs in a sweep.
 const RUNS_MAX: u64 = 1_000_000;
 
-/// Most combinations without the seed. Each has a kernel and a machine in memory, about 100 KB: 2 GB in all.
+/// Largest number of combinations, seeds not counted. Each combination has a kernel and a machine in memory, about 100
+/// KB, so all take 2 GB.
 const COMBINATIONS_MAX: u64 = 20_000;
 
-/// A word of a list, with its place.
+/// A word of a list, with its place in the file.
 struct Word {
     text: String,
     place: Place,
 }
 
 impl Sweep {
-    /// Reads a sweep. `file` is its name in messages, and files that it names are searched from its folder. `find`
-    /// returns workloads.
+    /// Makes a sweep from the text of a file. `file` is its name in messages, and files that it names are searched from
+    /// its folder. `find` returns workloads by name.
     ///
     /// # Errors
     /// The first fault, with its line.
@@ -202,27 +203,27 @@ impl Sweep {
         Ok(Self { rows: rows.into_iter().map(|word| word.text).collect(), ..sweep })
     }
 
-    /// Checks that each word matches a row of some run. If rows are not known in advance, every word is accepted.
+    /// Checks that each word matches a row of some run. If the rows are not known in advance, every word is accepted.
     ///
     /// # Errors
-    /// When a word does not match, with the existing rows.
+    /// When a word matches no row. The message lists the existing rows.
     pub fn check_rows(&self, words: &[String]) -> Result<(), String> {
         check_rows(&self.row_names(), words)
     }
 
-    /// Returns rows that its runs may have; none if they are not known in advance.
+    /// Returns the names of the rows that the sweep's runs may have; empty if they are not known in advance.
     fn row_names(&self) -> Vec<RowName> {
         let names: Option<Vec<Vec<RowName>>> = self.plans.iter().map(Plan::row_names).collect();
         names.unwrap_or_default().concat()
     }
 
-    /// Returns the runs, each once, in order.
+    /// Returns the sweep's runs, each once, in order.
     #[must_use]
     pub fn runs(&self) -> &[SweepRun] {
         &self.runs
     }
 
-    /// Returns words for the rows that the file selects; empty for all rows.
+    /// Returns the words for the rows that the file selects; empty for all rows.
     #[must_use]
     pub fn rows(&self) -> &[String] {
         &self.rows
@@ -236,25 +237,25 @@ impl Sweep {
         format!("{experiment} {machine} {scale} {} seed {}", identity.column(), identity.seed)
     }
 
-    /// Returns the key of a run, which contains everything that determines it.
+    /// Returns the key of a run, which contains everything that determines the run.
     #[must_use]
     pub fn key(&self, run: &SweepRun) -> Key {
         self.plans[run.plan].key_of(run.number)
     }
 
-    /// Performs one run on the calling thread, even if it is stored already.
+    /// Performs one run on the calling thread, even if it is stored already. Returns its outcome.
     ///
     /// # Errors
-    /// When it could not be finished.
+    /// When the run could not be finished.
     ///
     /// # Panics
-    /// When a bug stops it.
+    /// When a bug stops the run.
     pub fn run_one(&self, run: &SweepRun, progress: &Progress) -> Result<Outcome, Failure> {
         self.plans[run.plan].run_one(run.number, progress)
     }
 
-    /// Runs the runs of a part that are not in the store, on `threads` threads, and stores each when it ends. A failure
-    /// does not stop the others.
+    /// Performs those runs of a part that are not in the store, on `threads` threads, and stores each run when it ends.
+    /// A failed run does not stop the others. Returns the outcome of the part.
     pub fn run(&self, store: &Store, shard: Shard, threads: usize, watch: &dyn Watch) -> Ran {
         let part: Vec<(usize, &SweepRun)> = self.runs.iter().enumerate().filter(|(n, _)| shard.has(*n)).collect();
         let results = runner::all(&part, threads, |(number, run)| {
@@ -289,16 +290,17 @@ impl Sweep {
         ran
     }
 
-    /// Returns how many of its runs a store holds.
+    /// Returns how many of the sweep's runs a store holds.
     #[must_use]
     pub fn there(&self, store: &Store) -> usize {
         self.runs.iter().filter(|run| store.has(&run.hash)).count()
     }
 
-    /// Reads the outcomes of all runs from a store that holds all except failed ones. `why` has the failures by hash.
+    /// Returns the results of all runs, read from a store. The store holds all runs except failed ones; `why` has the
+    /// reasons of these failures by hash.
     ///
     /// # Errors
-    /// When another run is missing, or its file is damaged.
+    /// When a run is neither in the store nor in `why`, or its file is damaged.
     pub fn joined(&self, store: &Store, why: &BTreeMap<String, Failure>) -> Result<Joined, Failure> {
         let find = |key: &Key| {
             if let Some(failure) = why.get(&key.hash) {
@@ -319,7 +321,7 @@ impl Sweep {
     }
 }
 
-/// Adds a place to an error that has none.
+/// Returns the error with the place `place` if it has no place of its own.
 fn at(error: Error, place: &Place) -> Error {
     let is_of_file = error.place.as_ref().is_some_and(|place| place.line > 0);
     if is_of_file { error } else { Error::at(place, error.to_string()) }
@@ -329,7 +331,7 @@ fn check(words: &[Word], of: impl Fn(&str) -> Result<(), Error>) -> Result<(), E
     words.iter().try_for_each(|word| of(&word.text).map_err(|error| at(error, &word.place)))
 }
 
-/// Reads texts or numbers of a list, or a single one; none if the key is missing.
+/// Returns the texts or numbers at a key, which holds a list or a single value; empty if the key is missing.
 fn words(node: &Node, key: &str) -> Result<Vec<Word>, Error> {
     let Some(node) = node.get(key) else { return Ok(Vec::new()) };
     let nodes = match &node.value {
@@ -352,7 +354,7 @@ fn words(node: &Node, key: &str) -> Result<Vec<Word>, Error> {
     nodes.iter().map(word).collect()
 }
 
-/// Reads a whole number of at least `least`.
+/// Returns the whole number at a key, which must be at least `least`; none if the key is missing.
 fn number(node: &Node, key: &str, least: u64) -> Result<Option<u64>, Error> {
     let Some(node) = node.get(key) else { return Ok(None) };
     let wrong =
@@ -365,7 +367,7 @@ fn number(node: &Node, key: &str, least: u64) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Reads keys and their values. Nested tables are parts of the keys.
+/// Returns the keys of a table with their values and places. Keys of nested tables are joined to one key.
 fn sets(node: &Node, path: &str) -> Result<Vec<(Set, Vec<Place>)>, Error> {
     let Value::Table(entries) = &node.value else {
         return Err(Error::at(
@@ -397,7 +399,7 @@ fn check_rows(names: &[RowName], words: &[String]) -> Result<(), String> {
     if names.is_empty() { Ok(()) } else { rows::check(names, words) }
 }
 
-/// Checks that no key occurs twice: a table and a quoted name can be the same key.
+/// Checks that no key occurs twice: keys in a nested table and a quoted key can name the same setting.
 fn check_once(sets: &[(Set, Vec<Place>)]) -> Result<(), Error> {
     for (n, (Set { key, .. }, places)) in sets.iter().enumerate() {
         if let Some((_, earlier)) = sets[..n].iter().find(|(set, _)| set.key == *key) {
@@ -408,7 +410,7 @@ fn check_once(sets: &[(Set, Vec<Place>)]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that a grid of so many combinations and seeds can be planned.
+/// Checks that a grid of `combinations` combinations and `seeds` seeds can be planned.
 fn check_size(node: &Node, combinations: u64, seeds: u64) -> Result<(), Error> {
     let place_of = |keys: [&str; 2]| {
         let found = keys.into_iter().find_map(|key| node.get(key));
@@ -427,7 +429,7 @@ fn check_size(node: &Node, combinations: u64, seeds: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tries each value alone, so that an error has its line.
+/// Tries each value alone, so that an error has the line of its value.
 fn check_sets(
     request: &Request,
     sets: &[(Set, Vec<Place>)],

@@ -1,7 +1,7 @@
-//! A kernel file held against a kernel image: the same loads on the grounds `sim` and `guest`, counter by counter.
+//! A kernel file compared with a kernel image: equal loads on the grounds `sim` and `guest`, counter by counter.
 //!
-//! `truth.toml` has the loads and the rule of each counter. What is looked at is how often something happened, which an
-//! emulated machine counts as a real one does.
+//! `truth.toml` has the loads and the rule for each counter. The counters say how often something happened, which an
+//! emulated machine counts as a real machine does.
 
 use catalogue::ground::{Ground, Place};
 use placed::{Error, Node};
@@ -13,11 +13,11 @@ use std::sync::LazyLock;
 
 use crate::plan::{Request, Set};
 
-/// The loads, and the rules by which their counters are held against each other.
+/// The loads, and the rules by which their counters are compared.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
-    /// The counters, causes before their effects.
+    /// The rules for counters. Counters that are causes come before those that are their effects.
     #[serde(rename = "counter")]
     pub counters: Vec<Rule>,
     /// The loads.
@@ -25,18 +25,19 @@ pub struct Suite {
     pub loads: Vec<Load>,
 }
 
-/// The rule of some counters.
+/// The rule for some counters.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Their names.
+    /// Names of the counters.
     pub names: Vec<String>,
-    /// The counters that each of them is the sum of; by default they are counters of the kernel.
+    /// The counters whose sum is each of these counters; empty if these counters are the kernel's own.
     #[serde(default)]
     pub sum_of: Vec<String>,
-    /// The largest distance of the simulated value from the guest's, percent. Without it, they are shown and not judged.
+    /// The largest accepted distance of the simulated value from the guest's, percent. Without this value, the counters
+    /// are shown and not judged.
     pub percent: Option<f64>,
-    /// The value below which a counter says nothing.
+    /// Smallest value of a counter that is compared. A smaller value says nothing.
     pub least: f64,
 }
 
@@ -44,96 +45,97 @@ pub struct Rule {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Its name.
+    /// Name of the load.
     pub name: String,
-    /// One line about it.
+    /// Description of the load in one line.
     pub about: String,
-    /// The experiment whose workload it is.
+    /// The experiment whose workload is the load.
     pub experiment: String,
-    /// Values of the kernel, the workload and the machine, `KEY=VALUE`.
+    /// Values of the kernel, the workload and the machine, as `KEY=VALUE`.
     pub set: Vec<String>,
 }
 
 /// A counter over several runs: its median, lowest and highest value.
 pub type Spread = [f64; 3];
 
-/// The counters of a load on one kernel, as both grounds have them.
+/// The counters of a load with one kernel, on both grounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted {
     /// Name of the load.
     pub load: String,
-    /// The column of the guest.
+    /// Name of the guest's column.
     pub guest: String,
-    /// By name, the guest's values over its boots, and the simulated ones over seeds.
+    /// Each counter's values by its name: first over the guest's boots, then simulated over seeds.
     pub counters: BTreeMap<String, (Spread, Spread)>,
 }
 
-/// A load on one kernel, counter by counter.
+/// The comparison of a load with one kernel, counter by counter.
 #[derive(Clone, Debug, Serialize)]
 pub struct Held {
     /// Name of the load.
     pub load: String,
-    /// The column of the guest.
+    /// Name of the guest's column.
     pub guest: String,
-    /// The counters that say something, causes before their effects.
+    /// The compared counters, causes before their effects.
     pub counters: Vec<Compared>,
 }
 
-/// A counter on both grounds.
+/// The comparison of one counter on both grounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// Its name.
+    /// Name of the counter.
     pub name: String,
-    /// Its values over the guest's boots.
+    /// The counter's values over the guest's boots.
     pub guest: Spread,
-    /// Its simulated values over seeds.
+    /// The counter's simulated values over seeds.
     pub sim: Spread,
-    /// The simulated median over the guest's; none if that is 0.
+    /// The simulated median divided by the guest's; none if the guest's is 0.
     pub ratio: Option<f64>,
-    /// Whether they are as near as the rule demands; none if the rule does not judge.
+    /// Whether the ranges on both grounds are as near each other as the rule demands; none if the rule does not judge.
     pub agrees: Option<bool>,
-    /// Whether the medians alone are as near; none if the rule does not judge.
+    /// Whether the medians alone are as near each other as the rule demands; none if the rule does not judge.
     pub medians_agree: Option<bool>,
 }
 
-/// A counter that is larger on one of two kernels.
+/// A counter that differs between two kernels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
     /// Name of the load.
     pub load: String,
     /// Name of the counter.
     pub name: String,
-    /// The columns of the guests.
+    /// Names of the two guests' columns.
     pub guests: [String; 2],
-    /// Its values on both kernels, as the guests counted.
+    /// The counter's median with each kernel, as the guests counted.
     pub counted: [f64; 2],
-    /// Its simulated values.
+    /// The counter's simulated median with each kernel.
     pub sim: [f64; 2],
 }
 
 impl Difference {
-    /// Returns whether the simulator says the same of which kernel has more.
+    /// Returns whether the counter is larger with the same kernel in the simulation as on the guests.
     #[must_use]
     pub fn is_right(&self) -> bool {
         (self.counted[0] - self.counted[1]) * (self.sim[0] - self.sim[1]) > 0.0
     }
 }
 
-/// Counts of guests, kept so that simulations can be held against them without a guest.
+/// Counts of guests, kept so that simulations can be compared with them without a guest.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// The kernel, and what else was said of the guests.
+    /// Notes about the guests: the kernel, and further lines.
     pub notes: Vec<String>,
-    /// Each load on each kernel file.
+    /// The counts for each load with each kernel file.
     pub runs: Vec<Recorded>,
 }
 
 impl Record {
-    /// Reads a record from the text of the file called `file`.
+    /// Returns a record from the text of the file called `file`.
     ///
     /// # Errors
-    /// When it is no record, names a load that does not exist, or was made of a load that has other values today.
+    /// When the text is no record, names a load that does not exist, or was made of a load whose values have changed
+    /// since.
     pub fn parse(file: &str, text: &str) -> Result<Self, String> {
         let mut record: Self =
             serde_json::from_str(text).map_err(|error| format!("{file}: no record of guests: {error}"))?;
@@ -153,15 +155,15 @@ impl Record {
     }
 }
 
-/// Counts of guests in one load, with the settings of one kernel file.
+/// Counts of guests with one load, with the settings of one kernel file.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
     /// Name of the load.
     pub load: String,
-    /// The values that the load had: a load that changed is to be recorded anew.
+    /// The values that the load had when it was recorded. A load that has changed since must be recorded again.
     pub set: Vec<String>,
-    /// The column of the guest.
+    /// Name of the guest's column.
     pub guest: String,
     /// Name of the kernel file.
     pub kernel: String,
@@ -170,7 +172,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Adds the sums that the record lacks. With several boots their range is too wide: lows are added, and highs.
+    /// Adds the counters that are sums and that the record lacks. With several boots the range of a sum is too wide:
+    /// the lows of its parts are added, and so are the highs.
     fn add_sums(&mut self) {
         for rule in suite().counters.iter().filter(|rule| !rule.sum_of.is_empty()) {
             let parts: Option<Vec<Spread>> = rule.sum_of.iter().map(|name| self.counters.get(name).copied()).collect();
@@ -183,13 +186,13 @@ impl Recorded {
     }
 }
 
-/// Name of the file in messages.
+/// Name of the suite's file in messages.
 const FILE: &str = "crates/study/truth.toml";
 
-/// Name of the file of the last results in messages.
+/// Name of the file of the last results, as in messages.
 const LAST_FILE: &str = "crates/study/truth-last.toml";
 
-/// The machine of all loads.
+/// The machine on which all loads run.
 const MACHINE: &str = "guest-512m";
 
 /// Returns the suite.
@@ -204,19 +207,19 @@ pub fn suite() -> &'static Suite {
     &SUITE
 }
 
-/// The last result of one record of guests.
+/// The last result of the comparison with one record of guests.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Last {
-    /// Name of the record: the kernel that was run.
+    /// Name of the record: the kernel that the guests ran.
     pub name: String,
-    /// Counters that agree, and all.
+    /// Number of counters that agree, and number of all judged counters.
     pub counters: [usize; 2],
-    /// Differences between two kernels that have the right sign, and all.
+    /// Number of differences between two kernels that have the right sign, and number of all differences.
     pub signs: [usize; 2],
 }
 
-/// Returns the last result of each record in `docs/truth`, which `cargo xtask truth` writes.
+/// Returns the last result for each record in `docs/truth`. `cargo xtask truth` writes these results.
 ///
 /// # Panics
 /// Never: a test reads the file.
@@ -245,7 +248,7 @@ pub fn last_text(results: &[Last]) -> String {
 }
 
 impl Load {
-    /// Returns the request that runs the load on these grounds, once for each seed.
+    /// Returns the request that runs the load on `grounds`, once for each seed.
     #[must_use]
     pub fn request(&self, grounds: &[Ground], kernels: &[String], place: &Place, seed: u64, runs: u64) -> Request {
         let set = |text: &String| {
@@ -281,13 +284,13 @@ impl Rule {
             guest,
             sim,
             ratio: (guest_median > 0.0).then(|| sim_median / guest_median),
-            // By ranges: what one boot counts is chance, too.
+            // Ranges are compared, since the count of a single boot depends on chance, too.
             agrees: is_near(guest, sim),
             medians_agree: is_near([guest_median; 3], [sim_median; 3]),
         })
     }
 
-    /// Returns the values of a counter of this rule in a column; none if the table lacks it.
+    /// Returns the values of the counter `name` in a column; none if the table lacks the counter.
     fn spread(&self, name: &str, table: &Table, column: usize) -> Option<Spread> {
         let samples = |name: &str| -> Option<Vec<f64>> {
             let row = table.rows.iter().find(|row| row.name == name)?;
@@ -315,7 +318,7 @@ impl Suite {
     }
 }
 
-/// Returns what the guests of a table counted, without those that failed. `table` has the runs of a load.
+/// Returns what the guests in a table of a load's runs counted, without guests that failed.
 #[must_use]
 pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     let spread =
@@ -324,7 +327,7 @@ pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     let of_column = |(n, column): (usize, &report::Column)| Recorded {
         load: load.name.clone(),
         set: load.set.clone(),
-        // Without what all columns of the load have.
+        // Settings that all columns of the load have are left out.
         guest: load
             .set
             .iter()
@@ -333,11 +336,12 @@ pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
         kernel: column.kernel.clone(),
         counters: suite.named().filter_map(|named| spread(n, named)).collect(),
     };
-    // A guest that failed counted nothing.
+    // A guest that failed has no counters.
     columns.map(of_column).filter(|run| !run.counters.is_empty()).collect()
 }
 
-/// Returns what a guest counted beside the simulated column of the same kernel file; `None` if `table` has none.
+/// Returns a guest's counts with those of the simulated column of the same kernel file; `None` if `table` has no such
+/// column.
 #[must_use]
 pub fn counted(suite: &Suite, guest: &Recorded, table: &Table) -> Option<Counted> {
     let is_same = |column: &report::Column| column.ground == Ground::Sim.to_string() && column.kernel == guest.kernel;
@@ -349,7 +353,7 @@ pub fn counted(suite: &Suite, guest: &Recorded, table: &Table) -> Option<Counted
     Some(Counted { load: guest.load.clone(), guest: guest.guest.clone(), counters })
 }
 
-/// Holds the simulated counters of a load against those of the guest, by the rule of each.
+/// Returns the comparison of a load's simulated counters with the guest's, each by its rule.
 #[must_use]
 pub fn held(suite: &Suite, counted: &Counted) -> Held {
     let compared = |(rule, name): (&Rule, &String)| {
@@ -360,8 +364,8 @@ pub fn held(suite: &Suite, counted: &Counted) -> Held {
     Held { load: counted.load.clone(), guest: counted.guest.clone(), counters }
 }
 
-/// Returns the counters of which two kernels have different numbers in the same load, by the guests and the counter's rule. If
-/// the ranges of their boots overlap, they are not different.
+/// Returns the counters that differ between two kernels with the same load, as the guests counted and by the counter's
+/// rule. A counter does not differ if the ranges over the two guests' boots overlap.
 #[must_use]
 pub fn differences(suite: &Suite, all: &[Counted]) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -390,7 +394,7 @@ pub fn differences(suite: &Suite, all: &[Counted]) -> Vec<Difference> {
 }
 
 impl Held {
-    /// Returns how many counters agree, by ranges and by medians alone, and of how many.
+    /// Returns how many counters agree by ranges, how many by medians alone, and how many are judged.
     #[must_use]
     pub fn agree(&self) -> Agreement {
         let count =
@@ -402,21 +406,21 @@ impl Held {
         }
     }
 
-    /// Returns the first counter in causal order that does not agree.
+    /// Returns the first counter in causal order that does not agree; none if all agree.
     #[must_use]
     pub fn first_to_diverge(&self) -> Option<&Compared> {
         self.counters.iter().find(|it| it.agrees == Some(false))
     }
 }
 
-/// The number of counters that agree, by two rules.
+/// The number of counters that agree, by two criteria.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Counters whose guest range, widened by what the rule allows, meets the simulated one.
+    /// Number of counters whose guest range, widened by what the rule allows, meets the simulated range.
     pub agree: usize,
-    /// Counters whose medians are as near each other as the rule allows.
+    /// Number of counters whose medians are as near each other as the rule allows.
     pub by_medians: usize,
-    /// Counters that are judged.
+    /// Number of counters that are judged.
     pub of: usize,
 }
 
@@ -430,8 +434,9 @@ impl std::iter::Sum for Agreement {
     }
 }
 
-/// Returns the answer as text: how many counters agree, and how many differences between kernels have the right sign; then for each
-/// load the first counter that does not agree, and the counters, all or only those that do not agree.
+/// Returns the result as text. First it says how many counters agree, and how many differences between kernels have the
+/// right sign. Then it lists for each load the first counter that does not agree, and all counters, or without
+/// `shows_all` only those that do not agree.
 #[must_use]
 pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String {
     let Agreement { agree, by_medians, of } = all.iter().map(Held::agree).sum();
@@ -477,7 +482,7 @@ pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String
     text
 }
 
-/// Returns a median with the lowest and highest value, if they differ.
+/// Returns a median as text, with the lowest and highest value if they differ.
 fn spread_text([median, low, high]: Spread) -> String {
     if low < high { format!("{median:.0} ({low:.0} to {high:.0})") } else { format!("{median:.0}") }
 }
@@ -491,7 +496,7 @@ mod tests {
     fn every_load_is_an_experiment_and_ends_by_operations() {
         for load in &suite().loads {
             assert!(library::experiment(&load.experiment).is_ok(), "{}", load.name);
-            // These have no other end: their operations follow from their sizes.
+            // The number of operations in these experiments follows from their sizes, so they always end.
             let always_ends = ["hotset", "exits", "compile"].contains(&load.experiment.as_str());
             assert!(always_ends || load.set.iter().any(|set| set.starts_with("params.operations=")), "{}", load.name);
             assert!(load.set.iter().all(|set| set.contains('=')), "{}", load.name);

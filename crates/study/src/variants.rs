@@ -1,7 +1,7 @@
-//! An experiment and its variants, with some figures of all of them in one table.
+//! An experiment and its variants, with some figures from all of them in one table.
 //!
 //! A variant changes values of the machine, of the kernels or of the workload (`[[variant]]` of an experiment). In the
-//! table a figure is a block, and a variant is a line of it.
+//! table each figure is a block, and each variant is a line of this block.
 
 use std::borrow::Borrow;
 
@@ -16,7 +16,7 @@ use grounds::job::Runnable;
 use report::plot::memory::VariantMemory;
 use report::{Column, Table, TableCell, TableRow, rows};
 
-/// Name of the unchanged experiment.
+/// Name of the unchanged experiment in the table.
 const PLAIN: &str = "as it is";
 
 /// The variants of an experiment, checked and ready to run.
@@ -29,7 +29,7 @@ pub struct Variants {
 struct VariantPlan {
     name: String,
     plan: Plan,
-    /// Columns of the plan, as indices of the unchanged experiment's columns.
+    /// For each column of the plan, the index of the unchanged experiment's column.
     columns: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ impl VariantPlan {
 struct Found {
     name: String,
     table: Table,
-    /// Columns of the table, as indices of the unchanged experiment's columns.
+    /// For each column of the table, the index of the unchanged experiment's column.
     columns: Vec<usize>,
 }
 
@@ -55,10 +55,10 @@ impl Borrow<Plan> for VariantPlan {
 }
 
 impl Variants {
-    /// Makes the variants of the experiment that `request` names. If a variant sets a key of the request, the variant's
-    /// value counts. `rows` are words in the names of the figures to show; without words the experiment chooses. `only`
-    /// are words in the names of the variants to run; without words all run. A variant that applies to none of the
-    /// request's kernels is left out.
+    /// Makes the variants of the experiment that `request` names. If a variant sets a key that the request sets, too,
+    /// the variant's value counts. `rows` are words in the names of the figures to show; without words the experiment
+    /// chooses them. `only` are words in the names of the variants to run; without words all variants run. A variant
+    /// that applies to none of the request's kernels is left out.
     ///
     /// # Errors
     /// The first unknown or wrong item, as for [`Plan::new`]. Also when the experiment has no variants, or none that
@@ -78,7 +78,7 @@ impl Variants {
         let is_named = |variant: &Variant, word: &str| variant.name.to_lowercase().contains(&word.to_lowercase());
         if let Some(word) = only.iter().find(|word| !experiment.variants.iter().any(|variant| is_named(variant, word)))
         {
-            // It says which there are.
+            // The experiment's own error lists the existing variants.
             return Err(experiment.variant(word).err().unwrap_or_else(|| wrong(format!("no variant `{word}`"))));
         }
         let is_wanted = |variant: &&Variant| only.is_empty() || only.iter().any(|word| is_named(variant, word));
@@ -106,7 +106,7 @@ impl Variants {
         Ok(Self { plans, rows })
     }
 
-    /// Returns the plans, one for each variant.
+    /// Returns the plans: that of the unchanged experiment and one for each variant.
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {
         self.plans.iter().map(|it| &it.plan)
     }
@@ -117,14 +117,14 @@ impl Variants {
         self.plans[0].plan.title()
     }
 
-    /// Returns the name of each run.
+    /// Returns the name of each run in all plans.
     #[must_use]
     pub fn titles(&self) -> Vec<String> {
         self.plans.iter().flat_map(|variant| variant.plan.titles()).collect()
     }
 
-    /// Runs all of them on `threads` threads. Returns the table, the memory of each variant's runs if requested, and
-    /// the failed runs.
+    /// Runs all plans on `threads` threads. Returns the table, the memory over time of each variant's runs if
+    /// requested, and the failed runs.
     #[must_use]
     pub fn run(self, threads: usize) -> (Table, Vec<VariantMemory>, Vec<JobFailure>) {
         let results = {
@@ -150,8 +150,8 @@ impl Variants {
     }
 }
 
-/// Returns the request for the variant that `word` names, as [`Experiment::variant`] finds it: the variant's values and
-/// kernels, and the rest of the request.
+/// Returns the request for the variant that `word` names, as [`Experiment::variant`] finds it. This request has the
+/// variant's values and kernels; everything else comes from `request`.
 ///
 /// # Errors
 /// When the experiment is unknown or wrong, when `word` names no variant or several, when the variant applies to none
@@ -169,8 +169,8 @@ fn is_about(variant: &Variant, kernel: &str) -> bool {
     variant.kernels.is_empty() || variant.kernels.iter().any(|name| name == kernel)
 }
 
-/// Returns the request of a variant: its own values, those of `request` for other keys, and the request's kernels that
-/// it applies to; none if there are none.
+/// Returns the request for a variant: the variant's own values, the values of `request` for other keys, and those
+/// kernels of `request` to which the variant applies; none if it applies to none of them.
 fn of_variant(request: &Request, experiment: &Experiment, variant: &Variant) -> Result<Option<Request>, Error> {
     let mut set = request.set.clone();
     for (key, value) in &variant.set {
@@ -197,14 +197,14 @@ fn of_variant(request: &Request, experiment: &Experiment, variant: &Variant) -> 
         }
     }
     if kernels.is_empty() {
-        // A request without kernels would mean the experiment's own.
+        // A request without kernels would mean the experiment's own kernels.
         kernels = std::mem::take(&mut more_kernels);
     }
     Ok((!kernels.is_empty()).then(|| Request { set, kernels, more_kernels, ..request.clone() }))
 }
 
-/// Combines tables into one: each of the wanted rows is a block with a line for each of `found`, of which the first is
-/// the unchanged experiment.
+/// Returns one table made from the tables of `found`, the first of which is the unchanged experiment. Each of the
+/// wanted rows is a block with a line for each of `found`.
 fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
     let plain = &found[0].table;
     let line = |Found { name: variant, table, columns }: &Found, name: &str| -> Option<TableRow> {
@@ -220,7 +220,7 @@ fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
     };
     let names = wanted_names(found, wanted);
     let rows = names.iter().flat_map(|name| found.iter().filter_map(move |found| line(found, name)));
-    // A column's head can tell of the experiment as it is alone: what failed in a variant is told below.
+    // A column's head shows only failures of the unchanged experiment. A variant's failures are listed below the table.
     let note = |Found { name, table, .. }: &Found| -> Vec<String> {
         let told = |column: &Column| Some(format!("{name}: {} {}", column.id, column.failure()?));
         table.columns.iter().filter_map(told).collect()
@@ -235,8 +235,8 @@ fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
     }
 }
 
-/// Returns the names of the rows that `wanted` words match, in the order of the words. A word that is a whole name
-/// matches only this row.
+/// Returns the names of the rows that the words in `wanted` match, in the order of the words. A word that is the whole
+/// name of a row matches only this row.
 fn wanted_names<'t>(found: &'t [Found], wanted: &[String]) -> Vec<&'t str> {
     let all = || found.iter().flat_map(|found| &found.table.rows).map(|row| row.name.as_str());
     let mut names: Vec<&str> = Vec::new();
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use report::samples::{head, ops};
 
-    /// Returns a result with kernels x and y. A variant may apply to y only.
+    /// Returns a result with kernels x and y. A variant may apply only to y.
     fn found(name: &str, columns: &[usize], value: f64) -> Found {
         let kernels: Vec<&str> = columns.iter().map(|column| ["x", "y"][*column]).collect();
         let runs = columns.iter().map(|column| vec![vec![ops("Ops a", value), ops("Ops b", value + *column as f64)]]);
@@ -272,7 +272,7 @@ mod tests {
         let medians = |row: &TableRow| [row.median(0), row.median(1)];
         assert_eq!(medians(&table.rows[1]), [Some(5.0), Some(6.0)]);
         assert_eq!(medians(&table.rows[2]), [None, Some(8.0)], "it is about the second kernel alone");
-        // A word is a part of a name, unless it is a whole one.
+        // A word matches names that contain it, unless it is a whole name.
         let names = |word: &str| wanted_names(&all[..1], &[word.to_owned()]).len();
         assert_eq!((names("ops"), names("Ops A"), names("none")), (2, 1, 0));
     }

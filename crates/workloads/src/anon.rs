@@ -1,12 +1,13 @@
 //! Random touches of anonymous memory that exceeds physical memory; the rest is in swap.
 //!
-//! Each task has a region of its own. It stores every page once, in order. Then it loads and verifies random pages, and
-//! stores some of them again. Rates are those of the second part.
+//! Each task has a region of its own. First the task stores every page once, in order. Then it loads and verifies
+//! random pages, and stores some of them again. The reported rates are those of this second part.
 //!
 //! The tasks keep step, as the threads of a parallel program with barriers do. Without this, chance decides a whole
 //! run: a task whose region happens to be in memory touches it a hundred times as often as a task that waits for
-//! faults, so reclaim finds its pages in use and takes those of the others. Either all tasks then fault alike, or a few
-//! never fault and make the sum. With equal work the same share of every region stays in memory, on any ground.
+//! faults, so reclaim finds the first task's pages in use and takes the other tasks' pages. Then either all tasks fault
+//! alike, or a few tasks never fault and do most of the operations. With equal work, every region keeps the same share
+//! of its pages in memory, on any ground.
 //!
 //! A region may be a private mapping of a file instead, whose pages are copied when they are first stored to.
 
@@ -24,7 +25,7 @@ use figures::scale::Scale;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Random stream of the first task.
+/// Number of the first task's random stream.
 const STREAM: u64 = 5000;
 
 /// The `[params]` of an experiment.
@@ -35,22 +36,22 @@ pub struct Params {
     pub region_percent: u64,
     /// Size of all regions together in MiB at full scale, instead of `region_percent`.
     pub region_mib: Option<u64>,
-    /// `true`: a region is a private mapping of a file as large, whose pages are copied when they are first stored to. Nothing
-    /// is stored before the random touches. Default: `false`.
+    /// `true`: a region is a private mapping of a file of equal size, whose pages are copied when they are first stored
+    /// to. Nothing is stored before the random touches. Default: `false`.
     pub private_file: bool,
     /// How often each page of a region is touched. Default: all pages equally often.
     pub distribution: Distribution,
-    /// For zipf, the exponent: above 0. Default 1.2.
+    /// Exponent of the distribution `zipf`: above 0. Default 1.2.
     pub theta: f64,
-    /// Touches that store, percent. Default 50.
+    /// Share of touches that store, percent. Default 50.
     pub store_percent: u64,
-    /// Tasks, each with a region. Default 4.
+    /// Number of tasks, each with a region of its own. Default 4.
     pub tasks: u64,
-    /// Operations of each task, if they end the run.
+    /// Measured operations of each task, if their number ends the run.
     pub operations: Option<u64>,
     /// Operations of each task before the measurement begins. Default 0.
     pub warm_up_operations: u64,
-    /// Duration in seconds, if operations do not end the run. Default 10.
+    /// Duration in seconds, if no number of operations ends the run. Default 10.
     pub touch_s: u64,
 }
 
@@ -98,7 +99,7 @@ impl Workload for Anon {
         let Resources { memory_pages, used_pages, swap_pages } = *resources;
         check_theta(params.distribution, params.theta)?;
         let pages = params.size().pages(memory_pages, Scale::FULL);
-        // A tenth of memory for what is not in regions.
+        // A tenth of memory is left for what is not in regions.
         if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
                 "{pages} pages of regions do not fit {memory_pages} pages of memory and {swap_pages} of swap"
@@ -140,12 +141,12 @@ fn rows(course: &Course) -> Vec<Row> {
     [course.rate_rows("anon"), hits, course.latency_rows("Touch"), course.cost_rows()].concat()
 }
 
-/// Returns the name of the region of a task, which its contents and its file have.
+/// Returns the name of a task's region, which its contents and its file have.
 fn name_of(task: u64) -> String {
     format!("anon {task}")
 }
 
-/// Maps the region of a task, and stores the first version of each page unless a file has it.
+/// Maps a task's region, and stores the first version of each page unless a file holds it. Returns the region.
 fn region_of<S: System>(
     system: &S,
     name: &str,

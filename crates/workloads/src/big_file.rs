@@ -7,10 +7,10 @@ use machine::PAGE_BYTES;
 /// Pages per write or read.
 const PIECE_PAGES: u64 = 64;
 
-/// Creates the file `name` of so many pages with the first version of its pattern, syncs it, and drops it from memory.
+/// Creates the file `name` of `pages` pages with the first version of its pattern, syncs it, and drops it from memory.
 ///
 /// # Errors
-/// When it cannot be written, or when the ground does not drop caches.
+/// When the file cannot be written, or when the ground does not drop caches.
 pub fn make<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemError> {
     let kept = system.kept();
     let pattern = Pattern::new(name, 1);
@@ -29,8 +29,8 @@ pub fn make<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemE
     system.drop_caches()
 }
 
-/// Provides a file of so many pages on the device, with none in memory. It is imported if the ground has such files,
-/// else made as by [`make`].
+/// Provides a file of `pages` pages on the device, with none in memory. The file is imported if the ground can import
+/// files; otherwise [`make`] writes it.
 ///
 /// # Errors
 /// As for [`make`], and when the device is full.
@@ -39,10 +39,10 @@ pub fn provide<S: System>(system: &S, name: &str, pages: u64) -> Result<(), Syst
 }
 
 /// Reads a file from beginning to end and verifies each page with the pattern that `pattern` returns for it. Returns
-/// the pages read.
+/// the number of pages read.
 ///
 /// # Errors
-/// When it cannot be read, ends early, or has wrong contents.
+/// When the file cannot be read, ends early, or has wrong contents.
 pub fn read_through<S: System>(
     system: &S,
     name: &str,
@@ -65,10 +65,10 @@ pub fn read_through<S: System>(
     Ok(pages)
 }
 
-/// Reads as many bytes as `bytes` holds.
+/// Fills `bytes` from a file.
 ///
 /// # Errors
-/// When they cannot be read, or the file ends earlier.
+/// When the file cannot be read, or ends before `bytes` is full.
 pub fn read_whole<S: System>(
     system: &S,
     file: &mut S::File,

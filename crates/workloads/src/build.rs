@@ -1,7 +1,7 @@
 //! The memory and file accesses of a kernel build, for workloads with builds (mechanisms/benchmarks, 1.2).
 //!
-//! A build is a tree of sources, many compilers and a link. A compiler is a program with mapped text. It reads a source
-//! and the headers that all share, touches memory while it computes, and writes an object.
+//! A build consists of a tree of sources, many compilers and a link. A compiler is a program with mapped text. It reads
+//! a source and the headers that all compilers share, touches memory while it computes, and writes an object.
 
 use crate::extent::{kib_pages, mib_pages};
 use crate::system::{MapMode, Sharing, System, SystemError, page_bytes};
@@ -13,7 +13,7 @@ use sim::Sourced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Parts in which a compiler touches its memory and computes.
+/// Number of parts into which a compiler divides its touches of memory and its computation.
 const PARTS: u64 = 32;
 
 /// Name of the file with the compiler's text, which all builds share.
@@ -23,33 +23,34 @@ pub const COMPILER: &str = "cc1";
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Files of an unpacked tree.
+    /// Number of files in an unpacked tree.
     pub tree_files: Sourced<u64>,
-    /// Size of each of them, KiB.
+    /// Size of each file of the tree, KiB.
     pub tree_file_kib: Sourced<u64>,
-    /// Sources that are compiled.
+    /// Number of sources that are compiled.
     pub units: Sourced<u64>,
-    /// Headers that each compiler reads, KiB in all.
+    /// Total size of the headers that each compiler reads, KiB.
     pub headers_kib: Sourced<u64>,
-    /// Headers.
+    /// Number of headers.
     pub headers: Sourced<u64>,
-    /// Text of the compiler, MiB.
+    /// Size of the compiler's text, MiB.
     pub text_mib: Sourced<u64>,
-    /// Memory of a compiler, MiB: smallest and largest.
+    /// Memory that a compiler uses, MiB: smallest and largest.
     pub memory_mib: Sourced<[u64; 2]>,
-    /// Time of a compiler, ms.
+    /// Mean time that a compiler computes, ms.
     pub unit_ms: Sourced<u64>,
     /// Size of an object, KiB.
     pub object_kib: Sourced<u64>,
-    /// Memory of the linker, and size of the image that it makes, MiB.
+    /// Memory that the linker uses, and size of the image that it makes, MiB.
     pub link_mib: Sourced<[u64; 2]>,
-    /// Time of the linker, ms.
+    /// Time that the linker computes, ms.
     pub link_ms: Sourced<u64>,
-    /// Share of its touched memory that a compiler touches again in each of its parts, percent: one stretch, at a
-    /// random place. Default 0: each page is touched once, and never needed again.
+    /// Share of its touched memory that a compiler touches again in each of its parts, percent: one contiguous stretch
+    /// at a random place. Default 0: each page is touched once, and never needed again.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
-    /// Whether memory of compilers and linkers may have huge pages. Default no: they allocate it in small chunks.
+    /// Whether memory of compilers and linkers may have huge pages. Default: no, since these programs allocate memory
+    /// in small chunks.
     #[serde(default)]
     pub huge_pages: bool,
 }
@@ -58,7 +59,7 @@ impl Params {
     /// Checks the parameters before anything runs.
     ///
     /// # Errors
-    /// When they describe no build, in words for the user.
+    /// When the parameters describe no possible build, in words for the user.
     pub fn check(&self) -> Result<(), String> {
         if self.memory_mib.value[0] > self.memory_mib.value[1] {
             return Err("`memory_mib` is the least, then the most".to_owned());
@@ -74,23 +75,23 @@ impl Params {
         self.touched_again_percent.as_ref().map_or(0, |percent| percent.value)
     }
 
-    /// Returns the pages of a tree at full scale.
+    /// Returns the number of pages in a tree at full scale.
     #[must_use]
     pub fn tree_pages(&self) -> u64 {
         self.tree_files.value.saturating_mul(kib_pages(self.tree_file_kib.value))
     }
 
-    /// Returns the operations of one compiler: pages that it reads, touches, touches again and writes.
+    /// Returns the number of operations of one compiler: pages that it reads, touches, touches again and writes.
     #[must_use]
     pub fn unit_operations(&self) -> u64 {
         let [least, most] = self.memory_mib.value.map(|mib| mib_pages(mib, Scale::FULL));
         let memory = least.midpoint(most);
-        // Before part n it has touched n parts of it.
+        // Before part n the compiler has touched n parts of its memory.
         let again = memory.saturating_mul(PARTS - 1).saturating_mul(self.touched_again()) / 200;
         kib_pages(self.headers_kib.value).saturating_add(memory).saturating_add(again).saturating_add(1)
     }
 
-    /// Returns the longest single computation of a task of a build, seconds.
+    /// Returns the time of the longest single computation by a task of a build, seconds.
     #[must_use]
     pub fn wait_s(&self) -> u64 {
         (self.unit_ms.value / 1000).max(self.link_ms.value / 1000)
@@ -146,14 +147,14 @@ impl Build {
         self.tree_files.max(self.units + self.headers)
     }
 
-    /// Returns the pages of file `n` of a tree.
+    /// Returns the number of pages in file `n` of a tree.
     #[must_use]
     pub fn file_pages(&self, n: u64) -> u64 {
         let is_header = (self.units..self.units + self.headers).contains(&n);
         if is_header { self.header_pages } else { self.tree_file_pages }
     }
 
-    /// Writes the text of the compiler.
+    /// Writes the compiler's text to the device.
     ///
     /// # Errors
     /// When the device is full or memory is exhausted.
@@ -169,7 +170,7 @@ impl Build {
         (0..self.files()).try_for_each(|n| write_file(system, &tree_file(tree, n), self.file_pages(n)))
     }
 
-    /// Writes the text of the compiler and a tree to the device, and drops them from memory.
+    /// Writes the compiler's text and a tree to the device, and drops them from memory.
     ///
     /// # Errors
     /// As for [`Build::install`], and when the ground does not drop caches.
@@ -181,7 +182,7 @@ impl Build {
         system.drop_caches()
     }
 
-    /// Writes tree number `tree` as a copy of another, which is read.
+    /// Reads tree number `from` and writes its copy as tree number `tree`.
     ///
     /// # Errors
     /// As for [`Build::install`], and when the device fails.
@@ -211,15 +212,16 @@ impl Build {
         system.remove(&image(tree))
     }
 
-    /// Removes the existing objects and image of a tree whose build may have been killed.
+    /// Removes the objects and the image of a tree, as far as they exist: the build may have been killed.
     pub fn remove_objects<S: System>(&self, system: &S, tree: u64) {
         for name in (0..self.units).map(|unit| object(tree, unit)).chain([image(tree)]) {
-            // Most are not there.
+            // Most objects do not exist.
             let _ = system.remove(&name);
         }
     }
 
-    /// Builds a tree with `jobs` compilers at a time, each in a task named after the build. Returns the duration.
+    /// Builds a tree with `jobs` compilers at a time, each in a task named after the build. Returns the duration of the
+    /// build.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.
@@ -240,8 +242,8 @@ impl Build {
         Ok(system.now().since(started))
     }
 
-    /// Compiles units in order from `next` on, until none is left or the task is told to end. `next` then holds the
-    /// first unit that is not compiled.
+    /// Compiles units in order from `next` on, until none is left, the task is told to end or a unit fails. After a
+    /// failure, `next` holds the first unit that is not compiled.
     ///
     /// # Errors
     /// As for [`Build::make`].
@@ -258,12 +260,13 @@ impl Build {
         }
     }
 
-    /// Compiles one unit: a program with its own memory, which it gives back at its end, reads sources and writes an object.
+    /// Compiles one unit: a program maps memory of its own, reads the source and the headers, writes an object, and
+    /// frees its memory at its end.
     ///
     /// # Errors
     /// As for [`Build::make`].
     pub fn compile<S: System>(&self, system: &S, tree: u64, unit: u64) -> Result<(), SystemError> {
-        // All builds are of one tree: a unit costs the same in each of them.
+        // All builds compile the same tree: a unit costs the same in each build.
         let mut rng = system.rng(unit);
         let mut buffer = vec![0; 8 * PAGE_BYTES];
         let text = system.open(COMPILER)?;
@@ -273,7 +276,7 @@ impl Build {
         let pages = (least + rng.below(most - least + 1)) as u32;
         let memory = self.map(system, pages)?;
         let mut result = read_all(system, &tree_file(tree, unit), &mut buffer);
-        // A quarter of the sources take half as long, a quarter half again.
+        // The time is uniform between half the mean and one and a half times the mean.
         let time = Nanos(self.unit.0 / 2 + rng.below(self.unit.0 + 1));
         for part in 0..PARTS {
             let piece = |all: u64| (all * part / PARTS)..(all * (part + 1) / PARTS);
@@ -304,12 +307,12 @@ impl Build {
         result?;
         let name = object(tree, unit);
         write_file(system, &name, self.object_pages).inspect_err(|_| {
-            // The next attempt makes the file anew; it may not exist.
+            // The next attempt creates the file again; after this failure the file may not exist.
             let _ = system.remove(&name);
         })
     }
 
-    /// Maps memory of a compiler or a linker.
+    /// Maps `pages` pages of memory for a compiler or a linker.
     fn map<S: System>(&self, system: &S, pages: u32) -> Result<S::Region, SystemError> {
         if self.has_huge_pages { system.map_huge(pages) } else { system.map(pages) }
     }

@@ -7,24 +7,25 @@ use sim::Rng;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
-    /// All pages equally often. The hit ratio is the share of pages in memory, whatever is kept.
+    /// All pages are chosen equally often. The hit ratio is then the share of pages in memory, whichever pages are
+    /// kept.
     #[default]
     Uniform,
-    /// The page of rank k with a weight of k to the power of minus theta. The hit ratio depends on the pages kept.
+    /// The page of rank k has a weight of k to the power of minus theta. The hit ratio depends on which pages are kept.
     Zipf,
 }
 
-/// Chooser of pages.
+/// A chooser of random pages.
 #[derive(Clone, Debug)]
 pub enum Chooser {
-    /// Uniform among so many pages.
+    /// Uniform among this number of pages.
     Uniform(u64),
-    /// By rank. Ranks are scattered over the pages.
+    /// By Zipf rank. Ranks are scattered over the pages.
     Zipf(Zipf, Scatter),
 }
 
 impl Chooser {
-    /// Makes a chooser among `pages` pages. `theta` matters only for zipf.
+    /// Makes a chooser among `pages` pages. `theta` matters only for [`Distribution::Zipf`].
     ///
     /// # Panics
     /// When `pages` is 0.
@@ -37,8 +38,8 @@ impl Chooser {
         }
     }
 
-    /// Samples Zipf ranks by rejection only. Files that are in a simulated machine's memory before a run use this
-    /// sampler: changing it changes published figures.
+    /// Makes a chooser that samples Zipf ranks by rejection only. Files that are in a simulated machine's memory before
+    /// a run use this sampler: changing it changes published figures.
     ///
     /// # Panics
     /// When `pages` is 0.
@@ -48,7 +49,7 @@ impl Chooser {
         Self::Zipf(Zipf::new(pages, theta, 0), Scatter::new(pages))
     }
 
-    /// Returns the next page.
+    /// Returns a random page.
     #[inline]
     pub fn next(&self, rng: &mut Rng) -> u64 {
         match self {
@@ -58,18 +59,18 @@ impl Chooser {
     }
 }
 
-/// Sampler of ranks from 0; rank k has a weight of (k + 1) to the power of minus theta.
+/// A sampler of Zipf ranks, counted from 0; rank k has a weight of (k + 1) to the power of minus theta.
 ///
-/// The first ranks, which make most of the draws, come from a table of two looks (A. J. Walker: "An efficient method
-/// for generating discrete random variables with general distributions", 1977). A draw must not cost more than the
-/// operation that is measured, and the table must be small, since it lies in the measured memory. Other ranks come by
-/// rejection from the integral (W. Hörmann, G. Derflinger: "Rejection-inversion to generate variates from monotone
-/// discrete distributions", 1996).
+/// Most draws give one of the first ranks, which come from an alias table with two look-ups for a draw (A. J. Walker:
+/// "An efficient method for generating discrete random variables with general distributions", 1977). A draw must not
+/// cost more than the operation that is measured, and the table must be small, since it lies in the measured memory.
+/// The other ranks are drawn by rejection from the integral (W. Hörmann, G. Derflinger: "Rejection-inversion to
+/// generate variates from monotone discrete distributions", 1996).
 #[derive(Clone, Debug)]
 pub struct Zipf {
-    /// The first ranks, in columns of equal probability.
+    /// The table of the first ranks, in columns of equal probability.
     columns: Vec<Column>,
-    /// Probability of the other ranks.
+    /// Probability that a draw gives a rank outside the table.
     others: f64,
     ranks: f64,
     theta: f64,
@@ -78,18 +79,18 @@ pub struct Zipf {
     accepted_below: f64,
 }
 
-/// A column of the table: its own rank below a threshold, another rank above.
+/// A column of the table. A draw below the column's threshold gives its own rank, a draw above it gives another rank.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     own: f32,
     other: u32,
 }
 
-/// Ranks in the table: 32 KiB, which fits the second-level cache of a processor.
+/// Number of ranks in the table: 32 KiB, which fits a processor's second-level cache.
 const COLUMNS: u64 = 4096;
 
 impl Zipf {
-    /// Makes a sampler with `theta` above 0 and at most `columns_max` ranks in the table.
+    /// Makes a sampler of `ranks` ranks, with `theta` above 0 and at most `columns_max` ranks in the table.
     #[must_use]
     pub fn new(ranks: u64, theta: f64, columns_max: u64) -> Self {
         let in_table = ranks.min(columns_max);
@@ -110,7 +111,8 @@ impl Zipf {
         zipf.integral_first = zipf.integral(next + 0.5) - zipf.weight(next);
         zipf.integral_last = zipf.integral(zipf.ranks + 0.5);
         zipf.accepted_below = next + 1.0 - zipf.inverse(zipf.integral(next + 1.5) - zipf.weight(next + 1.0));
-        // By adding them up where that is soon done, and with an error below a millionth by Euler and Maclaurin otherwise.
+        // The sum of the other weights: exact if there are few, otherwise by the Euler-Maclaurin formula with an error
+        // below a millionth.
         let of_others = match ranks - in_table {
             few if few < 100_000 => (0..few).map(|n| zipf.weight(next + n as f64)).sum(),
             _ => {
@@ -129,7 +131,7 @@ impl Zipf {
         }
         let unit = unit(rng);
         if unit >= self.others {
-            // What is left of the number is as even as the whole.
+            // The rest of the random number is as uniform as the whole number.
             let at = (unit - self.others) / (1.0 - self.others) * self.columns.len() as f64;
             let number = (at as usize).min(self.columns.len() - 1);
             let column = self.columns[number];
@@ -153,7 +155,7 @@ impl Zipf {
         libm::exp(-self.theta * libm::log(x))
     }
 
-    /// Returns the integral of the weight from 1 to `x`.
+    /// Returns the integral of the weight function from 1 to `x`.
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         let t = (1.0 - self.theta) * log;
@@ -170,15 +172,15 @@ impl Zipf {
     }
 }
 
-/// Returns a number from 0 (inclusive) to 1 (exclusive).
+/// Returns a uniform random number from 0 (inclusive) to 1 (exclusive).
 #[inline]
 fn unit(rng: &mut Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns columns of equal probability for weights with the sum `sum`.
+/// Returns columns of equal probability for `weights`, whose sum is `sum`.
 fn columns(weights: &[f64], sum: f64) -> Vec<Column> {
-    // In columns' heights: 1 is a full one.
+    // Heights in units of a full column: a full column has the height 1.
     let mut heights: Vec<f64> = weights.iter().map(|weight| weight / sum * weights.len() as f64).collect();
     let mut columns: Vec<Column> = (0..weights.len() as u32).map(|other| Column { own: 1.0, other }).collect();
     let (mut low, mut high): (Vec<usize>, Vec<usize>) = (0..weights.len()).partition(|rank| heights[*rank] < 1.0);
@@ -202,7 +204,8 @@ pub struct Scatter {
 
 impl Scatter {
     fn new(pages: u64) -> Self {
-        // Steps of about the golden section of all pages, with no divisor in common with them, meet each page once.
+        // A step near the golden section of all pages, without a common divisor with their number, meets each page
+        // once.
         let start = (pages as f64 * 0.618_033_988_75) as u64;
         let step = (start.max(1)..).find(|step| gcd(*step, pages) == 1).expect("some number has no common divisor");
         Self { pages, step }
@@ -233,7 +236,7 @@ mod tests {
         {
             let mut rng = Rng::new(1, 0);
             let mut counts = vec![0_u32; ranks as usize];
-            // Half of them all by rejection.
+            // Half of the draws use the table, the other half use rejection alone.
             for columns in [COLUMNS, 0] {
                 let zipf = Zipf::new(ranks, theta, columns);
                 (0..DRAWS / 2).for_each(|_| counts[zipf.rank(&mut rng) as usize] += 1);
@@ -248,7 +251,7 @@ mod tests {
                 }
                 let found: u32 = counts[part.clone()].iter().sum();
                 let expected = f64::from(DRAWS) * part.clone().map(weight).sum::<f64>() / total;
-                // Six deviations of the count.
+                // The count may be off by six standard deviations.
                 let off = (f64::from(found) - expected).abs();
                 assert!(off <= 6.0 * expected.sqrt(), "{ranks} by {theta}: {part:?} {found}, expected {expected}");
             }

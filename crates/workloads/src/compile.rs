@@ -1,9 +1,9 @@
 //! The compilers of one kernel build in little memory, counted by operations.
 //!
-//! Each compiler is a program of [`super::build`]: it maps the text that all share, reads a source and the shared headers,
-//! touches memory of its own while it computes, gives that memory back, and writes an object. Tasks run one compiler after
-//! another, each a fixed part of the units, so that every ground does the same work. `multibuild` has whole builds, with
-//! their times.
+//! Each compiler is a program of [`super::build`]: it maps the text that all compilers share, reads a source and the
+//! shared headers, touches memory of its own while it computes, frees that memory, and writes an object. Each task runs
+//! one compiler after another for a fixed part of the units, so that every ground does the same work. The workload
+//! `multibuild` runs whole builds and reports their times.
 
 use super::build::{self, Build};
 use super::meter::{Course, LOOK_EVERY, Length, Measured, measure};
@@ -18,14 +18,14 @@ use serde::{Deserialize, Serialize};
 /// Number of the only tree.
 const TREE: u64 = 0;
 
-/// Most compilers at a time.
+/// Largest number of compilers at a time.
 const JOBS_MAX: u64 = 1024;
 
 /// The `[params]` of an experiment. Sizes follow its scale.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Compilers at a time. Default 4.
+    /// Number of compilers at a time. Default 4.
     #[serde(default = "jobs")]
     pub jobs: u64,
     /// The build, of which each task compiles an equal part of the units.

@@ -1,25 +1,25 @@
-//! Rows of CPU time by task and by purpose, since memory was full.
+//! Rows of the CPU time spent since memory was full, by task and by purpose.
 
 use super::meter::Course;
 use figures::figure::{Better, Format, Row};
 use machine::{Func, LockClass, Nanos};
 use std::collections::BTreeMap;
 
-/// Tasks whose time is reported: a prefix of their names, and their name in rows.
+/// Tasks whose CPU time is reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'a> {
     /// Prefix of the tasks' names.
     pub prefix: &'a str,
-    /// Name of the tasks in rows.
+    /// Name of these tasks in rows.
     pub name: &'a str,
-    /// Whether each of several tasks has a row of its own.
+    /// Whether each task has a row of its own if there are several.
     pub tells_each: bool,
 }
 
 /// All instances of kswapd.
 pub const KSWAPD: Who<'static> = Who { prefix: "kswapd", name: "kswapd", tells_each: true };
 
-/// Reported parts of their time, by the function in whose calls it was spent.
+/// Reported parts of the tasks' CPU time: a function, and the name of the time spent in its calls.
 const PARTS: [(Func, &str); 4] = [
     (Func::RemoveMapping, "removal from indexes"),
     (Func::AddToPageCache, "insertion into indexes"),

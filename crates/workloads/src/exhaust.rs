@@ -1,6 +1,6 @@
 //! Programs that want more than exists: memory until a request fails, or disk space until a write fails.
 //!
-//! A program stores page after page, or appends to a file, until it is refused. Its pages are then freed, as when its
+//! A program stores page after page, or appends to a file, until it is refused. Then its pages are freed, as when its
 //! process ends. The next program begins after a pause.
 
 use crate::extent::Extent;
@@ -17,13 +17,13 @@ use figures::vmscan;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Pages by which a program grows.
+/// Number of pages by which a program grows at a time.
 const PIECE_PAGES: u64 = 64;
 
 /// Name of the file that grows.
 const FILE: &str = "log";
 
-/// Name of the file that exists before.
+/// Name of the file that exists before the programs start.
 const OLD_FILE: &str = "old data";
 
 /// Resource that programs exhaust.
@@ -32,7 +32,7 @@ const OLD_FILE: &str = "old data";
 pub enum Of {
     /// Anonymous memory.
     Memory,
-    /// Space for a file.
+    /// Disk space for a file.
     Disk,
 }
 
@@ -42,7 +42,7 @@ pub enum Of {
 pub struct Params {
     /// Exhausted resource: `"memory"` or `"disk"`. Default `"memory"`.
     pub of: Of,
-    /// Programs, one after the other. Default 3.
+    /// Number of programs, which run one after the other. Default 3.
     pub programs: u64,
     /// Time between two programs, ms. Default 200.
     pub pause_ms: u64,
@@ -91,7 +91,7 @@ impl Workload for Exhaust {
             operations: pages.saturating_mul(params.programs),
             file_pages: if params.of == Of::Memory { 0 } else { room },
             wait_s: params.pause_ms / 1000,
-            // Programs take some seconds more, which nobody knows before: where pauses are short, no time is told.
+            // The programs themselves take unknown time, some seconds: if all pauses are short, no time is predicted.
             time_s: Some(params.pause_ms.saturating_mul(params.programs) / 1000).filter(|time_s| *time_s > 0),
         }
     }
@@ -127,7 +127,7 @@ impl Workload for Exhaust {
     }
 }
 
-/// Stores pages until memory is exhausted. Returns the pages stored.
+/// Stores pages until memory is exhausted. Returns the number of pages stored.
 fn store_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
     let kept = system.kept();
     let exhausted = |system: &S| system.vmstat().get("oom").copied().unwrap_or(0);
@@ -152,7 +152,7 @@ fn store_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
     if was_refused || system.is_killed() { Ok(pages) } else { ended.map(|()| pages) }
 }
 
-/// Appends to a file until the disk is full, and removes it. Returns the pages written.
+/// Appends to a file until the disk is full, and removes the file. Returns the number of pages written.
 fn write_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
     let kept = system.kept();
     let pattern = Pattern::new(FILE, 1);
@@ -173,7 +173,7 @@ fn write_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
     if was_refused || system.is_killed() { Ok(pages) } else { ended.map(|()| pages) }
 }
 
-/// Returns the free blocks of the disk.
+/// Returns the number of free blocks on the disk.
 fn free_blocks<S: System>(system: &S) -> u64 {
     system.engine_view().map_or(0, |view| view.room()[1])
 }

@@ -1,9 +1,10 @@
-//! Programs that fill memory and end, one after another, beside one that stays.
+//! Programs that fill memory and end, one after another, beside one program that stays.
 //!
-//! The program that stays stores its memory once. Each other program then stores memory of its own, page by page, and the
-//! staying one touches a random page after every few of them. When a program ends, its pages and its swap slots are free
-//! at once, and the staying program goes on alone for some touches, which bring pages back from swap. One task does all of
-//! it in a fixed order. The end is an unmapping of all memory, as an exit does it.
+//! The program that stays stores its memory once. Each other program then stores memory of its own, page by page, and
+//! after every few of these pages the staying program touches a random page of its memory. When a program ends, its
+//! pages and its swap slots are free at once. Then the staying program alone does some touches, which bring pages back
+//! from swap. One task does all of this in a fixed order. A program's end is an unmapping of all its memory, as at a
+//! process exit.
 
 use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
 use super::random::{Size, check_sizes};
@@ -18,10 +19,10 @@ use machine::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 use sim::Rng;
 
-/// Random stream of the touches.
+/// Number of the random stream for the touches.
 const STREAM: u64 = 7500;
 
-/// Name of the memory that stays.
+/// Name of the staying program's memory.
 const STAYS: &str = "stays";
 
 /// The `[params]` of an experiment.
@@ -36,13 +37,13 @@ pub struct Params {
     pub program_percent: u64,
     /// Memory of each program that ends in MiB at full scale, instead of `program_percent`.
     pub program_mib: Option<u64>,
-    /// Programs that end. Default 3.
+    /// Number of programs that end. Default 3.
     pub programs: u64,
     /// `true`: memory of the programs that end may have huge pages. Default: `false`.
     pub huge_pages: bool,
-    /// Pages that a program stores before each touch of the staying one. Default 4.
+    /// Pages that a program stores before each touch by the staying program. Default 4.
     pub stores_per_touch: u64,
-    /// Touches after the end of each program. Default 10000.
+    /// Touches by the staying program after the end of each other program. Default 10000.
     pub touches_after: u64,
 }
 
@@ -62,14 +63,14 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the pages of the staying program and of each that ends.
+    /// Returns the number of pages of the staying program, and of each program that ends.
     fn pages(&self, memory_pages: u64, scale: Scale) -> (u64, u64) {
         let stays = Size { percent: self.stays_percent, mib: self.stays_mib };
         let program = Size { percent: self.program_percent, mib: self.program_mib };
         (stays.pages(memory_pages, scale), program.pages(memory_pages, scale))
     }
 
-    /// Returns the touches of the staying program, if the others have so many pages each.
+    /// Returns the number of touches by the staying program, if each other program has `program` pages.
     fn touches(&self, program: u64) -> u64 {
         (program / self.stores_per_touch.max(1)).saturating_add(self.touches_after).saturating_mul(self.programs)
     }
@@ -108,7 +109,7 @@ impl Workload for Exits {
             return Err("programs is 0: at least one must end".into());
         }
         let pages = stays.saturating_add(program);
-        // A tenth of memory for what is not the programs'.
+        // A tenth of memory is left for what does not belong to the programs.
         if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
                 "{pages} pages of two programs do not fit {memory_pages} pages of memory and {swap_pages} of swap"
@@ -191,7 +192,7 @@ impl<S: System> Staying<S> {
     }
 }
 
-/// Runs the program `number` of so many pages from its start to its end.
+/// Runs program number `number`, which has `pages` pages, from its start to its end.
 fn run_program<S: System>(
     system: &S,
     staying: &mut Staying<S>,

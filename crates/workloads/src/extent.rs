@@ -1,33 +1,33 @@
-//! The extent of a run as its parameters predict it. Runs that would not end are refused, and users see the remaining
+//! The extent of a run, predicted from its parameters. Runs that would not end are refused, and users see the remaining
 //! time.
 
 use figures::scale::Scale;
 
-/// The longest run, seconds of its own time: ten hours. The simulator's clock ends at twenty.
+/// Longest time of a run by its own clock, seconds: ten hours. The simulator's clock ends at twenty hours.
 pub const TIME_MAX_S: u64 = 36_000;
 
-/// Largest memory of one program, MiB: 1 TiB at full scale. Page numbers have 32 bits.
+/// Largest memory of one program at full scale, MiB: 1 TiB. Page numbers have 32 bits.
 pub const MEMORY_MAX_MIB: u64 = 1 << 20;
 
-/// Most operations of a run. A simulator does some million a second, so these take hours.
+/// Largest number of operations in a run. A simulator does some million operations a second, so such a run takes hours.
 pub const OPERATIONS_MAX: u64 = 10_000_000_000;
 
 /// The predicted extent of a run. Values are lower bounds, capped at `u64::MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Duration of the run, virtual or real, seconds, if parameters determine it.
+    /// Duration of the run in virtual or real time, seconds; none if the parameters do not determine it.
     pub time_s: Option<u64>,
     /// The longest single sleep or computation of a task, seconds.
     pub wait_s: u64,
-    /// Operations of all tasks.
+    /// Number of operations of all tasks together.
     pub operations: u64,
-    /// Most pages of files that exist at the same time.
+    /// Largest number of file pages that exist at the same time.
     pub file_pages: u64,
 }
 
 impl Extent {
-    /// Refuses a run that would not end, and one whose files do not fit on a device with `device_pages` for files, if
-    /// known.
+    /// Refuses a run that would not end, and a run whose files do not fit on a device with `device_pages` for files, if
+    /// this size is known.
     ///
     /// # Errors
     /// The quantity that is too large.
@@ -55,13 +55,13 @@ pub fn times(time_s: u64, step_ns: u64) -> u64 {
     time_s.saturating_mul(1_000_000_000) / step_ns.max(1)
 }
 
-/// Returns the pages of so many KiB, rounded up.
+/// Returns the number of pages in `kib` KiB, rounded up.
 #[must_use]
 pub fn kib_pages(kib: u64) -> u64 {
     kib.div_ceil(4)
 }
 
-/// Returns the pages of so many MiB at a scale.
+/// Returns the number of pages in `mib` MiB at a scale.
 #[must_use]
 pub fn mib_pages(mib: u64, scale: Scale) -> u64 {
     scale.of(mib.saturating_mul(256))

@@ -3,10 +3,11 @@
 //!
 //! Several kernels are built at the same time with one compiler each ([`super::build`]), and `updatedb` walks all
 //! files. Then a module requests almost all of memory in huge pages, one every 125 ms, and keeps them until its last
-//! request: pass 1. It frees all of them and repeats: pass 2. Then the builds are killed and their trees deleted. A
-//! file as large as memory is written, read and deleted, caches are dropped, and the module repeats a third time.
+//! request: pass 1. The module frees all of them and repeats the requests: pass 2. Then the builds are killed and their
+//! trees deleted. A file as large as memory is written, read and deleted, caches are dropped, and the module makes its
+//! requests a third time.
 //!
-//! Measured are the successful requests, their latency, and the reclaim for them.
+//! The workload measures the successful requests, their latency, and the reclaim that they cause.
 
 use super::build::{self, Build};
 use super::meter::add_profile;
@@ -28,71 +29,71 @@ use sim::Sourced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-/// Number of the tree that is unpacked first. The others are copies of it, and the primary build uses it.
+/// Number of the tree that is unpacked first. The other trees are its copies. The primary build uses this tree.
 const PRIMARY: u64 = 0;
 
-/// Pages per write or read of the file as large as memory, 256 KiB: assumed.
+/// Pages per write or read of the file as large as memory: 256 KiB, an assumed value.
 const PIECE_PAGES: u64 = 64;
 
 /// Pages of one MiB.
 const MIB_PAGES: u64 = 256;
 
-/// Name of the file with the inode tables that `updatedb` reads, beside the trees.
+/// Name of the file with the inode tables that `updatedb` reads in addition to the trees.
 const INODE_TABLES: &str = "inode tables";
 
 /// Name of the file as large as memory.
 const LARGE_FILE: &str = "testfile";
 
-/// The `[params]` of an experiment, at full scale. `copies`, sizes and the number of inodes follow the scale. Values of
-/// the MMTests script have defaults; assumed values have none.
+/// The `[params]` of an experiment, at full scale. Sizes and the number of inodes follow the scale. Values of the
+/// MMTests script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Copies of the tree that are built beside it. They do not follow the scale.
+    /// Number of copies of the tree that are built beside the tree itself. This number does not follow the scale.
     pub copies: Sourced<u64>,
     /// Order of the requested blocks. Default 9, a huge page of x86-64.
     #[serde(default = "order")]
     pub order: u8,
-    /// Blocks that a pass requests, percent of the blocks of memory. Default 95.
+    /// Number of blocks that a pass requests, percent of the blocks that memory consists of. Default 95.
     #[serde(default = "percent")]
     pub percent: u64,
-    /// Time from the start of one request to the start of the next, ms. The next request follows a longer one at once.
-    /// Default 125: 16 MB/s.
+    /// Time from the start of one request to the start of the next, ms. If a request takes longer, the next request
+    /// follows at once. Default 125: 16 MB/s.
     #[serde(default = "every_ms")]
     pub every_ms: u64,
     /// Time from the start of the last build to the first pass, s. Default 300.
     #[serde(default = "warm_up_s")]
     pub warm_up_s: u64,
-    /// Interval at which failed builds are restarted meanwhile, s. Default 30.
+    /// Interval at which failed builds are restarted before the first pass, s. Default 30.
     #[serde(default = "check_s")]
     pub check_s: u64,
     /// Time after each of the first two passes, s. Default 5.
     #[serde(default = "rest_s")]
     pub rest_s: u64,
-    /// Time from then on until the builds are killed, s. Default 180.
+    /// Time between the rest after the second pass and the kill of the builds, s. Default 180.
     #[serde(default = "before_kill_s")]
     pub before_kill_s: u64,
-    /// A pass ends when a request succeeds after longer than this, s. Default 600.
+    /// A pass ends with a successful request that took longer than this, s. Default 600.
     #[serde(default = "success_max_s")]
     pub success_max_s: u64,
-    /// A pass ends when a request fails after longer than this, s. Default 1200.
+    /// A pass ends with a failed request that took longer than this, s. Default 1200.
     #[serde(default = "failure_max_s")]
     pub failure_max_s: u64,
-    /// The sysctl `min_free_kbytes` on the idle machine. Default 1024.
+    /// Value of the sysctl `min_free_kbytes` on the idle machine. Default 1024.
     #[serde(default = "rested_min_free_kib")]
     pub rested_min_free_kib: u64,
-    /// Pages of the trees that can be neither freed nor moved while the trees exist, per mille. Default 0.
+    /// Share of the trees' pages that can be neither freed nor moved while the trees exist, per mille. Default 0.
     #[serde(default)]
     pub unmovable_per_mille: u64,
-    /// Inodes of the rest of the system, which `updatedb` looks up after those of the trees.
+    /// Number of inodes of the rest of the system, which `updatedb` looks up after the trees' inodes.
     pub inodes: Sourced<u64>,
-    /// Inodes in a page of an inode table.
+    /// Number of inodes in a page of an inode table.
     pub inodes_per_page: Sourced<u64>,
-    /// Pages of inode tables per read.
+    /// Number of pages read at once from the inode tables.
     pub inode_readahead_pages: Sourced<u64>,
-    /// CPU time of `updatedb` for one file, us.
+    /// CPU time that `updatedb` spends on one file, us.
     pub look_up_us: Sourced<u64>,
-    /// Memory that a build holds while it runs, beside its compiler, MiB.
+    /// Memory that a build holds while it runs, in addition to its compiler's memory, MiB.
     pub held_mib: Sourced<u64>,
     /// Parameters of a build.
     pub build: build::Params,
@@ -139,7 +140,7 @@ const fn rested_min_free_kib() -> u64 {
 }
 
 impl Params {
-    /// Returns the requests of a pass with so much memory.
+    /// Returns the number of requests in a pass on a machine with `memory_pages`.
     fn attempts(&self, memory_pages: u64) -> u64 {
         (memory_pages >> self.order) * self.percent / 100
     }
@@ -266,7 +267,7 @@ impl Workload for Highalloc {
         }
         system.sleep(Nanos::from_secs(params.before_kill_s));
         updatedb.kill(system);
-        // Where memory was exhausted `updatedb` ended before.
+        // If memory was exhausted, `updatedb` has failed already.
         let looked_up = updatedb.join(system);
         let (compiled, restarts) = builds.kill(system);
         builds.remove(system)?;
@@ -293,33 +294,33 @@ impl Workload for Highalloc {
     }
 }
 
-/// Most copies: each has tasks and files of its own.
+/// Largest number of copies: each copy has tasks and files of its own.
 const COPIES_MAX: u64 = 1000;
 
-/// Most inodes: each costs the simulation an object.
+/// Largest number of inodes: each inode costs the simulation an object.
 const INODES_MAX: u64 = 1 << 24;
 
-/// Most pages of a table per read, 16 MiB.
+/// Largest number of pages per read of the inode tables: 16 MiB.
 const READAHEAD_MAX: u64 = 4096;
 
-/// Largest memory held by a build, 1 TiB.
+/// Largest memory that a build may hold, MiB: 1 TiB.
 const HELD_MAX_MIB: u64 = 1 << 20;
 
-/// Largest value of the sysctl, 1 TiB.
+/// Largest value of the sysctl `min_free_kbytes`: 1 TiB.
 const MIN_FREE_MAX_KIB: u64 = 1 << 30;
 
 /// Names of the passes in published tables.
 const PASSES: [&str; 3] = ["Pass 1", "Pass 2", "while Rested"];
 
-/// Names of the moments right before the first request of each pass and right after its last, when the pass still holds
-/// its blocks.
+/// Names of the two marks of each pass: right before its first request, and right after its last request, when the pass
+/// still holds its blocks.
 const MARKS: [[&str; 2]; 3] = [
     ["Pass 1 begins", "Pass 1 has asked"],
     ["Pass 2 begins", "Pass 2 has asked"],
     ["rested pass begins", "rested pass has asked"],
 ];
 
-/// CPU time by part of the run.
+/// CPU time by part of the run, as folded stacks.
 #[derive(Debug)]
 struct Profile {
     lines: Vec<String>,
@@ -331,7 +332,7 @@ impl Profile {
         Self { lines: Vec::new(), seen: system.profile() }
     }
 
-    /// Adds the time since the end of the previous part to this part.
+    /// Adds the CPU time spent since the end of the previous part to `part`.
     fn end_part<S: System>(&mut self, system: &S, part: &str) {
         add_profile(&mut self.lines, part, &mut self.seen, system.profile());
     }
@@ -342,13 +343,13 @@ impl Profile {
 struct Inodes {
     count: u64,
     per_page: u64,
-    /// Pages of tables per read.
+    /// Pages of the inode tables per read.
     pages_at_once: u64,
     look_up: Nanos,
 }
 
 impl Inodes {
-    /// Writes the tables with the inodes.
+    /// Writes the file with the inode tables. Returns the inodes.
     fn make<S: System>(system: &S, params: &Params) -> Result<Self, SystemError> {
         let (count, per_page) = (system.given().scale.of(params.inodes.value), params.inodes_per_page.value);
         write_file(system, INODE_TABLES, count.div_ceil(per_page))?;
@@ -358,7 +359,7 @@ impl Inodes {
         Ok(Self { count, per_page, pages_at_once, look_up })
     }
 
-    /// Looks up every file: those of the trees, then the others. Returns the number of files.
+    /// Looks up every file: those of the trees, then those of the rest of the system. Returns the number of files.
     fn walk<S: System>(self, system: &S, copies: u64, model: Build) -> Result<u64, SystemError> {
         let mut looked_up = 0;
         for tree in PRIMARY..=PRIMARY + copies {
@@ -385,17 +386,17 @@ impl Inodes {
     }
 }
 
-/// States of a build.
+/// States of a build: running, completed or failed.
 const RUNNING: u8 = 0;
 const DONE: u8 = 1;
 const FAILED: u8 = 2;
 
-/// A build and its task.
+/// A build that was started, and its task.
 struct Running<S: System> {
     tree: u64,
     /// The first unit that is not compiled.
     next: Arc<AtomicU64>,
-    /// One of the states above.
+    /// `RUNNING`, `DONE` or `FAILED`.
     state: Arc<AtomicU8>,
     task: Started<S, Result<(), SystemError>>,
 }
@@ -409,7 +410,7 @@ struct Builds<S: System> {
     running: Vec<Running<S>>,
     restarts: u64,
     held: Vec<HeldPage>,
-    /// Pages of trees written so far.
+    /// Number of pages written to trees so far.
     pages: u64,
 }
 
@@ -441,7 +442,7 @@ impl<S: System> Builds<S> {
         Ok(())
     }
 
-    /// Holds the pages of a tree that cannot be moved, spread evenly.
+    /// Holds those pages of a tree that can be neither freed nor moved. The held pages are spread evenly over the tree.
     fn hold(&mut self, system: &S, tree: u64) -> Result<(), SystemError> {
         if self.unmovable_per_mille == 0 {
             return Ok(());
@@ -462,7 +463,7 @@ impl<S: System> Builds<S> {
         self.go_on(system, tree, Arc::default());
     }
 
-    /// Builds a tree from unit `next` on.
+    /// Starts a task that builds a tree from unit `next` on.
     fn go_on(&mut self, system: &S, tree: u64, next: Arc<AtomicU64>) {
         let (model, held_pages, state) = (self.model, self.held_pages, Arc::new(AtomicU8::new(RUNNING)));
         let (unit, told) = (next.clone(), state.clone());
@@ -474,7 +475,7 @@ impl<S: System> Builds<S> {
         self.running.push(Running { tree, next, state, task });
     }
 
-    /// Waits for the first pass. Builds that fail meanwhile continue where they failed.
+    /// Waits until the first pass begins. Restarts each build that fails meanwhile at the unit that failed.
     fn warm_up(&mut self, system: &S, params: &Params) {
         let end = system.now() + Nanos::from_secs(params.warm_up_s);
         while system.now() < end && !system.is_killed() {
@@ -483,7 +484,7 @@ impl<S: System> Builds<S> {
             let (failed, others) = std::mem::take(&mut self.running).into_iter().partition(has_failed);
             self.running = others;
             for Running { tree, next, task, .. } in failed {
-                // It could have no memory, and is given another chance.
+                // The build may have failed for lack of memory, and is started again.
                 let _ = task.join(system);
                 self.restarts += 1;
                 self.go_on(system, tree, next);
@@ -491,12 +492,12 @@ impl<S: System> Builds<S> {
         }
     }
 
-    /// Ends all builds. Returns the units compiled, and the number of restarts.
+    /// Ends all builds. Returns the number of compiled units, and the number of restarts.
     fn kill(&mut self, system: &S) -> (u64, u64) {
         self.running.iter().for_each(|running| running.task.kill(system));
         let mut compiled = 0;
         for Running { next, task, .. } in std::mem::take(&mut self.running) {
-            // Killed, or out of memory before: both end it.
+            // An error is expected: the build was killed now, or ran out of memory before.
             let _ = task.join(system);
             compiled += next.load(Relaxed);
         }
@@ -514,12 +515,12 @@ impl<S: System> Builds<S> {
     }
 }
 
-/// Returns whether page number `page` is one of `per_mille` in a thousand.
+/// Returns whether page number `page` is held, if `per_mille` of every thousand pages are held.
 const fn is_held(page: u64, per_mille: u64) -> bool {
     page * per_mille / 1000 != (page + 1) * per_mille / 1000
 }
 
-/// Runs one build with one compiler at a time, beside the memory that it holds.
+/// Runs one build with one compiler at a time, while the build holds `held_pages` of memory.
 fn make<S: System>(system: &S, model: Build, tree: u64, held_pages: u32, next: &AtomicU64) -> Result<(), SystemError> {
     let held = system.map(held_pages)?;
     let mut result = system.touch(&held, 0..held_pages, true);
@@ -559,9 +560,9 @@ fn write_and_read<S: System>(system: &S) -> Result<(), SystemError> {
 struct Attempt {
     is_success: bool,
     took: Nanos,
-    /// Time of its end since the pass began.
+    /// Time from the beginning of the pass to the end of this request.
     ended: Nanos,
-    /// Pages reclaimed between the beginning of the pass and this end.
+    /// Pages reclaimed from the beginning of the pass to the end of this request.
     reclaimed: u64,
 }
 
@@ -572,23 +573,25 @@ struct Pass {
     /// Number of planned requests.
     planned: u64,
     attempts: Vec<Attempt>,
-    /// Counters and gauges at the beginning.
+    /// Counters and gauges at the beginning of the pass.
     before: Vmstat,
-    /// Their growth.
+    /// Growth of the counters during the pass.
     counters: Vmstat,
 }
 
-/// Returns the start of the next request after one that began at `begun`: `every` later, or `now` if this is past.
+/// Returns the time at which the next request starts: `every` after `begun`, the start of the last request, or `now` if
+/// that time has passed.
 fn next_start(begun: Nanos, every: Nanos, now: Nanos) -> Nanos {
     (begun + every).max(now)
 }
 
-/// Returns the pages reclaimed from lists so far, by kswapd and by tasks.
+/// Returns the number of pages reclaimed from LRU lists so far, by kswapd and by tasks.
 fn reclaimed(counters: &Vmstat) -> u64 {
     counters.iter().filter(|(name, _)| name.starts_with("pgsteal_")).map(|(_, pages)| pages).sum()
 }
 
-/// Requests blocks at a fixed rate, keeps all of them, and frees them at the end.
+/// Runs pass `number`: requests blocks at a fixed rate, keeps all of them, and frees them at the end. Returns the
+/// record of the pass.
 fn ask<S: System>(system: &S, params: &Params, number: usize) -> Result<Pass, SystemError> {
     let planned = params.attempts(system.memory_pages());
     let every = Nanos::from_millis(params.every_ms);
@@ -629,7 +632,7 @@ fn ask<S: System>(system: &S, params: &Params, number: usize) -> Result<Pass, Sy
     Ok(Pass { name: PASSES[number], planned, attempts, before, counters })
 }
 
-/// Returns the latency at a percentile (per mille) of `sorted`, by nearest rank.
+/// Returns the latency at a percentile of `sorted`, given per mille, by the nearest rank.
 fn percentile(sorted: &[Nanos], per_mille: usize) -> Nanos {
     let rank = (sorted.len() * per_mille).div_ceil(1000).max(1);
     sorted[rank - 1]
@@ -640,7 +643,7 @@ impl Pass {
         self.attempts.iter().filter(|attempt| attempt.is_success).count() as u64
     }
 
-    /// Returns the row of successes in percent of planned requests, as a whole number.
+    /// Returns the row of successful requests in percent of planned requests, as a whole number.
     fn success_row(&self) -> Row {
         let percent = 100 * self.successes() / self.planned.max(1);
         Row::new("success", self.name, "% of attempts", Better::Higher, Format::Points(2), percent as f64)
@@ -698,7 +701,8 @@ impl Pass {
         [before.to_vec(), done.to_vec(), per_block.into_iter().collect()].concat()
     }
 
-    /// Returns the blocks obtained over time and over pages reclaimed meanwhile.
+    /// Returns two curves of the blocks obtained in the pass: over time, and over the pages reclaimed since the pass
+    /// began.
     fn curves(&self) -> [Curve; 2] {
         let of = |across: &str, x: fn(&Attempt) -> f64| {
             let mut got = 0;
@@ -720,13 +724,13 @@ impl Pass {
 #[derive(Debug, Default)]
 struct Seen {
     passes: Vec<Pass>,
-    /// Units compiled until the builds were killed.
+    /// Units compiled before the builds were killed.
     compiled: u64,
-    /// Builds that failed and were started again.
+    /// Number of restarts of failed builds.
     restarts: u64,
     /// Files that `updatedb` looked up.
     looked_up: u64,
-    /// The growth of counters in the whole run.
+    /// The growth of counters during the whole run.
     counters: Vmstat,
     elapsed_s: f64,
     cpu: CpuTimes,
@@ -764,7 +768,7 @@ impl Seen {
     }
 }
 
-/// Returns the group `vmstat` under its names of 2012.
+/// Returns the rows of the group `vmstat` under the names of 2012.
 fn vmstat_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     of_2012(mmtests::vmstat_rows(counters, elapsed_s))
 }
@@ -776,7 +780,7 @@ fn of_2012(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// Renames a row: MMTests called sectors pages at that time; both are KiB.
+/// Returns the row name of 2012: MMTests then called sectors pages. Both are counted in KiB.
 fn name_of_2012(name: String) -> String {
     match name.as_str() {
         "Sector Reads" => "Page Ins".to_owned(),
@@ -790,8 +794,8 @@ fn mmtests_row_names() -> Vec<RowName> {
     known.map(|row| RowName { name: name_of_2012(row.name), ..row }).collect()
 }
 
-/// Returns the group `compaction`: the engine's counters of compaction, of requests for several pages and of huge pages
-/// of programs.
+/// Returns the rows of the group `compaction`: the engine's counters of compaction, of requests for several pages, and
+/// of programs' huge pages.
 fn compaction_rows(counters: &Vmstat) -> Vec<Row> {
     const BEGINNINGS: [&str; 5] = ["compact", "pgmigrate", "alloc_high_order", "alloc_failed", "thp_"];
     let is_meant = |name: &str| BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));

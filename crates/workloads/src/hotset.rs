@@ -1,8 +1,8 @@
 //! A hot set beside one pass over a file that is larger than memory, in a fixed order of reads and touches.
 //!
-//! One task does both: it reads some pages of the large file, then touches a page of the hot set, chosen at random, until it
-//! has read the large file once. So the number of hot touches for each page of the pass is the same on every ground, however
-//! fast it is. `scan` asks the same of tasks that run side by side.
+//! One task does both: it reads some pages of the large file, then touches a random page of the hot set, and repeats
+//! this until it has read the large file once. So the number of hot touches for each page of the pass is equal on every
+//! ground, however fast the ground is. The workload `scan` does the same with tasks that run side by side.
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
@@ -19,7 +19,7 @@ use figures::scale::Scale;
 use machine::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 
-/// Random stream of the hot touches.
+/// Number of the random stream for the hot touches.
 const STREAM: u64 = 7000;
 
 /// The `[params]` of an experiment.
@@ -54,7 +54,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the sizes of both files.
+    /// Returns the sizes of the hot set's file and the file of the pass.
     fn files(&self, memory_pages: u64, scale: Scale) -> Files {
         let hot = Size { percent: self.hot_percent, mib: self.hot_mib };
         let cold = Size { percent: self.cold_percent, mib: self.cold_mib };
@@ -142,7 +142,7 @@ impl<S: System> HotSet<S> {
         Ok(Self { file, region, pages, access, bytes: vec![0; PAGE_BYTES] })
     }
 
-    /// Reads a page, and verifies it.
+    /// Reads a page of the hot set, and verifies it.
     fn touch(&mut self, system: &S, page: u64) -> Result<(), SystemError> {
         let (kept, pattern, offset) = (system.kept(), Pattern::new(HOT, 1), page_bytes(page));
         match (&self.region, self.access) {
@@ -162,8 +162,8 @@ impl<S: System> HotSet<S> {
     }
 }
 
-/// Touches the hot set twice from its beginning to its end. Then reads the large file once, with a hot touch after every
-/// `reads` pages, until the tally is over.
+/// Touches the hot set twice from its beginning to its end. Then reads the large file once, with a hot touch after
+/// every `reads` pages; stops early if the measurement is over.
 fn pass_beside<S: System>(system: &S, set: &mut HotSet<S>, reads: u64, tally: &mut Tally) -> Result<(), SystemError> {
     let kept = system.kept();
     let mut rng = system.rng(STREAM);
@@ -190,8 +190,8 @@ fn pass_beside<S: System>(system: &S, set: &mut HotSet<S>, reads: u64, tally: &m
     Ok(())
 }
 
-/// Returns how many pages of the hot set are still in memory, where the ground counts faults: touches each, and counts those
-/// that do not wait for the disk.
+/// Returns how many pages of the hot set are still in memory: touches each page, and counts those that do not wait for
+/// the disk. Returns none if the ground does not count faults.
 fn pages_left<S: System>(system: &S, pages: u64, access: Access) -> Result<Option<u64>, SystemError> {
     let mut set = HotSet::open(system, pages, access)?;
     if set.region.is_none() {

@@ -1,9 +1,9 @@
 //! Programs whose code no longer fits in memory: an anonymous hog takes memory, and only code can be reclaimed.
 //!
-//! Each process has an executable of its own and libraries that all share. A server forks workers, which map its
-//! executable. Each request calls functions of the executable and the libraries, and uses a little of the worker's own
-//! memory. Other programs wake from time to time. Functions are called by Zipf's law. Beside them a hog stores page
-//! after page.
+//! Each program has an executable of its own and libraries that all processes share. A server forks workers, which all
+//! map the server's executable. Each request to the server calls functions of the executable and the libraries, and
+//! uses a little of the worker's own memory. Other programs wake from time to time. Functions are called by Zipf's law.
+//! Beside these programs a hog stores page after page.
 //!
 //! At the first refused request for memory Linux would call its OOM killer. The workload kills the hog at that point,
 //! and the refused process tries again, as an allocation does after a kill.
@@ -30,50 +30,50 @@ use sim::{PressureStatistics, Rng};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Random streams of the first worker and of the first other program.
+/// Numbers of the random streams of the first worker and of the first other program.
 const STREAMS: [u64; 2] = [7000, 7500];
 
-/// Random stream of the hog.
+/// Number of the hog's random stream.
 const STREAM_OF_HOG: u64 = 6999;
 
-/// Names of the files of code.
+/// Names of the files that hold code.
 const SERVER: &str = "server";
 const PROGRAM: &str = "program";
 const LIBRARY: &str = "library";
 const HOG: &str = "hog";
 
-/// Name of the file that is read beside.
+/// Name of the file that a task reads beside the programs.
 const READ_BESIDE: &str = "read beside";
 
-/// Interval of the checks whether memory is full and whether a request was refused.
+/// Interval at which the workload checks whether memory is full and whether a request for memory was refused.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Shortest gap between ends of requests that counts.
+/// Shortest reported gap between the ends of two requests.
 const LONG_GAP: Nanos = Nanos::from_secs(1);
 
 /// Time between two steps of the hog.
 const HOG_STEP: Nanos = Nanos::from_millis(10);
 
-/// Wait of a refused process before it tries again, while the hog is killed.
+/// Time that a refused process waits before it tries again, while the hog is killed.
 const AFTER_REFUSAL: Nanos = Nanos::from_millis(10);
 
-/// Most processes of a kind: each has a stack of its own.
+/// Largest number of processes of a kind: each process has a stack of its own.
 const PROCESSES_MAX: u64 = 256;
 
-/// The `[params]` of an experiment. Counts "at full scale" shrink with memory, so that the time in which all code is
-/// used once stays equal.
+/// The `[params]` of an experiment. Counts "at full scale" shrink with memory, so that all code is used once in an
+/// equal time at every scale.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Workers of the server: processes that map the same executable. Default 2.
+    /// Number of the server's workers: processes that map the server's executable. Default 2.
     pub workers: u64,
     /// Size of the server's executable, percent of memory. Default 4.
     pub server_percent: u64,
-    /// Other programs, each with an executable of its own. Default 6.
+    /// Number of other programs, each with an executable of its own. Default 6.
     pub programs: u64,
-    /// Size of the executable of each of them, percent of memory. Default 1.
+    /// Size of the executable of each other program, percent of memory. Default 1.
     pub program_percent: u64,
-    /// Shared libraries, which every process maps. Default 4.
+    /// Number of shared libraries, which every process maps. Default 4.
     pub libraries: u64,
     /// Size of each library, percent of memory. Default 1.
     pub library_percent: u64,
@@ -81,40 +81,40 @@ pub struct Params {
     pub function_pages: u64,
     /// Exponent of Zipf's law for calls of functions: above 0. Default 1.
     pub theta: f64,
-    /// Functions that a request calls, at full scale: about 600 different ones of 10 MiB, like drawing a page in a
-    /// browser. Default 1024.
+    /// Functions that a request calls, at full scale: about 600 different functions with 10 MiB of code, as when a
+    /// browser draws a page. Default 1024.
     pub calls: u64,
-    /// Share of calls to functions in libraries, percent. Default 50.
+    /// Share of a process's calls that go to functions in libraries, percent. Default 50.
     pub library_calls_percent: u64,
-    /// CPU time of a call, ns. Default 4000.
+    /// Mean CPU time of a call, ns. Default 4000.
     pub call_ns: u64,
     /// Mean time between a worker's requests, ms. Default 50.
     pub think_ms: u64,
     /// Mean time between two wake-ups of another program, ms. Default 200.
     pub wake_ms: u64,
-    /// Functions called by another program at each wake-up, and by the hog after each step, at full scale. Default 256.
+    /// Functions that another program calls at each wake-up and the hog after each step, at full scale. Default 256.
     pub wake_calls: u64,
     /// Anonymous memory of each process, thousandths of memory. Default 2.
     pub heap_permille: u64,
-    /// Pages of this memory that a request stores to, at full scale. Default 32.
+    /// Pages of the process's anonymous memory that a request stores to, at full scale. Default 32.
     pub heap_stores: u64,
-    /// Size at which the hog stops, percent of memory. If memory and swap hold less, it grows until it is refused.
+    /// Size at which the hog stops, percent of memory. If memory and swap hold less, the hog grows until it is refused.
     /// Default 400.
     pub hog_percent: u64,
-    /// Growth of the hog, percent of memory a second, as long as it need not wait. It grows every 10 ms and then runs
-    /// code. It has an executable of its own, like other programs. Default 10.
+    /// Growth of the hog while it does not wait, percent of memory a second. The hog grows every 10 ms and then runs
+    /// code. Like the other programs, it has an executable of its own. Default 10.
     pub hog_percent_per_s: u64,
-    /// Share of its memory that the hog uses again, percent a second. Default 0: it leaks.
+    /// Share of its memory that the hog uses again, percent a second. Default 0: the hog never uses its memory again.
     pub hog_uses_percent_per_s: u64,
     /// Size of a file that a task reads from beginning to end, again and again, percent of memory. Default 0: no such
     /// task.
     pub read_beside_percent: u64,
     /// Time that the server runs before the hog starts, s. Default 5.
     pub before_s: u64,
-    /// Time that it runs with the hog, s. Default 80.
+    /// Time that the server runs with the hog, s. Default 80.
     pub beside_s: u64,
-    /// A second counts as without progress if fewer requests end in it than this share of the requests a second before
-    /// the hog, percent. Default 20.
+    /// A second counts as without progress if the requests that end in it are fewer than this share of the mean number
+    /// per second before the hog, percent. Default 20.
     pub progress_percent: u64,
 }
 
@@ -149,9 +149,9 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the size of all code, percent of memory.
+    /// Returns the size of all code files, percent of memory.
     fn code_percent(&self) -> u64 {
-        // The hog is a program, too.
+        // The hog has an executable, too.
         let programs = self.programs.saturating_add(1).saturating_mul(self.program_percent);
         let libraries = self.libraries.saturating_mul(self.library_percent);
         self.server_percent.saturating_add(programs).saturating_add(libraries)
@@ -174,11 +174,11 @@ impl Params {
 /// Sizes of processes at a scale.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
-    /// Pages of the server's executable, of another program's, and of a library.
+    /// Pages of the server's executable, of another program's executable, and of a library.
     pages: [u32; 3],
     libraries: u64,
     how: Use,
-    /// Functions called by a request, and by another program at a wake-up.
+    /// Number of functions called by a request, and by another program at a wake-up.
     calls: [u64; 2],
     library_calls_percent: u64,
     heap_pages: u32,
@@ -239,7 +239,7 @@ impl Workload for Livelock {
         }
         let heaps = (params.workers + params.programs).saturating_mul(params.heap_permille) / 10;
         let percent = params.code_percent().saturating_add(heaps);
-        // A tenth of memory for what is neither.
+        // A tenth of memory is left for what is neither code nor anonymous memory of the processes.
         if percent > 90 || memory_pages * percent / 100 + used_pages > memory_pages / 10 * 9 {
             return Err(format!("code and memory of all programs, {percent} % of memory, do not fit it"));
         }
@@ -252,10 +252,11 @@ impl Workload for Livelock {
         let rounds = a_second(params.workers, params.think_ms) + a_second(params.programs, params.wake_ms);
         let calls = scale.of(params.calls.max(params.wake_calls));
         let touches = calls.saturating_mul(params.function_pages).saturating_add(params.heap_stores);
-        // The hog uses a share of what it has, which is no more than memory and some swap.
+        // The hog uses a share of its pages, which are at most memory and some swap.
         let uses_a_second = resources.memory_pages.saturating_mul(params.hog_uses_percent_per_s) / 100;
         let percent = params.code_percent().saturating_add(params.read_beside_percent);
-        // A call takes up to one and a half times its mean, a rest up to twice; nobody ends amid a request.
+        // A call takes up to one and a half times its mean, a rest up to twice its mean. No process ends during a
+        // request.
         let request_s = calls.saturating_mul(params.call_ns).saturating_mul(3) / 2_000_000_000;
         Extent {
             time_s: Some(time_s),
@@ -289,17 +290,17 @@ impl Workload for Livelock {
 /// The state that all processes of a run share.
 #[derive(Debug)]
 struct Shared {
-    /// Processes that have started and used all their code once.
+    /// Number of processes that have started and used all their code once.
     ready: AtomicU64,
     /// True once the run is over.
     is_over: AtomicBool,
     /// The time at which a request for memory was first refused, ns; 0 if none was.
     refused_at: AtomicU64,
-    /// True while there is no hog: before it starts, and once it has ended.
+    /// True while there is no hog: before the hog starts, and once it has ended.
     is_hog_gone: AtomicBool,
-    /// Requests that have ended.
+    /// Number of requests that have ended.
     requests: AtomicU64,
-    /// The number of times that memory was exhausted before this run.
+    /// Number of times that memory was exhausted before this run.
     exhausted_before: u64,
 }
 
@@ -319,16 +320,16 @@ impl Shared {
         self.is_over.load(Relaxed) || system.is_killed()
     }
 
-    /// Returns the time at which a request for memory was first refused.
+    /// Returns the time at which a request for memory was first refused; none if no request was.
     fn refused_at(&self) -> Option<Nanos> {
         Some(self.refused_at.load(Relaxed)).filter(|at| *at > 0).map(Nanos)
     }
 
-    /// Records the outcome of a use of memory. Returns whether to try again: the use was refused, and the hog is being
-    /// killed.
+    /// Records the outcome of a use of memory. Returns `true` if the caller should try again: the use was refused
+    /// memory, and the hog is being killed.
     ///
     /// # Errors
-    /// When it failed for another reason, or when there is no hog to kill.
+    /// When the use failed for another reason, or when there is no hog to kill.
     fn is_refused<S: System>(&self, system: &S, outcome: Result<(), SystemError>) -> Result<bool, SystemError> {
         let Err(error) = outcome else { return Ok(false) };
         if self.is_over(system) {
@@ -348,7 +349,7 @@ fn exhausted<S: System>(system: &S) -> u64 {
     system.vmstat().get("oom").copied().unwrap_or(0)
 }
 
-/// A running program.
+/// A running process.
 struct Process<S: System> {
     own: Code<S>,
     libraries: Code<S>,
@@ -358,7 +359,8 @@ struct Process<S: System> {
 }
 
 impl<S: System> Process<S> {
-    /// Starts it: maps its executable (file number `n` named `name`), libraries and memory, and uses all of it once.
+    /// Starts a process: maps its executable (file number `n` named `name`), libraries and memory, and uses all of them
+    /// once. Returns the process.
     fn start(system: &S, stream: u64, name: &str, n: u64, pages: u32, shape: Shape) -> Result<Self, SystemError> {
         let own = Code::map(system, name, n..n + 1, pages, shape.how)?;
         let libraries = Code::map(system, LIBRARY, 0..shape.libraries, shape.pages[2], shape.how)?;
@@ -369,19 +371,19 @@ impl<S: System> Process<S> {
         Ok(Self { own, libraries, heap, shape, rng: system.rng(stream) })
     }
 
-    /// Calls a function.
+    /// Calls a random function of the executable or of a library.
     fn call(&mut self, system: &S) -> Result<(), SystemError> {
         let is_library = self.rng.below(100) < self.shape.library_calls_percent;
         let code = if is_library { &self.libraries } else { &self.own };
         code.call(system, &mut self.rng)
     }
 
-    /// Calls as many functions as a program does at a wake-up.
+    /// Calls the number of functions that a program calls at a wake-up.
     fn run_code(&mut self, system: &S) -> Result<(), SystemError> {
         (0..self.shape.calls[1]).try_for_each(|_| self.call(system))
     }
 
-    /// Calls functions and uses memory. A use that was refused memory is repeated.
+    /// Calls `calls` functions and uses memory. Repeats a use that was refused memory.
     fn work(&mut self, system: &S, calls: u64, shared: &Shared) -> Result<(), SystemError> {
         for _ in 0..calls {
             self.until_served(system, shared, Self::call)?;
@@ -407,7 +409,7 @@ impl<S: System> Process<S> {
         Ok(())
     }
 
-    /// Sleeps for `mean` on average.
+    /// Sleeps for a random time, on average `mean`.
     fn rest(&mut self, system: &S, mean: Nanos) {
         system.sleep(Nanos(self.rng.below(2 * mean.0 + 1)));
     }
@@ -470,7 +472,7 @@ fn wake_now_and_then<S: System>(
     Ok(())
 }
 
-/// Growth of the hog. After each step it runs code.
+/// The hog's growth and its use of memory.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     pages: u32,
@@ -481,7 +483,7 @@ struct Growth {
 impl Growth {
     fn of(params: &Params, memory_pages: u64) -> Self {
         let pages = (memory_pages.saturating_mul(params.hog_percent) / 100).min(u64::from(u32::MAX / 2));
-        // All of it in one step is as fast as it can be.
+        // The fastest growth takes all pages of the hog in one step.
         let at_once = pages * (Nanos::from_secs(1).0 / HOG_STEP.0);
         Self {
             pages: pages as u32,
@@ -491,13 +493,14 @@ impl Growth {
     }
 }
 
-/// Runs the hog: stores page after page until it has enough, is refused, or is killed. Returns the pages it had.
+/// Runs the hog: stores page after page until the hog has enough pages, is refused, or is killed. Returns the pages
+/// that it had.
 fn grow<S: System>(system: &S, growth: Growth, shape: Shape, shared: &Shared) -> Result<u64, SystemError> {
     let Growth { pages, pages_per_s, uses_percent_per_s } = growth;
     let mut process = Process::start(system, STREAM_OF_HOG, HOG, 0, shape.pages[1], shape)?;
     let region = system.map(pages)?;
     let is_to_end = || shared.is_over(system) || shared.refused_at().is_some();
-    // What a step does not come to in whole pages is for the next.
+    // Parts of a page that are due in a step count towards the next step.
     let (mut had, mut owed, mut owed_uses) = (0, 0, 0);
     let a_second = Nanos::from_secs(1).0;
     let mut outcome = Ok(());
@@ -529,7 +532,7 @@ fn grow<S: System>(system: &S, growth: Growth, shape: Shape, shared: &Shared) ->
     outcome.map(|_| had.into())
 }
 
-/// Reads a file again and again.
+/// Reads a file again and again, until the run is over.
 fn read_beside<S: System>(system: &S, pages: u64, shared: &Shared) -> Result<(), SystemError> {
     const PIECE_PAGES: u64 = 32;
     let mut file = system.open(READ_BESIDE)?;
@@ -548,7 +551,7 @@ fn read_beside<S: System>(system: &S, pages: u64, shared: &Shared) -> Result<(),
     Ok(())
 }
 
-/// Counters and times at one moment.
+/// Counters and CPU times at one moment.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     at: Nanos,
@@ -579,9 +582,9 @@ struct Course {
     started: Nanos,
     /// Time when the hog began.
     hog: Nanos,
-    /// State when memory was full; when the hog began, if memory never filled.
+    /// State at the moment when memory was full, or when the hog began if memory never filled.
     full: Seen,
-    /// State when the hog was killed or the run ended.
+    /// State at the moment when the hog was killed or the run ended.
     trouble_ended: Seen,
     /// Time when the run ended.
     ended: Nanos,
@@ -590,20 +593,20 @@ struct Course {
     memory_pages: u64,
     /// Requests in the order of their ends.
     requests: Vec<Request>,
-    /// Times of requests before the hog, and while memory was full.
+    /// Durations of the requests before the hog, and of the requests while memory was full.
     latencies: [Histogram<u64>; 2],
 }
 
-/// All processes but the hog, running.
+/// All processes except the hog, running.
 struct Running<S: System> {
     workers: Vec<Started<S, Result<Vec<Request>, SystemError>>>,
     others: Vec<Started<S, Result<(), SystemError>>>,
-    /// Pages of the file that is read beside; 0 for none.
+    /// Number of pages in the file that is read beside the programs; 0 without such a file.
     pages_beside: u64,
 }
 
 impl<S: System> Running<S> {
-    /// Starts the processes, and waits until all have used their code once.
+    /// Starts the processes, and waits until every process has used its code once. Returns the processes.
     fn start(system: &S, params: &Params, shape: Shape, shared: &Arc<Shared>) -> Result<Self, SystemError> {
         let (think, wake) = (Nanos::from_millis(params.think_ms), Nanos::from_millis(params.wake_ms));
         let worker = |n: u64| {
@@ -632,7 +635,8 @@ impl<S: System> Running<S> {
         Ok(Self { workers, others, pages_beside })
     }
 
-    /// Waits for the end of all of them and of the hog. Returns the requests in the order of their ends, and the pages of the hog.
+    /// Waits until all processes and the hog have ended. Returns the requests in the order of their ends, and the
+    /// number of pages that the hog had.
     fn end(self, system: &S, hog: Started<S, Result<u64, SystemError>>) -> Result<(Vec<Request>, u64), SystemError> {
         let workers: Vec<_> = self.workers.into_iter().map(|worker| worker.join(system)).collect();
         let hog_pages = hog.join(system);
@@ -650,7 +654,7 @@ impl<S: System> Running<S> {
     }
 }
 
-/// Starts all processes, then the hog, and watches them.
+/// Starts all processes, then the hog, and watches them. Returns the record of the run.
 fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Course, SystemError> {
     let memory_pages = system.memory_pages();
     let shared = Arc::new(Shared::new(system));
@@ -691,7 +695,7 @@ fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Cours
     Ok(Course { started, hog, full, trouble_ended, ended, refused_at, hog_pages, memory_pages, requests, latencies })
 }
 
-/// Returns the outcome of a process. If it failed, the others are told to end.
+/// Returns the outcome of a process unchanged. If the process failed, tells the others to end.
 fn ending<T>(shared: &Shared, outcome: Result<T, SystemError>) -> Result<T, SystemError> {
     if outcome.is_err() {
         shared.is_over.store(true, Relaxed);
@@ -710,18 +714,18 @@ fn watch_until<S: System>(system: &S, shared: &Shared, end: Nanos, mut is_enough
     }
 }
 
-/// Returns the times of requests that ended between `from` and `to`.
+/// Returns the durations of the requests that ended between `from` and `to`.
 fn latencies(requests: &[Request], from: Nanos, to: Nanos) -> Histogram<u64> {
     let mut times = Histogram::new(3).expect("three digits are a precision");
     for request in requests.iter().filter(|request| (from..to).contains(&request.end)) {
-        // The histogram grows as far as need be.
+        // The histogram grows as needed, so recording cannot fail.
         let _ = times.record(request.time.0.max(1));
     }
     times
 }
 
 impl Course {
-    /// Returns a course in which everything possible happened, whose rows have all names.
+    /// Returns a course in which everything possible happened. Its rows have all possible names.
     fn with_everything() -> Self {
         let [start, hog, full, killed, ended] = [0, 1, 2, 3, 4].map(Nanos::from_secs);
         let counters: Vmstat = super::meter::counter_names().map(|name| (name.to_owned(), 0)).collect();
@@ -742,19 +746,20 @@ impl Course {
         }
     }
 
-    /// Returns the times of requests with their names in rows and histograms.
+    /// Returns the durations of requests with their names in rows and histograms.
     fn times(&self) -> [(&'static str, &Histogram<u64>); 2] {
         let [before, beside] = &self.latencies;
         [("Request before", before), ("Request", beside)]
     }
 
-    /// Returns the requests that ended per second.
+    /// Returns the number of requests that ended per second between `from` and `to`.
     fn rate(&self, from: Nanos, to: Nanos) -> f64 {
         let ended = self.requests.iter().filter(|request| (from..to).contains(&request.end)).count();
         ended as f64 / to.since(from).as_secs_f64().max(1e-9)
     }
 
-    /// Returns the course's rows. A second without progress has less than `progress_percent` of the requests before.
+    /// Returns the course's rows. A second counts as without progress if fewer requests ended in it than
+    /// `progress_percent` of the mean number per second before the hog.
     fn rows(&self, progress_percent: u64) -> Vec<Row> {
         use Better::{Higher, Lower, Neutral};
         let (full, trouble_ended) = (&self.full, &self.trouble_ended);

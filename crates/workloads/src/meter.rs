@@ -1,8 +1,9 @@
 //! Measures tasks that do operations one after another while memory fills and after it is full.
 //!
-//! Each task keeps a [`Tally`] of operation times, separate for the time before memory was full and after. [`measure`]
-//! starts the tasks and checks every 10 ms how much they have done and how much memory is free. It decides when memory
-//! is full ([`FullDetector`]) and when the run is over. The result is a [`Course`], which has the rows of a report.
+//! Each task keeps a [`Tally`] of its operations' times, separately for the time before memory was full and the time
+//! after. [`measure`] starts the tasks and regularly checks how much they have done and how much memory is free. It
+//! decides when memory is full ([`FullDetector`]) and when the run is over. The result is a [`Course`], which returns
+//! the rows of a report.
 
 use crate::system::{System, SystemError};
 use engine::stat::Vmstat;
@@ -20,44 +21,45 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Interval of the checks in most workloads.
 pub const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Operations after which tasks that keep step compare their progress. A task that is this far ahead of the slowest
-/// waits.
+/// Number of operations after which a task that keeps step compares its progress with that of the others. A task that
+/// is more than this far ahead of the slowest waits.
 ///
-/// With 100 µs to a fault and two faults for three operations, a step takes some milliseconds. This is long beside a
-/// check (`GATE_EVERY`) and short beside a run. It is also far less than the pages of a region, so that no task has
-/// memory for itself.
+/// If a fault takes 100 µs and three operations cause two faults, these operations take some milliseconds. This is long
+/// compared with the interval of the checks (`GATE_EVERY`) and short compared with a run. The number is also far below
+/// a region's number of pages, so that no task has memory for itself.
 pub const STEP: u64 = 64;
 
-/// Interval at which a ready task checks whether all are ready, and at which a task ahead checks the others.
+/// Interval at which a ready task checks whether all tasks are ready, and at which a task that is ahead checks the
+/// others' progress.
 const GATE_EVERY: Nanos = Nanos::from_millis(1);
 
-/// The end of a measurement.
+/// The condition that ends a measurement.
 #[derive(Clone, Debug)]
 pub enum Length {
-    /// After so many operations of each task.
+    /// The measurement ends after this number of operations by each task.
     Operations(u64),
-    /// After this time, whatever memory holds.
+    /// The measurement ends after this time, whether memory is full or not.
     Steady(Nanos),
-    /// When the flag is set.
+    /// The measurement ends when the flag is set.
     Until(Arc<AtomicBool>),
-    /// This long after memory is full. If filling takes longer than `filling`, or memory cannot fill, `full` counts
-    /// from then.
+    /// The measurement ends `full` after memory is full. If filling takes longer than `filling`, or memory cannot fill,
+    /// `full` counts from that moment.
     Time {
-        /// Time after memory is full.
+        /// Measured time after memory is full.
         full: Nanos,
-        /// Longest time until then.
+        /// Longest time until memory counts as full.
         filling: Nanos,
     },
 }
 
-/// Signs that show whether memory is full.
+/// Values from which a [`FullDetector`] sees whether memory is full.
 #[derive(Clone, Copy, Debug)]
 pub struct Signs {
-    /// Free pages.
+    /// Number of free pages.
     pub free: u64,
-    /// Free pages that reclaim aims at, if the ground tells.
+    /// Number of free pages that reclaim aims at, if the ground tells it.
     pub high_mark: Option<u64>,
-    /// Pages that reclaim has freed since the beginning, if the ground counts them.
+    /// Number of pages that reclaim has freed since the beginning, if the ground counts them.
     pub reclaimed: Option<u64>,
 }
 
@@ -74,13 +76,13 @@ pub struct FullDetector {
 }
 
 impl FullDetector {
-    /// Makes a detector for a memory of so many pages.
+    /// Makes a detector for a memory of `memory_pages` pages.
     #[must_use]
     pub const fn new(memory_pages: u64, now: Nanos) -> Self {
         Self { memory_pages, least: u64::MAX, least_at: now }
     }
 
-    /// Returns whether memory is full now.
+    /// Returns whether memory is full at the time `now`.
     pub fn is_full(&mut self, now: Nanos, Signs { free, high_mark, reclaimed }: Signs) -> bool {
         if free < self.least {
             (self.least, self.least_at) = (free, now);
@@ -98,24 +100,24 @@ impl FullDetector {
 /// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Measured<'a> {
-    /// The name of the tasks.
+    /// Name of the tasks.
     pub name: &'a str,
     /// Number of tasks.
     pub tasks: u64,
-    /// The end of the measurement.
+    /// The condition that ends the measurement.
     pub length: Length,
-    /// Whether memory fills during the measurement.
+    /// `true` if memory fills during the measurement.
     pub fills_memory: bool,
-    /// Interval of the checks; shorter if memory fills within a fraction of a second.
+    /// Interval of the checks. The checks are more frequent if memory fills within a fraction of a second.
     pub look_every: Nanos,
-    /// Whether the tasks keep step. No task is then more than 128 operations ahead of the slowest ([`STEP`]).
+    /// `true` if the tasks keep step. Then no task is more than 128 operations ahead of the slowest ([`STEP`]).
     pub keeps_step: bool,
 }
 
 /// State shared by the tasks and their watcher.
 #[derive(Debug)]
 struct Shared {
-    /// Tasks that are ready.
+    /// Number of tasks that are ready.
     ready: AtomicUsize,
     /// Whether tasks may begin.
     is_open: AtomicBool,
@@ -126,7 +128,7 @@ struct Shared {
     operations: Vec<Alone>,
 }
 
-/// A counter with a cache line of its own.
+/// A counter that shares its cache line with no other data.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Alone(AtomicU64);
@@ -138,7 +140,7 @@ pub struct Tally {
     task: usize,
     operations: u64,
     most: u64,
-    /// Times of operations, ns: before memory was full, and after.
+    /// Times of operations, ns: those before memory was full, and those after.
     times: [Histogram<u64>; 2],
 }
 
@@ -148,7 +150,7 @@ impl Tally {
         Self { shared: shared.clone(), task, operations: 0, most, times }
     }
 
-    /// Waits until all tasks are ready. Earlier work is not measured.
+    /// Waits until all tasks are ready. Work before this call is not measured.
     pub fn begin<S: System>(&self, system: &S) {
         self.shared.ready.fetch_add(1, Relaxed);
         while !self.shared.is_open.load(Relaxed) && !self.shared.is_over.load(Relaxed) && !system.is_killed() {
@@ -162,8 +164,8 @@ impl Tally {
         self.operations >= self.most || self.shared.is_over.load(Relaxed)
     }
 
-    /// Waits until no other task is far behind, if tasks keep step. Call it between operations, so that no operation's
-    /// time includes the wait.
+    /// Waits until no other task is far behind, if the tasks keep step. A task calls this between operations, so that
+    /// no operation's time includes the wait.
     #[inline]
     pub fn keep_step<S: System>(&self, system: &S) {
         if self.shared.keeps_step && self.operations.is_multiple_of(STEP) {
@@ -184,25 +186,25 @@ impl Tally {
     pub fn count(&mut self, time: Nanos) {
         self.operations += 1;
         self.shared.operations[self.task].0.store(self.operations, Relaxed);
-        // The histogram grows as far as need be.
+        // The histogram grows as needed, so recording cannot fail.
         let _ = self.times[usize::from(self.shared.is_full.load(Relaxed))].record(time.0.max(1));
     }
 }
 
-/// Reports the end of a task when dropped. If the task failed, the others are told to end.
+/// Reports the end of a task when dropped. If the task panicked, tells the others to end.
 struct Ending(Arc<Shared>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The others must not wait for it.
+            // The other tasks must not wait for this one.
             self.0.is_over.store(true, Relaxed);
         }
         self.0.running.fetch_sub(1, Relaxed);
     }
 }
 
-/// The moment at which memory became full.
+/// The moment at which memory became full, and the state at that moment.
 #[derive(Clone, Copy, Debug)]
 struct Full {
     at: Nanos,
@@ -215,7 +217,7 @@ struct Full {
 pub struct Spent {
     /// CPU time by call path; empty if the ground cannot tell.
     pub profile: BTreeMap<String, Nanos>,
-    /// Part of it that was spent spinning for locks, by call path and class of lock.
+    /// The part of this CPU time that was spent spinning for locks, by call path and class of lock.
     pub lock_waits: BTreeMap<(String, &'static str), Nanos>,
 }
 
@@ -224,7 +226,7 @@ impl Spent {
         Self { profile: system.profile(), lock_waits: system.lock_waits() }
     }
 
-    /// Returns the time spent since `earlier`.
+    /// Returns the CPU time spent since `earlier`.
     fn since(self, earlier: &Self) -> Self {
         fn less<K: Ord>(later: BTreeMap<K, Nanos>, earlier: &BTreeMap<K, Nanos>) -> BTreeMap<K, Nanos> {
             let since = |(key, time): (K, Nanos)| {
@@ -241,22 +243,22 @@ impl Spent {
 #[derive(Debug)]
 pub struct Course {
     started: Nanos,
-    /// Operations done at each time, from the start on, in order.
+    /// The number of operations done by each time, in order from the start on.
     looks: Vec<(Nanos, u64)>,
     full: Option<Full>,
-    /// Operations of each task.
+    /// Number of operations done by each task.
     by_task: Vec<u64>,
     read_in: Option<u64>,
     cpu: CpuTimes,
-    /// The growth of counters.
+    /// The growth of counters during the run.
     pub counters: Vmstat,
-    /// CPU time until memory was full (or of the whole run if it never was), and after.
+    /// CPU time spent until memory was full (or in the whole run if it never was), and CPU time spent after.
     pub spent: [Spent; 2],
     times: [Histogram<u64>; 2],
 }
 
 /// Starts tasks that each run `body` with a number and a tally, and watches them. A body prepares, calls
-/// [`Tally::begin`], and goes on until the tally is over.
+/// [`Tally::begin`], and goes on until the tally is over. Returns the record of the run.
 ///
 /// # Errors
 /// When a task failed.
@@ -369,23 +371,23 @@ fn watch<S: System>(
     }
 }
 
-/// Returns the signs of memory now. `before` is the number of pages reclaimed before.
+/// Returns the signs of memory now. `before` is the number of pages that reclaim had freed when the run began.
 fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
-    // Asked where there was an answer before: a kernel sums the counters of a cgroup for each reader, and then uses the
-    // sums itself.
+    // Counters are read only if they were available before: to read them, a kernel sums the counters of a cgroup, and
+    // it also uses the sums itself.
     let now = before.and_then(|_| pages_reclaimed(&system.vmstat()));
     let reclaimed = now.zip(before).map(|(now, before)| now.saturating_sub(before));
     Signs { free: system.free_pages(), high_mark: system.high_mark_pages(), reclaimed }
 }
 
-/// Returns the pages that reclaim has freed so far.
+/// Returns the number of pages that reclaim has freed so far, if the ground counts them.
 fn pages_reclaimed(vmstat: &Vmstat) -> Option<u64> {
     let [kswapd, direct] = ["pgsteal_kswapd", "pgsteal_direct"].map(|name| counters::sum(vmstat, name));
     Some(kswapd? + direct?)
 }
 
 impl Course {
-    /// Returns a course in which everything possible happened, whose rows have all names.
+    /// Returns a course in which everything possible happened. Its rows have all possible names.
     #[must_use]
     pub fn with_everything() -> Self {
         let second = Nanos::from_secs(1);
@@ -421,15 +423,15 @@ impl Course {
         self.ended().since(self.started).as_secs_f64()
     }
 
-    /// Returns the operations per second between two times.
+    /// Returns the number of operations per second between two times.
     fn rate(&self, from: Nanos, to: Nanos) -> f64 {
         let seconds = to.since(from).as_secs_f64();
         if seconds > 0.0 { (done_by(&self.looks, to) - done_by(&self.looks, from)) / seconds } else { 0.0 }
     }
 
-    /// Returns the row `name` with the share of operations for which no page was read from a device, since memory was
-    /// full (or of the whole run if it never was). `others` pages were read by other tasks in the whole run. Returns
-    /// none if the ground cannot tell.
+    /// Returns the row `name` with the share of operations that read no page from a device, percent. The row covers the
+    /// time since memory was full, or the whole run if memory never was full. `others` is the number of pages that
+    /// other tasks read in the whole run. Returns none if the ground cannot tell.
     #[must_use]
     pub fn hit_row(&self, name: &str, others: u64) -> Option<Row> {
         let since = self.full.map_or((Some(0), 0), |full| (full.read_in, full.operations));
@@ -437,13 +439,15 @@ impl Course {
         hit_row(name, self.operations() - since.1, misses)
     }
 
-    /// Returns the row of [`Self::hit_row`] by major faults of the whole run.
+    /// Returns the row `name` with the hit ratio as in [`Self::hit_row`], but computed from the major faults in the
+    /// whole run.
     #[must_use]
     pub fn fault_hit_row(&self, name: &str) -> Option<Row> {
         hit_row(name, self.operations(), *self.counters.get("pgmajfault")?)
     }
 
-    /// Returns rates named `name`: of the whole run, and around the moment at which memory was full.
+    /// Returns the rows of rates named `name`: the rate in the whole run, and the rates before and after memory was
+    /// full.
     #[must_use]
     pub fn rate_rows(&self, name: &str) -> Vec<Row> {
         let row = |part: &str, rate| {
@@ -451,7 +455,7 @@ impl Course {
             Row::new("Ops", name, "ops/s", Better::Higher, Format::Decimals(0), rate)
         };
         let mut rows = vec![row("", self.rate(self.started, self.ended()))];
-        // Where tasks are unequal, the fast ones make the sum.
+        // If tasks are unequal, the fast tasks dominate the total.
         if let (Some(least), true) = (self.by_task.iter().min(), self.by_task.len() > 1) {
             rows.push(row("-slowest-task", *least as f64 / self.elapsed_s().max(1e-9)));
         }
@@ -464,12 +468,13 @@ impl Course {
         rows
     }
 
-    /// Returns the time span that is compared before and after memory was full: a quarter of the time of filling.
+    /// Returns the time span before and after the moment `full` over which rates are compared: a quarter of the time
+    /// that memory took to fill, or the time left after `full` if that is shorter.
     fn span_at(&self, full: Full) -> Nanos {
         Nanos((full.at.since(self.started).0 / 4).min(self.ended().since(full.at).0))
     }
 
-    /// Returns the rates just before memory was full and after; none if it never was.
+    /// Returns the rate just before memory was full and the rate after; none if memory never was full.
     #[must_use]
     pub fn before_and_after(&self) -> Option<[f64; 2]> {
         let full = self.full?;
@@ -477,7 +482,7 @@ impl Course {
         Some([self.rate(Nanos(full.at.0 - span.0), full.at), self.rate(full.at, self.ended())])
     }
 
-    /// Returns the rates in so many equal parts of the time after memory was full; empty if it never was.
+    /// Returns the rates in `parts` equal parts of the time after memory was full; empty if memory never was full.
     #[must_use]
     pub fn rates_after(&self, parts: u64) -> Vec<f64> {
         let Some(full) = self.full else { return Vec::new() };
@@ -486,31 +491,32 @@ impl Course {
         (0..parts).map(part).collect()
     }
 
-    /// Returns the time since memory was full, or of the whole run if it never was.
+    /// Returns the time since memory was full, or the time of the whole run if memory never was full.
     #[must_use]
     pub fn time_at_full(&self) -> Nanos {
         self.ended().since(self.full.map_or(self.started, |full| full.at))
     }
 
-    /// Returns percentiles of the times of operations named `what`, before memory was full and after.
+    /// Returns the rows of percentiles of the times of operations, which are named `what`: before memory was full, and
+    /// after.
     #[must_use]
     pub fn latency_rows(&self, what: &str) -> Vec<Row> {
         let parts = self.parts();
         parts.iter().flat_map(|(part, n)| latency_rows(&format!("{what}{part}"), &self.times[*n])).collect()
     }
 
-    /// Returns the times of [`Self::latency_rows`] as histograms.
+    /// Returns the times that [`Self::latency_rows`] summarises, as histograms.
     #[must_use]
     pub fn times(&self, what: &str) -> Vec<Times> {
         self.parts().iter().filter_map(|(part, n)| Times::of(format!("{what}{part}"), &self.times[*n])).collect()
     }
 
-    /// Returns the parts of the run with the index of their times.
+    /// Returns the parts of the run: the suffix of each part's row names, and the index of its times.
     fn parts(&self) -> &'static [(&'static str, usize)] {
         if self.full.is_some() { &[(" before full", 0), ("", 1)] } else { &[("", 0)] }
     }
 
-    /// Returns the rows of the cost of operations, and of memory during the run.
+    /// Returns the rows of the operations' cost, and of memory during the run.
     #[must_use]
     pub fn cost_rows(&self) -> Vec<Row> {
         let millions = self.operations() as f64 / 1e6;
@@ -549,7 +555,7 @@ fn hit_row(name: &str, operations: u64, misses: u64) -> Option<Row> {
     (operations > 0).then(|| Row::new("hits", name, "%", Better::Higher, Format::Decimals(2), ratio))
 }
 
-/// Returns the operations done by a time, interpolated between two checks.
+/// Returns the number of operations done by the time `at`, interpolated between two checks.
 fn done_by(looks: &[(Nanos, u64)], at: Nanos) -> f64 {
     let next = looks.partition_point(|look| look.0 < at);
     match (next.checked_sub(1).and_then(|last| looks.get(last)), looks.get(next)) {
@@ -581,7 +587,7 @@ pub fn latency_rows(what: &str, times: &Histogram<u64>) -> Vec<Row> {
     ]
 }
 
-/// Counters that these workloads report. A counter kept by zone is summed over its zones.
+/// Counters that these workloads report, with their units. A counter kept by zone is summed over its zones.
 const COUNTERS: [(&str, &str); 21] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
@@ -606,19 +612,19 @@ const COUNTERS: [(&str, &str); 21] = [
     ("nr_vmscan_write", "pages"),
 ];
 
-/// Counters of huge pages, each with its name from 4.5 on.
+/// Counters of huge pages: the name before 4.5, and the name from 4.5 on.
 const HUGE_PAGE_COUNTERS: [[&str; 2]; 3] = [
     ["thp_fault_alloc", "thp_fault_alloc"],
     ["thp_fault_fallback", "thp_fault_fallback"],
     ["thp_split", "thp_split_page"],
 ];
 
-/// Returns the names of the counters that [`counter_rows`] shows.
+/// Returns the names of the counters that [`counter_rows`] reports.
 pub fn counter_names() -> impl Iterator<Item = &'static str> {
     COUNTERS.iter().map(|(name, _)| *name)
 }
 
-/// Returns the rows of the growth of the main counters. A counter that the ground lacks has no row.
+/// Returns the rows of the growth of the main counters. There is no row for a counter that the ground lacks.
 #[must_use]
 pub fn counter_rows(counters: &Vmstat) -> Vec<Row> {
     let row = |(name, unit): &(&str, &str)| Some(event_row(name, unit, counters::sum(counters, name)?));
@@ -630,7 +636,7 @@ fn event_row(name: &str, unit: &str, value: u64) -> Row {
     Row::new("vmstat", name, unit, Better::Neutral, Format::Decimals(0), value as f64)
 }
 
-/// Adds the time spent since `seen` under `part`.
+/// Adds the CPU time spent since `seen` to `profile`, in lines that begin with `part`. Sets `seen` to `now`.
 pub(super) fn add_profile(
     profile: &mut Vec<String>,
     part: &str,

@@ -1,7 +1,7 @@
 //! Kernel builds, two at a time, in little memory (MMTests `multibuild`; mechanisms/benchmarks, 1.2).
 //!
-//! A build is a tree of sources that is unpacked, many compilers, eight at once, and a link ([`super::build`]). The
-//! driver waits for all builds, while that of MMTests did not wait for the last ones.
+//! A build consists of the unpacking of a source tree, many compilers, eight at once, and a link ([`super::build`]).
+//! The driver waits for all builds, whereas the driver of MMTests did not wait for the last builds.
 
 use super::build::{self, Build};
 use crate::extent::Extent;
@@ -28,39 +28,39 @@ const REAP_EVERY: Nanos = Nanos::from_secs(5);
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Builds. Default 12.
+    /// Number of builds. Default 12.
     #[serde(default = "builds")]
     pub builds: u64,
-    /// Builds at a time. Default 2.
+    /// Number of builds at a time. Default 2.
     #[serde(default = "at_once")]
     pub at_once: u64,
-    /// Compilers of one build at a time. Default 8.
+    /// Number of compilers of one build at a time. Default 8.
     #[serde(default = "jobs")]
     pub jobs: u64,
-    /// Files of an unpacked tree.
+    /// Number of files in an unpacked tree.
     pub tree_files: Sourced<u64>,
-    /// Size of each of them, KiB.
+    /// Size of each file of the tree, KiB.
     pub tree_file_kib: Sourced<u64>,
-    /// Sources that are compiled.
+    /// Number of sources that are compiled.
     pub units: Sourced<u64>,
-    /// Headers that each compiler reads, KiB in all.
+    /// Total size of the headers that each compiler reads, KiB.
     pub headers_kib: Sourced<u64>,
-    /// Headers.
+    /// Number of headers.
     pub headers: Sourced<u64>,
-    /// Text of the compiler, MiB.
+    /// Size of the compiler's text, MiB.
     pub text_mib: Sourced<u64>,
-    /// Memory of a compiler, MiB: smallest and largest.
+    /// Memory that a compiler uses, MiB: smallest and largest.
     pub memory_mib: Sourced<[u64; 2]>,
     /// Share of its touched memory that a compiler touches again in each of its parts, percent. Default 0.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
-    /// Time of a compiler, ms.
+    /// Mean time that a compiler computes, ms.
     pub unit_ms: Sourced<u64>,
     /// Size of an object, KiB.
     pub object_kib: Sourced<u64>,
-    /// Memory of the linker, and size of the image that it makes, MiB.
+    /// Memory that the linker uses, and size of the image that it makes, MiB.
     pub link_mib: Sourced<[u64; 2]>,
-    /// Time of the linker, ms.
+    /// Time that the linker computes, ms.
     pub link_ms: Sourced<u64>,
 }
 
@@ -77,7 +77,7 @@ fn jobs() -> u64 {
 }
 
 impl Params {
-    /// Returns the parameters of a build.
+    /// Returns these parameters as those of a build.
     fn build(&self) -> build::Params {
         build::Params {
             tree_files: self.tree_files.clone(),
@@ -191,7 +191,7 @@ impl Workload for Multibuild {
     }
 }
 
-/// Returns the CPU time of the tasks of a build.
+/// Returns the CPU time of the tasks of build number `build`.
 fn cpu_of<S: System>(system: &S, build: u64) -> CpuTimes {
     let name = build::task_name(build);
     let mut times = CpuTimes::default();

@@ -1,8 +1,8 @@
 //! memcached beside a growing background write (MMTests `parallelio`; mechanisms/benchmarks, 1.1).
 //!
-//! A server holds a little over two thirds of memory in chunks of one slab class. One client fills it. Then, for 200
-//! seconds, it gets (two thirds) or sets (one third) random items. Once most of memory is in use, `dd` writes zeroes to
-//! a new file and syncs it. Sizes are fractions of memory.
+//! A server holds a little over two thirds of memory in chunks of one slab class. One client fills the server. Then,
+//! for 200 seconds, the client gets (two thirds) or sets (one third) random items. Once most of memory is in use, `dd`
+//! writes zeroes to a new file and syncs it. All sizes are fractions of memory.
 
 use super::meter::add_profile;
 use crate::extent::{self, Extent};
@@ -23,29 +23,29 @@ use serde::{Deserialize, Serialize};
 use sim::{Rng, Sourced};
 use std::ops::Range;
 
-/// Bytes of a value.
+/// Size of a value, bytes.
 const VALUE_BYTES: u64 = 16384;
 
-/// Bytes of an item: value, key and header.
+/// Size of an item, bytes: value, key and header.
 const ITEM_BYTES: u64 = VALUE_BYTES + 72;
 
-/// Bytes that the client assumes an item to need when it computes the number of items.
+/// Size of an item, bytes, that the client assumes when it computes the number of items.
 const ITEM_BYTES_ASSUMED: u64 = VALUE_BYTES + 4096;
 
-/// Bytes of a chunk of the slab class that items fall into, with the default growth factor.
+/// Size of a chunk in the slab class that items fall into, bytes, with the default growth factor.
 const CHUNK_BYTES: u64 = 17352;
 
-/// Bytes and pages of a slab page of memcached.
+/// Size of a slab page of memcached, in bytes and in pages.
 const SLAB_BYTES: u64 = 1 << 20;
 const SLAB_PAGES: u64 = SLAB_BYTES / PAGE_BYTES as u64;
 
-/// Chunks of a slab page.
+/// Number of chunks in a slab page.
 const SLAB_CHUNKS: u64 = SLAB_BYTES / CHUNK_BYTES;
 
-/// Bytes of each write of `dd`.
+/// Size of each write by `dd`, bytes.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Most increments; each has a round.
+/// Largest number of increments: each increment is a round.
 const STEPS_MAX: u64 = 1000;
 
 /// Time in which `dd` reads a block of zeroes: 1 MiB at 16 GB/s.
@@ -62,13 +62,14 @@ pub struct Params {
     /// Seconds before the server starts. Default 10.
     #[serde(default = "settle_s")]
     pub settle_s: u64,
-    /// Time of one operation when everything is in memory, ns at full scale. At a smaller scale it is longer, so that
-    /// each item is used as often.
+    /// Time that one operation takes when everything is in memory, ns at full scale. At a smaller scale the time is
+    /// longer, so that each item is used at an equal rate.
     pub operation_ns: Sourced<u64>,
-    /// Time of storing one item while the server is filled, ns at full scale.
+    /// Time that storing one item takes while the server is filled, ns at full scale.
     pub populate_ns: Sourced<u64>,
-    /// Number of writes beside the empty one. The first writes a tenth of memory. Each further one adds an equal part
-    /// of the way to four fifths, which none reaches. 0 leaves only the empty write. Default 3.
+    /// Number of background writes in addition to the empty one. The first write is a tenth of memory. Each further
+    /// write is larger by an equal part of the difference to four fifths of memory, which no write reaches. 0 leaves
+    /// only the empty write. Default 3.
     #[serde(default = "steps")]
     pub steps: u64,
     /// Seconds between the moment when most of memory is in use and the start of the write. Default 5.
@@ -92,7 +93,7 @@ fn write_delay_s() -> u64 {
     5
 }
 
-/// Sizes that follow from memory.
+/// Sizes that follow from the size of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sizes {
     memory_bytes: u64,
@@ -104,12 +105,12 @@ impl Sizes {
     fn of_memory(pages: u64) -> Self {
         let memory_bytes = page_bytes(pages);
         let items = memory_bytes / 5 * 4 / ITEM_BYTES_ASSUMED;
-        // One chunk more, so that a set can store before it frees.
+        // One spare chunk lets a set store the new item before it frees the old one.
         let region_pages = (items + 1).div_ceil(SLAB_CHUNKS) * SLAB_PAGES;
         Self { memory_bytes, items, region_pages }
     }
 
-    /// Returns the bytes of each background write: nothing, then from a tenth of memory up.
+    /// Returns the size of each background write, bytes: first 0, then sizes from a tenth of memory up.
     fn writes(self, steps: u64) -> Vec<u64> {
         let rest = self.memory_bytes / 5;
         let (least, most) = (rest / 2, rest * 4);
@@ -118,7 +119,7 @@ impl Sizes {
     }
 }
 
-/// Returns the pages of a chunk that an item touches.
+/// Returns the pages that an item in chunk number `chunk` touches.
 fn chunk_pages(chunk: u64) -> Range<u32> {
     let start = chunk / SLAB_CHUNKS * SLAB_BYTES + chunk % SLAB_CHUNKS * CHUNK_BYTES;
     let page = PAGE_BYTES as u64;
@@ -133,7 +134,8 @@ struct Round {
     write_started: Nanos,
     write_time: Nanos,
     counters: Vmstat,
-    /// The first scan of reclaim at priority 0, if any, on a ground that shows its engine.
+    /// The first scan by reclaim at priority 0; the inner option is none if there was no such scan, the outer one if
+    /// the ground does not show its engine.
     priority_zero: Option<Option<PriorityZero>>,
 }
 
@@ -228,11 +230,11 @@ impl Workload for Parallelio {
         system.expect_end(started + Nanos(round.0 * (params.steps + 2)));
         let cpu_started = system.cpu_times();
         let counters = system.vmstat();
-        // What was sampled before is not of this run.
+        // Samples taken before this point do not belong to this run.
         system.take_disk_samples();
         let mut profile = Vec::new();
         let mut seen = system.profile();
-        // The warm-up is a round without a write whose figures are dropped.
+        // The warm-up is a round without a background write. Its figures are dropped.
         let (_, asked) = run_round(system, params, sizes, times, 0, 0)?;
         add_profile(&mut profile, "warm-up", &mut seen, system.profile());
         let mut rounds = Vec::new();
@@ -262,7 +264,7 @@ impl Workload for Parallelio {
     }
 }
 
-/// Times of one operation at the scale of a run.
+/// Times of the client's operations at the scale of a run.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     operation: Nanos,
@@ -291,8 +293,9 @@ fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
             Some((round.counter("pgfault") - round.counter("pgmajfault")) as f64)
         }),
         ("Ops", "majorfaults", "faults", Better::Lower, |round, _| Some(round.counter("pgmajfault") as f64)),
-        // When, after the write began, reclaim first scanned everything, and the anonymous pages that it
-        // then had before it; 0 where it never did, no row where the ground cannot tell.
+        // The time from the start of the write to the first scan by reclaim at priority 0, and the number of inactive
+        // anonymous pages at that scan. Both are 0 if there was no such scan; there are no rows if the ground cannot
+        // tell.
         ("diagnosis", "priority0", "s", Better::Neutral, |round, _| {
             let time = |zero: PriorityZero| zero.at.since(round.write_started).as_secs_f64();
             Some(round.priority_zero?.map_or(0.0, time))
@@ -315,7 +318,7 @@ fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
     rows
 }
 
-/// Runs a round. Returns its results, and when the client queried.
+/// Runs a round. Returns its results, and the period in which the client queried the server.
 fn run_round<S: System>(
     system: &S,
     params: &Params,
@@ -350,8 +353,8 @@ fn run_round<S: System>(
     Ok((Round { operations, faults, write_started, write_time, counters, priority_zero }, asked))
 }
 
-/// Runs server and client: fills the server, then queries it for `run`. Returns the operations done and the faults of
-/// both.
+/// Runs server and client: fills the server, then queries it for `run`. Returns the number of operations done and the
+/// faults of server and client.
 fn serve<S: System>(
     system: &S,
     run: Nanos,
@@ -366,11 +369,11 @@ fn serve<S: System>(
         system.touch(&memory, chunk_pages(u64::from(chunk)), true)?;
     }
     let filled = system.faults();
-    // Chunks of one class are reused last in, first out.
+    // Chunks of a slab class are reused last in, first out.
     let mut free = sizes.items as u32;
     let end = system.now() + run;
     let mut operations = 0;
-    // Those of all rounds are counted.
+    // Progress counts the operations of all rounds.
     let progress = &system.given().progress;
     let before = progress.operations();
     while system.now() < end && !system.is_killed() {
@@ -391,10 +394,11 @@ fn serve<S: System>(
     Ok((operations, during))
 }
 
-/// Runs `dd`: waits until most of memory is in use, and for `delay`, then writes and syncs. Returns the start and the
+/// Runs `dd`: waits until most of memory is in use, then for `delay`, then writes and syncs. Returns the start and the
 /// duration of the write.
 ///
-/// The script that waits is started by hand, as it were: the seed decides where its checks fall between two seconds.
+/// The script checks memory every two seconds. A random delay from the run's seed decides when its first check is, as
+/// if the script had been started by hand.
 fn write_behind<S: System>(
     system: &S,
     delay: Nanos,

@@ -1,4 +1,4 @@
-//! The two files of a workload that reads one file once beside a hot set.
+//! The two files of a workload that reads one file once beside a hot set in the other.
 
 use super::big_file;
 use super::random::{Size, check_sizes};
@@ -11,33 +11,33 @@ pub(super) const HOT: &str = "hot.dat";
 /// Name of the file of the pass.
 pub(super) const COLD: &str = "cold.dat";
 
-/// Sizes of both files, pages.
+/// Sizes of the hot set's file and of the file of the pass, pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Files {
-    /// The hot set.
+    /// Pages of the hot set's file.
     pub hot: u64,
-    /// The file of the pass.
+    /// Pages of the file of the pass.
     pub cold: u64,
 }
 
 impl Files {
-    /// Returns the sizes on a system with `memory_pages`, at a scale.
+    /// Returns both sizes on a system with `memory_pages`, at a scale.
     pub fn of(hot: Size, cold: Size, memory_pages: u64, scale: Scale) -> Self {
         Self { hot: hot.pages(memory_pages, scale), cold: cold.pages(memory_pages, scale) }
     }
 
-    /// Refuses files without pages, and a hot set that is too small for so many tasks.
+    /// Refuses files without pages, and a hot set with fewer pages than `tasks`.
     pub fn check(self, tasks: u64) -> Result<(), String> {
         check_sizes(tasks, self.hot, "a hot set")?;
         check_sizes(1, self.cold, "a file")
     }
 
-    /// Returns the pages of both.
+    /// Returns the number of pages in both files.
     pub const fn pages(self) -> u64 {
         self.hot.saturating_add(self.cold)
     }
 
-    /// Makes both files, with no page in memory.
+    /// Makes both files on the device, with no page in memory.
     pub fn make<S: System>(self, system: &S) -> Result<(), SystemError> {
         big_file::make(system, COLD, self.cold)?;
         big_file::make(system, HOT, self.hot)

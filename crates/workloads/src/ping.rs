@@ -1,7 +1,8 @@
-//! A flood ping from another machine, while memory hogs swap (posting of Hisashi Hifumi, 2007; mechanisms/benchmarks, 1.5).
+//! A flood ping from another machine, while memory hogs swap (posting of Hisashi Hifumi, 2007;
+//! mechanisms/benchmarks, 1.5).
 //!
-//! The sender does not wait for answers, so it samples the CPU once per interval. The report therefore also has the
-//! times without interrupts, and the round trips of packets sent between those samples.
+//! The sender does not wait for answers, so its packets sample the CPU once per interval. The report therefore also
+//! lists the times without interrupts, and the largest round trip that packets sent between these samples would have.
 
 use crate::extent::{Extent, TIME_MAX_S};
 use crate::system::{System, SystemError};
@@ -35,9 +36,9 @@ pub struct Params {
     pub apart_ms: Sourced<u64>,
     /// Memory that all hogs together write, percent of memory.
     pub percent: Sourced<u64>,
-    /// CPU time of a hog for one page, ns.
+    /// CPU time that a hog spends on one page, ns.
     pub page_ns: Sourced<u64>,
-    /// Seconds after the first page was swapped out from which on the run counts as steady. Default 5.
+    /// Time from the first swap-out of a page until the run counts as steady, seconds. Default 5.
     #[serde(default = "steady_after")]
     pub steady_after_s: u64,
 }
@@ -50,19 +51,20 @@ fn steady_after() -> u64 {
     5
 }
 
-/// Pages after which a hog checks whether it must end.
+/// Number of pages after which a hog checks whether it must end.
 const PIECE: u32 = 256;
 
-/// Interval of the checks whether a page was swapped out.
+/// Interval at which the workload checks whether a page was swapped out.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
 /// Longest wait for answers.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
-/// Largest random delay of a hog's start, ns: nobody starts programs to the microsecond.
+/// Largest random delay before a hog starts, ns: people do not start programs to the microsecond.
 const START_WITHIN: u64 = 1_000_000;
 
-/// Number of packet grids, each shifted a little, whose largest round trips are compared.
+/// Number of packet grids whose largest round trips are compared. Each grid is shifted by an equal part of the
+/// interval.
 const PHASES: u64 = 20;
 
 /// Longest duration of any part of this workload.
@@ -155,12 +157,12 @@ impl Workload for Ping {
 struct Seen {
     trips: Vec<RoundTrip>,
     windows: Vec<OffWindow>,
-    /// The CPU that takes the interrupts of the network card.
+    /// Statistics of the CPU that takes the network card's interrupts.
     cpu: CpuStatistics,
     masks: Vec<MaskStatistics>,
-    /// The growth of counters.
+    /// The growth of counters during the run.
     counters: Vmstat,
-    /// Time from which on the run is steady.
+    /// Time from which the run counts as steady.
     steady_from: Nanos,
     elapsed_s: f64,
     user_s: f64,
@@ -221,7 +223,7 @@ fn watch<S: System>(system: &S, sim: &Sim, cpu: usize, params: &Params) -> Resul
     Ok(seen)
 }
 
-/// Writes its pages in order, again and again.
+/// Runs hog number `n`: writes its pages in order, again and again, until it is told to end.
 fn hog<S: System>(
     system: &S,
     n: u64,
@@ -247,26 +249,26 @@ fn hog<S: System>(
         }
     }
     system.unmap(region);
-    // What was told to end in the middle of a page has not failed.
+    // A hog that was told to end in the middle of a page has not failed.
     if system.is_killed() { Ok(()) } else { touched }
 }
 
-/// The summary of ping at its end.
+/// The summary that ping prints at its end.
 #[derive(Clone, Debug, PartialEq)]
 struct Statistics {
     transmitted: usize,
     received: usize,
-    /// Time from the first to the last packet sent, ms.
+    /// Time between the first and the last packet sent, ms.
     time_ms: f64,
     min: f64,
     avg: f64,
     max: f64,
     mdev: f64,
-    /// Most packets in flight at once.
+    /// Largest number of packets in flight at once.
     pipe: usize,
     /// Mean time between two packets, ms.
     ipg: f64,
-    /// Running mean of round trips, weight 1/8.
+    /// Running mean of round trips; each new round trip has a weight of 1/8.
     ewma: f64,
     /// Round trips, ns.
     histogram: Histogram<u64>,
@@ -277,7 +279,7 @@ fn ms(time: Nanos) -> f64 {
 }
 
 impl Statistics {
-    /// Returns none if no packet came back.
+    /// Returns the statistics of `trips`; none if no packet came back.
     fn of(trips: &[RoundTrip]) -> Option<Self> {
         let back: Vec<(Nanos, Nanos)> = trips.iter().filter_map(|trip| Some((trip.sent, trip.returned?))).collect();
         let times: Vec<f64> = back.iter().map(|(sent, returned)| ms(returned.since(*sent))).collect();
@@ -322,7 +324,7 @@ impl Statistics {
         100.0 * (self.transmitted - self.received) as f64 / self.transmitted as f64
     }
 
-    /// Returns the text that ping prints.
+    /// Returns the lines of text that ping prints.
     fn words(&self) -> Vec<String> {
         let Self { transmitted, received, time_ms, min, avg, max, mdev, pipe, ipg, ewma, .. } = self;
         let loss = self.loss_percent();
@@ -362,8 +364,8 @@ impl Statistics {
     }
 }
 
-/// Returns the largest round trip that the times without interrupts alone would cause: the median over packet grids of
-/// one interval, each shifted by a part of it.
+/// Returns the largest round trip, ms, that the times without interrupts alone would cause. This is the median over
+/// several packet grids with one packet per interval, each grid shifted by a part of the interval.
 fn max_by_phase(windows: &[OffWindow], began: Nanos, interval: Nanos, least_ms: f64) -> f64 {
     let of_phase = |phase: u64| {
         let first = began.0 + phase * interval.0 / PHASES;
@@ -464,9 +466,9 @@ mod tests {
         let window = |from: u64, to: u64| OffWindow { from: Nanos(from * 1_000_000), to: Nanos(to * 1_000_000) };
         let by = |windows: &[OffWindow]| max_by_phase(windows, Nanos(0), Nanos::from_millis(20), 1.0);
         assert_eq!(by(&[]), 1.0);
-        // Grids a millisecond apart: whatever the phase, some packet comes within the first 20 ms.
+        // The grids are a millisecond apart: in each grid some packet comes within the window's first 20 ms.
         assert_eq!(by(&[window(100, 200)]), 1.0 + 100.0 - 9.5);
-        // A window that half of the grids miss.
+        // Half of the grids have no packet in this window.
         assert_eq!(by(&[window(100, 110)]), 1.0 + 0.5);
     }
 }

@@ -1,4 +1,4 @@
-//! Small files that are made, read, extended and removed, beside an idle program that holds half of memory (postmark
+//! Small files that are created, read, extended and removed, beside an idle program that holds half of memory (postmark
 //! 1.51 with the background reader of MMTests; mechanisms/benchmarks, 1.6).
 
 use crate::extent::{Extent, MEMORY_MAX_MIB};
@@ -15,16 +15,16 @@ use sim::{Rng, Sourced};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Bytes that the C library reads or writes at once for a program that asks for 512.
+/// Number of bytes that the C library reads or writes at once for a program that asks for 512.
 const BUFFER_BYTES: u64 = 4096;
 
-/// Blocks of the program in such a buffer.
+/// Number of the program's 512-byte blocks in such a buffer.
 const BUFFER_BLOCKS: u64 = BUFFER_BYTES / 512;
 
-/// Blocks into which the background program divides its memory.
+/// Number of blocks into which the background program divides its memory.
 const HOG_BLOCKS: u64 = 8;
 
-/// Simulated passes of the background program over the used part of a block.
+/// Number of passes over the used part of a block in which the background program's use of the block is simulated.
 const HOG_ROUNDS: u64 = 64;
 
 /// The `[params]` of an experiment, at full scale. All but file sizes follow the scale. Values of the MMTests script
@@ -32,10 +32,10 @@ const HOG_ROUNDS: u64 = 64;
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Files at the start. Default 5000.
+    /// Number of files at the start. Default 5000.
     #[serde(default = "files")]
     pub files: u64,
-    /// Transactions. Default 30000.
+    /// Number of transactions. Default 30000.
     #[serde(default = "transactions")]
     pub transactions: u64,
     /// Smallest size of a file, bytes. Default 5120.
@@ -47,18 +47,18 @@ pub struct Params {
     /// Memory of the background program, MiB; 0 for none. Default 2048.
     #[serde(default = "hog_mib")]
     pub hog_mib: u64,
-    /// Memory of each of its eight blocks that it uses, MiB. Default 4.
+    /// How much of each of its eight blocks the background program uses, MiB. Default 4.
     #[serde(default = "hog_used_mib")]
     pub hog_used_mib: u64,
-    /// Seconds that it sleeps between two blocks. Default 15.
+    /// Time that the background program sleeps between two blocks, seconds. Default 15.
     #[serde(default = "hog_sleep_s")]
     pub hog_sleep_s: u64,
-    /// Random seed of the program itself, equal in every run. Default 42.
+    /// Random seed of postmark itself, equal in every run. Default 42.
     #[serde(default = "seed")]
     pub seed: u64,
     /// Time for which the background program uses a block, ms.
     pub hog_use_ms: Sourced<u64>,
-    /// Time of the program and the C library for a block of 512 bytes, ns.
+    /// CPU time that the program and the C library spend on a block of 512 bytes, ns.
     pub block_ns: Sourced<u64>,
 }
 
@@ -130,7 +130,7 @@ impl Workload for Postmark {
 
     fn extent(params: &Params, _: &Resources, _: Scale) -> Extent {
         let Params { files, transactions, least_bytes, most_bytes, hog_sleep_s, .. } = params;
-        // Pages of a file of mean size; a transaction reads or writes one.
+        // A file of mean size has this number of pages; a transaction reads or writes one file.
         let pages = (least_bytes / 2 + most_bytes / 2) / machine::PAGE_BYTES as u64 + 1;
         let wait_s = (*hog_sleep_s).max(params.hog_use_ms.value / 1000).max(params.block_ns.value / 1_000_000_000);
         let operations = files.saturating_add(*transactions).saturating_mul(pages);
@@ -169,7 +169,7 @@ impl Workload for Postmark {
     }
 }
 
-/// Writes memory once, then uses a small part of each eighth in turn.
+/// Runs the background program: writes all its memory once, then uses a small part of each block in turn.
 fn hold_memory<S: System>(system: &S, params: &Params, is_filled: &AtomicBool) -> Result<(), SystemError> {
     let scale = system.given().scale;
     let pages = |mib: u64| scale.of(mib * 256) as u32;
@@ -194,7 +194,7 @@ fn hold_memory<S: System>(system: &S, params: &Params, is_filled: &AtomicBool) -
     if system.is_killed() { Ok(()) } else { result }
 }
 
-/// Returns the rows that the program prints, in its order.
+/// Returns the rows that postmark prints, in its order.
 fn rows(figures: [f64; 7]) -> Vec<Row> {
     let columns = [
         ("Transactions", "transactions/s"),
@@ -235,7 +235,7 @@ impl<'a, S: System> Mark<'a, S> {
     fn run(mut self, rng: &mut Rng) -> Result<Vec<Row>, SystemError> {
         let scale = self.system.given().scale;
         let (files, transactions) = (scale.of(self.params.files).max(1), scale.of(self.params.transactions));
-        // The program's clock counts whole seconds.
+        // Postmark's clock counts whole seconds.
         let clock = |system: &S| system.now().0 / NANOS_PER_SECOND;
         let begun = clock(self.system);
         for _ in 0..files {

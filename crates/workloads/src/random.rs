@@ -12,20 +12,20 @@ use figures::scale::Scale;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Random stream of the first task.
+/// Number of the first task's random stream.
 const STREAM: u64 = 3000;
 
 /// Way of reading a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Copied, as `pread` does.
+    /// By a copy, as with `pread`.
     #[default]
     Copy,
-    /// In place: pinned by the engine, or on `linux` and `guest` in a shared mapping of the file.
+    /// In place: in a page pinned by the engine, or on `linux` and `guest` in a shared mapping of the file.
     InPlace,
-    /// Through a mapping of the file on every ground that has one: by faults, and with the accessed bits of page tables. On
-    /// `host` as `in-place`.
+    /// Through a mapping of the file, with faults and with the accessed bits of page tables, on every ground that can
+    /// map files. On `host`, which cannot, as `in-place`.
     Mapped,
 }
 
@@ -33,15 +33,16 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verify {
-    /// Everything that the system keeps of it.
+    /// Everything of the page that the system keeps.
     #[default]
     All,
-    /// Its first eight bytes, which identify the page. For rates: verifying 4096 bytes costs as much as a hit.
+    /// The page's first eight bytes, which identify it. For measuring rates: verifying 4096 bytes costs as much as a
+    /// hit.
     Stamps,
 }
 
 impl Verify {
-    /// Returns the part of what is kept that is verified.
+    /// Returns the part of the page to verify, where the system keeps `kept`.
     fn of(self, kept: Kept) -> Kept {
         match (self, kept) {
             (Self::Stamps, Kept::Bytes | Kept::First(_)) => Kept::Stamps,
@@ -57,13 +58,13 @@ pub(super) struct Reads {
     pub verify: Verify,
     /// `true` if the kernel is told that reads are random.
     pub random_advice: bool,
-    /// Reads before the measurement.
+    /// Number of reads before the measurement.
     pub warm_up: u64,
-    /// Measured reads between two drops of clean pages; 0: none is dropped.
+    /// Number of measured reads between two drops of clean pages; 0: no page is dropped.
     pub drop_every: u64,
 }
 
-/// A size as a share of the memory that the system manages, or absolute.
+/// A size: a share of the memory that the system manages, or an absolute size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Percent of memory.
@@ -81,7 +82,7 @@ impl Size {
     }
 }
 
-/// Refuses an exponent from which no numbers can be drawn.
+/// Refuses a `theta` from which no random numbers can be drawn.
 pub(super) fn check_theta(distribution: Distribution, theta: f64) -> Result<(), String> {
     const MOST: f64 = 10.0;
     if distribution == Distribution::Zipf && !(theta > 0.0 && theta <= MOST) {
@@ -90,11 +91,12 @@ pub(super) fn check_theta(distribution: Distribution, theta: f64) -> Result<(), 
     Ok(())
 }
 
-/// Returns the extent of a run that ends after so many operations of each task, or else after so many seconds.
+/// Returns the extent of a run that ends after `operations` operations of each task, or after `time_s` seconds if
+/// `operations` is none.
 pub(super) fn extent(operations: Option<u64>, tasks: u64, time_s: u64, file_pages: u64) -> Extent {
     let done = operations.map_or(0, |operations| operations.saturating_mul(tasks));
     let time_s = if operations.is_none() { Some(time_s) } else { None };
-    // The file is written first.
+    // The operations include the file's pages, which are written first.
     Extent { time_s, operations: done.saturating_add(file_pages), file_pages, wait_s: 0 }
 }
 
@@ -111,13 +113,14 @@ pub(super) fn check_sizes(tasks: u64, pages: u64, what: &str) -> Result<(), Stri
     Ok(())
 }
 
-/// Returns the length of the measurement from the keys that the workloads share.
+/// Returns the condition that ends the measurement, from parameters that the workloads share.
 pub(super) fn length(operations: Option<u64>, full_s: u64, filling_s: u64) -> Length {
     let time = Length::Time { full: Nanos::from_secs(full_s), filling: Nanos::from_secs(filling_s) };
     operations.map_or(time, Length::Operations)
 }
 
-/// Reads random pages of a file and verifies each: some to warm up, then, with the time of each, until the tally is over.
+/// Reads random pages of a file and verifies each page. The first reads warm up. Later reads go on until the tally is
+/// over, and the tally records their times.
 pub(super) fn read_at_random<S: System>(
     system: &S,
     name: &str,
@@ -131,7 +134,7 @@ pub(super) fn read_at_random<S: System>(
     let mut rng = system.rng(STREAM + task);
     let mut file = system.open(name)?;
     if random_advice {
-        // Then a page that is read in is a miss, on every ground: nothing is read ahead.
+        // Then each page that is read in is a miss, on every ground: no page is read ahead.
         system.expect_random_reads(&mut file);
     }
     let mut bytes = vec![0; PAGE_BYTES];
@@ -161,7 +164,7 @@ pub(super) fn read_at_random<S: System>(
                 pattern.verify(kept, offset, &bytes)?;
                 ended
             }
-            // What is read is what is verified: its time is that of the access.
+            // The page is verified where it is read: the time of the access includes the verification.
             (Access::InPlace | Access::Mapped, _) => {
                 system.read_in_place(&mut file, page, |bytes| pattern.verify(kept, offset, bytes))??;
                 system.now()

@@ -1,7 +1,7 @@
-//! Reads of 4 KiB at random offsets of a file that is larger than memory, by several tasks.
+//! Reads of 4 KiB at random offsets in a file that is larger than memory, by several tasks.
 //!
 //! The file is written, synced and dropped from memory, so the first reads miss. Memory fills with read pages until
-//! every miss has to make room. The report has the rates just before that moment and after.
+//! every miss has to make room. The report lists the rates just before that moment and after it.
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Measured, measure};
@@ -28,25 +28,25 @@ pub struct Params {
     pub file_mib: Option<u64>,
     /// How often each page is read. Default: all pages equally often.
     pub distribution: Distribution,
-    /// For zipf, the exponent: above 0. Default 1.2.
+    /// Exponent of the distribution `zipf`: above 0. Default 1.2.
     pub theta: f64,
-    /// Tasks that read. Default 16.
+    /// Number of tasks that read. Default 16.
     pub tasks: u64,
     /// How a page is read. Default: copied.
     pub access: Access,
-    /// `true`: the kernel is told that reads are random, so that it reads nothing ahead. With multi-gen, uses through a
-    /// mapping that was told so do not keep a page. Default: `true`.
+    /// `true`: the kernel is told that reads are random, so that it reads no pages ahead. With multi-gen, uses through
+    /// a mapping with this advice do not protect a page. Default: `true`.
     pub random_advice: bool,
-    /// Verified part of each page. Default: all.
+    /// Part of each page that is verified. Default: all.
     pub verify: Verify,
-    /// Operations of each task, if they end the run.
+    /// Measured operations of each task, if their number ends the run.
     pub operations: Option<u64>,
     /// Operations of each task before the measurement begins. Default 0.
     pub warm_up_operations: u64,
-    /// Measured operations of each task between two drops of the files' clean pages from memory (`drop_caches`); 0: none are
-    /// dropped. Default 0.
+    /// Measured operations of each task between two drops of the files' clean pages from memory (`drop_caches`); 0: no
+    /// page is dropped. Default 0.
     pub drop_caches_every: u64,
-    /// Seconds after memory is full, if operations do not end the run. Default 10.
+    /// Measured time after memory is full, seconds, if no number of operations ends the run. Default 10.
     pub full_s: u64,
     /// Longest time for memory to fill, s. Default 60.
     pub filling_s: u64,

@@ -1,9 +1,9 @@
-//! Reads of 4 KiB at random offsets of files that are larger than memory, by tasks with many reads in flight, as with
+//! Reads of 4 KiB at random offsets in files that are larger than memory, by tasks with many reads in flight, as with
 //! io_uring.
 //!
 //! The files are on the device and not in memory, so the first reads miss. Memory fills with read pages until every
-//! miss has to make room. The report has the rates just before that moment and after. For the time after, it has the
-//! CPU time by task and purpose. Description: mechanisms/multigen, 10.
+//! miss has to make room. The report lists the rates just before that moment and after it. For the time after, it also
+//! lists the CPU time by task and by purpose. Description: mechanisms/multigen, 10.
 
 use super::big_file;
 use super::cpu_rows::{self, KSWAPD, Who};
@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 /// The tasks that read.
 const READERS: &str = "reader";
 
-/// Random stream of the first task.
+/// Number of the first task's random stream.
 const STREAM: u64 = 5000;
 
 /// The `[params]` of an experiment.
@@ -32,34 +32,34 @@ const STREAM: u64 = 5000;
 pub struct Params {
     /// Size of all files together, percent of memory. Default 1600.
     pub file_percent: u64,
-    /// Files. Default 1.
+    /// Number of files. Default 1.
     pub files: u64,
-    /// Files that a task reads. Default: each read is of any file.
+    /// The files that a task reads. Default: each read is from any file.
     pub choice: Choice,
     /// How often each page of a file is read. Default: all pages equally often.
     pub distribution: Distribution,
-    /// For zipf, the exponent: above 0. Default 0.8.
+    /// Exponent of the distribution `zipf`: above 0. Default 0.8.
     pub theta: f64,
-    /// Tasks that read. Default 1.
+    /// Number of tasks that read. Default 1.
     pub tasks: u64,
-    /// Most reads in flight of a task. Default 256.
+    /// Largest number of one task's reads in flight. Default 256.
     pub depth: u64,
     /// Anonymous memory of an idle program, percent of memory. Default 0.
     pub idle_anon_percent: u64,
-    /// Milliseconds after memory is full. Default 1000.
+    /// Measured time after memory is full, milliseconds. Default 1000.
     pub full_ms: u64,
     /// Longest time for memory to fill, s. Default 60.
     pub filling_s: u64,
 }
 
-/// Files that a task reads.
+/// The files that a task reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
-    /// Any file, at each read.
+    /// Any file, chosen at each read.
     #[default]
     Any,
-    /// One of its own. If there are more tasks than files, they share.
+    /// One file of the task's own. If there are more tasks than files, several tasks read the same file.
     Own,
 }
 
@@ -133,7 +133,7 @@ impl Workload for RandreadAsync {
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         let mut course = Course::with_everything();
-        // Of several nodes: as many as there may be have rows.
+        // On several nodes there are rows for each node that may exist.
         let tasks = (0..8).map(|node| format!("{}{node}", KSWAPD.prefix)).chain([READERS.to_owned()]);
         course.spent[1].profile.extend(tasks.map(|task| (task, Nanos(1))));
         Some(names(rows(&course)))
@@ -176,7 +176,8 @@ impl Workload for RandreadAsync {
     }
 }
 
-/// Touches the memory of a program that then stays idle.
+/// Maps and touches the memory of a program that then stays idle. Returns this region, or none if the program has no
+/// memory.
 fn touch_idle<S: System>(system: &S, params: &Params) -> Result<Option<S::Region>, SystemError> {
     let pages = (system.memory_pages() * params.idle_anon_percent / 100) as u32;
     if pages == 0 {
@@ -187,15 +188,15 @@ fn touch_idle<S: System>(system: &S, params: &Params) -> Result<Option<S::Region
     Ok(Some(region))
 }
 
-/// A read that was started.
+/// A read in flight.
 struct Started {
     file: usize,
     page: u64,
     at: Nanos,
 }
 
-/// Reads random pages of files with `depth` reads in flight, and records the time of each from start to end, until the
-/// tally is over.
+/// Reads random pages of files with `depth` reads in flight until the tally is over. Records the time of each read from
+/// its start to its end.
 fn read_ahead_of_use<S: System>(
     system: &S,
     files: std::ops::Range<u64>,
@@ -238,17 +239,18 @@ fn rows(course: &Course) -> Vec<Row> {
     rows
 }
 
-/// Returns the row of pages swapped in and out in the whole run.
+/// Returns the row of the number of pages swapped in and out in the whole run.
 fn swap_row(course: &Course) -> Row {
     let pages: u64 = ["pswpin", "pswpout"].iter().filter_map(|name| course.counters.get(*name)).sum();
     let megabytes = pages as f64 * PAGE_BYTES as f64 / 1e6 / course.elapsed_s().max(1e-9);
     Row::new("swap", "Swap traffic", "MB/s", Better::Lower, Format::Decimals(2), megabytes)
 }
 
-/// Parts of the time after memory was full, of which the slowest and the fastest are reported.
+/// Number of parts of the time after memory was full. The rates in the slowest part and in the fastest part are
+/// reported.
 const PARTS: u64 = 10;
 
-/// Returns the rows of the bandwidth before memory was full and after, and of their ratio.
+/// Returns the rows of bandwidth: before memory was full, after, and the ratio of both.
 fn bandwidth_rows(course: &Course) -> Vec<Row> {
     let Some([before, after]) = course.before_and_after() else { return Vec::new() };
     let parts = course.rates_after(PARTS);

@@ -1,7 +1,7 @@
-//! Writes of 4 KiB at random offsets of a file that is larger than memory, with a sync after every `sync_every` writes.
+//! Writes of 4 KiB at random offsets in a file that is larger than memory, with a sync after every `sync_every` writes.
 //!
-//! Each task writes pages of its own (every nth), each time in a new version, so that the whole file can be read back
-//! from the device and verified at the end.
+//! Each task writes pages of its own, every nth page of the file for n tasks. It writes a new version of the page each
+//! time, so that the whole file can be read back from the device and verified at the end.
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Measured, Tally, latency_rows, measure};
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Name of the file.
 const FILE: &str = "randwrite.dat";
 
-/// Random stream of the first task.
+/// Number of the first task's random stream.
 const STREAM: u64 = 4000;
 
 /// The `[params]` of an experiment.
@@ -33,13 +33,13 @@ pub struct Params {
     pub file_percent: u64,
     /// Size of the file in MiB at full scale, instead of `file_percent`.
     pub file_mib: Option<u64>,
-    /// Tasks that write. Default 4.
+    /// Number of tasks that write. Default 4.
     pub tasks: u64,
-    /// Writes of a task between two of its syncs; 0 for no sync. Default 1000.
+    /// Number of writes by a task between two of its syncs; 0 for no sync. Default 1000.
     pub sync_every: u64,
-    /// Operations of each task, if they end the run.
+    /// Measured operations of each task, if their number ends the run.
     pub operations: Option<u64>,
-    /// Seconds after memory is full, if operations do not end the run. Default 10.
+    /// Measured time after memory is full, seconds, if no number of operations ends the run. Default 10.
     pub full_s: u64,
     /// Longest time for memory to fill, s. Default 60.
     pub filling_s: u64,
@@ -65,12 +65,12 @@ impl Params {
     }
 }
 
-/// The results of the tasks beside their tallies.
+/// The results of the tasks, in addition to their tallies.
 #[derive(Debug)]
 struct Written {
-    /// The version of each page, by task.
+    /// The last written version of each page, by task.
     versions: Vec<Vec<u32>>,
-    /// Times of syncs, ns.
+    /// Durations of syncs, ns.
     syncs: Histogram<u64>,
 }
 
@@ -133,7 +133,7 @@ impl Workload for Randwrite {
             Ok(())
         })?;
         let Written { versions, syncs } = &*written.lock().unwrap_or_else(PoisonError::into_inner);
-        // All of it once more, from the device.
+        // The whole file is read once more, from the device.
         let file = system.open(FILE)?;
         system.sync(&file)?;
         drop(file);
@@ -155,8 +155,8 @@ fn rows(course: &Course, syncs: &Histogram<u64>, verified: u64) -> Vec<Row> {
     [writes, latency_rows("Sync", syncs), course.cost_rows(), vec![verified]].concat()
 }
 
-/// Writes random pages among `task`, `task` + `tasks`, … of the file. Returns the version of each of the `own` pages,
-/// and the times of syncs.
+/// Writes random pages among `task`, `task` + `tasks`, … of the file. Returns the last version of each of these `own`
+/// pages, and the durations of syncs.
 fn write_at_random<S: System>(
     system: &S,
     task: u64,
@@ -187,7 +187,7 @@ fn write_at_random<S: System>(
             since_sync = 0;
             let started = system.now();
             system.sync(&file)?;
-            // The histogram grows as far as need be.
+            // The histogram grows as needed, so recording cannot fail.
             let _ = syncs.record(system.now().since(started).0.max(1));
         }
     }

@@ -1,7 +1,7 @@
-//! One pass over a file that is larger than memory, beside a hot set that fits.
+//! One pass over a file that is larger than memory, beside a hot set that fits into memory.
 //!
 //! Tasks read the hot set at random, first alone, then during the pass. The hit ratio of the hot set shows how much of
-//! it stays in memory: pages read in, less those of the pass.
+//! it stays in memory. Its misses are the pages read in during the pass, without the pages of the pass itself.
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Length, Measured, measure};
@@ -34,9 +34,9 @@ pub struct Params {
     pub cold_mib: Option<u64>,
     /// How often each page of the hot set is read. Default: all pages equally often.
     pub distribution: Distribution,
-    /// For zipf, the exponent: above 0. Default 1.2.
+    /// Exponent of the distribution `zipf`: above 0. Default 1.2.
     pub theta: f64,
-    /// Tasks that read the hot set. Default 4.
+    /// Number of tasks that read the hot set. Default 4.
     pub tasks: u64,
     /// Way of reading a page of the hot set. Default: copied.
     pub access: Access,
@@ -61,7 +61,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the sizes of both files.
+    /// Returns the sizes of the hot set's file and the file of the pass.
     fn files(&self, memory_pages: u64, scale: Scale) -> Files {
         let hot = Size { percent: self.hot_percent, mib: self.hot_mib };
         let cold = Size { percent: self.cold_percent, mib: self.cold_mib };
@@ -93,7 +93,7 @@ impl Workload for Scan {
 
     fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
         let file_pages = params.files(resources.memory_pages, scale).pages();
-        // How long the pass takes is what is measured.
+        // No duration is predicted: the duration of the pass is a result.
         Extent { wait_s: params.alone_s, operations: file_pages, file_pages, time_s: None }
     }
 
@@ -105,7 +105,7 @@ impl Workload for Scan {
         let files = params.files(system.memory_pages(), system.given().scale);
         let Files { hot, cold } = files;
         files.make(system)?;
-        // Twice: what was used once is not hot yet.
+        // The hot set is read twice, since a page that was used only once is not hot yet.
         for _ in 0..2 {
             big_file::read_through(system, HOT, hot, |_| Pattern::new(HOT, 1))?;
         }
@@ -141,7 +141,7 @@ impl Workload for Scan {
     }
 }
 
-/// Returns the rows of the time before the pass and during it. The pass read `passed` pages in `time`.
+/// Returns the rows for the time before the pass and for the time during it. The pass read `passed` pages in `time`.
 fn rows(alone: &Course, beside: &Course, passed: u64, time: Nanos) -> Vec<Row> {
     let rate = passed as f64 / 256.0 / time.as_secs_f64();
     let pass_row = Row::new("Ops", "Ops scan-pass", "MiB/s", Better::Higher, Format::Decimals(0), rate);

@@ -1,11 +1,12 @@
-//! A file server on which a large process ends. The question is whether the freed memory is used again.
+//! A file server on which a large process ends. The report shows whether the server uses the freed memory again.
 //!
-//! The server has many small files, more than memory holds, and daemons whose memory is in slow use. Readers open a
+//! The server has many small files, more than memory holds, and daemons that use their memory slowly. Readers open a
 //! random file, read it whole, send it to a client and close it. Sent data stay in socket buffers until the client has
-//! them. A large process ends after a while and leaves free memory. A server whose readers wait for a disk should fill
+//! them. After a while a large process ends and leaves free memory. A server whose readers wait for a disk should fill
 //! this memory with files within minutes.
 //!
-//! Measured are free memory by zone, pages that had to be read again, swap, and the duration of single calls of kswapd.
+//! The workload measures free memory by zone, pages that had to be read again, swap, and the duration of single runs of
+//! kswapd.
 
 use super::big_file::read_whole;
 use super::meter::{add_profile, counter_rows};
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Random streams of the daemons and of the first reader.
+/// Numbers of the random streams: of the daemons, and from the next number on of the readers.
 const STREAM: u64 = 7000;
 
 /// Interval of the samples of free memory.
@@ -38,49 +39,50 @@ const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 /// Pages of one MiB.
 const MIB_PAGES: u64 = 256;
 
-/// Interval at which data received by clients are freed, and at which a reader that waits for a client checks again. It
-/// is chosen to be short beside the time of a client.
+/// Interval at which data received by clients are freed, and at which a reader that waits for a client checks again.
+/// The interval is short compared with the time that a client takes.
 const ACKNOWLEDGE_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Longest run, seconds.
+/// Longest duration of a run, seconds.
 const LONGEST_S: u64 = TIME_MAX_S;
 
-/// Most reading tasks: each has a stack of its own.
+/// Largest number of reading tasks: each task has a stack of its own.
 const READERS_MAX: u64 = 4096;
 
-/// Most files: each costs the simulation a name and an inode.
+/// Largest number of files: each file costs the simulation a name and an inode.
 const FILES_MAX: u64 = 1 << 20;
 
-/// CPU time of a reader for one file.
+/// CPU time that a reader spends on one file.
 const COMPUTE: Nanos = Nanos(200_000);
 
-/// The `[params]` of an experiment. Sizes are of the machine at full scale.
+/// The `[params]` of an experiment. Sizes are those at full scale.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Memory of the daemons, MiB. Default 1000.
     pub daemons_mib: u64,
-    /// Time between two touches of random pages of it, us. Default 2000.
+    /// Time between two touches of random pages in the daemons' memory, us. Default 2000.
     pub touch_every_us: u64,
-    /// Memory of the process that ends, MiB. Default 1500.
+    /// Memory of the large process that ends, MiB. Default 1500.
     pub process_mib: u64,
-    /// Time of its end, seconds after all are at work. Default 180.
+    /// Time at which the large process ends, seconds after all tasks are at work. Default 180.
     pub ends_s: u64,
-    /// All files together, MiB. Default 3500.
+    /// Size of all files together, MiB. Default 3500.
     pub files_mib: u64,
-    /// Size of a file, KiB. Default 64.
+    /// Size of each file, KiB. Default 64.
     pub file_kib: u64,
     /// Tasks that read files, at most 4096. Default 32.
     pub readers: u64,
-    /// Mean time until a client has its file, ms; times are uniform up to twice the mean. Default 500: 64 KiB at 1
-    /// Mbit/s. 0: nothing is sent.
+    /// Mean time until a client has received its file, ms; times are uniform between 0 and twice the mean. Default 500:
+    /// 64 KiB at 1 Mbit/s. 0: nothing is sent.
     pub client_ms: u64,
-    /// Most clients served at a time, on the machine at full scale. If there are so many, a reader waits. Default 8192,
-    /// which does not limit clients that take 500 ms: with files of 64 KiB, data sent to so many take 740 MiB.
+    /// Largest number of clients served at a time, at full scale. A reader waits while so many are served. Default
+    /// 8192, which does not limit clients that take 500 ms. With files of 64 KiB, the data sent to 8192 clients take
+    /// 740 MiB.
     pub clients: u64,
-    /// Time from which on free memory is judged, seconds after all are at work. Default 480.
+    /// Start of the period in which free memory is judged, seconds after all tasks are at work. Default 480.
     pub judged_from_s: u64,
-    /// Duration of that judgement, seconds. Default 300.
+    /// Duration of the period in which free memory is judged, seconds. Default 300.
     pub judged_s: u64,
     /// Seconds between two printed samples of free memory. Default 60.
     pub print_every_s: u64,
@@ -255,7 +257,7 @@ impl Workload for Simon {
         }
         let seen = watch(system, params, &course, &files);
         let ended = join(system, tasks);
-        // What is there goes also where a task failed.
+        // Sent data are freed even if a task failed.
         course.clients.take_until(system, Nanos(u64::MAX));
         let removed = files.remove(system);
         ended.and(removed)?;
@@ -264,7 +266,7 @@ impl Workload for Simon {
     }
 }
 
-/// State of the run.
+/// States of the run.
 const RUNNING: u8 = 0;
 const PROCESS_ENDS: u8 = 1;
 const OVER: u8 = 2;
@@ -273,11 +275,11 @@ const FAILED: u8 = 3;
 /// State shared by the tasks and their watcher.
 #[derive(Debug)]
 struct Course {
-    /// Tasks that have touched all of their memory.
+    /// Number of tasks that have touched all of their memory.
     ready: AtomicU64,
-    /// One of the states above. It only grows.
+    /// Number of the run's state, one of the constants above. It only grows.
     state: AtomicU8,
-    /// Files read.
+    /// Number of files read.
     reads: AtomicU64,
     clients: Clients,
 }
@@ -299,7 +301,7 @@ impl Course {
         self.state.fetch_max(state, Relaxed);
     }
 
-    /// Records the end of a task. If it failed, the others are told to end.
+    /// Records the end of a task. If the task failed, tells the others to end.
     fn ending(&self, result: Result<(), SystemError>) -> Result<(), SystemError> {
         if result.is_err() {
             self.go_to(FAILED);
@@ -311,17 +313,17 @@ impl Course {
 /// The clients that ask for files.
 #[derive(Debug)]
 struct Clients {
-    /// Mean time until a client has its file; 0: nothing is sent.
+    /// Mean time until a client has received its file; 0: nothing is sent.
     mean_time: Nanos,
     waiting: Mutex<Waiting>,
 }
 
-/// The clients that wait.
+/// The clients that wait for data, and the number of those that may still ask.
 #[derive(Debug, Default)]
 struct Waiting {
     /// Number of further clients that may ask.
     more: u64,
-    /// Sent data, by the time when the client has them. The number of the read makes keys unique.
+    /// Sent data, by the time at which the client has received them. The number of the read makes keys unique.
     sent: BTreeMap<(Nanos, u64), Unacknowledged>,
 }
 
@@ -334,7 +336,7 @@ impl Clients {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts the next client. Returns false while all wait for a file.
+    /// Accepts a client's request for a file. Returns `false` while the largest number of clients wait for data.
     fn accept(&self) -> bool {
         let mut waiting = self.waiting();
         let can = waiting.more > 0;
@@ -342,7 +344,7 @@ impl Clients {
         can
     }
 
-    /// Sends the `n`th file that was read to the client that asked for it.
+    /// Sends `bytes` bytes of a file to the client that asked for the file. The file was the `n`th read of the run.
     fn answer<S: System>(&self, system: &S, rng: &mut Rng, n: u64, bytes: u64) -> Result<(), SystemError> {
         if self.mean_time == Nanos(0) {
             self.waiting().more += 1;
@@ -368,7 +370,7 @@ impl Clients {
 }
 
 fn join<S: System>(system: &S, tasks: Vec<Started<S, Result<(), SystemError>>>) -> Result<(), SystemError> {
-    // All of them, before the first error is told.
+    // All tasks are joined before the first error is returned.
     let ended: Vec<_> = tasks.into_iter().map(|task| task.join(system)).collect();
     ended.into_iter().collect()
 }
@@ -378,7 +380,7 @@ fn join<S: System>(system: &S, tasks: Vec<Started<S, Result<(), SystemError>>>) 
 struct Files {
     count: u64,
     pages: u64,
-    /// Whether file `n` was read before, by `n`.
+    /// 1 for each file that was read before, by the number of the file; otherwise 0.
     was_read: Vec<AtomicU8>,
 }
 
@@ -395,7 +397,7 @@ impl Files {
             Pattern::new(&name, 1).fill(system.kept(), 0, &mut bytes);
             system.write(&file, 0, &bytes)?;
         }
-        // What is dirty must be on the disk before files are read again.
+        // Dirty pages must be written before the files are read again.
         for n in (0..count).take_while(|_| !system.is_killed()) {
             system.sync(&system.open(&Self::name(n))?)?;
         }
@@ -406,13 +408,13 @@ impl Files {
         (0..self.count).try_for_each(|n| system.remove(&Self::name(n)))
     }
 
-    /// Returns the pages of files that were read at least once.
+    /// Returns the total number of pages in the files that were read at least once.
     fn pages_read_once(&self) -> u64 {
         self.was_read.iter().map(|was| u64::from(was.load(Relaxed))).sum::<u64>() * self.pages
     }
 }
 
-/// Touches random pages of a region at an interval.
+/// Maps a region and touches random pages of it, one at each interval.
 fn touch_at_random<S: System>(system: &S, pages: u32, every: Nanos, course: &Course) -> Result<(), SystemError> {
     let mut rng = system.rng(STREAM);
     let region = system.map(pages)?;
@@ -460,14 +462,14 @@ fn read_at_random<S: System>(system: &S, reader: u64, files: &Files, course: &Co
     Ok(())
 }
 
-/// Free memory at one time.
+/// A sample of free memory at one time.
 #[derive(Clone, Debug)]
 struct Look {
-    /// Seconds after all were at work.
+    /// Time of the sample, seconds after all tasks were at work.
     at_s: u64,
-    /// Free pages of all zones.
+    /// Number of free pages in all zones.
     free: u64,
-    /// Free pages by zone, if the ground tells.
+    /// The zones with their free pages, if the ground tells them.
     zones: Vec<ZoneView>,
 }
 
@@ -476,18 +478,19 @@ struct Look {
 struct Seen {
     looks: Vec<Look>,
     calls: Option<KswapdCalls>,
-    /// Growth of counters since all were at work.
+    /// Growth of counters since all tasks were at work.
     counters: engine::stat::Vmstat,
     reads: u64,
     refaults: Option<u64>,
     elapsed_s: f64,
     user_s: f64,
     system_s: f64,
-    /// CPU time before the process ended and after it, folded.
+    /// CPU time before the large process ended and CPU time after, as folded stacks.
     profile: Vec<String>,
 }
 
-/// Samples free memory until the end, and tells the process and the other tasks when to end.
+/// Samples free memory until the end of the run, and tells the large process and the other tasks when to end. Returns
+/// the record of the run.
 fn watch<S: System>(system: &S, params: &Params, course: &Course, files: &Files) -> Seen {
     let (counters, cpu, read_in) = (system.vmstat(), system.cpu_times(), system.pages_read_in());
     let began = system.now();
@@ -554,7 +557,7 @@ impl Seen {
         .concat()
     }
 
-    /// Returns the rows of free memory in the judged time, over all zones.
+    /// Returns the rows of free memory in all zones together, in the period in which it is judged.
     fn judged_rows(&self, params: &Params) -> Vec<Row> {
         let judged = || self.looks.iter().filter(|look| look.at_s >= params.judged_from_s).map(|look| look.free);
         let row =
@@ -567,7 +570,7 @@ impl Seen {
         ]
     }
 
-    /// Returns the rows of free memory by zone at intervals.
+    /// Returns the rows of free memory by zone, at intervals of `print_every_s`.
     fn course_rows(&self, params: &Params) -> Vec<Row> {
         let printed = self.looks.iter().filter(|look| look.at_s % params.print_every_s == 0);
         let row = |what: &str, at_s: u64, pages: u64| {

@@ -1,7 +1,7 @@
-//! Streaming through mapped files much larger than memory (MMTests; mechanisms/benchmarks, 1.7).
+//! Streaming through mapped files that are much larger than memory (MMTests; mechanisms/benchmarks, 1.7).
 //!
-//! Each task maps a sparse file of its own and touches page after page once, so no page is needed again. Written pages
-//! become dirty through the page table.
+//! Each task maps a sparse file of its own and touches page after page once, so that no page is needed again. Written
+//! pages become dirty through the page table.
 
 use crate::extent::Extent;
 use crate::system::{MapMode, System, SystemError, page_bytes};
@@ -16,17 +16,17 @@ use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use sim::Sourced;
 
-/// Most tasks.
+/// Largest number of tasks.
 const TASKS_MAX: u64 = 1024;
 
 /// The access to each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Writes one word.
+    /// Writes one word of the page.
     #[default]
     Write,
-    /// Reads one byte, with advice for random access.
+    /// Reads one byte of the page. The mapping has advice for random access.
     Read,
 }
 
@@ -40,9 +40,9 @@ pub struct Params {
     /// The access to each page. Default `write`.
     #[serde(default)]
     pub access: Access,
-    /// Tasks, each with a file.
+    /// Number of tasks, each with a file of its own.
     pub tasks: Sourced<u64>,
-    /// CPU time of a program for one page, ns.
+    /// CPU time that a program spends on one page, ns.
     pub page_ns: Sourced<u64>,
 }
 
@@ -50,7 +50,7 @@ fn percent() -> u64 {
     1000
 }
 
-/// Pages after which a task checks whether it must end.
+/// Number of pages after which a task checks whether it must end.
 const PIECE: u32 = 1024;
 
 /// Time within which the tasks start.
@@ -90,7 +90,7 @@ impl Workload for Streaming {
     fn extent(params: &Params, resources: &Resources, _: Scale) -> Extent {
         let pages = file_pages(params, resources.memory_pages).saturating_mul(params.tasks.value);
         let wait_s = params.page_ns.value / 1_000_000_000;
-        // The files are sparse: what is only read takes no room.
+        // The files are sparse: files that are only read take no room on the device.
         let file_pages = if params.access == Access::Write { pages } else { 0 };
         Extent { operations: pages, file_pages, wait_s, time_s: None }
     }
@@ -116,7 +116,7 @@ impl Workload for Streaming {
         rows.extend(vmscan::duration_rows(system.cpu_times().since(cpu), elapsed_s));
         rows.extend(vmscan::rows(&counters));
         let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
-        // The test ends with the last touch: dropping what is still dirty is no part of it.
+        // The test ends with the last touch: dropping the pages that are still dirty is not part of the test.
         let removed = (0..params.tasks.value).try_for_each(|n| system.remove(&file_name(n)));
         ended.into_iter().chain([removed]).collect::<Result<(), SystemError>>()?;
         Ok(Found { rows, profile, ..Found::default() })
@@ -139,7 +139,8 @@ fn stream<S: System>(system: &S, n: u64, pages: u32, access: Access, time: Nanos
         Access::Read => ReadPattern::Random,
     };
     let region = system.map_file(&file, 0..pages, MapMode { pattern, ..MapMode::default() })?;
-    // No two programs start at the same time, nor does a page always take as long: in step, all would meet reclaim at once.
+    // Programs do not start at the same time, and the time for a page varies: programs in step would all meet reclaim
+    // at once.
     let mut rng = system.rng(n);
     system.sleep(Nanos(rng.below(START_WITHIN.0)));
     let mut touched = Ok(());

@@ -1,12 +1,13 @@
-//! A program with huge pages and 60 % of memory, beside the copy of a big file.
+//! A program with huge pages and 60 % of memory, beside the copying of a big file.
 //!
 //! A file as large as memory is written, so that the page cache fills memory, and then copied again and again. A
 //! program of several tasks maps memory that may have huge pages, writes all of it once, page by page, and then touches
-//! it at random. The huge pages that it got while filling decide the cost of a touch, if the machine states the cost of
-//! a page-table walk (`[cpu.tlb]`). So success of compaction is worth time here.
+//! it at random. The number of huge pages that the program got while it filled its memory decides the cost of a touch,
+//! if the machine states the cost of a page-table walk (`[cpu.tlb]`). So successful compaction shortens the run's
+//! touches.
 //!
-//! Touches are simulated as samples. One page is touched, for its accessed bit and for the processor's translations,
-//! and stands for [`Params::sample`] touches of similar pages.
+//! Touches are simulated as samples: one page is touched, which sets its accessed bit and uses the processor's
+//! translations. This touch stands for [`Params::sample`] touches of similar pages.
 
 use super::meter::add_profile;
 use crate::extent::{Extent, times};
@@ -25,16 +26,16 @@ use sim::Sourced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Random stream of the first task.
+/// Number of the first task's random stream.
 const STREAM: u64 = 8000;
 
-/// Pages of a huge page.
+/// Number of small pages in a huge page.
 const HUGE_PAGES: u64 = 512;
 
-/// Pages per write or copy, 256 KiB: assumed, as in highalloc.
+/// Pages per write or copy: 256 KiB, an assumed value, as in `highalloc`.
 const PIECE_PAGES: u64 = 64;
 
-/// Interval of the samples of coverage.
+/// Interval at which coverage with huge pages is sampled.
 const LOOK_EVERY: Nanos = Nanos::from_millis(500);
 
 /// Name of the program's tasks in a profile.
@@ -47,20 +48,20 @@ const TARGET: &str = "target";
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Memory of the program, percent of memory. Default 60.
+    /// Size of the program's memory, percent of memory. Default 60.
     #[serde(default = "program_percent")]
     pub program_percent: u64,
-    /// Tasks of the program, each with a region of its own.
+    /// Number of the program's tasks, each with a region of its own.
     pub tasks: Sourced<u64>,
-    /// Time for which it touches its filled memory, s.
+    /// Time for which the program touches its filled memory, s.
     pub touch_s: Sourced<u64>,
     /// Share of touches that write, percent.
     pub store_percent: Sourced<u64>,
-    /// Time of a touch without the translation of its address, ns.
+    /// Time that a touch takes without the translation of its address, ns.
     pub touch_ns: Sourced<u64>,
-    /// Touches that one simulated touch stands for.
+    /// Number of touches that one simulated touch stands for.
     pub sample: Sourced<u64>,
-    /// Size of the copied file, percent of memory; 0: none. Default 100.
+    /// Size of the copied file, percent of memory; 0: no file. Default 100.
     #[serde(default = "file_percent")]
     pub file_percent: u64,
 }
@@ -74,7 +75,7 @@ const fn file_percent() -> u64 {
 }
 
 impl Params {
-    /// Returns the pages of each task's region, whole huge pages.
+    /// Returns the number of pages in each task's region, a multiple of a huge page.
     fn region_pages(&self, memory_pages: u64) -> u64 {
         memory_pages.saturating_mul(self.program_percent) / 100 / self.tasks.value.max(1) / HUGE_PAGES * HUGE_PAGES
     }
@@ -131,7 +132,7 @@ impl Workload for Thp {
                 params.program_percent, params.tasks.value
             ));
         }
-        // A tenth of memory for what is in neither.
+        // A tenth of memory is left for what belongs neither to the program nor to the file.
         if pages.saturating_mul(params.tasks.value).saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
                 "{pages} pages for each of {} tasks do not fit {memory_pages} pages of memory and {swap_pages} of swap",
@@ -177,7 +178,7 @@ impl Workload for Thp {
                 system.start(PROGRAM, move |system| program.run(system, n))
             })
             .collect();
-        // The task that is last to fill its region lets all of them touch theirs.
+        // When the last task has filled its region, all tasks begin to touch their regions.
         let (mut coverage, mut was_filled) = (Vec::new(), false);
         while program.left.load(Relaxed) > 0 && !system.is_killed() {
             system.sleep(LOOK_EVERY);
@@ -185,7 +186,7 @@ impl Workload for Thp {
                 was_filled = true;
                 add_profile(&mut lines, "fill", &mut profile, system.profile());
             }
-            // A task that has ended has unmapped its memory.
+            // Coverage is sampled only until the first task ends, since a task that has ended has unmapped its memory.
             if was_filled && program.left.load(Relaxed) == program.tasks {
                 coverage.push(program.coverage(&system.vmstat()));
             }
@@ -213,19 +214,19 @@ impl Workload for Thp {
     }
 }
 
-/// Most tasks.
+/// Largest number of tasks.
 const TASKS_MAX: u64 = 256;
 
-/// Most touches that one simulated touch stands for.
+/// Largest number of touches that one simulated touch stands for.
 const SAMPLE_MAX: u64 = 1 << 20;
 
-/// The longest touch, 1 ms.
+/// Longest time of a touch: 1 ms.
 const TOUCH_MAX_NS: u64 = 1_000_000;
 
-/// Largest file, ten times memory.
+/// Largest size of the file, percent of memory: ten times memory.
 const FILE_MAX_PERCENT: u64 = 1000;
 
-/// Writes the file that is copied, which fills memory.
+/// Writes the file that is copied. Its pages fill memory.
 fn write_source<S: System>(system: &S, pages: u64) -> Result<(), SystemError> {
     if pages == 0 {
         return Ok(());
@@ -239,7 +240,8 @@ fn write_source<S: System>(system: &S, pages: u64) -> Result<(), SystemError> {
     system.sync(&file)
 }
 
-/// Copies the file until the task is told to end. Each copy replaces the one before. Returns the pages copied.
+/// Copies the file until the task is told to end. Each copy replaces the one before. Returns the number of pages
+/// copied.
 fn copy_again_and_again<S: System>(system: &S, pages: u64) -> Result<u64, SystemError> {
     let mut bytes = vec![0; page_bytes(PIECE_PAGES) as usize];
     let mut copied = 0;
@@ -271,26 +273,26 @@ struct Program {
     region_pages: u64,
     store_percent: u64,
     sample: u32,
-    /// Time of the touches that a simulated touch stands for.
+    /// Time of all the touches that one simulated touch stands for.
     touch: Nanos,
     touch_s: u64,
-    /// Tasks that have filled their region.
+    /// Number of tasks that have filled their region.
     filled: AtomicU64,
     is_filled: AtomicBool,
-    /// Tasks that have not ended.
+    /// Number of tasks that have not ended.
     left: AtomicU64,
 }
 
 /// The results of one task.
 #[derive(Clone, Debug, Default)]
 struct OfTask {
-    /// Time to fill its region.
+    /// Time that the task took to fill its region.
     fill: Nanos,
-    /// Simulated touches after filling.
+    /// Number of simulated touches after filling.
     touches: u64,
-    /// Duration of these touches.
+    /// Duration of the touches after filling.
     touching: Nanos,
-    /// Duration of each touch that faulted, in both parts.
+    /// Duration of each touch that faulted, while filling and after.
     faults: Vec<Nanos>,
 }
 
@@ -310,7 +312,7 @@ impl Program {
         }
     }
 
-    /// Returns the share of its memory in huge pages, percent.
+    /// Returns the share of the program's memory that is in huge pages, percent.
     fn coverage(&self, vmstat: &Vmstat) -> f64 {
         let huge = vmstat.get("nr_anon_transparent_hugepages").copied().unwrap_or(0) * HUGE_PAGES;
         100.0 * huge as f64 / (self.region_pages * self.tasks) as f64
@@ -319,7 +321,7 @@ impl Program {
     fn run<S: System>(&self, system: &S, task: u64) -> Result<OfTask, SystemError> {
         let result = self.fill_and_touch(system, task);
         if result.is_err() {
-            // The others need not wait for it.
+            // The other tasks need not wait for this one.
             self.is_filled.store(true, Relaxed);
         }
         self.left.fetch_sub(1, Relaxed);
@@ -373,7 +375,7 @@ impl OfTask {
     }
 }
 
-/// Returns the CPU time of the program's tasks in a function and its callees, from lines of a profile.
+/// Returns the CPU time that the program's tasks spent in a function and its callees, from the lines of a profile.
 fn time_of(lines: &[String], func: Func) -> Nanos {
     let of_line = |line: &String| {
         let (path, ns) = line.rsplit_once(' ')?;
@@ -387,14 +389,14 @@ fn time_of(lines: &[String], func: Func) -> Nanos {
 #[derive(Debug, Default)]
 struct Seen {
     tasks: Vec<OfTask>,
-    /// Coverage at each sample since the memory was filled, percent.
+    /// Coverage with huge pages at each sample since the memory was filled, percent.
     coverage: Vec<f64>,
     copied_pages: u64,
     sample: u64,
     counters: Vmstat,
     elapsed: Nanos,
     cpu: CpuTimes,
-    /// CPU time of the program in direct compaction, and in direct reclaim.
+    /// CPU time that the program spent in direct compaction, and in direct reclaim.
     direct: [Nanos; 2],
 }
 
@@ -434,7 +436,7 @@ impl Seen {
         .into()
     }
 
-    /// Returns the rows of the duration of faulting touches, and of its part in compaction and reclaim.
+    /// Returns the rows of the durations of touches that faulted, and of the time spent in compaction and reclaim.
     fn stall_rows(&self) -> Vec<Row> {
         let mut sorted: Vec<Nanos> = self.tasks.iter().flat_map(|task| task.faults.iter().copied()).collect();
         sorted.sort_unstable();
@@ -460,7 +462,7 @@ impl Seen {
     }
 }
 
-/// Returns every counter of the engine about huge pages, compaction and requests for several pages.
+/// Returns rows of all the engine's counters about huge pages, compaction and requests for several pages.
 fn counter_rows(counters: &Vmstat) -> Vec<Row> {
     const BEGINNINGS: [&str; 5] = ["thp", "compact", "pgmigrate", "alloc_high_order", "alloc_failed"];
     let is_meant = |name: &str| BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));

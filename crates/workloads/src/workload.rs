@@ -17,9 +17,9 @@ use serde::de::DeserializeOwned;
 pub struct Resources {
     /// Memory that the system manages, pages; equal to [`System::memory_pages`].
     pub memory_pages: u64,
-    /// Memory in use before the workload that cannot all be dropped, pages.
+    /// Memory in use before the workload, pages. Not all of this memory can be freed.
     pub used_pages: u64,
-    /// Swap, pages.
+    /// Size of swap, pages.
     pub swap_pages: u64,
 }
 
@@ -28,14 +28,14 @@ pub struct Resources {
 pub struct Found {
     /// The run's figures, in the order in which they are printed.
     pub rows: Vec<Row>,
-    /// Folded stacks, `part;task;func ns`, by the workload's parts of the run; empty if the ground has no
-    /// [`System::profile`].
+    /// Folded stacks, `part;task;func ns`, where `part` is the workload's name for a part of the run; empty if the
+    /// ground has no [`System::profile`].
     pub profile: Vec<String>,
-    /// The run's report as lines of text, shown under the table.
+    /// The run's report as lines of text, shown below the table of rows.
     pub report: Vec<String>,
-    /// Curves for pictures of its runs, in addition to counters over time.
+    /// Curves for pictures of the run, in addition to counters over time.
     pub curves: Vec<Curve>,
-    /// Durations of its operations, for histograms.
+    /// Durations of the workload's operations, for histograms.
     pub times: Vec<Times>,
     /// The run's steps, if it has any.
     pub steps: Steps,
@@ -46,23 +46,24 @@ pub trait Workload: Sync + 'static {
     /// The `[params]` of an experiment; unknown keys are refused.
     type Params: DeserializeOwned + Serialize + 'static;
 
-    /// The workload's name in `experiment.toml`.
+    /// Name of the workload in `experiment.toml`.
     const NAME: &'static str;
 
-    /// One line of description.
+    /// Description of the workload in one line.
     const ABOUT: &'static str;
 
-    /// Whether the workload verifies contents of pages. A simulated machine then keeps their stamps.
+    /// `true` if the workload verifies the contents of pages. A simulated machine then keeps the pages' stamps.
     const VERIFIES: bool = false;
 
-    /// The reason if the workload runs only on the simulator.
+    /// The reason why the workload runs only on the simulator; none if it runs on every ground.
     const SIM_ONLY: Option<&'static str> = None;
 
-    /// `true` if the workload maps files ([`System::map_file`]), which the library cannot.
+    /// `true` if the workload maps files ([`System::map_file`]), which the library cannot do.
     const MAPS_FILES: bool = false;
 
-    /// Returns the meaning of a parameter; none if it has no description. With `documented::DocumentedFields` derived
-    /// for the parameters it is `Params::get_field_docs(key).ok()`.
+    /// Returns the meaning of a parameter; none if the parameter has no description. With
+    /// `documented::DocumentedFields` derived for the parameters, an implementation is
+    /// `Params::get_field_docs(key).ok()`.
     #[must_use]
     fn about_param(key: &str) -> Option<&'static str> {
         let _ = key;
@@ -72,27 +73,28 @@ pub trait Workload: Sync + 'static {
     /// Checks parameters quickly before anything runs.
     ///
     /// # Errors
-    /// When they are wrong, or the ground is too small for them, in words for the user. This is bad input, which ends
-    /// the command with status 2.
+    /// When the parameters are wrong, or the ground is too small for them, in words for the user. Such an error is bad
+    /// input, which ends the command with status 2.
     fn check(params: &Self::Params, resources: &Resources) -> Result<(), String>;
 
-    /// Returns the extent of a run, as far as parameters determine it. A run that cannot end is refused before
-    /// [`Workload::check`]. By default nothing is known.
+    /// Returns the extent of a run, as far as the parameters determine it. A run that cannot end is refused before
+    /// [`Workload::check`]. The default extent is empty: nothing is known.
     #[must_use]
     fn extent(params: &Self::Params, resources: &Resources, scale: Scale) -> Extent {
         let _ = (params, resources, scale);
         Extent::default()
     }
 
-    /// Returns the names of the rows that a run may report, if they are known in advance: an error in `--rows` is then
-    /// found before the run. Not every run reports all of them. By default they are unknown.
+    /// Returns the names of the rows that a run may report, if they are known in advance. An error in `--rows` is then
+    /// found before the run. A run need not report all of these rows. By default the names are unknown.
     #[must_use]
     fn row_names(params: &Self::Params, resources: &Resources) -> Option<Vec<RowName>> {
         let _ = (params, resources);
         None
     }
 
-    /// Runs the workload as the main task of `system`: sets up, measures, verifies, and removes what it made.
+    /// Runs the workload as the main task of `system`: sets up, measures, verifies, and removes what it made. Returns
+    /// the results.
     ///
     /// # Errors
     /// When the run could not be finished, or contents were wrong. The command then ends with status 1.

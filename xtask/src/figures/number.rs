@@ -1,7 +1,7 @@
-//! Formats figures of cells: three significant digits, and ranges over seeds.
+//! Formats figures for cells of a table: three significant digits, and ranges over seeds.
 
-/// Formats three significant digits, in thousands (`k`) or millions (`M`) if this is shorter; a whole number below a
-/// thousand is unchanged.
+/// Returns a number with three significant digits, in thousands (`k`) or millions (`M`) if this is shorter. A whole
+/// number below a thousand is unchanged.
 pub fn amount(value: f64) -> String {
     let (scaled, unit) = match value.abs() {
         _ if value.is_nan() => return "–".into(),
@@ -19,12 +19,12 @@ pub fn amount(value: f64) -> String {
     format!("{scaled:.decimals$}{unit}")
 }
 
-/// Formats median and range: `18.1 % (12.9..43.4)`; only the median if all values are equal.
+/// Returns the median and range of `values` as text: `18.1 % (12.9..43.4)`; only the median if all values are equal.
 pub fn spread(values: &[f64], suffix: &str) -> String {
     spread_by(values, suffix, amount)
 }
 
-/// Returns median and range with digits of another form.
+/// Returns the median and range of `values` as text, with numbers in the form that `digits` returns.
 pub fn spread_by(values: &[f64], suffix: &str, digits: impl Fn(f64) -> String) -> String {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -35,17 +35,17 @@ pub fn spread_by(values: &[f64], suffix: &str, digits: impl Fn(f64) -> String) -
     if low == high { middle } else { format!("{middle} ({low}..{high})") }
 }
 
-/// Formats a whole number.
+/// Returns a number rounded to a whole number, as text.
 pub fn whole(value: f64) -> String {
     if value.is_finite() { format!("{value:.0}") } else { amount(value) }
 }
 
-/// Formats a number with one decimal.
+/// Returns a number with one decimal.
 pub fn tenths(value: f64) -> String {
     if value.is_finite() { format!("{value:.1}") } else { amount(value) }
 }
 
-/// Appends the unit to a number, unless it is no number.
+/// Returns a number with its unit; without the unit if the value is no number.
 pub fn with(number: &str, suffix: &str) -> String {
     if number.contains(|c: char| c.is_ascii_digit()) { format!("{number}{suffix}") } else { number.into() }
 }

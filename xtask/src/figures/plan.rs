@@ -12,7 +12,7 @@ use super::{
     targets,
 };
 
-/// The whole file.
+/// The whole plan.
 pub struct Plan {
     /// The tables by name.
     pub tables: BTreeMap<String, Table>,
@@ -34,7 +34,7 @@ struct PlanText {
 #[derive(Deserialize)]
 #[serde(tag = "form", rename_all = "kebab-case")]
 pub enum Table {
-    /// The targets P1 to P10, in the first seeds.
+    /// The targets P1 to P10, and how many of the first seeds meet them.
     Targets(Targets),
     /// A line for each figure and a column for each kernel, with median and range over seeds.
     Figures(FiguresTable),
@@ -45,95 +45,95 @@ pub enum Table {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Targets {
-    /// Last seed; the first is 1.
+    /// The last seed; the first is 1.
     pub seeds: u64,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FiguresTable {
-    /// Last seed; the first is 1.
+    /// The last seed; the first is 1.
     pub seeds: u64,
-    /// The columns.
+    /// Names of the kernels, which are the columns.
     pub kernels: Vec<String>,
-    /// The lines.
+    /// The figures, which are the lines.
     pub figures: Vec<Figure>,
 }
 
-/// A figure of a table: a row of the report, and its conversion.
+/// A figure in a table: a row of the report, and its conversion.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// The row of the report.
+    /// Name of the row in the report.
     pub row: String,
-    /// Its name in the table, if it differs from the row's.
+    /// Name of the figure in the table, if it differs from the row's name.
     pub label: Option<String>,
-    /// A row to subtract.
+    /// Name of a row whose value is subtracted.
     less: Option<String>,
-    /// The divisor.
+    /// The number by which the value is divided.
     per: Option<f64>,
-    /// A row of which it is shown as a percentage.
+    /// Name of a row. The figure is then shown as a percentage of that row's value.
     percent_of: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunsTable {
-    /// The columns.
+    /// The set of figures that are the columns.
     pub columns: Columns,
-    /// The kernel of lines without one.
+    /// The kernel for lines that name none.
     kernel: String,
-    /// The lines.
+    /// The lines of the table.
     #[serde(default)]
     rows: Vec<Row>,
-    /// The table with the same lines for another kernel.
+    /// Name of another table, whose lines this table repeats for its own kernel.
     rows_of: Option<String>,
 }
 
-/// A line.
+/// A line of the table.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
     label: String,
-    /// The kernel, or the base of its file.
+    /// Name of the kernel, or of the base of the line's kernel file.
     kernel: Option<String>,
     /// Whether the line shows published figures.
     #[serde(default)]
     print: bool,
-    /// The seeds of its median and range; seed 1 by default.
+    /// The seeds over which the line shows median and range; seed 1 by default.
     #[serde(default)]
     seeds: Vec<u64>,
     /// Changes to the kernel, in the form of a kernel file.
     #[serde(default)]
     choices: Keys,
-    /// Names of changes of the machine file.
+    /// Names of changes that are made to the machine file.
     #[serde(default)]
     on: Vec<String>,
     /// Further changes to the machine file.
     #[serde(default)]
     machine: Keys,
-    /// Factor for the costs of reclaim.
+    /// Factor by which the costs of reclaim are multiplied.
     reclaim_costs: Option<f64>,
 }
 
-/// A line of [`RunsTable`] with its source.
+/// A line of a [`RunsTable`] with the source of its figures.
 pub struct Line {
-    /// Its first cell.
+    /// First cell of the line.
     pub label: String,
-    /// The source of its figures.
+    /// Source of the line's figures.
     pub source: Source,
 }
 
-/// The source of the figures of a line.
+/// The source of the figures in a line.
 pub enum Source {
-    /// Simulations that differ in their seeds.
+    /// Simulations that differ only in their seeds.
     Runs(Vec<Run>),
-    /// The posting, for this kernel.
+    /// The figures that the posting has for this kernel.
     Print(String),
 }
 
 impl Plan {
-    /// Reads the plan, and the machine that its lines change.
+    /// Makes a plan from the texts of the plan's file and of the machine file that its lines change.
     pub fn parse(plan: &str, machine: &str) -> Result<Self, String> {
         let PlanText { reclaim_costs, machines, tables } =
             toml::from_str(plan).map_err(|error| format!("{}: {error}", super::PLAN))?;
@@ -141,7 +141,7 @@ impl Plan {
         Ok(Self { tables, machines, reclaim_costs, machine: Value::Table(machine) })
     }
 
-    /// Returns the text of the kernel file of a line, if it needs one.
+    /// Returns the text of the kernel file for a line; none if the line does not change the kernel.
     fn kernel_file(base: &str, row: &Row) -> Result<Option<String>, String> {
         if row.choices.is_empty() {
             return Ok(None);
@@ -153,7 +153,7 @@ impl Plan {
         toml::to_string(&keys).map(Some).map_err(|error| format!("{}: {error}", row.label))
     }
 
-    /// Returns the text of the machine file of a line, if it needs one.
+    /// Returns the text of the machine file for a line; none if the line does not change the machine.
     fn machine_file(&self, row: &Row) -> Result<Option<String>, String> {
         let told = |error| format!("{}: {error}", row.label);
         let mut machine = self.machine.clone();
@@ -177,8 +177,8 @@ impl Plan {
     }
 }
 
-/// Replaces `value` by `by`. In a table only the named keys change, in a list only the numbered items. A plain value
-/// replaces the value of a constant with an origin.
+/// Replaces `value` by `by`. In a table only the keys in `by` change, in a list only the items that `by` numbers. A
+/// plain value in `by` replaces the value of a constant with an origin.
 fn change(value: &mut Value, by: &Value) -> Result<(), String> {
     match (&mut *value, by) {
         (Value::Table(keys), Value::Table(changes)) => {
@@ -207,7 +207,7 @@ fn change(value: &mut Value, by: &Value) -> Result<(), String> {
 }
 
 impl Table {
-    /// Returns the simulations that it needs, with a title for each.
+    /// Returns the simulations that the table needs, with a title for each.
     pub fn runs(&self, plan: &Plan) -> Result<Vec<(String, Run)>, String> {
         Ok(match self {
             Self::Targets(Targets { seeds }) => grid(&targets::KERNELS, *seeds),
@@ -234,7 +234,7 @@ impl Table {
     }
 }
 
-/// Returns each unchanged kernel with each seed from 1 on.
+/// Returns a run for each unchanged kernel with each seed from 1 to `seeds`, with a title for each run.
 fn grid(kernels: &[impl AsRef<str>], seeds: u64) -> Vec<(String, Run)> {
     let runs = kernels.iter().flat_map(|kernel| (1..=seeds).map(move |seed| plain(kernel.as_ref(), seed)));
     runs.map(|run| (format!("{} seed {}", run.kernel, run.seed), run)).collect()
@@ -246,26 +246,26 @@ pub fn plain(kernel: &str, seed: u64) -> Run {
 }
 
 impl Figure {
-    /// Returns its value, in the unit of [`Figure::suffix`].
+    /// Returns the value of this figure, in the unit that [`Figure::suffix`] returns.
     pub fn of(&self, figures: &Figures) -> f64 {
         let value = figures.of(&self.row) - self.less.as_ref().map_or(0.0, |row| figures.of(row));
         let whole = self.percent_of.as_ref().map_or(1.0, |row| figures.of(row) / 100.0);
         value / whole / self.per.unwrap_or(1.0)
     }
 
-    /// Returns its unit.
+    /// Returns the unit of this figure.
     pub fn suffix(&self) -> &'static str {
         if self.percent_of.is_some() { " %" } else { "" }
     }
 
-    /// Returns the rows of the report that it uses.
+    /// Returns the names of the report's rows that this figure uses.
     pub fn rows(&self) -> impl Iterator<Item = &String> {
         [Some(&self.row), self.less.as_ref(), self.percent_of.as_ref()].into_iter().flatten()
     }
 }
 
 impl RunsTable {
-    /// Returns its lines with their sources.
+    /// Returns the lines of the table with their sources.
     pub fn lines(&self, plan: &Plan) -> Result<Vec<Line>, String> {
         let rows = match &self.rows_of {
             None => &self.rows,

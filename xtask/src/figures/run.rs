@@ -1,5 +1,5 @@
-//! Runs simulations. Equal ones run once, and not again with the same program: their reports are kept in `figures/` of
-//! the target folder, by program and run.
+//! Runs simulations. Equal simulations run once, and do not run again with an unchanged program: their reports are kept
+//! in the folder `figures/` of the target folder, by program and run.
 
 use std::{
     collections::BTreeMap,
@@ -16,32 +16,32 @@ use crate::{highwater, shown};
 /// One simulation.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
-    /// Name of the kernel, or of the base of its file.
+    /// Name of the kernel, or of the base of its kernel file.
     pub kernel: String,
-    /// Text of a kernel file.
+    /// Text of the kernel file, if the kernel is changed.
     pub kernel_file: Option<String>,
-    /// Text of a machine file, if it is not the experiment's.
+    /// Text of the machine file, if the machine is not the experiment's.
     pub machine_file: Option<String>,
     /// The seed.
     pub seed: u64,
 }
 
-/// Figures by the names of their rows.
+/// The figures of one run, by the names of their rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures(BTreeMap<String, f64>);
 
 impl Figures {
-    /// Returns the figure of a row; NaN if there is none.
+    /// Returns the figure of a row; NaN if there is no such row.
     pub fn of(&self, row: &str) -> f64 {
         self.0.get(row).copied().unwrap_or(f64::NAN)
     }
 
-    /// Returns whether there is such a row.
+    /// Returns whether the figures include the row called `row`.
     pub fn has(&self, row: &str) -> bool {
         self.0.contains_key(row)
     }
 
-    /// Reads a report of one kernel and one seed; docs/json.md describes it.
+    /// Returns the figures in a report with one kernel and one seed, which docs/json.md describes.
     fn of_report(report: &str) -> Result<Self, String> {
         let report: serde_json::Value = serde_json::from_str(report).map_err(|error| error.to_string())?;
         let figure = |row: &serde_json::Value| {
@@ -77,8 +77,8 @@ pub fn printed(text: &str) -> Result<BTreeMap<String, Figures>, String> {
     Ok(columns.into_iter().enumerate().map(|(column, kernel)| (kernel, figures(column))).collect())
 }
 
-/// Runs what this program has not run yet, some in parallel, and returns the figures of all. Runs are given with their
-/// titles.
+/// Returns the figures of all `runs`, which are given with their titles. Runs that this program has not done yet are
+/// done now, some in parallel.
 pub fn all(root: &Path, runs: &BTreeMap<Run, String>) -> Result<BTreeMap<Run, Figures>, String> {
     let program = highwater()?;
     let bytes = fs::read(&program).map_err(|error| format!("{}: {error}", program.display()))?;
@@ -114,7 +114,8 @@ pub fn all(root: &Path, runs: &BTreeMap<Run, String>) -> Result<BTreeMap<Run, Fi
     }
 }
 
-/// Returns the figures of one run, from its stored report if there is one.
+/// Returns the figures of one run, from its stored report if there is one. Otherwise does the run and stores its
+/// report.
 fn one(root: &Path, program: &Path, folder: &Path, run: &Run) -> Result<Figures, String> {
     let folder = folder.join(hashed(run));
     let told = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
@@ -140,7 +141,7 @@ fn one(root: &Path, program: &Path, folder: &Path, run: &Run) -> Result<Figures,
         if !output.status.success() {
             return Err(format!("{}: {}", shown(&command), String::from_utf8_lossy(&output.stderr).trim_end()));
         }
-        // Whole or not at all: an interrupted command leaves no half report.
+        // The report gets its name when it is complete, so that an interrupted command leaves no partial report.
         let unnamed = folder.join("report.json.new");
         fs::write(&unnamed, output.stdout).map_err(|error| told(&unnamed, error))?;
         fs::rename(&unnamed, &report).map_err(|error| told(&report, error))?;

@@ -9,10 +9,11 @@ use super::{
     run::Figures,
 };
 
-/// Sizes of the write, without 0M.
+/// Sizes of the background write, without 0M.
 pub const SIZES: [&str; 3] = ["715M", "2385M", "4055M"];
 
-/// Returns the operations during a write of this size, as percentage of the same run's 0M.
+/// Returns the operations during a write of this size, in percent of those in the round without a write (0M) of the
+/// run.
 pub fn operations_percent(figures: &Figures, size: &str) -> f64 {
     100.0 * figures.of(&format!("Ops memcachetest-{size}")) / figures.of("Ops memcachetest-0M")
 }
@@ -27,23 +28,23 @@ pub fn swapped_in(figures: &Figures, size: &str) -> f64 {
     figures.of(&format!("Ops swapin-{size}"))
 }
 
-/// Returns the ratio of pages scanned in Normal to those in DMA32; infinite if only Normal is scanned.
+/// Returns the ratio of pages scanned in zone Normal to pages scanned in DMA32; infinite if only Normal is scanned.
 pub fn zone_ratio(figures: &Figures) -> f64 {
     figures.of("Zone normal velocity") / figures.of("Zone dma32 velocity")
 }
 
-/// Returns a line of Markdown.
+/// Returns a line of a Markdown table.
 pub fn line(cells: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let cells = cells.into_iter().map(|cell| format!(" {} |", cell.as_ref()).replace("  ", " "));
     format!("|{}\n", cells.collect::<String>())
 }
 
-/// Returns the first lines of a table.
+/// Returns the first two lines of a Markdown table: the titles, and the alignment of the columns.
 pub fn head(titles: &[&str]) -> String {
     line(titles) + "|" + &"---|".repeat(titles.len()) + "\n"
 }
 
-/// A set of columns.
+/// A set of figures that are the columns of a table.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Columns {
@@ -55,10 +56,10 @@ pub enum Columns {
     Queue,
 }
 
-/// A column: title, figure, and format.
+/// A column: title, function that returns its figure, and function that formats this figure.
 type Column = (&'static str, fn(&Figures) -> f64, fn(f64) -> String);
 
-/// The rates of the server and of `dd`, by size of the write.
+/// Columns of the rates of the server and of `dd`, by size of the write.
 const SERVER: [Column; 9] = [
     ("ops 2385M, %", |it| operations_percent(it, "2385M"), whole),
     ("ops 4055M, %", |it| operations_percent(it, "4055M"), whole),
@@ -71,7 +72,7 @@ const SERVER: [Column; 9] = [
     ("`dd` 4055M, s", |it| it.of("Ops io-duration-4055M"), whole),
 ];
 
-/// The work of reclaim in the whole test.
+/// Columns of the work of reclaim in the whole test.
 const RECLAIM: [Column; 5] = [
     ("kswapd scanned, M", |it| it.of("Kswapd pages scanned") / 1e6, tenths),
     ("efficiency, %", |it| it.of("Kswapd efficiency"), whole),
@@ -80,7 +81,7 @@ const RECLAIM: [Column; 5] = [
     ("file pages written", |it| it.of("Page writes file"), amount),
 ];
 
-/// The state of the disk's queue, and its effect.
+/// Columns of the state of the disk's queue, and of its effect.
 const QUEUE: [Column; 7] = [
     ("queue, mean", |it| it.of("Mean sda-avgqz"), whole),
     ("queue, most", |it| it.of("Max sda-avgqz"), whole),
@@ -100,7 +101,7 @@ impl Columns {
         }
     }
 
-    /// Returns median and range over simulations that differ only in their seeds.
+    /// Returns the cells of a line: for each column, median and range over simulations that differ only in their seeds.
     fn cells(self, runs: &[Figures]) -> Vec<String> {
         let cell = |(_, of, digits): &Column| spread_by(&runs.iter().map(of).collect::<Vec<_>>(), "", digits);
         self.all().iter().map(cell).collect()
@@ -108,7 +109,8 @@ impl Columns {
 }
 
 impl RunsTable {
-    /// Returns a line for each set of seeds. Lines with equal figures in every row of the report are merged.
+    /// Returns the table as Markdown, with a line for each set of seeds. Lines whose figures are equal in every row of
+    /// the report are merged.
     pub fn markdown(&self, lines: &[Line], results: &Results) -> String {
         let figures = |line: &Line| match &line.source {
             Source::Runs(runs) => {
@@ -139,7 +141,8 @@ impl RunsTable {
 }
 
 impl FiguresTable {
-    /// Returns a line for each figure, with median and range over seeds for each kernel, and published figures.
+    /// Returns the table as Markdown, with a line for each figure: for each kernel median and range over seeds, and the
+    /// published figures.
     pub fn markdown(&self, results: &Results) -> Result<String, String> {
         let kernels: Vec<&str> = self.kernels.iter().map(|kernel| short(kernel)).collect();
         let mut text = head(&[&["row"], kernels.as_slice(), &["published"]].concat());
@@ -161,7 +164,7 @@ impl FiguresTable {
     }
 }
 
-/// Returns the published figures of these kernels, in one cell.
+/// Returns the published figures of `kernels` in one cell. `of` returns the figure to show.
 pub fn printed(results: &Results, kernels: &[impl AsRef<str>], suffix: &str, of: impl Fn(&Figures) -> f64) -> String {
     let value = |kernel: &str| results.printed.get(kernel).map_or(f64::NAN, &of);
     let values: Vec<f64> = kernels.iter().map(|kernel| value(kernel.as_ref())).collect();
@@ -171,7 +174,7 @@ pub fn printed(results: &Results, kernels: &[impl AsRef<str>], suffix: &str, of:
     with(&values.into_iter().map(amount).collect::<Vec<_>>().join(", "), suffix)
 }
 
-/// Returns a kernel's short name in columns: `mmotm` for `mm1-mmotm-20130606`.
+/// Returns the short name of a kernel for the heads of columns: `mmotm` for `mm1-mmotm-20130606`.
 pub fn short(kernel: &str) -> &str {
     kernel.split('-').find(|part| part.chars().all(char::is_alphabetic)).unwrap_or(kernel)
 }

@@ -1,4 +1,4 @@
-//! The targets P1 to P10: text, shown figure, and test of a seed.
+//! The targets P1 to P10. Each has a text, a figure that is shown, and a test of whether a seed meets it.
 
 use super::{
     Results,
@@ -8,25 +8,26 @@ use super::{
     table::{SIZES, head, line, operations_percent, printed, short, swapped_in, swapped_out, zone_ratio},
 };
 
-/// The kernels of the targets.
+/// The kernels that the targets compare.
 pub const KERNELS: [&str; 3] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdisrupt-v1"];
 
 const ALL: &[usize] = &[0, 1, 2];
 const VANILLA: &[usize] = &[0];
 const LATER: &[usize] = &[1, 2];
 
-/// Duration of the client's queries for each size of the write, s.
+/// Time that the client queries the server for each size of the write, s.
 const ROUND_S: f64 = 200.0;
 
 struct Target {
     id: &'static str,
     says: &'static str,
-    /// The shown figure and its unit.
+    /// The figure that is shown, and its unit.
     figure: fn(&Figures) -> f64,
     unit: &'static str,
-    /// The kernels for which it is shown.
+    /// Indices of the kernels for which the figure is shown.
     kernels: &'static [usize],
-    /// A function that returns whether one seed meets the target, given its figures and the published ones.
+    /// A function that returns whether one seed meets the target, given the figures of this seed and the published
+    /// figures, each for all kernels.
     is_met: fn(&[&Figures; 3], &[&Figures; 3]) -> bool,
 }
 
@@ -202,7 +203,8 @@ fn direct_percent(figures: &Figures) -> f64 {
     100.0 * direct / (direct + figures.of("Kswapd pages scanned"))
 }
 
-/// Returns the share of the server's lost time, during a write of this size, that it waited for major faults.
+/// Returns the time that the server waited for major faults during a write of this size, in percent of the time that
+/// the server lost.
 fn explained_percent(figures: &Figures, size: &str) -> f64 {
     let lost_s = ROUND_S * (1.0 - operations_percent(figures, size) / 100.0);
     100.0 * figures.of(&format!("faultwait-{size}")) / lost_s
@@ -213,7 +215,8 @@ fn is_within(factor: f64, figures: &Figures, printed: &Figures, row: &str) -> bo
     (1.0 / factor..=factor).contains(&ratio)
 }
 
-/// Returns the table: how many of the first seeds meet each target, median and range, and published figures.
+/// Returns the table of the targets as Markdown: how many of the seeds from 1 to `seeds` meet each target, median and
+/// range of its figure, and the published figures.
 pub fn markdown(seeds: u64, results: &Results) -> String {
     let of_seed = |seed| KERNELS.map(|kernel| &results.simulated[&plain(kernel, seed)]);
     let seeds: Vec<[&Figures; 3]> = (1..=seeds).map(of_seed).collect();
@@ -244,7 +247,8 @@ mod tests {
     use super::*;
     use crate::figures::run;
 
-    /// The published figures meet the targets that were derived from them; they do not state the duration of faults.
+    /// Checks that the published figures meet the targets, which were derived from them. The target on the duration of
+    /// faults is left out, since no such duration is published.
     #[test]
     fn print_meets_all_targets_but_that_of_waiting() {
         let printed =

@@ -1,5 +1,5 @@
-//! Compilers that accept unstable flags: the present toolchain, told to accept them so that its own builds are checked,
-//! or a nightly one.
+//! Compilers that accept unstable flags: the present toolchain, which is told to accept them so that the checks run on
+//! its own builds, or a nightly toolchain.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use super::folder;
 
-/// The checks that the compiler puts into a program.
+/// The checks that the compiler can build into a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sanitizer {
     Address,
@@ -26,16 +26,16 @@ impl Sanitizer {
     }
 }
 
-/// A toolchain for a sanitizer.
+/// A toolchain that can build with a sanitizer.
 #[derive(Debug)]
 pub struct Toolchain {
     is_nightly: bool,
-    /// The triple of this computer.
+    /// The target triple of this computer.
     host: String,
 }
 
 impl Toolchain {
-    /// Returns a toolchain whose programs run with a sanitizer, under its `options`.
+    /// Returns a toolchain whose programs run with a sanitizer under `options`.
     ///
     /// # Errors
     /// What is missing.
@@ -43,7 +43,7 @@ impl Toolchain {
         Self::first(|toolchain| {
             match sanitizer {
                 Sanitizer::Address => toolchain.probe(sanitizer, options),
-                // There is no program to try before the standard library is built.
+                // A program cannot be tried before the standard library is built with the sanitizer.
                 Sanitizer::Thread => toolchain.check_has_sources(),
             }
         })
@@ -75,7 +75,7 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// Returns a program of the toolchain.
+    /// Returns a command that runs `program` of the toolchain.
     pub fn command(&self, program: &str) -> Command {
         if self.is_nightly {
             let mut command = Command::new("rustup");
@@ -87,8 +87,8 @@ impl Toolchain {
         command
     }
 
-    /// Returns `cargo test` with a sanitizer. The target is named so that build scripts and macros, which run in the
-    /// compiler, are built without it.
+    /// Returns the command `cargo test` with a sanitizer. The command names the target: then build scripts and macros,
+    /// which run in the compiler, are built without the sanitizer.
     pub fn tests(&self, sanitizer: Sanitizer, folder: &Path) -> Command {
         let mut command = self.command("cargo");
         command.args(["test", "--profile=sanitize", "--target", &self.host, "--target-dir"]).arg(folder);
@@ -108,7 +108,7 @@ impl Toolchain {
         compiler.args([sanitizer.flag(), "--target", &self.host, "--crate-name", "probe", "-", "-o"]).arg(&program);
         let compiler = compiler.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let compiled = compiler.and_then(|mut compiler| {
-            // Dropped at the end of the line: the compiler waits for the end of the text.
+            // The pipe is closed at the end of this statement: the compiler waits for the end of its input.
             compiler.stdin.take().expect("piped").write_all(b"fn main() {}")?;
             compiler.wait_with_output()
         });
@@ -119,7 +119,7 @@ impl Toolchain {
         said(Command::new(program).env("ASAN_OPTIONS", options)).map(|_| ())
     }
 
-    /// Checks for the sources of the standard library.
+    /// Checks that the toolchain has the sources of the standard library.
     fn check_has_sources(&self) -> Result<(), String> {
         let sysroot = said(self.command("rustc").args(["--print", "sysroot"]))?;
         let sources = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/Cargo.lock");
@@ -128,7 +128,7 @@ impl Toolchain {
     }
 }
 
-/// Returns the output of a command, or the first line of its error.
+/// Returns the output of a command. If the command fails, the error is the first line of its error output.
 pub fn said(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     if !output.status.success() {
@@ -142,7 +142,7 @@ fn first_line(bytes: &[u8]) -> String {
     text.lines().find(|line| !line.trim().is_empty()).unwrap_or("it fails without a word").trim().to_owned()
 }
 
-/// Returns the first numbers of a version: `1.88` for `1.88.0-nightly`.
+/// Returns the major and minor number of a version: `[1, 88]` for `1.88.0-nightly`.
 fn parts(version: &str) -> [u32; 2] {
     let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
     [(); 2].map(|()| numbers.next().unwrap_or(0))

@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 use super::{Ended, toolchain::said};
 use crate::{run, shown};
 
-/// The option for memcheck's exit status after a finding.
+/// The option that sets memcheck's exit status after a finding.
 const FOUND: &str = "--error-exitcode=99";
 
-/// Sources of the test programs, with arguments that select their tests. Left out are tests that need io_uring:
-/// valgrind (3.19) does not know that its call waits, so a waiting thread stops all others for ever. Also left out are
-/// tests with a time limit, and tests that map more than valgrind can, or slowly.
+/// Sources of the test programs, each with arguments that select tests. Tests that need io_uring are left out: valgrind
+/// (3.19) does not know that the system call of io_uring waits, so a waiting thread stops all other threads for ever.
+/// Tests with a time limit are also left out, and tests that map more memory than valgrind can map, or that it maps
+/// only slowly.
 const TESTS: [(&str, &[&str]); 5] = [
     ("crates/host/src/lib.rs", &[]),
     ("crates/host/tests/swap_file.rs", &[]),
@@ -30,11 +31,11 @@ const TESTS: [(&str, &[&str]); 5] = [
 ];
 
 pub fn check() -> Result<Ended, String> {
-    // With a program: some cannot run any on this computer.
+    // Valgrind is tried with a program, since some versions cannot run any program on this computer.
     if let Err(why) = said(Command::new("valgrind").args(["--quiet", FOUND, "true"])) {
         return Ok(Ended::Skipped(format!("no valgrind: {why}")));
     }
-    // As the test command builds them, which has run before this as a rule.
+    // The tests are built as the command for tests builds them. This command has usually run before.
     let mut cargo = Command::new("cargo");
     cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
     eprintln!("--- {}", shown(&cargo));
@@ -46,14 +47,15 @@ pub fn check() -> Result<Ended, String> {
     for (source, chosen) in TESTS {
         let program = program(&messages, source).ok_or_else(|| format!("no program of {source} was built"))?;
         let mut valgrind = Command::new("valgrind");
-        // Threads take turns under valgrind: fairly, or one that spins keeps the one that it waits for from running.
+        // Under valgrind only one thread runs at a time. Without fair scheduling, a spinning thread could keep the
+        // thread that it waits for from running.
         valgrind.args(["--quiet", FOUND, "--fair-sched=yes"]).arg(program);
         run(valgrind.args(chosen).env("HIGHWATER_TEST_IO", "threads"))?;
     }
     Ok(Ended::Clean)
 }
 
-/// Returns the test program of a source from cargo's messages.
+/// Returns the path of the test program for a source, from cargo's messages; none if it was not built.
 fn program(messages: &str, source: &str) -> Option<String> {
     messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;

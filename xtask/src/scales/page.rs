@@ -6,7 +6,8 @@ use super::{
     sign::{Change, Sign, change, kernels_that_change, of},
 };
 
-/// Returns a line for each experiment: how many of its runs ended, and how many kernels keep their sign.
+/// Returns a table with a line for each experiment: how many of its runs ended well, and how many kernels keep their
+/// sign.
 pub fn summary(all: &[Experiment], record: &Record, changes: &[Change]) -> String {
     let mut text = line([
         "experiment",
@@ -48,7 +49,7 @@ pub fn summary(all: &[Experiment], record: &Record, changes: &[Change]) -> Strin
     text
 }
 
-/// Returns the changes of all kernels by experiment, and the reasons of failures.
+/// Returns the changes of all kernels in each experiment, and the reasons for failures.
 pub fn figures(all: &[Experiment], record: &Record) -> String {
     let table = |experiment: &Experiment| {
         let mut table = line(["kernel"].into_iter().chain(SCALES));
@@ -78,7 +79,7 @@ pub fn figures(all: &[Experiment], record: &Record) -> String {
     all.iter().map(table).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the kernels of an experiment without the first, by name.
+/// Returns the kernels of an experiment except the first, sorted by name.
 fn kernels<'r>(experiment: &Experiment, record: &'r Record) -> Vec<&'r String> {
     let of_it =
         record.lines().filter(|(case, _)| case.experiment == experiment.name && case.kernel != experiment.kernels[0]);
@@ -93,7 +94,7 @@ fn sign(experiment: &Experiment, record: &Record, kernel: &str, scale: &str) -> 
     of(&figures(kernel), &figures(&experiment.kernels[0]))
 }
 
-/// Formats a change in percent, in brackets if it has no sign.
+/// Returns the change of a kernel in percent as text. The text is in brackets if the change has no sign.
 fn told(experiment: &Experiment, record: &Record, kernel: &str, scale: &str) -> String {
     let figures = |kernel: &str| record.figures(&experiment.name, kernel, scale);
     let change = change(&figures(kernel), &figures(&experiment.kernels[0]));
@@ -104,7 +105,7 @@ fn told(experiment: &Experiment, record: &Record, kernel: &str, scale: &str) -> 
     }
 }
 
-/// Formats a figure with three digits or more.
+/// Returns a figure with at least three digits as text.
 fn figure(value: f64) -> String {
     if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

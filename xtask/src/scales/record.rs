@@ -1,26 +1,26 @@
-//! Outcomes of runs, and the file that keeps them.
+//! Outcomes of runs, and the file in which they are kept.
 
 use std::{collections::BTreeMap, fmt, fs, io, path::Path};
 
 use serde::Deserialize;
 
-/// The file's first line.
+/// First line of the file.
 const HEAD: &str = "experiment,kernel,scale,seed,value,unit,better,error";
 
-/// The parts of an experiment that scales need.
+/// The properties of an experiment that this command needs.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Experiment {
-    /// The name of its folder.
+    /// Name of the experiment's folder.
     #[serde(skip)]
     pub name: String,
-    /// Its kernels. The others are compared with the first.
+    /// Names of the experiment's kernels. The others are compared with the first.
     pub kernels: Vec<String>,
-    /// Its main row.
+    /// Name of the experiment's main row.
     pub main_row: String,
 }
 
 impl Experiment {
-    /// Reads the experiment of this name.
+    /// Reads the experiment called `name` from its folder in `folder`.
     pub fn read(folder: &Path, name: &str) -> Result<Self, String> {
         let file = folder.join(name).join("experiment.toml");
         let told = |error: &dyn fmt::Display| format!("{}: {error}", file.display());
@@ -44,7 +44,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Makes a case.
+    /// Makes a case, which names one run.
     pub fn new(experiment: &str, kernel: &str, scale: &str, seed: u64) -> Self {
         Self { experiment: experiment.into(), kernel: kernel.into(), scale: scale.into(), seed }
     }
@@ -62,7 +62,7 @@ impl fmt::Display for Case {
 pub struct Found {
     /// The figure.
     pub value: f64,
-    /// Its unit.
+    /// Unit of the figure.
     pub unit: String,
     /// Whether a higher figure is better.
     pub is_higher_better: bool,
@@ -75,8 +75,8 @@ impl fmt::Display for Found {
 }
 
 impl Found {
-    /// Reads the figure of a row from the report of one run. A name that ends with `-` means the last row with this
-    /// prefix, as in `main_row` of an experiment. docs/json.md describes reports.
+    /// Returns the figure of the main row in the report of one run. A name that ends with `-` means the last row with
+    /// this prefix, as in the `main_row` of an experiment. docs/json.md describes reports.
     pub fn of_report(report: &str, main_row: &str) -> Result<Self, String> {
         let report: serde_json::Value = serde_json::from_str(report).map_err(|error| error.to_string())?;
         let is_main = |name: &str| name == main_row || main_row.ends_with('-') && name.starts_with(main_row);
@@ -92,12 +92,12 @@ impl Found {
     }
 }
 
-/// Outcomes of runs: a figure, or the reason for a failure.
+/// The outcome of each run: the figure of its main row, or the reason why it failed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record(BTreeMap<Case, Result<Found, String>>);
 
 impl Record {
-    /// Reads a file; empty if there is none.
+    /// Returns the record in a file; an empty record if there is no file.
     pub fn read(file: &Path) -> Result<Self, String> {
         match fs::read_to_string(file) {
             Ok(text) => Self::parse(&text).map_err(|error| format!("{}: {error}", file.display())),
@@ -117,7 +117,7 @@ impl Record {
     }
 
     fn parse_line(line: &str) -> Option<(Case, Result<Found, String>)> {
-        // What went wrong comes last, since it may have commas.
+        // The reason for a failure is the last field, since it may contain commas.
         let mut fields = line.splitn(8, ',');
         let mut next = || fields.next();
         let (experiment, kernel, scale, seed) = (next()?, next()?, next()?, next()?.parse().ok()?);
@@ -134,7 +134,7 @@ impl Record {
         Some((case, Ok(Found { value: value.parse().ok()?, unit: unit.to_owned(), is_higher_better })))
     }
 
-    /// Writes the file.
+    /// Writes the record to a file.
     pub fn write(&self, file: &Path) -> Result<(), String> {
         fs::write(file, self.text()).map_err(|error| format!("{}: {error}", file.display()))
     }
@@ -153,32 +153,32 @@ impl Record {
         format!("{HEAD}\n{}", self.0.iter().map(line).collect::<String>())
     }
 
-    /// Records the result of a run.
+    /// Adds the outcome of a run to the record.
     pub fn note(&mut self, case: Case, found: Result<Found, String>) {
         self.0.insert(case, found);
     }
 
-    /// Returns whether it has been run.
+    /// Returns whether the record has an outcome for the run.
     pub fn has(&self, case: &Case) -> bool {
         self.0.contains_key(case)
     }
 
-    /// Returns whether it failed.
+    /// Returns whether the run failed.
     pub fn fails(&self, case: &Case) -> bool {
         self.of(case).is_some_and(Result::is_err)
     }
 
-    /// Returns the outcome of a run.
+    /// Returns the outcome of a run; none if the record has none.
     pub fn of(&self, case: &Case) -> Option<&Result<Found, String>> {
         self.0.get(case)
     }
 
-    /// Returns all runs.
+    /// Returns all runs with their outcomes.
     pub fn lines(&self) -> impl Iterator<Item = (&Case, &Result<Found, String>)> {
         self.0.iter()
     }
 
-    /// Returns the figures of all seeds of a kernel at a scale, by seed.
+    /// Returns the figures of a kernel in an experiment at a scale, in the order of their seeds.
     pub fn figures(&self, experiment: &str, kernel: &str, scale: &str) -> Vec<&Found> {
         let (from, to) = [0, u64::MAX].map(|seed| Case::new(experiment, kernel, scale, seed)).into();
         self.0.range(from..=to).filter_map(|(_, found)| found.as_ref().ok()).collect()

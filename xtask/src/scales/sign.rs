@@ -1,38 +1,38 @@
-//! Signs of kernels compared with the first kernel of an experiment, and known changes of sign.
+//! Signs: whether a kernel is better or worse than the first kernel of an experiment. Also known changes of sign.
 
 use serde::Deserialize;
 
 use super::record::{Experiment, Found, Record};
 
-/// Smallest change that has a sign, as a share of the other kernel's figure; equal to the smallest effect in
-/// docs/fidelity.md.
+/// Smallest change that has a sign, as a share of the first kernel's figure. This equals the smallest effect that
+/// counts in docs/fidelity.md.
 pub const EFFECT: f64 = 0.05;
 
-/// The comparison of a kernel's main row with the first kernel's.
+/// The verdict on a kernel's main row compared with the first kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// Better.
+    /// The kernel is better.
     Better,
-    /// Worse.
+    /// The kernel is worse.
     Worse,
-    /// Not told apart.
+    /// The two kernels are not told apart.
     None,
 }
 
-/// A known change of sign between scales, with the reason why it is no fault.
+/// A known change of sign between scales, with the reason why it is not a fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// The experiment.
+    /// Name of the experiment.
     pub experiment: String,
-    /// The kernels that change their sign.
+    /// Names of the kernels whose sign changes.
     pub kernels: Vec<String>,
-    /// The reason, in a sentence.
+    /// Reason for the change, in a sentence.
     pub why: String,
 }
 
 impl Change {
-    /// Returns all known changes.
+    /// Returns all known changes of sign.
     pub fn all() -> Result<Vec<Self>, String> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -45,21 +45,22 @@ impl Change {
         Ok(changes.change)
     }
 
-    /// Returns whether it applies to this kernel in this experiment.
+    /// Returns whether this known change applies to a kernel in an experiment.
     pub fn is_of(&self, experiment: &str, kernel: &str) -> bool {
         self.experiment == experiment && self.kernels.iter().any(|it| it == kernel)
     }
 }
 
-/// Returns the change of the median from `base` to `figures`, as a share of the former; positive if it is better.
+/// Returns the change of the median from `base` to `figures`, as a share of the median of `base`; positive if `figures`
+/// are better. Returns none if either has no figures.
 pub fn change(figures: &[&Found], base: &[&Found]) -> Option<f64> {
     let (ours, theirs) = (median(figures)?, median(base)?);
     let change = if ours == theirs { 0.0 } else { (ours - theirs) / theirs.abs() };
     Some(if figures[0].is_higher_better { change } else { -change })
 }
 
-/// Returns the sign of this change. With several seeds there is one only if all figures of one kernel are on one side
-/// of all of the other.
+/// Returns the sign of the change from `base` to `figures`; none if either has no figures. With several seeds, a change
+/// has a sign only if all figures of one kernel are above or all are below those of the other.
 pub fn of(figures: &[&Found], base: &[&Found]) -> Option<Sign> {
     let change = change(figures, base)?;
     let [ours, theirs] = [figures, base].map(range);
@@ -71,7 +72,7 @@ pub fn of(figures: &[&Found], base: &[&Found]) -> Option<Sign> {
     })
 }
 
-/// Returns the kernels that are better at one scale and worse at another.
+/// Returns the names of the kernels that are better at one scale and worse at another.
 pub fn kernels_that_change(experiment: &Experiment, record: &Record, scales: &[&str]) -> Vec<String> {
     let mut kernels: Vec<&String> =
         record.lines().filter(|(case, _)| case.experiment == experiment.name).map(|(case, _)| &case.kernel).collect();

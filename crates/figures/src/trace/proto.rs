@@ -1,9 +1,9 @@
-//! The messages of a Perfetto trace that are written here. Numbers and meaning are those of
+//! Those messages of a Perfetto trace that are written here. Their numbers and meanings are those of
 //! `protos/perfetto/trace/perfetto_trace.proto`, which never change.
 
 use prost::{Enumeration, Message};
 
-/// A file. Concatenated messages of this type are one message.
+/// A trace file. Several concatenated messages of this type are again one message.
 #[derive(Clone, PartialEq, Message)]
 pub struct Trace {
     /// The trace's packets, in any order.
@@ -11,75 +11,75 @@ pub struct Trace {
     pub packet: Vec<TracePacket>,
 }
 
-/// A packet of a sequence: a track, or an event on one.
+/// A packet of a sequence: a track, or an event on a track.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
-    /// Time, ns.
+    /// Time of the packet, ns.
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
-    /// The sequence that contains it.
+    /// Number of the sequence that contains the packet.
     #[prost(uint32, optional, tag = "10")]
     pub trusted_packet_sequence_id: Option<u32>,
-    /// An event.
+    /// The event, if the packet is one.
     #[prost(message, optional, tag = "11")]
     pub track_event: Option<TrackEvent>,
-    /// Strings that this packet and later ones of the sequence refer to by number.
+    /// Strings to which this packet and later packets in the sequence refer by number.
     #[prost(message, optional, tag = "12")]
     pub interned_data: Option<InternedData>,
     /// [`STATE_CLEARED`] or [`NEEDS_STATE`].
     #[prost(uint32, optional, tag = "13")]
     pub sequence_flags: Option<u32>,
-    /// A track.
+    /// The track, if the packet is one.
     #[prost(message, optional, tag = "60")]
     pub track_descriptor: Option<TrackDescriptor>,
 }
 
-/// Flag: numbered strings begin with this packet.
+/// Flag: the numbering of strings begins anew with this packet.
 pub const STATE_CLEARED: u32 = 1;
 /// Flag: the packet refers to numbered strings.
 pub const NEEDS_STATE: u32 = 2;
 
-/// A row of the UI.
+/// A track: a row of the UI.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackDescriptor {
-    /// The track's number in events.
+    /// Number by which events refer to the track.
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
-    /// The track's name, unless it is a process or a thread.
+    /// Name of the track, unless the track is a process or a thread.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
-    /// The process that it represents.
+    /// The process that the track represents.
     #[prost(message, optional, tag = "3")]
     pub process: Option<ProcessDescriptor>,
-    /// The thread that it represents.
+    /// The thread that the track represents.
     #[prost(message, optional, tag = "4")]
     pub thread: Option<ThreadDescriptor>,
-    /// The parent track.
+    /// Number of the parent track.
     #[prost(uint64, optional, tag = "5")]
     pub parent_uuid: Option<u64>,
 }
 
-/// A process; a run here.
+/// A process of the trace, which here is a run.
 #[derive(Clone, PartialEq, Message)]
 pub struct ProcessDescriptor {
-    /// The process's number.
+    /// Number of the process.
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
-    /// The process's name.
+    /// Name of the process.
     #[prost(string, optional, tag = "6")]
     pub process_name: Option<String>,
 }
 
-/// A thread; a simulated task here.
+/// A thread of the trace, which here is a simulated task.
 #[derive(Clone, PartialEq, Message)]
 pub struct ThreadDescriptor {
-    /// The thread's process.
+    /// Number of the thread's process.
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
-    /// The thread's number, unique among threads and processes.
+    /// Number of the thread, unique among threads and processes.
     #[prost(int32, optional, tag = "2")]
     pub tid: Option<i32>,
-    /// The thread's name.
+    /// Name of the thread.
     #[prost(string, optional, tag = "5")]
     pub thread_name: Option<String>,
 }
@@ -87,16 +87,16 @@ pub struct ThreadDescriptor {
 /// The start or the end of a slice.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackEvent {
-    /// Figures that the UI shows with it.
+    /// Figures that the UI shows with the event.
     #[prost(message, repeated, tag = "4")]
     pub debug_annotations: Vec<DebugAnnotation>,
-    /// The kind of event.
+    /// Kind of the event, as the number of a [`Type`].
     #[prost(enumeration = "Type", optional, tag = "9")]
     pub r#type: Option<i32>,
-    /// The number of its name.
+    /// Number of the event's name.
     #[prost(uint64, optional, tag = "10")]
     pub name_iid: Option<u64>,
-    /// The event's track.
+    /// Number of the event's track.
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
 }
@@ -105,7 +105,7 @@ pub struct TrackEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
 #[repr(i32)]
 pub enum Type {
-    /// None.
+    /// No kind.
     Unspecified = 0,
     /// A slice begins.
     SliceBegin = 1,
@@ -118,10 +118,10 @@ pub enum Type {
 /// A figure with a name.
 #[derive(Clone, PartialEq, Message)]
 pub struct DebugAnnotation {
-    /// The figure's value.
+    /// Value of the figure.
     #[prost(uint64, optional, tag = "3")]
     pub uint_value: Option<u64>,
-    /// The figure's name.
+    /// Name of the figure.
     #[prost(string, optional, tag = "10")]
     pub name: Option<String>,
 }
@@ -134,7 +134,7 @@ pub struct InternedData {
     pub event_names: Vec<EventName>,
 }
 
-/// A name of events.
+/// A numbered name of events.
 #[derive(Clone, PartialEq, Message)]
 pub struct EventName {
     /// The number of the name, from 1.

@@ -1,32 +1,32 @@
-//! Reads a trace as the UI does, as a stack of slices for each row, for tests and pictures.
+//! Reads a trace as the UI does, with a stack of slices for each row, for tests and pictures.
 
 use super::proto::{self, Type};
 use prost::Message as _;
 use std::collections::BTreeMap;
 
-/// A slice, from start to end.
+/// A slice as the UI shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// The slice's name.
+    /// Name of the slice.
     pub name: String,
-    /// Start, ns.
+    /// Start of the slice, ns.
     pub from: u64,
-    /// End, ns.
+    /// End of the slice, ns.
     pub to: u64,
-    /// Number of slices of its row that contain it.
+    /// Number of slices in the row that contain this slice.
     pub depth: usize,
-    /// The figures beside it.
+    /// The figures shown with the slice.
     pub figures: BTreeMap<String, u64>,
 }
 
 impl Shown {
-    /// Returns the duration, ns.
+    /// Returns the duration of the slice, ns.
     #[must_use]
     pub const fn length(&self) -> u64 {
         self.to - self.from
     }
 
-    /// Returns whether it lies within another slice.
+    /// Returns whether this slice lies within the slice `other`.
     #[must_use]
     pub const fn is_in(&self, other: &Self) -> bool {
         other.from <= self.from && self.to <= other.to
@@ -36,16 +36,16 @@ impl Shown {
 /// A row of the UI. A track with overlapping slices has several rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The track, such as `CPU 0 locks`; for a run its title.
+    /// Name of the track, such as `CPU 0 locks`; for a run, the run's title.
     pub track: String,
-    /// The row's slices, in the order of their ends.
+    /// The slices in the row, in the order of their ends.
     pub slices: Vec<Shown>,
 }
 
-/// Returns the rows of a trace that [`super::write`] has written, in its order.
+/// Returns the rows of a trace that [`super::write`] has written, in the order of the trace.
 ///
 /// # Errors
-/// The fault, in words.
+/// The fault in words.
 pub fn rows(bytes: &[u8]) -> Result<Vec<Row>, String> {
     let trace = proto::Trace::decode(bytes).map_err(|error| format!("no trace: {error}"))?;
     let (mut names, mut places) = (BTreeMap::new(), BTreeMap::new());

@@ -7,10 +7,10 @@ use figures::series::RunSeries;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Most bytes of counters in a page, which then stays under 2 MB.
+/// Largest number of bytes that counters take in a page. The page then stays under 2 MB.
 const COUNTERS_BYTES_MAX: usize = 700_000;
 
-/// Smallest share of a call in a flame graph.
+/// Smallest share of all time with which a call is shown in a flame graph.
 const FLAME_LEAST: f64 = 0.000_2;
 
 /// The form of a chart's lines.
@@ -23,39 +23,39 @@ pub enum Shape {
     Steps,
 }
 
-/// A chart of a quantity over another.
+/// A chart of one quantity over another.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// The chart's subject and unit.
+    /// Subject and unit of the chart.
     pub caption: String,
-    /// The horizontal quantity and its unit.
+    /// Name and unit of the horizontal quantity.
     pub across: String,
     /// Names of the lines.
     pub names: Vec<String>,
-    /// The points of each.
+    /// The points of each line.
     pub lines: Vec<Vec<(f64, f64)>>,
-    /// The form of the lines.
+    /// Form of the lines.
     pub shape: Shape,
-    /// The chart's group. Charts of one group are zoomed together.
+    /// Name of the chart's group. Charts of one group are zoomed together.
     pub group: &'static str,
 }
 
 impl Chart {
-    /// Makes a chart of a panel of a picture.
+    /// Makes a chart from a panel of a picture.
     #[must_use]
     pub fn of_panel(panel: Panel, names: &[String], across: &str, group: &'static str) -> Self {
         let Panel { caption, lines } = panel;
         Self { caption, across: across.to_owned(), names: names.to_vec(), lines, shape: Shape::Line, group }
     }
 
-    /// Makes a chart of a plot with its own axis.
+    /// Makes a chart from a plot with an axis of its own.
     #[must_use]
     pub fn of_plot(Plot { panel, across }: Plot, names: &[String]) -> Self {
         let caption = format!("{} over {across}", panel.caption);
         Self { caption, ..Self::of_panel(panel, names, &across, "") }
     }
 
-    /// Makes a chart of durations of operations, with a line for each column that has some.
+    /// Makes a chart of the durations of operations, with a line for each column that has durations.
     #[must_use]
     pub fn of_times(histogram: &Histogram) -> Self {
         let columns = histogram.columns.iter();
@@ -83,16 +83,16 @@ impl Chart {
 /// Counters of runs over time.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// The horizontal quantity and its unit.
+    /// Name and unit of the horizontal quantity.
     pub across: String,
-    /// The runs: column names, moments, and values by name.
+    /// For each run, the name of its column, the moments, and the values by counter.
     runs: Vec<(String, Vec<f64>, Map<String, Value>)>,
     /// Number of counters that were left out because the page would be too large.
     pub left_out: usize,
 }
 
 impl Counters {
-    /// Returns the counters of runs that change: levels as they are, events as rates.
+    /// Returns those counters of runs that are not always 0. A level is shown as it is, events are shown as rates.
     #[must_use]
     pub fn of(runs: &[&RunSeries], across: &str) -> Self {
         let mut names: Vec<&String> = runs.iter().flat_map(|run| &run.series.names).collect();
@@ -138,17 +138,17 @@ impl Counters {
     }
 }
 
-/// Time of a column by call path.
+/// The time that a column spent, by call path.
 #[derive(Clone, Debug, Default)]
 pub struct Flame {
-    /// The column.
+    /// Name of the column.
     pub column: String,
     root: Call,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Call {
-    /// Self time, ns.
+    /// Time spent in the function itself, ns.
     own_ns: u64,
     calls: BTreeMap<String, Call>,
 }
@@ -158,7 +158,8 @@ impl Call {
         self.own_ns + self.calls.values().map(Call::total_ns).sum::<u64>()
     }
 
-    /// Returns `[name, total, [calls]]`, with the longest calls first and short ones left out.
+    /// Returns the tree below a function as `[name, total, [calls]]`. The longest calls come first; calls shorter than
+    /// `least` are left out.
     fn json(&self, name: &str, least: f64) -> Value {
         let mut calls: Vec<_> = self.calls.iter().map(|(name, call)| (name, call, call.total_ns())).collect();
         calls.retain(|(.., total)| *total as f64 >= least);
@@ -169,7 +170,7 @@ impl Call {
 }
 
 impl Flame {
-    /// Makes a flame graph from nanoseconds by call path.
+    /// Makes a flame graph from the nanoseconds spent on each call path.
     #[must_use]
     pub fn of(column: &str, stacks: &BTreeMap<String, u64>) -> Self {
         let mut root = Call::default();
@@ -180,20 +181,20 @@ impl Flame {
         Self { column: column.to_owned(), root }
     }
 
-    /// Returns whether no time was spent.
+    /// Returns whether the column spent no time.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.root.total_ns() == 0
     }
 
-    /// Returns it in the form that the page reads: `[column, total, calls]`.
+    /// Returns the flame graph in the form that the page reads: `[column, total, calls]`.
     #[must_use]
     pub fn json(&self) -> Value {
         self.root.json(&self.column, self.root.total_ns() as f64 * FLAME_LEAST)
     }
 }
 
-/// Returns a figure with the digits that a picture shows; null if it is no number.
+/// Returns a figure with as many digits as a picture shows; null if it is no number.
 fn short(value: f64) -> Value {
     let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(f64::NAN);
     if rounded.fract() == 0.0 && rounded.abs() < 9e15 {
@@ -202,7 +203,7 @@ fn short(value: f64) -> Value {
     serde_json::Number::from_f64(rounded).map_or(Value::Null, Value::Number)
 }
 
-/// Returns JSON that is safe inside a script element.
+/// Returns a value as JSON text that is safe inside a script element.
 pub(super) fn in_script(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

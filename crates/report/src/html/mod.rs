@@ -1,11 +1,12 @@
 //! Reports as one HTML file with tables, zoomable charts and flame graphs.
 //!
-//! A [`Page`] consists of sections of [`Part`]s. [`tables`] makes parts from tables of figures, and `study::page` a
-//! whole page from a comparison. Verbs make other parts from what they print. The page is a template, so texts are
-//! escaped in place. The data of charts are JSON in the page ([`data`]), which `page.js` reads.
+//! A [`Page`] consists of sections of [`Part`]s. [`tables`] makes parts from tables of figures, and `study::page` makes
+//! a whole page from a comparison. Other verbs of the command make parts from what they print. The page is a template,
+//! so texts are escaped where they are inserted. The data of charts are JSON in the page ([`data`]), which `page.js`
+//! reads.
 //!
-//! A page opens without a network. Its styles, its script and the charts' library ([uPlot], MIT) are inside, and a
-//! policy in its head forbids it to load anything else.
+//! A page opens without a network. Its styles, its script and the charts' library ([uPlot], MIT) are inside the page,
+//! and a policy in its head forbids it to load anything else.
 //!
 //! [uPlot]: https://github.com/leeoniya/uPlot
 //!
@@ -32,25 +33,25 @@ const CHART_LICENSE: &str = include_str!("uplot/LICENSE");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
                       form-action 'none'";
 
-/// A report.
+/// A report as a page.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// The page's title.
+    /// Title of the page.
     pub title: String,
-    /// Notes for a reader, a paragraph each.
+    /// Notes for a reader, one paragraph each.
     pub about: Vec<String>,
-    /// The page's sections.
+    /// Sections of the page.
     pub sections: Vec<Section>,
 }
 
-/// A part of a report with an entry in the list at its head.
+/// A section of a page, with an entry in the list at the head of the page.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// The section's experiment, if a page has sections of several.
+    /// The experiment that the section belongs to, if the page has sections for several.
     pub of: Option<String>,
-    /// The section's title.
+    /// Title of the section.
     pub title: String,
-    /// The section's parts.
+    /// Parts of the section.
     pub parts: Vec<Part>,
 }
 
@@ -60,7 +61,7 @@ impl Section {
         Self { of: None, title: title.into(), parts }
     }
 
-    /// Returns the section's heading: its subject, then its title.
+    /// Returns the heading of the section: its experiment, if any, then its title.
     fn heading(&self) -> String {
         self.of.as_ref().map_or_else(|| self.title.clone(), |of| format!("{of}: {}", self.title))
     }
@@ -71,28 +72,28 @@ impl Section {
 pub enum Part {
     /// A paragraph.
     Words(String),
-    /// Lines without wrapping.
+    /// Lines that are not wrapped.
     Lines(Vec<String>),
     /// A command for a shell.
     Command(String),
-    /// A heading within the section, with a verdict behind it.
+    /// A heading within the section. A verdict may follow it.
     Heading(String),
-    /// A table. A long one that is seldom needed may be folded.
+    /// A table. A long table that is seldom needed may be folded.
     Table {
-        /// The part's caption.
+        /// Caption of the table.
         caption: String,
-        /// The part's cells.
+        /// Cells of the table.
         grid: Grid,
-        /// Whether it is folded at first.
+        /// Whether the table is folded at first.
         is_folded: bool,
     },
-    /// Charts below each other.
+    /// Several charts below each other.
     Charts(Vec<Chart>),
     /// Counters that the reader selects one by one.
     Counters(Counters),
-    /// Time by call path: a tree for each column, which the reader selects.
+    /// Time by call path, with a tree for each column. The reader selects the column.
     Flames(Vec<Flame>),
-    /// A picture drawn by this program, SVG.
+    /// A picture that this program has drawn, as SVG.
     Picture(String),
 }
 
@@ -108,7 +109,7 @@ impl Part {
     }
 }
 
-/// The data for a script, in the order of their numbers in the page.
+/// The data for the page's script. The script refers to an item by its number in these lists.
 #[derive(Default)]
 struct Drawn {
     charts: Vec<serde_json::Value>,
@@ -117,7 +118,7 @@ struct Drawn {
 }
 
 impl Page {
-    /// Returns the file, with a line break at its end. Equal pages give equal bytes.
+    /// Returns the HTML file, with a line break at its end. Equal pages give equal bytes.
     #[must_use]
     pub fn render(&self) -> String {
         let mut drawn = Drawn::default();
@@ -171,7 +172,7 @@ impl Page {
     }
 }
 
-/// Returns links to sections. Consecutive sections of one subject name it once.
+/// Returns links to the sections. If consecutive sections belong to one experiment, it is named once.
 fn links(sections: &[Section]) -> Markup {
     let mut n = 0;
     let mut link = |section: &Section| {
@@ -235,13 +236,14 @@ fn part(part: &Part, drawn: &mut Drawn) -> Markup {
     }
 }
 
-/// Adds an item to a list. Returns its number.
+/// Adds an item to a list. Returns the index of the item.
 fn next(list: &mut Vec<serde_json::Value>, value: serde_json::Value) -> usize {
     list.push(value);
     list.len() - 1
 }
 
-/// Returns a grid as a table. An empty line begins another block, and a heading alone in its line names the block.
+/// Returns a grid as an HTML table. In the grid, an empty line begins another block, and a line with only a heading
+/// names this block.
 fn table(caption: &str, grid: &Grid) -> Markup {
     let columns = grid.lines.iter().map(Vec::len).chain([grid.head.len()]).max().unwrap_or(0);
     let blocks = grid.lines.split(Vec::is_empty).filter(|block| !block.is_empty());
@@ -301,7 +303,7 @@ fn data_cell(cell: &Cell, is_text: bool) -> Markup {
     }
 }
 
-/// Returns a text with its line breaks. Long names may be broken.
+/// Returns a text with its line breaks. Long names in it may be broken.
 fn broken(text: &str) -> Markup {
     html! {
         @for (n, line) in text.lines().enumerate() {
@@ -314,7 +316,8 @@ fn broken(text: &str) -> Markup {
     }
 }
 
-/// Splits a name where it may be broken: after `_` and `=`, and after a dot before a letter, as in `lru.batch=3`.
+/// Returns the pieces of a name between which it may be broken: after `_` and `=`, and after a dot before a letter, as
+/// in `lru.batch=3`.
 fn pieces(name: &str) -> Vec<&str> {
     let bytes = name.as_bytes();
     let ends = (1..bytes.len()).filter(|end| match bytes[end - 1] {
@@ -328,8 +331,8 @@ fn pieces(name: &str) -> Vec<&str> {
     pieces
 }
 
-/// Returns a picture without its own style sheet, which would apply to the whole page and ignore the reader's choice of
-/// colours.
+/// Returns an SVG picture without its own style sheet, which would apply to the whole page and override the reader's
+/// choice of colours.
 fn without_style(svg: &str) -> String {
     match (svg.find("<style>"), svg.find("</style>")) {
         (Some(begin), Some(end)) if begin < end => format!("{}{}", &svg[..begin], &svg[end + "</style>".len()..]),
@@ -337,7 +340,7 @@ fn without_style(svg: &str) -> String {
     }
 }
 
-/// Returns the colours of series and pictures, for light and dark pages.
+/// Returns a style sheet with the colours of series and pictures, for light and dark pages.
 fn inks() -> String {
     let colors = |is_dark: bool| -> String {
         let series = canvas::SERIES.into_iter().enumerate();
@@ -396,7 +399,7 @@ mod tests {
     fn no_text_becomes_an_element_or_ends_a_script() {
         let text = page().render();
         assert!(!text.contains("<script>document") && !text.contains("<img"), "{EVIL} went through");
-        // The data, the library, the page's own script.
+        // The three scripts are the data, the library and the page's own script.
         assert_eq!(text.matches("<script").count(), 3);
         assert_eq!(text.matches("</script").count(), 3);
     }

@@ -1,4 +1,4 @@
-//! A page as Markdown and as JSON: its words and tables, without charts and pictures.
+//! A page as Markdown and as JSON: the page's words and tables, without charts and pictures.
 
 use super::{Page, Part};
 use crate::grid::{Cell, Grid, Tone};
@@ -32,7 +32,7 @@ impl Page {
         text
     }
 
-    /// Returns the page as JSON; docs/json.md describes it.
+    /// Returns the page as JSON, which docs/json.md describes.
     #[must_use]
     pub fn json(&self) -> String {
         let part = |part: &Part| match part {
@@ -64,7 +64,7 @@ fn fenced(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{text}\n{fence}\n")
 }
 
-/// Returns the name of a block, if the line contains only this.
+/// Returns the name of a block if the line contains only this name; otherwise none.
 fn block_of(line: &[Cell]) -> Option<&str> {
     match line {
         [only] if only.tone == Tone::Heading => Some(&only.text),
@@ -72,7 +72,7 @@ fn block_of(line: &[Cell]) -> Option<&str> {
     }
 }
 
-/// Returns a grid without lines between blocks; block names are emphasised.
+/// Returns a grid without the empty lines between blocks; the names of blocks are emphasised.
 fn flat(grid: &Grid) -> Grid {
     let lines = grid.lines.iter().filter(|line| !line.is_empty());
     let line = |line: &Vec<Cell>| match block_of(line) {
@@ -82,7 +82,8 @@ fn flat(grid: &Grid) -> Grid {
     Grid { lines: lines.map(line).collect(), ..grid.clone() }
 }
 
-/// Returns the lines of a grid as objects with a key for each column and, if blocks have names, the block.
+/// Returns each line of a grid as an object with a key for each column. If blocks have names, the object also has the
+/// name of its block.
 fn rows(grid: &Grid) -> Vec<Value> {
     let mut block = None;
     let mut rows = Vec::new();

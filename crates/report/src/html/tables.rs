@@ -7,14 +7,14 @@ use crate::show::Show;
 use crate::table::Table;
 use crate::text;
 
-/// Returns the page of one table: of `stat`, or of saved reports.
+/// Returns the page of one table, as for `stat` and for saved reports.
 #[must_use]
 pub fn page(table: &Table, show: Show) -> Page {
     let sections = [answer(table), Some(figures(table, show)), times(table)].into_iter().flatten().collect();
     Page { title: title(table, show), about: vec![table.footer()], sections }
 }
 
-/// Returns the page of several tables, a section for each. One table is shown as by [`page`].
+/// Returns the page of several tables, with a section for each. A single table is shown as by [`page`].
 #[must_use]
 pub fn page_of_all(tables: &[Table], show: Show) -> Page {
     if let [table] = tables {
@@ -29,13 +29,13 @@ pub fn page_of_all(tables: &[Table], show: Show) -> Page {
     Page { title: "What a store holds".into(), about, sections: tables.iter().map(section).collect() }
 }
 
-/// Returns the title of the page of a table.
+/// Returns the title of a table's page.
 #[must_use]
 pub fn title(table: &Table, show: Show) -> String {
     text::grid_of(table, show).0
 }
 
-/// Returns the answer of a table, with bars of the main row; none if the experiment names no main row.
+/// Returns the section with the answer of a table and bars of its main row; none if the experiment names no main row.
 #[must_use]
 pub fn answer(table: &Table) -> Option<Section> {
     let answer = Answer::of(table)?;
@@ -46,7 +46,7 @@ pub fn answer(table: &Table) -> Option<Section> {
     Some(Section::new("Answer", parts))
 }
 
-/// Returns the figures of the text report, with the lines under them.
+/// Returns the section with the figures of the text report, and with the lines below them.
 #[must_use]
 pub fn figures(table: &Table, show: Show) -> Section {
     let mut parts = Vec::new();
@@ -64,7 +64,7 @@ pub fn figures(table: &Table, show: Show) -> Section {
     Section::new("Figures", parts)
 }
 
-/// Returns the durations of operations, if each was measured.
+/// Returns the section with the durations of operations; none if they were not measured.
 #[must_use]
 pub fn times(table: &Table) -> Option<Section> {
     let charts: Vec<Chart> = table.histograms.iter().map(Chart::of_times).collect();
@@ -86,7 +86,7 @@ mod tests {
         let [answer, figures] =
             ["y is better: 4.25 ops/s beside 1.25 of x", "Figures</h2>"].map(|it| page.find(it).unwrap());
         assert!(answer < figures, "the answer comes first");
-        // Elements gone, what they held stays.
+        // Removes elements and keeps the text in them.
         let (mut text, mut is_in) = (String::new(), false);
         for c in page.chars() {
             match c {

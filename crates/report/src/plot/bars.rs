@@ -11,61 +11,61 @@ const GAP: i32 = 10;
 const CAPTION: i32 = 40;
 /// Space below a panel for its scale, pixels.
 const FOOT: i32 = 30;
-/// Largest width for names at the left, pixels.
+/// Largest width for the names at the left, pixels.
 const NAMES_MAX: i32 = 400;
-/// Width for figures behind bars, pixels.
+/// Width for the figures at the ends of bars, pixels.
 const FIGURES: i32 = 84;
-/// Ratio of figures in a panel above which its scale is logarithmic.
+/// Ratio of the largest to the smallest figure in a panel above which the panel's scale is logarithmic.
 const FAR: f64 = 50.0;
 
-/// A figure with its printed form.
+/// One figure, drawn as a bar, with its printed form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// Length of the bar.
+    /// The figure, which is the length of the bar.
     pub value: f64,
-    /// Name of the group.
+    /// Printed form of the figure.
     pub shown: String,
 }
 
-/// A group of figures.
+/// A group of bars.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Their name.
+    /// Name of the group.
     pub name: String,
-    /// A bar for each name of the picture; none if there is no figure.
+    /// A bar for each name of the picture; none where there is no figure.
     pub bars: Vec<Option<Bar>>,
 }
 
-/// A panel of one quantity.
+/// A panel that shows one quantity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// The panel's subject and unit.
+    /// Subject and unit of the panel.
     pub caption: String,
-    /// The panel's groups, from the top.
+    /// Groups of the panel, from the top.
     pub groups: Vec<Group>,
-    /// The ends of its scale, at which longer bars are cut off; by default computed from the figures.
+    /// Ends of the panel's scale, at which longer bars are cut off; by default computed from the figures.
     pub range: Option<(f64, f64)>,
 }
 
 /// A picture of bars.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bars {
-    /// The picture's title.
+    /// Title of the picture.
     pub title: String,
     /// Notes for a reader.
     pub about: Vec<String>,
-    /// Names of the bars of a group, in order.
+    /// Names of the bars within each group, in order.
     pub names: Vec<String>,
-    /// The panels.
+    /// Panels of the picture.
     pub panels: Vec<Panel>,
 }
 
 impl Bars {
-    /// Draws the picture as SVG.
+    /// Returns the picture as SVG.
     #[must_use]
     pub fn draw(&self) -> String {
         let key = |(n, name): (usize, &String)| Key { mark: Mark::Area, ink: Ink::of(n), name: name.clone() };
-        // One bar needs no telling apart.
+        // A single bar per group needs no legend.
         let keys = self.names.iter().enumerate().filter(|_| self.names.len() > 1).map(key).collect();
         let frame = Frame { title: self.title.clone(), about: self.about.clone(), keys };
         let names = self.panels.iter().flat_map(|panel| &panel.groups).map(|group| canvas::wide(&group.name, 12));
@@ -113,7 +113,7 @@ impl Panel {
             line(area, &[(x, top + CAPTION - 4), (x, bottom)], RULE, 1);
             text(area, &label(tick), (x, bottom + 11), &canvas::words(FAINT, 12, Anchor::Middle));
         }
-        // Bars begin at nothing, or where a logarithmic scale begins.
+        // Bars begin at 0, or at the beginning of a logarithmic scale.
         let begin = axis.pixel(if axis.is_log { axis.from } else { 0.0 }, left, right);
         let mut y = top + CAPTION;
         for group in &self.groups {
@@ -128,7 +128,7 @@ impl Panel {
                 if let Some(Bar { value, shown }) = bar {
                     let end = axis.pixel(*value, left, right);
                     let from = begin.min(end);
-                    // What is nothing still shows where it would be.
+                    // A figure of 0 is drawn one pixel wide.
                     let to = begin.max(end).max(from + 1);
                     fill(area, (from, y + 1), (to, y + BAR - 1), Ink::of(n));
                     text(area, shown, (to.max(begin) + 6, y + BAR / 2), &canvas::words(FAINT, 11, Anchor::Start));
@@ -141,7 +141,7 @@ impl Panel {
     }
 }
 
-/// Returns a name that fits a width in pixels; a long one is cut at the end.
+/// Returns a name that fits a width in pixels; the end of a long name is cut off.
 fn fitting(name: &str, width: i32) -> String {
     if canvas::wide(name, 12) <= width {
         return name.to_owned();
@@ -150,7 +150,7 @@ fn fitting(name: &str, width: i32) -> String {
     format!("{}…", &name[..at(name, most.unwrap_or(1))])
 }
 
-/// Returns the byte offset of character number `n`.
+/// Returns the byte offset of character number `n` in a text.
 fn at(text: &str, n: usize) -> usize {
     text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
 }

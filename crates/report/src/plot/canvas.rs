@@ -1,7 +1,8 @@
-//! Parts shared by all pictures: colours for light and dark pages, a title, a legend, text.
+//! Parts that all pictures share: colours for light and dark pages, a title, a legend, text.
 //!
-//! A picture is drawn in the colours of a light page. Its style sheet replaces each of them by that of a dark page if
-//! the reader prefers one. So every colour has one meaning, and each meaning has its own colour.
+//! A picture is drawn in the colours of a light page. If the reader prefers a dark page, the picture's style sheet
+//! replaces each colour by its counterpart for dark pages. Therefore every colour has one meaning, and each meaning has
+//! its own colour.
 
 use plotters::backend::SVGBackend;
 use plotters::coord::Shift;
@@ -13,13 +14,13 @@ use plotters::style::{Color as _, FontFamily, FontStyle, IntoFont as _, RGBColor
 /// Width of every picture, pixels.
 pub const WIDTH: i32 = 960;
 
-/// Space around everything, pixels.
+/// Space around the contents of a picture, pixels.
 pub const MARGIN: i32 = 16;
 
-/// Height of a line of the legend, pixels.
+/// Height of a line in the legend, pixels.
 const LEGEND_LINE: i32 = 20;
 
-/// A color on a light page, and on a dark one.
+/// A color: its value on a light page, and on a dark page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ink(u32, u32);
 
@@ -29,12 +30,12 @@ pub const PAPER: Ink = Ink(0xff_ff_ff, 0x0d_11_17);
 pub const TEXT: Ink = Ink(0x1f_23_28, 0xe6_ed_f3);
 /// Explanatory text.
 pub const FAINT: Ink = Ink(0x59_63_6e, 0x91_98_a1);
-/// Lines of a scale.
+/// Lines that belong to a scale.
 pub const RULE: Ink = Ink(0xd1_d9_e0, 0x3d_44_4d);
-/// An area behind more important drawings.
+/// An area behind more important parts of a picture.
 pub const BAND: Ink = Ink(0xee_f1_f4, 0x1c_21_28);
 
-/// Colours of series, readable on both backgrounds and by readers who cannot tell red from green.
+/// Colours of series, readable on light and dark pages and by readers who cannot tell red from green.
 pub const SERIES: [Ink; 7] = [
     Ink(0xbc_4c_00, 0xf0_88_3e),
     Ink(0x09_69_da, 0x44_93_f8),
@@ -46,7 +47,7 @@ pub const SERIES: [Ink; 7] = [
 ];
 
 impl Ink {
-    /// Returns the colour of series number `n`; colours repeat after the last.
+    /// Returns the colour of series number `n`; colours repeat after the last one.
     #[must_use]
     pub const fn of(n: usize) -> Self {
         SERIES[n % SERIES.len()]
@@ -58,41 +59,41 @@ impl Ink {
         self.0
     }
 
-    /// Returns the colour on a dark page.
+    /// Returns the colour on a dark page, as red, green and blue in one number.
     #[must_use]
     pub const fn dark(self) -> u32 {
         self.1
     }
 
-    /// Returns the colour for drawing.
+    /// Returns the colour on a light page in the form that the drawing library takes.
     #[must_use]
     pub const fn rgb(self) -> RGBColor {
         let [_, red, green, blue] = self.0.to_be_bytes();
         RGBColor(red, green, blue)
     }
 
-    /// Returns the style of an area.
+    /// Returns the style of an area filled with the colour.
     #[must_use]
     pub fn filled(self) -> ShapeStyle {
         self.rgb().filled()
     }
 
-    /// Returns the style of a line.
+    /// Returns the style of a line in the colour, `width` pixels wide.
     #[must_use]
     pub fn line(self, width: u32) -> ShapeStyle {
         self.rgb().stroke_width(width)
     }
 }
 
-/// Returns every colour of a picture.
+/// Returns every colour that pictures use.
 pub fn all_inks() -> impl Iterator<Item = Ink> {
     [PAPER, TEXT, FAINT, RULE, BAND].into_iter().chain(SERIES)
 }
 
-/// The area of a drawing.
+/// The area that a picture is drawn on.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The point of a text that is placed at given coordinates.
+/// The point of a text that is placed at the given coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// The beginning of the text.
@@ -103,7 +104,7 @@ pub enum Anchor {
     End,
 }
 
-/// Returns a style of text with `size` in pixels.
+/// Returns the style of a text with `size` in pixels.
 #[must_use]
 pub fn words(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
     let across = match anchor {
@@ -111,12 +112,12 @@ pub fn words(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
         Anchor::Middle => HPos::Center,
         Anchor::End => HPos::Right,
     };
-    // The backend divides sizes by 1.24.
+    // The drawing library divides sizes by 1.24.
     let font = (FontFamily::SansSerif, f64::from(size) * 1.24).into_font();
     TextStyle { font, color: ink.rgb().to_backend_color(), pos: Pos::new(across, VPos::Center) }
 }
 
-/// Returns a style of bold text.
+/// Returns the style of a bold text with `size` in pixels.
 #[must_use]
 pub fn bold(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
     let mut style = words(ink, size, anchor);
@@ -124,7 +125,7 @@ pub fn bold(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
     style
 }
 
-/// The symbol of a series in the picture and its legend.
+/// The symbol that stands for a series, in the picture and in its legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A line.
@@ -138,22 +139,22 @@ pub enum Mark {
 /// An entry of a legend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// The entry's symbol.
+    /// Symbol of the entry.
     pub mark: Mark,
-    /// The entry's colour.
+    /// Colour of the entry.
     pub ink: Ink,
-    /// The entry's name.
+    /// Name of the entry.
     pub name: String,
 }
 
-/// Title, notes and legend of a picture.
+/// The title, notes and legend of a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The picture's title.
+    /// Title of the picture.
     pub title: String,
     /// Notes for a reader, such as the origin of the figures.
     pub about: Vec<String>,
-    /// The legend.
+    /// Entries of the legend.
     pub keys: Vec<Key>,
 }
 
@@ -161,7 +162,8 @@ pub struct Frame {
 const WRITES: &str = "a string takes everything";
 
 impl Frame {
-    /// Draws title and legend, and calls `body` to draw below them on an area of this height. Returns the SVG.
+    /// Draws title, notes and legend, and calls `body` to draw below them on an area with the height `height`. Returns
+    /// the SVG.
     #[must_use]
     pub fn draw(&self, height: i32, body: impl FnOnce(&Area<'_>)) -> String {
         let rows = self.legend();
@@ -190,7 +192,7 @@ impl Frame {
         styled(&svg, &self.title)
     }
 
-    /// Returns the rows of the legend: entries with their offsets.
+    /// Returns the rows of the legend: entries, each with its offset in the row.
     fn legend(&self) -> Vec<Vec<(&Key, i32)>> {
         let mut rows: Vec<Vec<(&Key, i32)>> = Vec::new();
         let mut x = WIDTH;
@@ -218,13 +220,13 @@ impl Key {
     }
 }
 
-/// Returns the approximate width of a text, pixels: sans-serif fonts differ.
+/// Returns the width of a text, pixels. The width is approximate, since sans-serif fonts differ.
 #[must_use]
 pub fn wide(text: &str, size: i32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.62).ceil() as i32
 }
 
-/// Breaks a text into lines of at most this approximate width, pixels.
+/// Returns a text broken into lines, each at most about `width` pixels wide.
 fn broken(text: &str, width: i32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -236,12 +238,12 @@ fn broken(text: &str, width: i32) -> Vec<String> {
     lines
 }
 
-/// Draws a text; `at` is the middle of its height.
+/// Draws a text. `at` is its anchor, in the middle of its height.
 pub fn text(area: &Area<'_>, words: &str, at: (i32, i32), style: &TextStyle<'_>) {
     area.draw(&Text::new(words.to_owned(), at, style.clone())).expect(WRITES);
 }
 
-/// Draws a line.
+/// Draws a line through `points`.
 pub fn line(area: &Area<'_>, points: &[(i32, i32)], ink: Ink, width: u32) {
     area.draw(&PathElement::new(points.to_vec(), ink.line(width))).expect(WRITES);
 }
@@ -251,13 +253,13 @@ pub fn fill(area: &Area<'_>, from: (i32, i32), to: (i32, i32), ink: Ink) {
     area.draw(&Rectangle::new([from, to], ink.filled())).expect(WRITES);
 }
 
-/// Draws a point, as a ring if it is not filled.
+/// Draws a point: a disc if it is filled, otherwise a ring.
 pub fn point(area: &Area<'_>, at: (i32, i32), ink: Ink, is_filled: bool) {
     let style = if is_filled { ink.filled() } else { ink.line(2) };
     area.draw(&Circle::new(at, 4, style)).expect(WRITES);
 }
 
-/// Adds a title for screen readers, and the colours of dark pages.
+/// Returns the SVG with a title for screen readers and with the colours of dark pages.
 fn styled(svg: &str, title: &str) -> String {
     let rules = all_inks().map(|Ink(light, dark)| {
         format!("[fill=\"#{light:06X}\"]{{fill:#{dark:06x}}}[stroke=\"#{light:06X}\"]{{stroke:#{dark:06x}}}")
@@ -283,7 +285,7 @@ mod tests {
         let svg = frame.draw(100, |area| line(area, &[(0, 0), (10, 10)], TEXT, 1));
         assert!(svg.starts_with("<svg ") && svg.contains("<title>a &lt; b &amp; c</title>"), "{svg}");
         assert!(svg.contains("kernel 1") && svg.contains("seed 1"), "{svg}");
-        // Every color that is drawn has one for dark pages.
+        // Every colour in the drawing has a counterpart for dark pages.
         for part in svg.split("=\"#").skip(1) {
             let ink = &part[..6];
             assert!(svg.contains(&format!("[fill=\"#{ink}\"]")), "{ink} has none: {svg}");

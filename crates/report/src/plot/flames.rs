@@ -1,4 +1,4 @@
-//! Virtual time as a flame graph with tasks at its root, or columns with their tasks.
+//! Virtual time as a flame graph. Its root consists of tasks, or of columns with their tasks.
 
 use crate::table::Table;
 use figures::profile;
@@ -21,8 +21,8 @@ pub fn picture(table: &Table, profile: &[RunProfile], view: View) -> Result<Vec<
     draw(table, format!("{}: virtual CPU time{name}", table.experiment), &columns, &stacks)
 }
 
-/// Returns the difference of two columns as a flame graph of the second: red where it spends more, blue where less.
-/// Means are compared if there are several runs.
+/// Returns the difference between two columns as a flame graph of the second column: red where it spends more time than
+/// the first, blue where it spends less. Means are compared if there are several runs.
 ///
 /// # Errors
 /// When there are not two columns, or when the view shows no time.
@@ -45,7 +45,7 @@ pub fn difference(table: &Table, profile: &[RunProfile], view: View) -> Result<V
     draw(table, title, &columns[..2], &stacks)
 }
 
-/// Draws stacks, with a description of their columns.
+/// Returns a flame graph of `stacks`, with a description of `columns`.
 fn draw(table: &Table, title: String, columns: &[ColumnProfile], stacks: &[String]) -> Result<Vec<u8>, String> {
     if stacks.is_empty() {
         let why = match columns.iter().any(|column| column.left_out_ns > 0) {
@@ -58,7 +58,7 @@ fn draw(table: &Table, title: String, columns: &[ColumnProfile], stacks: &[Strin
     options.title = title;
     options.subtitle = Some(format!("{}{}", about(columns), table.footer()));
     options.count_name = "ns".to_owned();
-    // Colours by name: the same function has the same one in every picture.
+    // Colours follow from names: a function has the same colour in every picture.
     options.deterministic = true;
     let mut svg = Vec::new();
     from_lines(&mut options, stacks.iter().map(String::as_str), &mut svg)
@@ -66,7 +66,7 @@ fn draw(table: &Table, title: String, columns: &[ColumnProfile], stacks: &[Strin
     Ok(svg)
 }
 
-/// Describes the shown part of the columns.
+/// Returns a description of the part of the columns that is shown.
 fn about(columns: &[ColumnProfile]) -> String {
     let several = columns.len() > 1;
     let about = columns.iter().map(|column| (column, column.about())).filter(|(_, about)| !about.is_empty());
@@ -75,7 +75,7 @@ fn about(columns: &[ColumnProfile]) -> String {
         .collect()
 }
 
-/// Returns a name in the form of a frame of a stack.
+/// Returns a name in the form that a frame of a stack may have.
 fn one_frame(name: &str) -> String {
     name.replace(';', "_")
 }

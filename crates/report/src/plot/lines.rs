@@ -1,8 +1,8 @@
-//! Figures over time or another growing quantity: panels below each other with one axis, and above them plots with
-//! their own axes.
+//! Figures over time or over another growing quantity: panels below each other with a common axis, and above them plots
+//! with axes of their own.
 //!
-//! Lines that coincide are drawn in turn, some pixels each, so that none hides another. Steps of a run have their names
-//! above the panels, and times between steps have another background.
+//! Lines that coincide are drawn in turn, some pixels each, so that no line hides another. The steps of a run have
+//! their names above the panels, and times between steps have another background.
 
 use super::canvas::{
     self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, RULE, TEXT, WIDTH, fill, line, text,
@@ -10,7 +10,7 @@ use super::canvas::{
 use super::scale::{Axis, label};
 use figures::curves::{Step, Steps};
 
-/// Height of a panel's plot, pixels.
+/// Height of the plot in a panel, pixels.
 const HEIGHT: i32 = 170;
 /// Space above a plot for its caption, pixels.
 const CAPTION: i32 = 34;
@@ -19,68 +19,69 @@ const FOOT: i32 = 44;
 /// Space at the left for the figures of the scale, pixels.
 const LEFT: i32 = 64;
 
-/// A panel of one quantity.
+/// A panel that shows one quantity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// The panel's subject and unit.
+    /// Subject and unit of the panel.
     pub caption: String,
-    /// Points of each line, in the order of the names.
+    /// The points of each line, in the order of the picture's names.
     pub lines: Vec<Vec<(f64, f64)>>,
 }
 
-/// A plot with its own axis.
+/// A plot with an axis of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plot {
-    /// The quantity.
+    /// The panel that shows the quantity.
     pub panel: Panel,
-    /// The horizontal quantity and its unit.
+    /// Name and unit of the horizontal quantity.
     pub across: String,
 }
 
 /// A picture of several panels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lines {
-    /// The picture's title.
+    /// Title of the picture.
     pub title: String,
     /// Notes for a reader.
     pub about: Vec<String>,
-    /// Names of the lines, the same in each panel.
+    /// Names of the lines, which are equal in all panels.
     pub names: Vec<String>,
-    /// The horizontal quantity of the panels and its unit.
+    /// Name and unit of the horizontal quantity of the panels.
     pub across: String,
-    /// The panels.
+    /// Panels of the picture, which have a common axis.
     pub panels: Vec<Panel>,
-    /// Rows of plots with their own axes, above the panels.
+    /// Rows of plots with axes of their own, above the panels.
     pub beside: Vec<Vec<Plot>>,
-    /// The steps of the run, on the axis of the panels.
+    /// The steps of the run, marked on the axis of the panels.
     pub steps: Steps,
 }
 
-/// Space between plots of a row, pixels.
+/// Space between the plots in a row, pixels.
 const APART: i32 = 18;
 
 /// Space above the first panel for the names of steps, pixels.
 const NAMES: i32 = 22;
 
-/// Distance below which lines coincide, pixels.
+/// Distance below which two lines count as coinciding, pixels.
 const NEAR: i32 = 2;
 
-/// Length for which each of coinciding lines is drawn, pixels: visible as a dash.
+/// Length over which one of several coinciding lines is drawn before the next takes its turn, pixels: visible as a
+/// dash.
 const TURN: i32 = 12;
 
-/// Returns the horizontal axis for these lines.
+/// Returns the horizontal axis that fits the lines.
 fn axis_across<'a>(lines: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> Axis {
     let ends = lines
         .flatten()
         .map(|(x, _)| *x)
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), x| (least.min(x), most.max(x)));
     let (from, to) = if ends.0 < ends.1 { ends } else { (0.0, 1.0) };
-    // A scale that nearly begins at nothing begins there.
+    // A scale that would begin close to 0 begins at 0.
     Axis { from: if from < 0.2 * to && from > 0.0 { 0.0 } else { from }, to, is_log: false }
 }
 
 impl Lines {
-    /// Draws the picture as SVG.
+    /// Returns the picture as SVG.
     #[must_use]
     pub fn draw(&self) -> String {
         let key = |(n, name): (usize, &String)| Key { mark: Mark::Line, ink: Ink::of(n), name: name.clone() };
@@ -107,7 +108,7 @@ impl Lines {
             let (left, right) = (MARGIN + LEFT, WIDTH - MARGIN);
             for Step { name, from_s, to_s } in steps {
                 let [from, to] = [from_s, to_s].map(|time| across.pixel(*time, left, right));
-                // What has no room is told by its neighbours.
+                // A name without enough room is left out; the names of neighbouring steps show what it must be.
                 if canvas::wide(name, 12) <= to - from {
                     let at = (f64::midpoint(from.into(), to.into()) as i32, above - NAMES / 2);
                     text(area, name, at, &canvas::bold(FAINT, 12, Anchor::Middle));
@@ -129,7 +130,7 @@ impl Lines {
 }
 
 impl Plot {
-    /// Draws the plot between two edges, with its axis.
+    /// Draws the plot between a left and a right edge, with its own axis.
     fn draw(&self, area: &Area<'_>, top: i32, (left, right): (i32, i32)) {
         let across = axis_across(self.panel.lines.iter());
         self.panel.draw(area, top, (left, right), (across, 4), true);
@@ -139,8 +140,8 @@ impl Plot {
 }
 
 impl Panel {
-    /// Draws the panel between two edges, with about so many ticks of the shared axis, whose figures stand below the
-    /// last panel.
+    /// Draws the panel between a left and a right edge. The common axis has about `ticks` ticks; their figures stand
+    /// below the last panel.
     fn draw(&self, area: &Area<'_>, top: i32, edges: (i32, i32), (across, ticks): (Axis, usize), is_last: bool) {
         let (left, right, bottom) = (edges.0 + LEFT, edges.1, top + HEIGHT);
         text(area, &self.caption, (edges.0, top - 16), &canvas::bold(TEXT, 13, Anchor::Start));
@@ -161,7 +162,7 @@ impl Panel {
         line(area, &[(left, bottom), (right, bottom)], FAINT, 1);
         let place = |(x, y): &(f64, f64)| (across.pixel(*x, left, right), up.pixel(*y, bottom, top));
         let lines: Vec<Vec<(i32, i32)>> = self.lines.iter().map(|points| points.iter().map(place).collect()).collect();
-        // The first stands in front: it is what others are compared with.
+        // The first line is drawn last, in front of the others, since they are compared with it.
         for n in (0..lines.len()).rev() {
             for piece in in_turns(&lines, n) {
                 line(area, &piece, Ink::of(n), NEAR as u32);
@@ -170,7 +171,7 @@ impl Panel {
     }
 }
 
-/// Returns the times between steps, before the first and after the last.
+/// Returns the parts of the axis before the first step, between steps and after the last step.
 fn between_steps(steps: &[Step], across: Axis) -> Vec<(f64, f64)> {
     if steps.is_empty() {
         return Vec::new();
@@ -180,7 +181,8 @@ fn between_steps(steps: &[Step], across: Axis) -> Vec<(f64, f64)> {
     begins.zip(ends).filter(|(from, to)| from < to).collect()
 }
 
-/// Returns the pieces of a line that are drawn: all of it, except where coinciding lines have their turn.
+/// Returns the pieces of line number `n` that are drawn: the whole line, except where other coinciding lines take their
+/// turn.
 fn in_turns(lines: &[Vec<(i32, i32)>], n: usize) -> Vec<Vec<(i32, i32)>> {
     let own = &lines[n];
     let (Some(first), Some(last)) = (own.first(), own.last()) else { return Vec::new() };
@@ -198,7 +200,7 @@ fn in_turns(lines: &[Vec<(i32, i32)>], n: usize) -> Vec<Vec<(i32, i32)>> {
         }
     }
     let piece = |(from, to): (i32, i32)| -> Vec<(i32, i32)> {
-        // A pixel more at either end, or a steep part would hang in the air.
+        // Each piece is a pixel longer at both ends, so that steep parts stay connected.
         let (from, to) = (from - 1, to + 1);
         let cut = |x: i32| height_at(own, x).filter(|_| x > first.0 && x < last.0).map(|y| (x, y));
         let inner = own.iter().copied().filter(|(x, _)| (from..=to).contains(x));
@@ -207,7 +209,7 @@ fn in_turns(lines: &[Vec<(i32, i32)>], n: usize) -> Vec<Vec<(i32, i32)>> {
     pieces.into_iter().map(piece).collect()
 }
 
-/// Returns the height of a line at a horizontal position; none outside of the line.
+/// Returns the height of a line at a horizontal position; none beyond the ends of the line.
 fn height_at(line: &[(i32, i32)], x: i32) -> Option<i32> {
     let behind = line.partition_point(|point| point.0 < x);
     let (x1, y1) = *line.get(behind)?;
@@ -265,7 +267,7 @@ mod tests {
         let steps = Steps { steps, between: "it starts anew".into() };
         let svg = Lines { names: vec!["a".into()], panels: vec![panel], steps, ..Lines::default() }.draw();
         let band = format!("fill=\"#{:06X}\"", BAND.light());
-        // Before, between and behind them, and the key.
+        // The four areas are before, between and after the two steps, and in the legend.
         assert_eq!(svg.matches(&format!("{band} stroke")).count(), 4, "{svg}");
         for word in ["none copied", "149 MiB copied", "it starts anew"] {
             assert!(svg.contains(&format!("{word}\n")), "{word}: {svg}");

@@ -1,5 +1,5 @@
-//! Physical memory over time. Each run has a strip in which time grows to the right and frames grow upwards, and below
-//! it a map of pageblocks for each marked moment.
+//! Physical memory over time. Each run has a strip in which time goes to the right and frame numbers go upwards. Below
+//! the strip there is a map of pageblocks for each marked moment.
 
 use super::canvas::{self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, TEXT, WIDTH, fill, line, text};
 use super::scale::{Axis, label};
@@ -7,7 +7,7 @@ use crate::table::Table;
 use catalogue::experiment::Experiment;
 use figures::memory_map::{Moment, Most, RunMemory};
 
-/// Space at the left of strips for sizes, pixels.
+/// Space at the left of strips for memory sizes, pixels.
 const LEFT: i32 = 50;
 /// Space above a strip for its caption, pixels.
 const CAPTION: i32 = 28;
@@ -21,28 +21,28 @@ const CELL: i32 = 4;
 const SMALL_CELL: i32 = 3;
 /// Largest height of a strip, pixels.
 const HEIGHT: i32 = 192;
-/// Most cells in a column of a strip.
+/// Largest number of cells in a column of a strip.
 const ROWS: usize = 64;
-/// Height of a strip of variants, pixels, and most cells in a column of it.
+/// Height of a strip of variants, pixels. This is also the largest number of cells in a column of such a strip.
 const SMALL_HEIGHT: i32 = 72;
 const SMALL_ROWS: usize = 36;
-/// Space above a strip of variants for its caption, and below it, pixels.
+/// Space above a strip of variants for its caption, and space below such a strip, pixels.
 const SMALL_CAPTION: i32 = 20;
 const SMALL_GAP: i32 = 6;
 /// Distance between maps of marked moments, pixels.
 const MAP: i32 = ACROSS as i32 * CELL + APART;
-/// Space between two such maps, pixels.
+/// Space between two maps of marked moments, pixels.
 const APART: i32 = 12;
-/// Pageblocks in a row of such a map.
+/// Number of pageblocks in a row of a map.
 const ACROSS: usize = 36;
 /// Height of the line that names the moment of a map, pixels.
 const MARK_LINE: i32 = 18;
-/// MiB of a pageblock.
+/// Size of a pageblock, MiB.
 const BLOCK_MIB: f64 = 2.0;
 /// Words below the time axis of simulated runs.
 const VIRTUAL_TIME: &str = "virtual time, s";
 
-/// Draws the memory of runs of the first seed of a table.
+/// Returns a picture of the memory in a table's runs with the first seed, as SVG.
 #[must_use]
 pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> String {
     let seed = table.seeds.first().copied();
@@ -62,24 +62,24 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> St
 /// The time axis of strips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Time {
-    /// One of virtual time for all.
+    /// One axis of virtual time for all strips.
     Shared,
-    /// One for each: a second of a simulation is a minute of an emulated guest.
+    /// An axis for each strip: a second of a simulation is a minute of an emulated guest.
     OfEach,
 }
 
-/// Memory over time of the runs of a variant.
+/// The memory over time in the runs of a variant.
 #[derive(Clone, Debug)]
 pub struct VariantMemory {
-    /// The name of the variant.
+    /// Name of the variant.
     pub name: String,
-    /// The run of the first seed for each column of the unchanged experiment; none for kernels that the variant does
-    /// not apply to.
+    /// For each column of the unchanged experiment, the run with the first seed; none for a kernel that the variant
+    /// does not apply to.
     pub runs: Vec<Option<RunMemory>>,
 }
 
-/// Draws the memory of an experiment and of each variant: a row of strips for each, with a strip for the first seed of
-/// each column of `table`.
+/// Returns a picture of the memory in an experiment and in each variant, as SVG. Each of them has a row with a strip
+/// for each column of `table`, for the first seed.
 #[must_use]
 pub fn of_variants(table: &Table, lines: &[VariantMemory]) -> String {
     let mut about = vec![
@@ -126,18 +126,18 @@ fn draw_lines(title: &str, about: Vec<String>, columns: &[&str], lines: &[Varian
     })
 }
 
-/// Returns the meaning of the colors.
+/// Returns the legend of the colors.
 fn keys() -> Vec<Key> {
     Most::ALL.map(|most| Key { mark: Mark::Area, ink: ink(most), name: most.words().to_owned() }).to_vec()
 }
 
-/// Returns the time axis from the start to the last moment of all runs.
+/// Returns a time axis from the start of the runs to the last moment of any run.
 fn axis_of<'r>(runs: impl Iterator<Item = &'r RunMemory>) -> Axis {
     let last = runs.filter_map(|run| run.moments.last()).map(|moment| moment.now_ns).max().unwrap_or(0);
     Axis { from: 0.0, to: (last as f64 / 1e9).max(1e-3), is_log: false }
 }
 
-/// Draws times below strips.
+/// Draws the time axis below strips.
 fn time_axis(area: &Area<'_>, (left, right): (i32, i32), top: i32, axis: Axis, across: &str) {
     for tick in axis.ticks(((right - left) / 100).max(1) as usize) {
         let x = axis.pixel(tick, left, right);
@@ -181,19 +181,20 @@ fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory], time: Time) -> Str
     })
 }
 
-/// Returns the marked moments of a run, as many as fit side by side.
+/// Returns the marked moments of a run with their names, at most as many as fit side by side.
 fn marked(run: &RunMemory) -> impl Iterator<Item = (&str, &Moment)> {
     let room = (WIDTH - 2 * MARGIN + APART) / MAP;
     run.moments.iter().filter_map(|moment| Some((moment.mark.as_deref()?, moment))).take(room as usize)
 }
 
-/// Returns the height of the maps of a run with their captions; 0 without marked moments.
+/// Returns the height that the maps of a run take with their captions; 0 without marked moments.
 fn maps_height(run: &RunMemory) -> i32 {
     let rows = marked(run).map(|(_, moment)| blocks_of(moment).div_ceil(ACROSS)).max();
     rows.map_or(0, |rows| CAPTION + MARK_LINE + rows as i32 * CELL + GAP)
 }
 
-/// Draws a map of each marked moment: a cell for each pageblock, rows from low frames at the bottom left.
+/// Draws a map for each marked moment of a run. Each pageblock is a cell; rows begin with low frames at the bottom
+/// left.
 fn maps(area: &Area<'_>, run: &RunMemory, top: i32) {
     let bottom = top + maps_height(run) - CAPTION - GAP;
     for (n, (mark, moment)) in marked(run).enumerate() {
@@ -211,20 +212,20 @@ fn maps(area: &Area<'_>, run: &RunMemory, top: i32) {
     }
 }
 
-/// Position and resolution of a strip, pixels.
+/// The position and resolution of a strip, pixels.
 #[derive(Clone, Copy, Debug)]
 struct Strip {
     left: i32,
     right: i32,
     top: i32,
     height: i32,
-    /// Most cells in a column.
+    /// Largest number of cells in a column.
     rows: usize,
     /// Width of a cell.
     cell: i32,
 }
 
-/// Draws a run's strip, the memory sizes at its edges, and the marked moments.
+/// Draws the strip of a run, with memory sizes at its edge, and the run's marked moments.
 fn strip(area: &Area<'_>, run: &RunMemory, size: Strip, axis: Axis) {
     let Strip { left, right, top, height: strip_height, rows, cell } = size;
     let blocks = run.moments.iter().map(blocks_of).max().unwrap_or(0);
@@ -253,12 +254,13 @@ fn blocks_of(moment: &Moment) -> usize {
     moment.zones.iter().map(|zone| zone.most.len()).sum()
 }
 
-/// Returns the contents of each cell, in rows from low frames up; none where no moment was recorded.
+/// Returns the contents of each cell, in rows from low frame numbers up; none where no moment was recorded.
 fn cells(moments: &[Moment], rows: usize, blocks: usize, columns: usize, axis: Axis) -> Vec<Vec<Option<Most>>> {
     let mut counts = vec![vec![[0_u32; Most::ALL.len()]; columns]; rows];
     let mut begin = 0;
     for (n, moment) in moments.iter().enumerate() {
-        // A moment stands for the time up to the next; the last for itself, for its run has ended then.
+        // A moment stands for the time up to the next moment. The last moment stands only for itself, since the run has
+        // ended then.
         let place = |ns: u64| (axis.part(ns as f64 / 1e9) * columns as f64) as usize;
         let end = moments.get(n + 1).map_or(begin + 1, |next| place(next.now_ns)).min(columns);
         let from = begin.min(columns - 1);
@@ -275,7 +277,7 @@ fn cells(moments: &[Moment], rows: usize, blocks: usize, columns: usize, axis: A
     counts.iter().map(|row| row.iter().map(most).collect()).collect()
 }
 
-/// Returns rectangles of one colour: row, column, height, width.
+/// Returns rectangles of adjacent cells with equal contents: row, column, height, width, contents.
 fn joined(mut cells: Vec<Vec<Option<Most>>>) -> Vec<(usize, usize, usize, usize, Most)> {
     let mut found = Vec::new();
     for row in 0..cells.len() {

@@ -1,8 +1,9 @@
 //! Pictures as SVG, readable on light and dark pages.
 //!
-//! [`lines`], [`bars`], [`scatter`] and [`timeline`] draw their input and know nothing of experiments; [`canvas`] has
-//! their common parts. [`over_time`], [`packets`], [`memory`] and [`of_tables`] make that input from the results of a
-//! command. [`flames`] passes a profile to another crate. Equal figures give equal bytes.
+//! [`lines`], [`bars`], [`scatter`] and [`timeline`] draw the input that they are given and do not depend on
+//! experiments; [`canvas`] has their common parts. [`over_time`], [`packets`], [`memory`] and [`of_tables`] make
+//! pictures from the results of a command. [`flames`] passes a profile to another crate. Equal figures give equal
+//! bytes.
 
 pub mod bars;
 pub mod canvas;

@@ -1,9 +1,9 @@
-//! Bar pictures of tables: one row by columns, and variants.
+//! Bar pictures of tables: of one row with all columns, and of variants.
 
 use super::bars::{self, Bars, Group};
 use crate::table::{Table, TableRow};
 
-/// Draws one row of a table, with a bar for each column.
+/// Returns a picture of one row of a table, with a bar for each column.
 #[must_use]
 pub fn main_row(table: &Table, row: &TableRow) -> Bars {
     let bar = |median: f64| bars::Bar { value: median, shown: row.format.show(median) };
@@ -22,7 +22,8 @@ pub fn main_row(table: &Table, row: &TableRow) -> Bars {
     }
 }
 
-/// Draws a panel for each block of the table of variants, with a group for each of its lines.
+/// Returns a picture of a table of variants, with a panel for each block and a group of bars for each line of the
+/// block.
 #[must_use]
 pub fn variants(table: &Table) -> Bars {
     let panels = table.blocks().map(|(group, rows)| bars::Panel {

@@ -7,11 +7,11 @@ use figures::curves::{Curve, RunCurves, Steps};
 use figures::series::{RunSeries, Series, is_gauge};
 use machine::PAGE_BYTES;
 
-/// Most points of a line: a picture has no more pixels for them.
+/// Largest number of points in a line: a picture has no more pixels for them.
 const POINTS: usize = 230;
 
-/// Draws the workload's curves, if any, then the panels of the experiment (or the usual ones), with a line for each run
-/// of the first seed.
+/// Returns a picture with the workload's curves, if any, and below them the experiment's panels, or the usual panels if
+/// it defines none. There is a line for each run with the first seed.
 #[must_use]
 pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curves: &[RunCurves]) -> Lines {
     let seed = table.seeds.first().copied();
@@ -29,12 +29,13 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curve
         across: if table.is_simulated() { "virtual time, s" } else { "time, s" }.to_owned(),
         panels: panels.iter().map(|it| panel(it, &runs)).collect(),
         beside: beside(&curves),
-        // Runs differ by the time that the last bytes of a step take.
+        // The steps of the first run are shown. Steps of other runs differ by the time that the last bytes of a step
+        // take.
         steps: curves.first().map_or_else(Steps::default, |run| run.steps.clone()),
     }
 }
 
-/// Returns the usual panels with data of these runs.
+/// Returns the usual panels, with the data of `runs`.
 #[must_use]
 pub fn usual_panels(runs: &[&RunSeries]) -> Vec<Panel> {
     usual().iter().map(|it| panel(it, runs)).collect()
@@ -45,7 +46,7 @@ fn panel(panel: &PlotPanel, runs: &[&RunSeries]) -> Panel {
     Panel { caption: panel.caption.clone(), lines }
 }
 
-/// Groups curves of runs by name, side by side.
+/// Returns rows of plots from the curves of runs, with a line for each run. Consecutive curves of one name share a row.
 fn beside(runs: &[&RunCurves]) -> Vec<Vec<Plot>> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut rows: Vec<Vec<Plot>> = Vec::new();
@@ -61,14 +62,14 @@ fn beside(runs: &[&RunCurves]) -> Vec<Vec<Plot>> {
     rows
 }
 
-/// Returns evenly spaced points, and the last one.
+/// Returns evenly spaced points of a line, and its last point.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let every = points.len().div_ceil(POINTS).max(1);
     let last = points.last().filter(|_| points.len() % every != 1 && every > 1);
     points.iter().step_by(every).chain(last).copied().collect()
 }
 
-/// Returns the panels that are useful for every experiment.
+/// Returns the panels that are shown for experiments without panels of their own.
 fn usual() -> Vec<PlotPanel> {
     let panel = |caption: &str, sum: &[&str], unit| PlotPanel {
         caption: caption.to_owned(),
@@ -83,14 +84,14 @@ fn usual() -> Vec<PlotPanel> {
     ]
 }
 
-/// Returns one counter over time: a level as it is, events as a rate.
+/// Returns one counter over time: the value of a level, the rate of events.
 #[must_use]
 pub fn course_of(series: &Series, name: &str) -> Vec<(f64, f64)> {
     let panel = PlotPanel { caption: String::new(), sum: vec![name.to_owned()], unit: PanelUnit::Count };
     points(series, &panel)
 }
 
-/// Returns the points of a line: levels as they are, events as rates, each a mean over some moments.
+/// Returns the points of a panel's line: values of a level, or rates of events. Each point is a mean over some moments.
 fn points(series: &Series, panel: &PlotPanel) -> Vec<(f64, f64)> {
     let fits = |name: &str, word: &str| match word.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),

@@ -1,5 +1,5 @@
-//! Pictures of the work that delays packets: the longest time without interrupts of the first run, and the same time in
-//! the others.
+//! Pictures of the work that delays packets: in the first run the longest time without interrupts, and in the other
+//! runs the same part of virtual time.
 
 use super::canvas::{Ink, Key, Mark};
 use super::timeline::{Bar, Panel, Timeline, Track};
@@ -16,10 +16,10 @@ const WAIT: Ink = Ink::of(3);
 const DONE: Ink = Ink::of(5);
 const ENDED: Ink = Ink::of(4);
 
-/// Share of this time that is also shown before and after it.
+/// Time before and after the longest time without interrupts that is also shown, as a share of it.
 const AROUND: f64 = 0.15;
 
-/// Draws the runs of the first seed.
+/// Returns a picture of the runs with the first seed.
 #[must_use]
 pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunTrace]) -> Timeline {
     let runs: Vec<&RunTrace> = runs.iter().step_by(table.seeds.len().max(1)).collect();
@@ -51,8 +51,8 @@ fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
 
-/// Returns CPU, start and end of the longest time without interrupts while packets are in flight, within a range if one
-/// is given.
+/// Returns CPU, start and end of the longest time without interrupts while packets are in flight; within `range` if it
+/// is given. Returns none without such a time.
 fn longest(slices: &[Slice], range: Option<(f64, f64)>) -> Option<(usize, f64, f64)> {
     let packets = slices.iter().filter(|slice| matches!(slice.what, Activity::Packet { .. }));
     let last = packets.map(|slice| slice.to).max()?;
@@ -102,7 +102,7 @@ fn panel(run: &RunTrace, cpu: usize, range: (f64, f64)) -> Panel {
         let words = format!("{:.1} ms without interrupts", 1000.0 * (to - from));
         (from.max(begin), to.min(end), words)
     });
-    // Commands that follow each other at once have a gap between them.
+    // A gap is left between commands that follow each other at once.
     let commands: Vec<Bar> = bars(&|what| ended(what).then_some(ENDED));
     Panel {
         caption: run.title.clone(),

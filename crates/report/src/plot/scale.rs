@@ -1,18 +1,18 @@
-//! Linear and logarithmic scales from figures to pixels, with ticks.
+//! Linear and logarithmic scales that map figures to pixels, with ticks.
 
 /// A scale along one side of a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
-    /// The figure at the start.
+    /// The figure at the start of the axis.
     pub from: f64,
-    /// The figure at the end.
+    /// The figure at the end of the axis.
     pub to: f64,
-    /// Whether the scale is logarithmic.
+    /// Whether the axis is logarithmic.
     pub is_log: bool,
 }
 
 impl Axis {
-    /// Makes a scale from 0 to a tick of at least `most`.
+    /// Makes a linear scale from 0 to a tick that is at least `most`.
     #[must_use]
     pub fn up_to(most: f64) -> Self {
         let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
@@ -20,14 +20,15 @@ impl Axis {
         Self { from: 0.0, to: (most / step).ceil() * step, is_log: false }
     }
 
-    /// Makes a scale of whole powers of ten around `least`, which is above 0, and `most`.
+    /// Makes a logarithmic scale whose ends are whole powers of ten around `least`, which is above 0, and `most`.
     #[must_use]
     pub fn decades(least: f64, most: f64) -> Self {
         let (low, high) = (least.log10().floor(), most.log10().ceil());
         Self { from: 10_f64.powf(low), to: 10_f64.powf(high.max(low + 1.0)), is_log: true }
     }
 
-    /// Returns the position of a figure, from 0 at the start to 1 at the end. Figures beyond an end are placed at it.
+    /// Returns the position of a figure on the axis, from 0 at the start to 1 at the end. A figure beyond an end is
+    /// placed at this end.
     #[must_use]
     pub fn part(self, value: f64) -> f64 {
         let Self { from, to, is_log } = self;
@@ -39,13 +40,13 @@ impl Axis {
         part.clamp(0.0, 1.0)
     }
 
-    /// Returns the position of a figure between two pixels.
+    /// Returns the pixel of a figure on an axis from pixel `begin` to pixel `end`.
     #[must_use]
     pub fn pixel(self, value: f64, begin: i32, end: i32) -> i32 {
         begin + (f64::from(end - begin) * self.part(value)).round() as i32
     }
 
-    /// Returns at least `count` figures to mark.
+    /// Returns the figures at which the axis has ticks. On a linear axis there are at least `count`.
     #[must_use]
     pub fn ticks(self, count: usize) -> Vec<f64> {
         if self.is_log {
@@ -59,7 +60,7 @@ impl Axis {
     }
 }
 
-/// Returns 1, 2 or 5 times a power of ten such that `range` has `count` or a few more of them.
+/// Returns a step of 1, 2 or 5 times a power of ten that fits into `range` `count` times or a few times more.
 fn step(range: f64, count: usize) -> f64 {
     let raw = range / count.max(1) as f64;
     let power = 10_f64.powf(raw.log10().floor());
@@ -67,7 +68,7 @@ fn step(range: f64, count: usize) -> f64 {
     digit * power
 }
 
-/// Formats a figure at a tick: `0`, `0.5`, `1200`, `20 k`, `3 M`.
+/// Returns a figure as text for a tick: `0`, `0.5`, `1200`, `20 k`, `3 M`.
 #[must_use]
 pub fn label(value: f64) -> String {
     let short = |value: f64| {

@@ -1,4 +1,4 @@
-//! A scatter plot of two figures on logarithmic scales.
+//! A scatter plot of pairs of figures on logarithmic scales.
 
 use super::canvas::{
     self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, PAPER, RULE, fill, line, point, text,
@@ -10,41 +10,41 @@ use plotters::element::Polygon;
 const SIDE: (i32, i32) = (820, 620);
 /// Space at the left for the scale, pixels.
 const LEFT: i32 = 84;
-/// Space below for the scale, pixels.
+/// Space below the plot for the scale, pixels.
 const FOOT: i32 = 56;
 /// Space between the scale and the position of zeroes, pixels.
 const ZERO: i32 = 48;
 
-/// A point.
+/// A point of the plot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dot {
     /// The horizontal figure.
     pub x: f64,
     /// The vertical figure.
     pub y: f64,
-    /// Whether the figures are near enough. Others are drawn as rings.
+    /// Whether the two figures are near enough to each other. Other points are drawn as rings.
     pub is_met: bool,
 }
 
 /// A scatter plot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scatter {
-    /// The picture's title.
+    /// Title of the picture.
     pub title: String,
     /// Notes for a reader.
     pub about: Vec<String>,
-    /// The horizontal quantity.
+    /// Name of the horizontal quantity.
     pub across: String,
-    /// The vertical quantity.
+    /// Name of the vertical quantity.
     pub up: String,
-    /// Points by group.
+    /// The points, by group.
     pub groups: Vec<(String, Vec<Dot>)>,
-    /// Largest factor between two figures that are near enough.
+    /// Largest factor between two figures that are near enough to each other.
     pub factor: f64,
 }
 
 impl Scatter {
-    /// Draws the picture as SVG.
+    /// Returns the picture as SVG.
     #[must_use]
     pub fn draw(&self) -> String {
         let key = |(n, (name, _)): (usize, &(String, Vec<Dot>))| Key {
@@ -91,7 +91,7 @@ impl Scatter {
         text(area, &self.up, (MARGIN + 8, (top + bottom) / 2), &style);
     }
 
-    /// Draws the area in which both figures are near enough.
+    /// Draws the area in which two figures are near enough to each other.
     fn band(&self, area: &Area<'_>, axis: Axis, across: &dyn Fn(f64) -> i32, up: &dyn Fn(f64) -> i32) {
         let Axis { from, to, .. } = axis;
         let factor = self.factor.max(1.0);
@@ -120,7 +120,7 @@ mod tests {
         let scatter = Scatter { groups: vec![("ping".into(), dots)], factor: 2.0, ..Scatter::default() };
         let svg = scatter.draw();
         let circles: Vec<&str> = svg.lines().filter(|line| line.starts_with("<circle")).collect();
-        // One of them is the legend's.
+        // One of the four circles is in the legend.
         assert_eq!(circles.len(), 4, "{svg}");
         assert_eq!(circles.iter().filter(|circle| circle.contains("fill=\"none\"")).count(), 2, "{circles:?}");
         assert!(svg.contains("ping\n") && svg.contains("1 M\n"));

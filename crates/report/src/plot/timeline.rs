@@ -13,61 +13,61 @@ const GAP: i32 = 14;
 const BETWEEN: i32 = 10;
 /// Space below the last panel for the axis, pixels.
 const FOOT: i32 = 44;
-/// Distance below which bars are joined, pixels.
+/// Distance below which adjacent bars are joined, pixels.
 const NEAR: i32 = 1;
 
-/// An event with its colour.
+/// An event, drawn as a bar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bar {
-    /// The bar's start.
+    /// Start of the event.
     pub from: f64,
-    /// The bar's end.
+    /// End of the event.
     pub to: f64,
-    /// The bar's color.
+    /// Color of the bar.
     pub ink: Ink,
 }
 
-/// Bars of one kind.
+/// A track: bars of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Track {
-    /// Name of the bars.
+    /// Name of the track.
     pub name: String,
-    /// Height of a bar, pixels. Two pixels of it leave a gap between lanes.
+    /// Height of a bar with the gap below it, pixels.
     pub height: i32,
-    /// Lanes of bars. A later bar of a lane may cover an earlier one.
+    /// Lanes of bars. In a lane, a later bar may cover an earlier one.
     pub lanes: Vec<Vec<Bar>>,
 }
 
-/// A panel of one run.
+/// A panel with the events of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// The panel's caption.
+    /// Caption of the panel.
     pub caption: String,
-    /// The marked time, with a name.
+    /// The marked part of the time: start, end and name.
     pub mark: Option<(f64, f64, String)>,
-    /// The panel's tracks, from the top.
+    /// Tracks of the panel, from the top.
     pub tracks: Vec<Track>,
 }
 
 /// A timeline of events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
-    /// The timeline's title.
+    /// Title of the timeline.
     pub title: String,
     /// Notes for a reader.
     pub about: Vec<String>,
-    /// The meaning of the colors.
+    /// Legend of the colors.
     pub keys: Vec<Key>,
-    /// The horizontal quantity and its unit.
+    /// Name and unit of the horizontal quantity.
     pub across: String,
     /// Start and end of the axis.
     pub range: (f64, f64),
-    /// The runs.
+    /// A panel for each run.
     pub panels: Vec<Panel>,
 }
 
 impl Timeline {
-    /// Draws the picture as SVG.
+    /// Returns the picture as SVG.
     #[must_use]
     pub fn draw(&self) -> String {
         let frame = Frame { title: self.title.clone(), about: self.about.clone(), keys: self.keys.clone() };
@@ -117,7 +117,7 @@ impl Panel {
             for lane in &track.lanes {
                 for (from, to, ink) in joined(lane, |time| axis.pixel(time, left, right)) {
                     let gap = i32::from(track.height > 2);
-                    // What is large is not to be overlooked because it is short.
+                    // Bars on high tracks have a larger smallest width, so that short events are not overlooked.
                     let least = 1 + i32::from(track.height > 6);
                     fill(area, (from, y), (to.max(from + least), y + track.height - gap), ink);
                 }
@@ -138,7 +138,7 @@ impl Panel {
     }
 }
 
-/// Returns a lane in pixels, with adjacent bars of one colour joined.
+/// Returns the bars of a lane in pixels: start, end and colour. Adjacent bars of one colour are joined.
 fn joined(lane: &[Bar], place: impl Fn(f64) -> i32) -> Vec<(i32, i32, Ink)> {
     let mut found: Vec<(i32, i32, Ink)> = Vec::new();
     for bar in lane {

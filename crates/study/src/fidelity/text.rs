@@ -15,17 +15,18 @@ pub enum Look {
     Markdown,
 }
 
-/// Returns two lines for each experiment, and for all: of all rows, and of those that a mechanism can decide.
+/// Returns the summary as text: two lines for each experiment and two for all. The first line counts all rows, the
+/// second those that a mechanism can decide.
 #[must_use]
 pub fn summary(all: &[Fidelity], look: Look) -> String {
     let (head, lines) = summary_lines(all);
     grid(&head, lines, look, SUMMARY_NUMBERS)
 }
 
-/// Columns of the summary that hold figures.
+/// Range of the summary's columns that hold figures.
 const SUMMARY_NUMBERS: std::ops::Range<usize> = 2..7;
 
-/// Columns of the table of figures that hold figures.
+/// Range of columns that hold figures in the table of figures.
 const FIGURE_NUMBERS: std::ops::Range<usize> = 2..8;
 
 /// Returns the summary as a grid.
@@ -35,7 +36,7 @@ pub fn summary_grid(all: &[Fidelity]) -> grid::Grid {
     cells(&head, lines, SUMMARY_NUMBERS)
 }
 
-/// Returns the figures as a grid.
+/// Returns the figures of an experiment as a grid; with `misses` only figures that miss something.
 #[must_use]
 pub fn figures_grid(it: &Fidelity, misses: bool) -> grid::Grid {
     let (head, lines) = figure_lines(it, misses);
@@ -82,7 +83,7 @@ fn summary_lines(all: &[Fidelity]) -> ([&'static str; 8], Vec<Vec<String>>) {
     (head, lines)
 }
 
-/// Returns a line for each published figure; with `misses` only for figures that miss something.
+/// Returns a line of text for each published figure; with `misses` only for figures that miss something.
 #[must_use]
 pub fn figures(it: &Fidelity, misses: bool, look: Look) -> String {
     let (head, lines) = figure_lines(it, misses);
@@ -108,7 +109,7 @@ fn figure_lines(it: &Fidelity, misses: bool) -> ([&'static str; 10], Vec<Vec<Str
     (head, lines)
 }
 
-/// Returns the aspects that a figure misses, among those that count: `level`, `sign`, `size`.
+/// Returns the aspects that a figure misses, among the aspects that count: `level`, `sign`, `size`.
 #[must_use]
 pub fn missed(cell: &Cell) -> Vec<&'static str> {
     let level = (cell.counts && !cell.is_met).then_some("level");
@@ -120,7 +121,7 @@ pub fn missed(cell: &Cell) -> Vec<&'static str> {
     level.into_iter().chain(effect).collect()
 }
 
-/// Returns the aspects of a figure that no mechanism can decide (the level, the effect or both), with the reason.
+/// Returns the aspects of a figure that no mechanism can decide, with the reason: the level, the effect or both.
 #[must_use]
 pub fn left_to_chance(cell: &Cell) -> String {
     let effect = cell.effect.as_ref().map(|effect| effect.left_to_chance);
@@ -166,7 +167,7 @@ fn line(row: &Row, cell: &Cell) -> Vec<String> {
     ]
 }
 
-/// Formats a share: `57 of 66 (86%)`.
+/// Returns a share as text: `57 of 66 (86%)`.
 fn of(share: Share) -> String {
     let percent = share.percent().map_or_else(String::new, |percent| format!(" ({percent:.0}%)"));
     format!("{} of {}{percent}", share.met, share.of)
@@ -177,7 +178,7 @@ fn told(Worst { row, kernel, published, simulated }: &Worst) -> String {
     format!("{row}, {kernel}: {here} for {}", number(*published))
 }
 
-/// Formats a change as a signed percentage; `new` from zero, `gone` to zero.
+/// Returns a change as a signed percentage; `new` for a change from zero, `gone` for a change to zero.
 fn change(share: f64) -> String {
     match share {
         share if share.is_infinite() => "new".into(),
@@ -188,7 +189,7 @@ fn change(share: f64) -> String {
     }
 }
 
-/// Formats a number: a whole one without decimals, a small one with two.
+/// Returns a number as text: a whole number without decimals, a small number with two.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 || value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

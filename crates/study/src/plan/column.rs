@@ -11,7 +11,8 @@ use catalogue::{difference, library};
 use figures::cgroup::Version;
 use report::Column;
 
-/// Makes a column: a kernel with its name and its changes, after its ground unless that is obvious.
+/// Makes a column. Its name is that of the kernel with its changes, after the name of the ground unless the ground is
+/// obvious.
 pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
     let Subject { named, setup, ground, image, is_one_of_images, .. } = *subject;
     let image = image.filter(|_| is_one_of_images).and_then(Path::file_name);
@@ -35,7 +36,7 @@ pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
     }
 }
 
-/// Numbers columns of equal names: `#2` and so on.
+/// Numbers columns with equal names: the second becomes `#2` and so on.
 pub(super) fn number(columns: &mut [Column]) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for column in columns {
@@ -47,7 +48,7 @@ pub(super) fn number(columns: &mut [Column]) {
     }
 }
 
-/// Returns the command that repeats one job.
+/// Returns the command that repeats one job: the subject's job with `seed`.
 pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> String {
     let Subject { named, setup, ground, image, .. } = *subject;
     let mut command =
@@ -81,7 +82,7 @@ pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> Str
     command
 }
 
-/// Quotes a word for a shell.
+/// Returns a word quoted for a shell.
 #[must_use]
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./+,:@%=".contains(c);

@@ -1,18 +1,20 @@
-//! Estimated CPU time and memory of runs, from measurements, for `--dry-run`.
+//! CPU time and memory that runs will take, estimated from measurements, for `--dry-run`.
 
 use super::{Plan, Run};
 use grounds::job::Job;
 use std::fmt::Write as _;
 
-/// Memory of a run without its pages, MiB: measured 14 to 17 for `anon`, `randread`, `scan` and `thp` at scale 1/64.
+/// Memory of a run without its pages, MiB: 14 to 17 were measured for `anon`, `randread`, `scan` and `thp` at scale
+/// 1/64.
 const MEMORY_MIB: u64 = 16;
 
-/// Bytes of a run for each page of its machine's memory: smallest and largest measured, and largest for a workload with
-/// many small files. Measured as the peak resident set at scale 1/4 or 1/16 less that at 1/64, divided by the pages
-/// between: `parallelio` 89, `anon` 134, `randread` 232, `scan` 261; `multibuild` 1735.
+/// Bytes that a run takes for each page of its machine's memory: smallest and largest measured value, and the largest
+/// value for a workload with many small files. The measurements compare the peak resident set at scale 1/4 or 1/16 with
+/// that at 1/64, and divide the difference by the difference in pages: `parallelio` 89, `anon` 134, `randread` 232,
+/// `scan` 261; `multibuild` 1735.
 const BYTES_PER_PAGE: [u64; 3] = [90, 260, 1_740];
 
-/// Returns CPU time and memory of simulated runs in words; empty if nothing is simulated.
+/// Returns the CPU time and memory that simulated runs will take, in words; empty if no run is simulated.
 #[must_use]
 pub fn in_words<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> String {
     let (mut cpu_s, mut is_known, mut runs, mut most_pages) = (0.0, true, 0, 0);
@@ -49,14 +51,15 @@ pub fn in_words<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> String {
     text
 }
 
-/// Returns the length of a run relative to one with the experiment's own parameters; 1 if these do not determine it.
+/// Returns the length of a run relative to a run with the experiment's own parameters; 1 if parameters do not determine
+/// the length.
 fn longer(plan: &Plan, run: &Run) -> f64 {
     let own = Job { params: plan.experiment.params.clone(), ..(*run.job).clone() };
     let times = [&*run.job, &own].map(|job| plan.workload.time_s(job).filter(|time| *time > 0));
     times[0].zip(times[1]).map_or(1.0, |(time, usual)| time as f64 / usual as f64)
 }
 
-/// Formats a time for people.
+/// Returns a time as text for people.
 fn seconds(seconds: f64) -> String {
     match seconds {
         few if few < 1.0 => "1 s".to_owned(),
@@ -82,7 +85,7 @@ mod tests {
             };
             in_words([&Plan::new(&request, grounds::find).unwrap()])
         };
-        // 25 s were measured of its three kernels.
+        // The experiment's three kernels were measured to take 25 s.
         assert!(of("parallelio", 1, "1").starts_with("about 25 s of CPU time"), "{}", of("parallelio", 1, "1"));
         assert!(of("parallelio", 2, "1/10").starts_with("about 5 s of CPU time"));
         let least_mib = |experiment: &str| -> u64 {
@@ -101,7 +104,7 @@ mod tests {
         let (usual, long) = (plan(&["3"]), plan(&["18"]));
         assert_eq!(longer(&usual, &usual.runs[0]), 1.0);
         assert!((3.5..4.5).contains(&longer(&long, &long.runs[0])), "20 rounds in place of 5");
-        // A machine of 8 GiB, and one of 512 MiB.
+        // `parallelio` has a machine of 8 GiB, `randread` one of 512 MiB.
         let (large, small) = (least_mib("parallelio"), least_mib("randread"));
         assert!((8..=16).contains(&((large - MEMORY_MIB) / (small - MEMORY_MIB))), "{large} and {small} MiB");
         assert_eq!(in_words([]), "");

@@ -7,9 +7,10 @@ use catalogue::library;
 use placed::Error;
 
 impl Request {
-    /// Returns the request with the size that its experiment has for runs with a guest, if one is among the grounds, and a note
-    /// that says so. Emulated, the full size takes many minutes, and a run that ends by time does next to no work. All grounds get
-    /// that size: what is compared is alike. What the user gave stays.
+    /// Returns the request at the size that its experiment has for runs with a guest, with a note that says so. Without
+    /// a guest among the grounds, returns it unchanged. An emulated guest takes many minutes for the full size, and
+    /// does almost no work in a run that ends by time. All grounds get this size, so that the compared runs are alike.
+    /// Values that the user gave stay.
     ///
     /// # Errors
     /// When the experiment cannot be read.

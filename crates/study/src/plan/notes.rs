@@ -1,4 +1,4 @@
-//! Notes beside the figures: settings that nothing read, columns with equal runs, runs without reclaim.
+//! Notes beside the figures: settings that no run reads, columns with equal runs, runs without reclaim.
 
 use super::{Plan, Run, run::Ended};
 use catalogue::difference::plain;
@@ -8,7 +8,7 @@ use grounds::job::Job;
 use std::collections::BTreeMap;
 
 impl Plan {
-    /// Returns settings by the user that no run of some columns reads, each with the reason.
+    /// Returns the user's settings that the runs of some columns do not read, each with the reason.
     #[must_use]
     pub fn unused(&self) -> Vec<String> {
         let mut found: Vec<(String, Vec<usize>)> = Vec::new();
@@ -27,13 +27,13 @@ impl Plan {
         }
         let said = found.into_iter().map(|(line, columns)| {
             let key = line.split(':').next().unwrap_or_default();
-            // Where all that set it do not read it, the columns need no names.
+            // If no column that has the setting reads it, the columns need not be named.
             if owners.get(key) == Some(&columns) { line } else { format!("{line} ({})", self.names_of(&columns)) }
         });
         said.collect()
     }
 
-    /// Returns the ids of some columns, without settings common to all columns.
+    /// Returns the ids of `columns` in one text, without the settings that all columns share.
     fn names_of(&self, columns: &[usize]) -> String {
         let is_common =
             |(key, value): &(&String, &String)| self.columns.iter().all(|it| it.set.get(*key) == Some(*value));
@@ -45,8 +45,8 @@ impl Plan {
         columns.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns columns whose simulated runs all have the fingerprints of another column: their differences had no
-    /// effect.
+    /// Returns a line for each column whose simulated runs all have the fingerprints of another column's runs: the
+    /// differences between both columns had no effect.
     pub(super) fn same_runs(&self, ended: &[Ended<'_>]) -> Vec<String> {
         let mut by_prints: BTreeMap<Vec<(u64, u64)>, Vec<usize>> = BTreeMap::new();
         for column in 0..self.columns.len() {
@@ -62,7 +62,7 @@ impl Plan {
         groups.iter().map(|columns| format!("these columns are {one}: {}", self.names_of(columns))).collect()
     }
 
-    /// Returns columns whose simulated runs reclaimed no page.
+    /// Returns a line that names the columns whose simulated runs reclaimed no page; none if there are no such columns.
     pub(super) fn idle_runs(&self, ended: &[Ended<'_>]) -> Option<String> {
         let is_idle = |column: &usize| {
             let mut runs = ended.iter().filter(|it| it.run.column == *column && !it.run.is_real()).peekable();
@@ -79,7 +79,7 @@ impl Plan {
     }
 }
 
-/// Returns choices set on the command line, and those in a kernel file of the user.
+/// Returns the choices that are set on the command line or in a user's kernel file.
 fn set_by_hand(run: &Run, set: &BTreeMap<String, String>) -> Vec<&'static Choice> {
     let word = run.order.kernel.split('+').next().unwrap_or_default();
     let path = |setting: &Setting| format!("{}.{}", setting.section, setting.key);
@@ -93,7 +93,7 @@ fn set_by_hand(run: &Run, set: &BTreeMap<String, String>) -> Vec<&'static Choice
     choices
 }
 
-/// Returns the value of a key of a job's kernel, or a fact of its machine.
+/// Returns the value of the key `what` in a job's kernel, or the fact `what` about its machine.
 fn value_of(job: &Job, what: &str) -> Option<String> {
     match what {
         "memory nodes" => Some(job.machine.memory.nodes.len().to_string()),

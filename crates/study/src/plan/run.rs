@@ -18,7 +18,7 @@ use report::{Table, TableHead, rows};
 use std::borrow::Borrow;
 use std::hash::Hasher;
 
-/// A run of one of several plans, in its place in the order.
+/// A run of one of several plans, and its place in their order.
 struct Turn<'p> {
     /// The turn's number among the runs of all plans.
     number: usize,
@@ -26,13 +26,13 @@ struct Turn<'p> {
     run: &'p Run,
 }
 
-/// A run with its result.
+/// A completed run with its result.
 pub(super) struct Ended<'p> {
     pub run: &'p Run,
     pub outcome: Outcome,
 }
 
-/// A run and its outcome.
+/// A run and its outcome, which may be a failure.
 type Became<'p> = (&'p Run, Result<Outcome, Failure>);
 
 impl Turn<'_> {
@@ -51,14 +51,15 @@ impl Turn<'_> {
         watch.ended(self.number);
         if let (Some((store, key)), Ok(outcome)) = (&kept, &mut outcome) {
             store.keep(key, outcome)?;
-            // A store has none: the report is the same whichever runs were there.
+            // A store keeps no times. They are dropped here, too, so that the report does not depend on which runs were
+            // stored.
             outcome.times.clear();
         }
         outcome
     }
 
-    /// Returns the place of a run of real time among those of its plan: by seed, and back and forth over the columns,
-    /// so that drift of the computer affects all columns alike.
+    /// Returns the place of a run of real time among the runs of its plan. Runs are ordered by seed, and go back and
+    /// forth over the columns, so that drift of the computer affects all columns alike.
     fn place(&self) -> (u64, usize) {
         let Run { column, seed, .. } = self.run;
         let round = seed - self.plan.seeds[0];
@@ -72,7 +73,7 @@ impl Run {
         Job { seed: self.seed, ..(*self.job).clone() }
     }
 
-    /// Returns whether a store keeps everything that is requested.
+    /// Returns whether the run requests no data other than those that a store keeps.
     fn wants_figures_alone(&self) -> bool {
         let Job { profile, series_every, memory_every, generations_every, trace, .. } = &*self.job;
         !profile && series_every.is_none() && memory_every.or(*generations_every).is_none() && trace.is_none()
@@ -80,7 +81,7 @@ impl Run {
 }
 
 impl Plan {
-    /// Returns the key of a run, which contains everything that determines it.
+    /// Returns the key of a run, which contains everything that determines the run.
     fn key(&self, run: &Run) -> Key {
         Key::of_job(&run.job(), &self.columns[run.column], self.workload.name())
     }
@@ -89,17 +90,17 @@ impl Plan {
         grounds::carry_out(self.workload, &run.job(), &run.order, &self.place, progress)
     }
 
-    /// Returns the keys of its runs, in their order.
+    /// Returns the keys of the plan's runs, in the order of the runs.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         self.by_seed(|keys, seed| keys.of_seed(seed))
     }
 
-    /// Returns the name of each run, and the hash of its key, in order. The hash names the run's file in a store.
+    /// Returns the hash of each run's key and the run's name, in order. The hash names the run's file in a store.
     pub fn names(&self) -> impl Iterator<Item = (String, Identity)> {
         self.by_seed(|keys, seed| keys.name(seed))
     }
 
-    /// Returns the result of `of` for each run, given the keys of its column.
+    /// Returns what `of` returns for each run, given the keys of the run's column and its seed.
     fn by_seed<T>(&self, of: impl Fn(&SeedKeys, u64) -> T + Copy) -> impl Iterator<Item = T> {
         self.runs.chunk_by(|a, b| a.column == b.column).flat_map(move |runs| {
             let keys = SeedKeys::of_job(&runs[0].job, &self.columns[runs[0].column], self.workload.name());
@@ -107,43 +108,43 @@ impl Plan {
         })
     }
 
-    /// Returns the key of one run, by its number.
+    /// Returns the key of run number `number`.
     ///
     /// # Panics
-    /// When there is no run of this number.
+    /// When there is no run with this number.
     #[must_use]
     pub fn key_of(&self, number: usize) -> Key {
         self.key(&self.runs[number])
     }
 
-    /// Runs one run, by its number, on the calling thread.
+    /// Performs run number `number` on the calling thread. Returns its outcome.
     ///
     /// # Errors
-    /// When it could not be finished.
+    /// When the run could not be finished.
     ///
     /// # Panics
-    /// When there is no run of this number, or a bug stops it.
+    /// When there is no run with this number, or a bug stops the run.
     pub fn run_one(&self, number: usize, progress: &Progress) -> Result<Outcome, Failure> {
         self.carry_out(&self.runs[number], progress)
     }
 
-    /// Returns the command that repeats one run, by its number.
+    /// Returns the command that repeats run number `number`.
     ///
     /// # Panics
-    /// When there is no run of this number.
+    /// When there is no run with this number.
     #[must_use]
     pub fn replay(&self, number: usize) -> &str {
         &self.runs[number].replay
     }
 
-    /// Returns the table of the outcomes of its runs, given in order.
+    /// Returns the table of `outcomes`, which are in the order of the plan's runs.
     #[must_use]
     pub fn table(&self, outcomes: Vec<Result<Outcome, Failure>>) -> Table {
         self.results(self.runs.iter().zip(outcomes).collect()).table
     }
 
-    /// Runs every job: first those of real time, one after the other, then the simulated ones on `threads` threads. A
-    /// failed run does not stop the others.
+    /// Runs every job: first the jobs of real time, one after the other, then the simulated jobs on `threads` threads.
+    /// A failed job does not stop the others. Returns the results.
     #[must_use]
     pub fn run(&self, threads: usize, watch: &dyn Watch) -> Results {
         let mut results = run_all(std::slice::from_ref(self), threads, watch);
@@ -238,22 +239,22 @@ impl Plan {
     }
 }
 
-/// Returns the reason of a failure, without details that vary by seed: `out of memory`.
+/// Returns the reason for a failure, without details that vary by seed: `out of memory`.
 fn reason(Failure(message): &Failure) -> String {
     let line = message.lines().next().unwrap_or_default();
     let line = [" (task ", " (at "].iter().filter_map(|word| line.find(word)).min().map_or(line, |end| &line[..end]);
-    // Where a message begins with what it is about, a thing by its name or a file, the reason comes behind that.
+    // A clause with the name of a thing or a file is skipped, since the reason comes after it.
     let is_about = |clause: &&str| clause.contains(['`', '/']);
     let short = line.split(": ").find(|clause| !is_about(clause)).unwrap_or(line);
     short.chars().take(REASON_MAX).collect()
 }
 
-/// Longest reason, characters, since it stands in a cell.
+/// Length of the longest reason, characters. The limit exists because a reason stands in a cell.
 const REASON_MAX: usize = 80;
 
-/// Runs the jobs of several plans: first those of real time, one after the other. Then the simulated ones of all plans
-/// run on `threads` threads in the order of the plans, so that no thread waits for the last job of a plan. Returns each
-/// plan with its results, failures included. `watch` counts the jobs over all plans.
+/// Runs the jobs of several plans: first all jobs of real time, one after the other. Then the simulated jobs of all
+/// plans run on `threads` threads in the order of the plans, so that no thread waits for the last job of a plan.
+/// Returns each plan with its results, failures included. `watch` counts the jobs over all plans.
 pub fn run_all<'p, P: Borrow<Plan>>(plans: &'p [P], threads: usize, watch: &dyn Watch) -> Vec<(&'p P, Results)> {
     let (mut real, mut simulated, mut number) = (Vec::new(), Vec::new(), 0);
     for plan in plans.iter().map(Borrow::borrow) {
@@ -279,7 +280,7 @@ pub fn run_all<'p, P: Borrow<Plan>>(plans: &'p [P], threads: usize, watch: &dyn 
     found.collect()
 }
 
-/// Combines fingerprints in order into one (FNV-1a over their bytes).
+/// Returns one fingerprint made from `fingerprints` in order (FNV-1a over their bytes).
 #[must_use]
 pub fn fold(fingerprints: impl Iterator<Item = u64>) -> u64 {
     let mut hasher = FnvHasher::default();

@@ -1,4 +1,4 @@
-//! Changes of a request: values of kernels, of the machine, and of parameters.
+//! Changes that a request makes: values of kernels, of the machine, and of parameters.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,20 +21,20 @@ pub struct Set {
     pub values: Vec<String>,
 }
 
-/// Prefix of keys of the machine. Keys without this prefix and without that of parameters are of kernels.
+/// Prefix of the machine's keys. Keys with neither this prefix nor [`OF_PARAMS`] belong to kernels.
 pub const OF_MACHINE: &str = "machine.";
-/// Prefix of keys of parameters.
+/// Prefix of the keys of the workload's parameters.
 pub const OF_PARAMS: &str = "params.";
 
 impl Set {
-    /// Returns whether it is a key of kernels.
+    /// Returns whether the key belongs to kernels.
     #[must_use]
     pub fn is_of_kernel(&self) -> bool {
         !self.key.starts_with(OF_MACHINE) && !self.key.starts_with(OF_PARAMS)
     }
 }
 
-/// A machine and the workload's parameters, both possibly changed.
+/// A machine and the workload's parameters, each possibly changed.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     /// The machine, and its name or file with changes.
@@ -48,7 +48,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Returns the setup of a request for each combination of the values that it gives for keys of the machine and
+    /// Returns a setup for each combination of the values that a request gives for keys of the machine and of
     /// parameters.
     pub fn all(request: &Request, experiment: &Experiment) -> Result<Vec<Self>, Error> {
         let machine_word = request.machine.clone().unwrap_or_else(|| experiment.machine.clone());
@@ -74,7 +74,7 @@ impl Setup {
         words.into_iter().map(setup).collect()
     }
 
-    /// Adds to an error about a parameter how it was given.
+    /// Returns the message `why` about a parameter, with an addition that says how the parameter was given.
     pub fn told(&self, why: &str) -> String {
         let given = self.set.iter().find_map(|(key, value)| {
             let rest = why.strip_prefix(&format!("{}={value}: ", key.strip_prefix(OF_PARAMS)?))?;
@@ -84,8 +84,8 @@ impl Setup {
     }
 }
 
-/// Adds to an error in a changed file what was changed, since an embedded file has no such place. An error about a
-/// value itself needs no place.
+/// Returns an error with the changes that were made to the file, since an embedded file has no such place. An error
+/// about a value itself is returned unchanged.
 fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     let given: Vec<String> = set
         .iter()
@@ -100,15 +100,15 @@ fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     Error { place: None, message: format!("{}: {why}", given.join(" ")) }
 }
 
-/// Returns each kernel with each of the values.
+/// Returns every pair of a kernel from `words` and one of the values, as kernels with this change.
 pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<String> {
     words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
 }
 
-/// Refuses a key with the wrong prefix: of the machine, of the workload, or of kernels.
+/// Refuses a key whose prefix does not fit its owner: the machine, the workload, or the kernels.
 ///
 /// # Errors
-/// The first such key, with its right name. Unknown keys are refused by their own readers.
+/// The first such key, with its right name. Unknown keys are refused where they are read.
 pub(super) fn check_owners(
     request: &Request,
     experiment: &Experiment,

@@ -1,4 +1,4 @@
-//! The columns of a file of runs, in the format Parquet.
+//! The columns of a file of runs, in the Parquet format.
 
 use std::{
     collections::HashMap,
@@ -44,13 +44,13 @@ const SCHEMA: &str = "message highwater {
     required int64 virtual_time_ns (INTEGER(64, false));
 }";
 
-/// Index of the first column that differs by line, not by run.
+/// Index of the first column whose cells differ by line; the columns before differ only by run.
 const GROUP: usize = 7;
 
-/// The contents of a file: the texts of its footer by name, and for each line the texts of its columns and its value.
+/// The contents of a file: the footer's texts by name, then for each line the texts of its columns and its value.
 pub(super) type Contents = (HashMap<String, String>, Vec<([String; 5], f64)>);
 
-/// Encodes runs as the bytes of a file, with texts by name in its footer.
+/// Returns `runs` encoded as the bytes of a file, with the texts `footer` in its footer.
 pub(super) fn write(runs: &[StoredRun], footer: Vec<(String, String)>) -> Vec<u8> {
     let footer: Vec<KeyValue> = footer.into_iter().map(|(key, value)| KeyValue { key, value: Some(value) }).collect();
     let schema = Arc::new(parse_message_type(SCHEMA).expect("a fixed schema"));
@@ -79,20 +79,20 @@ pub(super) fn write(runs: &[StoredRun], footer: Vec<(String, String)>) -> Vec<u8
     bytes
 }
 
-/// The cells of a column.
+/// The cells of one column, by type.
 enum Cells {
     Texts(Vec<ByteArray>),
     Numbers(Vec<i64>),
     Values(Vec<f64>),
 }
 
-/// Returns the cells of a column, by its number in the schema.
+/// Returns the cells of the column with the number `column` in the schema.
 fn cells(runs: &[StoredRun], column: usize) -> Cells {
     let lines = || runs.iter().flat_map(|run| run.outcome.rows.iter().map(move |row| (run, row)));
     let texts = |of: &dyn Fn(&StoredRun, &Row) -> String| {
         Cells::Texts(lines().map(|(run, row)| ByteArray::from(of(run, row).into_bytes())).collect())
     };
-    // Of a number without sign the same bits.
+    // The format has only signed numbers: the bits of the unsigned number are kept.
     let numbers = |of: &dyn Fn(&StoredRun) -> u64| Cells::Numbers(lines().map(|(run, _)| of(run) as i64).collect());
     match column {
         0 => texts(&|run, _| run.hash.clone()),
@@ -113,12 +113,12 @@ fn cells(runs: &[StoredRun], column: usize) -> Cells {
     }
 }
 
-/// Decodes the bytes of a file that [`write`] encoded.
+/// Returns the contents of a file from the bytes that [`write`] encoded.
 ///
 /// # Errors
 /// The fault of the file.
 pub(super) fn read(bytes: Vec<u8>) -> Result<Contents, String> {
-    // What is read may be damaged in any way, and the reader is not ours.
+    // A damaged file can hold any bytes, and the library that reads them may panic.
     let read = catch_unwind(AssertUnwindSafe(|| contents(bytes)));
     read.unwrap_or_else(|_| Err("it is no Parquet file, or damaged".into()))
 }
@@ -137,7 +137,7 @@ fn contents(bytes: Vec<u8>) -> Result<Contents, String> {
     Ok((footer, lines.collect::<Result<_, String>>()?))
 }
 
-/// Returns the names and types of the columns, as in a table of the documents.
+/// Returns the name and the type of each column, as in a table of the documents.
 #[cfg(test)]
 pub(super) fn names() -> Vec<String> {
     let lines = SCHEMA.lines().filter_map(|line| line.trim().strip_prefix("required "));

@@ -1,5 +1,5 @@
-//! A run as the bytes of a file, with a line for each figure, in typed columns, and a head in the footer.
-//! The module `columns` writes and reads both.
+//! A run as the bytes of a file. The file has a line for each figure, in typed columns, and a head in its footer. The
+//! module `columns` writes and reads lines and footer.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -25,11 +25,11 @@ struct Head {
     digest: String,
 }
 
-/// Names of entries in the footer.
+/// Name of the head's entry in the footer.
 const HEAD: &str = "highwater.run";
 const DECIDED_BY: &str = "highwater.key";
 
-/// Encodes a run as the bytes of a file.
+/// Returns a run encoded as the bytes of a file.
 ///
 /// # Panics
 /// Never: data written to memory are well-formed.
@@ -51,13 +51,13 @@ pub fn encode(key: &Key, outcome: &Outcome) -> Vec<u8> {
     columns::write(&[run], footer)
 }
 
-/// Encodes runs as the bytes of one file with the same columns, in order.
+/// Returns `runs` encoded as the bytes of one file with these columns, in order.
 #[must_use]
 pub fn joined(runs: &[StoredRun]) -> Vec<u8> {
     columns::write(runs, Vec::new())
 }
 
-/// Decodes the bytes of a file into a run and its key.
+/// Decodes the bytes of a file. Returns the run with its hash and its name.
 ///
 /// # Errors
 /// The fault of the file.
@@ -95,7 +95,7 @@ fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     };
     take(hash);
     take(&serde_json::to_string(identity).expect("texts and numbers"));
-    // Files of before say nothing of it.
+    // Nothing is added for other runs, so that older files keep their hash.
     let idle = if *is_idle { " idle" } else { "" };
     take(&format!("{fingerprint:016x} {virtual_time_ns} {page_events}{idle}"));
     report.iter().for_each(|line| take(line));
@@ -106,7 +106,7 @@ fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the word for a direction in files.
+/// Returns the word for a direction, as in files.
 #[must_use]
 pub const fn better_word(better: Better) -> &'static str {
     match better {
@@ -121,7 +121,7 @@ fn better_of(word: &str) -> Result<Better, String> {
     known.into_iter().find(|better| better_word(*better) == word).ok_or_else(|| format!("`better` is `{word}`"))
 }
 
-/// Returns the word for a format: `decimals-2`.
+/// Returns the word for a format, as in files: `decimals-2`.
 pub(super) fn format_word(format: Format) -> String {
     match format {
         Format::Decimals(decimals) => format!("decimals-{decimals}"),

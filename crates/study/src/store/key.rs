@@ -1,4 +1,4 @@
-//! The key of a run: everything that determines it, as one text in a canonical form, and its hash.
+//! The key of a run: everything that determines the run, as one text in a canonical form, and the hash of the text.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use grounds::job::Job;
 use report::Column;
 
-/// Version of the form of keys and files. Other versions do not find these files.
+/// Version of the form of keys and files. A program with another version does not find these files.
 pub const FORMAT: u32 = 1;
 
 /// The name of a run in a store.
@@ -31,21 +31,21 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns the name of its column: the kernel and its changes.
+    /// Returns the name of the run's column: the kernel and its changes.
     #[must_use]
     pub fn column(&self) -> String {
         let changes: String = self.set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
         format!("{}{changes}", self.kernel)
     }
 
-    /// Returns the machine without its changes.
+    /// Returns the name of the machine without its changes.
     #[must_use]
     pub fn plain_machine(&self) -> &str {
         self.machine.split('+').next().unwrap_or(&self.machine)
     }
 }
 
-/// Everything that determines a run, with the hash that names the run's file.
+/// The key of a run: everything that determines the run, with the hash that names the run's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The name of the run.
@@ -64,20 +64,20 @@ impl Key {
     }
 }
 
-/// The keys of a column's runs, which differ only in their seeds.
+/// The keys of the runs in one column, which differ only in their seeds.
 #[derive(Clone, Debug)]
 pub struct SeedKeys {
     /// The identity with an arbitrary seed.
     identity: Identity,
-    /// The text before the line of the seed, and after it.
+    /// The key's text before the line of the seed, and the text after this line.
     before: String,
     behind: String,
-    /// The hasher after the text before.
+    /// State of the hasher after the text before the seed's line.
     hasher: Sha256,
 }
 
 impl SeedKeys {
-    /// Makes the keys of a simulated job with any seed, which is a run of `column`.
+    /// Makes the keys of the runs in `column` from a simulated job with any seed.
     #[must_use]
     pub fn of_job(job: &Job, column: &Column, workload: &str) -> Self {
         let identity = Identity {
@@ -98,7 +98,7 @@ impl SeedKeys {
         Self::of_lines(identity, lines)
     }
 
-    /// Makes the keys from an identity and the other lines, in any order.
+    /// Makes the keys from an identity and the lines without that of the seed, in any order.
     fn of_lines(identity: Identity, mut lines: Vec<String>) -> Self {
         let Identity { experiment, machine, scale, kernel, set, .. } = &identity;
         for (name, value) in [("experiment", experiment), ("machine", machine), ("scale", scale), ("kernel", kernel)] {
@@ -106,7 +106,8 @@ impl SeedKeys {
         }
         lines.extend(set.iter().map(|(key, value)| format!("run.set.{key} = {value:?}")));
         lines.sort_unstable();
-        // No other line begins as that of the seed does, so its place does not depend on the number.
+        // No other line begins with the prefix of the seed's line, so the place of this line does not depend on the
+        // seed.
         let (before, behind) = lines.split_at(lines.partition_point(|line| line.as_str() < SEED));
         let ended = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
         let before = format!("highwater run, format {FORMAT}\n{}", ended(before));
@@ -114,7 +115,7 @@ impl SeedKeys {
         Self { before, behind: ended(behind), hasher, identity }
     }
 
-    /// Returns hash and name of the run with a seed.
+    /// Returns the hash and the name of the run with a seed.
     #[must_use]
     pub fn name(&self, seed: u64) -> (String, Identity) {
         let hasher = self.hasher.clone().chain_update(self.after(seed));
@@ -133,21 +134,21 @@ impl SeedKeys {
     }
 }
 
-/// Prefix of the line of the seed.
+/// Prefix of the line that holds the seed.
 const SEED: &str = "run.seed = ";
 
-/// Returns the name from the hash of a text.
+/// Returns the hash of a text, as it names a run's file.
 #[must_use]
 pub fn hash_of(text: &str) -> String {
     digits(&Sha256::digest(text.as_bytes()))
 }
 
-/// Returns the first half of a hash.
+/// Returns the first half of a hash in hexadecimal digits.
 fn digits(hash: &[u8]) -> String {
     hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Adds every value of a kernel, without its origin, which determines nothing.
+/// Adds a line for every value of a kernel, without the value's origin, which determines nothing.
 fn of_kernel(kernel: &Kernel, lines: &mut Vec<String>) {
     for setting in &kernel.settings {
         let node = Node::new("", setting.value.clone());
@@ -155,15 +156,15 @@ fn of_kernel(kernel: &Kernel, lines: &mut Vec<String>) {
     }
 }
 
-/// Keys of explanations, which determine nothing.
+/// Keys whose values are explanations, which determine nothing.
 const PROSE: [&str; 3] = ["about", "from", "source"];
 
-/// Adds a line for each value of a tree.
+/// Adds a line for each value in a tree of tables and lists.
 fn flatten(path: &str, node: &Node, lines: &mut Vec<String>) {
     match &node.value {
         Value::Text(text) => lines.push(format!("{path} = {text:?}")),
         Value::Integer(number) => lines.push(format!("{path} = {number}")),
-        // Its bits: no way to print a number is promised to stay.
+        // The number's bits are written, since a printed form of a number may change.
         Value::Float(number) => lines.push(format!("{path} = float {:016x}", number.to_bits())),
         Value::Boolean(value) => lines.push(format!("{path} = {value}")),
         Value::List(nodes) => {
@@ -216,7 +217,7 @@ mod tests {
         assert_eq!(key.text, expected);
         assert_eq!(key.hash, "66680de83bc0ced2b8a7f1fb86e9de8a");
         assert_eq!(key.hash, hash_of(&key.text));
-        // SHA-256 itself, by the example of its standard.
+        // The example of the SHA-256 standard.
         assert_eq!(hash_of("abc"), "ba7816bf8f01cfea414140de5dae2223");
     }
 

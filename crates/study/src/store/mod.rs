@@ -1,8 +1,8 @@
-//! A folder of results of runs: a Parquet file for each, named by the hash of everything that determines it.
+//! A folder with results of runs: a Parquet file for each run, named by the hash of everything that determines the run.
 //!
-//! [`key`] makes the hash, [`mod@file`] the bytes, for which it needs the feature `parquet`. A run is stored completely
-//! or not at all: its file gets its name once it is on the disk. Several processes may use one folder at a time; two
-//! that do the same run write the same bytes.
+//! [`key`] makes the hash, and [`mod@file`] the bytes of the file, which needs the feature `parquet`. A run is stored
+//! completely or not at all: its file gets its name once it is on the disk. Several processes may use one folder at a
+//! time; if two of them do an equal run, they write equal bytes.
 
 #[cfg(feature = "parquet")]
 mod columns;
@@ -24,19 +24,19 @@ use grounds::job::{Failure, Outcome};
 use kit::draft::Draft;
 use kit::in_use;
 
-/// A run in a store.
+/// A run that is in a store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRun {
-    /// The hash that names its file.
+    /// The hash that names the run's file.
     pub hash: String,
-    /// The run's name.
+    /// Name of the run.
     pub identity: Identity,
-    /// The run's outcome: figures and words, without counters over time and profile.
+    /// Outcome of the run: figures and texts, without counters over time and without a profile.
     pub outcome: Outcome,
 }
 
 impl StoredRun {
-    /// Returns whether another run with the same key has the same outcome.
+    /// Returns whether this run has the outcome `outcome`, as a run with an equal key must.
     #[must_use]
     pub fn agrees(&self, outcome: &Outcome) -> bool {
         let figures = |outcome: &Outcome| {
@@ -53,18 +53,18 @@ pub struct Store {
     folder: PathBuf,
 }
 
-/// Largest file of a run; a typical one has 15 KB.
+/// Largest size of a run's file, bytes; a typical file has 15 KB.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Extension of a run's file.
 pub use kit::in_use::RUN_ENDING as ENDING;
 
 impl Store {
-    /// Opens the store in a folder, which is made if needed.
+    /// Opens the store in a folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// When the folder cannot be made, no file can be made in it, another file is to be written there, or this crate
-    /// was built without its feature `parquet`.
+    /// When the folder cannot be created, no file can be created in it, another file is to be written there, or this
+    /// crate was built without its feature `parquet`.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
         check_build(folder)?;
         let store = Self { folder: folder.to_owned() };
@@ -77,10 +77,11 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the store in a folder for some runs. If it has them all, it may be read-only.
+    /// Opens the store in a folder for the runs with `hashes`. If the store has all of these runs, the folder may be
+    /// read-only.
     ///
     /// # Errors
-    /// As for [`Store::existing`] if it has them all, else as for [`Store::open`].
+    /// If the store has all of the runs, as for [`Store::existing`], otherwise as for [`Store::open`].
     pub fn open_for<'h>(folder: &Path, mut hashes: impl Iterator<Item = &'h str>) -> Result<Self, Failure> {
         let there = Self { folder: folder.to_owned() };
         if hashes.all(|hash| there.has(hash)) { Self::existing(folder) } else { Self::open(folder) }
@@ -101,7 +102,7 @@ impl Store {
         Err(Failure(format!("{}: {why}", folder.display())))
     }
 
-    /// Returns the folder.
+    /// Returns the store's folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -119,10 +120,10 @@ impl Store {
         self.path(hash).exists()
     }
 
-    /// Returns the run with a key, if it is stored.
+    /// Returns the run with a key; none if it is not stored.
     ///
     /// # Errors
-    /// When its file cannot be read, is damaged, or holds another run.
+    /// When the run's file cannot be read, is damaged, or holds another run.
     pub fn find(&self, key: &Key) -> Result<Option<StoredRun>, Failure> {
         match self.read(&self.path(&key.hash)) {
             Ok(None) => Ok(None),
@@ -132,10 +133,10 @@ impl Store {
         }
     }
 
-    /// Stores the outcome of a run. An existing file stays.
+    /// Stores the outcome of a run. An existing file of the run stays as it is.
     ///
     /// # Errors
-    /// When the file cannot be written, or when an existing one has another outcome.
+    /// When the file cannot be written, or when the existing file has another outcome.
     pub fn keep(&self, key: &Key, outcome: &Outcome) -> Result<(), Failure> {
         match self.find(key)? {
             None => self.write(&key.hash, &file::encode(key, outcome)),
@@ -152,7 +153,7 @@ impl Store {
     /// Stores the bytes of a run's file that another process made. Returns the run.
     ///
     /// # Errors
-    /// When they are damaged, or the file cannot be written.
+    /// When the bytes are damaged, or the file cannot be written.
     pub fn keep_bytes(&self, bytes: &[u8]) -> Result<StoredRun, Failure> {
         let run =
             file::decode(bytes.to_vec()).map_err(|why| Failure(format!("a run that was sent is damaged: {why}")))?;
@@ -162,7 +163,7 @@ impl Store {
         Ok(run)
     }
 
-    /// Returns all runs, by experiment, machine, scale, kernel, changes and seed.
+    /// Returns all runs, sorted by experiment, machine, scale, kernel, changes and seed.
     ///
     /// # Errors
     /// When the folder or a file cannot be read, or a file is damaged.
@@ -173,10 +174,12 @@ impl Store {
         Ok(runs)
     }
 
-    /// Copies the runs of another store that this one lacks. Returns how many were copied, and how many existed.
+    /// Copies the runs of another store that this store lacks. Returns how many runs were copied, and how many this
+    /// store already had.
     ///
     /// # Errors
-    /// When a file of either is damaged or cannot be read or written, or when a run has different outcomes in both.
+    /// When a file in either store is damaged or cannot be read or written, or when a run has different outcomes in the
+    /// two stores.
     pub fn take_all(&self, other: &Self) -> Result<(usize, usize), Failure> {
         let (mut copied, mut there) = (0, 0);
         for path in other.files()? {
@@ -198,7 +201,7 @@ impl Store {
         Ok((copied, there))
     }
 
-    /// Returns the files of runs, by name.
+    /// Returns the paths of the runs' files, by name.
     fn files(&self) -> Result<Vec<PathBuf>, Failure> {
         let entries = fs::read_dir(&self.folder).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
         let entries = entries.map_err(|error| self.failed("cannot read", &self.folder, &error))?;
@@ -211,7 +214,7 @@ impl Store {
         Ok(paths)
     }
 
-    /// Reads the run in a file; none if there is no file.
+    /// Returns the run in the file at `path`; none if there is no file.
     fn read(&self, path: &Path) -> Result<Option<StoredRun>, Failure> {
         let bytes = match read_file(path) {
             Ok(bytes) => bytes,
@@ -225,7 +228,7 @@ impl Store {
         Ok(Some(run))
     }
 
-    /// Writes a file completely, synced to the disk, or not at all.
+    /// Writes the file of a run completely, synced to the disk, or not at all.
     fn write(&self, hash: &str, bytes: &[u8]) -> Result<(), Failure> {
         let path = self.path(hash);
         let written = Draft::beside(&path).and_then(|draft| {
@@ -241,7 +244,7 @@ impl Store {
     }
 }
 
-/// Refuses any folder in a build that cannot read and write its files.
+/// Refuses any folder if this build cannot read and write runs' files.
 ///
 /// # Errors
 /// When this crate was built without its feature `parquet`.
@@ -255,7 +258,7 @@ pub fn check_build(folder: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Reads the bytes of a run's file, which must be a regular file within the size limit.
+/// Returns the bytes of a run's file, which must be a regular file within the size limit.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let about = fs::metadata(path)?;
     if !about.is_file() {
@@ -338,7 +341,7 @@ mod tests {
         store.keep(&key(1), &outcome(0.1)).unwrap();
         let run = store.find(&key(1)).unwrap().unwrap();
         assert!(run.agrees(&outcome(0.1)) && !run.agrees(&outcome(0.2)));
-        // NaN is not equal to itself: as text.
+        // NaN is not equal to itself, so the outcomes are compared as text.
         assert_eq!(format!("{:?}", run.outcome), format!("{:?}", outcome(0.1)));
         assert_eq!(store.runs().unwrap().len(), 1);
         let left: Vec<_> = fs::read_dir(store.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -386,7 +389,8 @@ mod tests {
             let mut bytes = sound.clone();
             bytes[at] ^= 0x41;
             match file::decode(bytes) {
-                // Columns for other readers repeat what the footer says, and statistics are not read here.
+                // A change is not noticed in columns that repeat the footer for other readers, and in statistics, which
+                // are not read here.
                 Ok(run) => {
                     assert!(run.agrees(&outcome(1.0)) && run.identity.seed == 1, "byte {at}");
                     silent += 1;
@@ -394,7 +398,7 @@ mod tests {
                 Err(_) => told += 1,
             }
         }
-        // Half of the file is the footer, whose every byte counts.
+        // Half of the file is the footer, in which a change of any byte is noticed.
         assert!(told > silent, "{told} of {} are told", sound.len());
         for length in [0, 4, sound.len() / 2, sound.len() - 1] {
             fs::write(&path, &sound[..length]).unwrap();

@@ -1,5 +1,5 @@
-//! Stands in for `columns` in builds without the feature `parquet`. No store can be opened then, so no function here is
-//! reached.
+//! Replaces the module `columns` in builds without the feature `parquet`. No store can be opened in such a build, so no
+//! function here is reached.
 
 use super::StoredRun;
 use std::collections::HashMap;

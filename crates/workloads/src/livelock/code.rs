@@ -1,4 +1,4 @@
-//! Code of programs: mapped files, used function by function.
+//! Programs' code: mapped files, used function by function.
 
 use crate::choose::{Chooser, Distribution};
 use crate::system::{MapMode, Sharing, System, SystemError};
@@ -9,15 +9,15 @@ use std::ops::Range;
 /// Parameters of the use of code.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
-    /// Consecutive pages that are used together.
+    /// Number of consecutive pages that are used together.
     pub function_pages: u32,
     /// Exponent of Zipf's law for the use of functions.
     pub theta: f64,
-    /// CPU time of one call.
+    /// Mean CPU time of one call.
     pub call: Nanos,
 }
 
-/// Files of code that a process has mapped, with the choice of functions that it calls.
+/// Files of code that a process has mapped, with the random choice of the functions that it calls.
 #[derive(Debug)]
 pub struct Code<S: System> {
     regions: Vec<S::Region>,
@@ -27,7 +27,8 @@ pub struct Code<S: System> {
 }
 
 impl<S: System> Code<S> {
-    /// Maps the files of `pages` pages named `name` with numbers `files`, executable and private.
+    /// Maps files of code named `name`, one for each number in `files`, each of `pages` pages, as executable and
+    /// private. Returns the mapped code.
     ///
     /// # Errors
     /// When memory is exhausted, or the ground cannot map files.
@@ -40,7 +41,7 @@ impl<S: System> Code<S> {
         Ok(Self { regions, functions_per_file, chooser, how })
     }
 
-    /// Calls a function: touches its pages and computes.
+    /// Calls a random function: touches its pages and computes.
     ///
     /// # Errors
     /// When memory is exhausted, or the code cannot be read.
@@ -49,12 +50,12 @@ impl<S: System> Code<S> {
         let region = &self.regions[(function / self.functions_per_file) as usize];
         let pages = pages_of((function % self.functions_per_file) as u32, self.how.function_pages);
         system.touch(region, pages, false)?;
-        // No call is as long as the last: in step, all would want the same at once.
+        // The time of a call varies: processes in step would all want the same pages at once.
         system.compute(Nanos(self.how.call.0 / 2 + rng.below(self.how.call.0 + 1)));
         Ok(())
     }
 
-    /// Uses all code once, like the start of a program.
+    /// Touches all code once, like the start of a program.
     ///
     /// # Errors
     /// As for [`Code::call`].
@@ -77,10 +78,10 @@ pub fn install<S: System>(system: &S, name: &str, files: u64, pages: u32) -> Res
     (0..files).try_for_each(|n| crate::big_file::provide(system, &file_name(name, n), pages.into()))
 }
 
-/// Removes files of code.
+/// Removes the files of code.
 ///
 /// # Errors
-/// When there are none.
+/// When a file does not exist.
 pub fn remove<S: System>(system: &S, name: &str, files: u64) -> Result<(), SystemError> {
     (0..files).try_for_each(|n| system.remove(&file_name(name, n)))
 }

@@ -1,9 +1,9 @@
-//! Times without completed requests, or with few.
+//! Times in which no request was completed, or only few.
 
 use machine::Nanos;
 
-/// Returns gaps of at least `least` between the ends of requests in `from`..`to`. The gaps before the first and after
-/// the last end count, too. `ends` are in order.
+/// Returns the gaps of at least `least` between the ends of requests in `from`..`to`. The gap before the first end and
+/// the gap after the last end count, too. `ends` are in order.
 #[must_use]
 pub fn gaps(ends: &[Nanos], from: Nanos, to: Nanos, least: Nanos) -> Vec<Nanos> {
     let inside = ends.iter().copied().filter(|end| (from..to).contains(end));

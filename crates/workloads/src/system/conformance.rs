@@ -1,17 +1,17 @@
-//! The contract of every ground, as a suite of tests.
+//! The contract that every ground keeps, as a suite of tests.
 //!
-//! The tests of a ground call each check of [`suite`] as the main task of a system of its own, with at least 2 MiB of
-//! memory, twice as much room for files, and as much swap. A check panics if the ground breaks a promise of [`System`].
-//! On `sim`, only kept contents are checked.
+//! The tests of a ground run each check of [`suite`] as the main task of a system of its own. This system has at least
+//! 2 MiB of memory, twice as much room for files, and as much swap as memory. A check panics if the ground breaks a
+//! promise of [`System`]. On `sim`, only the contents that it keeps are checked.
 
 use super::contents::{Kept, Pattern};
 use super::{MapMode, Sharing, System, SystemError, page_bytes};
 use machine::{Nanos, PAGE_BYTES};
 
-/// A check with its name.
+/// A check: its name and its function.
 pub type Check<S> = (&'static str, fn(&S) -> Result<(), SystemError>);
 
-/// Returns the whole suite.
+/// Returns all checks of the suite.
 #[must_use]
 pub fn suite<S: System>() -> Vec<Check<S>> {
     vec![
@@ -32,7 +32,7 @@ pub fn suite<S: System>() -> Vec<Check<S>> {
     ]
 }
 
-/// Returns the pages of the largest file and region: twice memory, but no more than fits on an ordinary disk.
+/// Returns the number of pages in the largest file and region: twice memory, but at most what fits on an ordinary disk.
 fn large<S: System>(system: &S) -> u32 {
     (2 * system.memory_pages()).min(1 << 20) as u32
 }
@@ -44,7 +44,7 @@ fn time_goes_on<S: System>(system: &S) -> Result<(), SystemError> {
     assert!(slept.since(started) >= Nanos::from_millis(2), "slept from {started} to {slept}");
     system.compute(Nanos::from_millis(2));
     assert!(system.now().since(slept) >= Nanos::from_millis(2), "computed from {slept} to {}", system.now());
-    // How time divides into user and system is only sampled on some kernels.
+    // Some kernels only sample how CPU time divides into user and system time.
     let used = system.cpu_times().since(cpu);
     let used = used.user + used.system;
     assert!(used >= Nanos::from_millis(1), "2 ms of computing used {used} of a CPU");
@@ -178,7 +178,7 @@ fn files_hold_what_was_written<S: System>(system: &S) -> Result<(), SystemError>
         pattern.verify(kept, 0, &found)?;
         assert_eq!(system.read(&mut file, 4090, &mut found[..20])?, 20);
         pattern.verify(kept, 4090, &found[..20])?;
-        // And once more from the device.
+        // The contents are checked once more, read from the device.
         system.sync(&file)?;
         system.drop_caches()?;
     }
@@ -207,7 +207,7 @@ fn pages_are_read_in_place<S: System>(system: &S) -> Result<(), SystemError> {
         let mut file = system.open("in place")?;
         (0..PAGES).try_for_each(|page| verify(&mut file, page))?;
         assert!(verify(&mut file, PAGES).is_err(), "a page after the end is read");
-        // And when the file has grown, by a page and a part of one, at whose end zeroes follow.
+        // The file then grows by a page and a part of a page. The rest of its last page reads as zeroes.
         drop(write(PAGES, 1)?);
         system.write(&written, page_bytes(PAGES + 1), b"highwater")?;
         verify(&mut file, PAGES)?;
@@ -217,7 +217,7 @@ fn pages_are_read_in_place<S: System>(system: &S) -> Result<(), SystemError> {
         assert_eq!((tail, system.length(&file)), (last, page_bytes(PAGES + 1) + 9));
         assert!(verify(&mut file, PAGES + 2).is_err(), "a page after the end is read");
     }
-    // Once more from the device, and from several tasks.
+    // The contents are checked once more, read from the device by several tasks.
     system.sync(&written)?;
     drop(written);
     system.drop_caches()?;
@@ -254,7 +254,7 @@ fn started_reads_are_reads<S: System>(system: &S) -> Result<(), SystemError> {
     {
         let mut file = system.open("started")?;
         system.expect_random_reads(&mut file);
-        // Some twice, and one after the end, which is nothing.
+        // Some pages are requested twice, and one page after the end, which has no effect.
         for page in (0..=PAGES).rev().chain(0..4) {
             system.start_read(&mut file, page)?;
         }

@@ -1,24 +1,24 @@
 //! The interface between a workload and its ground.
 //!
 //! A workload is written once, against [`System`]. A *ground* implements it: `sim`, in virtual time; `host`, the engine
-//! on real memory and threads; `linux`, the kernel of this computer. So nothing here assumes a simulator:
+//! on real memory and threads; `linux`, the kernel of this computer. So the interface does not assume a simulator:
 //!
 //! * Each task has a `System` of its own, made by [`System::spawn`]. A task may be a thread: its inputs are `Send`, and
 //!   its result comes back by [`Started::join`].
 //! * Files are shared by name. Each task opens its own handle, which keeps its readahead. A region belongs to the task
 //!   that mapped it.
 //! * Contents are real as far as the ground keeps them ([`System::kept`]). [`contents`] makes and verifies them.
-//! * Chance comes from [`System::rng`] and time from [`System::now`], never from elsewhere. On `sim` equal seeds then
-//!   give equal bytes.
-//! * A task that was told to end finds [`System::is_killed`] true. Its waits return at once, and operations may fail:
-//!   loops ask. If a user interrupts the run, all tasks are told, the main one too.
+//! * Random numbers come only from [`System::rng`] and time only from [`System::now`]. On `sim` equal seeds then give
+//!   equal bytes.
+//! * For a task that was told to end, [`System::is_killed`] returns true. Its waits return at once, and its operations
+//!   may fail, so loops check for it. If a user interrupts the run, all tasks are told to end, the main task too.
 //! * Methods that only some grounds support have a default that returns nothing: [`System::profile`],
-//!   [`System::take_disk_samples`], [`System::engine_view`]. So has the network ([`System::send`]).
+//!   [`System::take_disk_samples`], [`System::engine_view`] and the network ([`System::send`]).
 //!
 //! Each ground has its own preparation before a workload (old page cache, a memory limit) and its own checks
 //! afterwards: see `grounds::simulation`. [`conformance`] is the suite that every ground passes.
 //!
-//! Next: [`contents`], then [`crate::workload`], which runs on it.
+//! Next: [`contents`], then [`crate::workload`], the trait of workloads that run on this interface.
 
 pub mod conformance;
 
@@ -57,7 +57,7 @@ impl From<WrongContents> for SystemError {
     }
 }
 
-/// Parameters of a run that its system does not know, equal for all its tasks.
+/// Parameters of a run that do not depend on its system. They are equal for all tasks of the run.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// The random seed.
@@ -68,8 +68,8 @@ pub struct Given {
     pub progress: Progress,
 }
 
-/// A page of a file that can be neither freed nor moved. Dropping this value holds the page for ever; see
-/// [`System::release_page`].
+/// A page of a file that is held, so that it can be neither freed nor moved. Dropping this value holds the page for
+/// ever; see [`System::release_page`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct HeldPage(
@@ -81,11 +81,11 @@ pub struct HeldPage(
 ///
 /// A page is [`PAGE_BYTES`] on every ground.
 pub trait System: Sized + 'static {
-    /// An open file: one task's handle.
+    /// An open file: the handle of one task.
     type File;
-    /// Memory of one task: anonymous, or of a mapped file.
+    /// Memory that one task has mapped: anonymous, or from a file.
     type Region;
-    /// A task to wait for.
+    /// A started task.
     type Task;
 
     /// Returns the seed, scale and progress of this run.
@@ -96,18 +96,19 @@ pub trait System: Sized + 'static {
         Rng::new(self.given().seed, stream)
     }
 
-    /// Announces the time, by [`System::now`], at which the run will end, so that users see the remaining time.
+    /// Announces the time, by [`System::now`], at which the run is expected to end, so that users see the remaining
+    /// time.
     fn expect_end(&self, at: Nanos) {
         self.given().progress.set_total_ns(at.0);
     }
 
-    /// Returns the time since the system started, virtual or monotonic.
+    /// Returns the time since the system started, in virtual or monotonic time.
     fn now(&self) -> Nanos;
     /// Marks a point of the run with a name, for the recorder of memory. Marks do not change the run.
     fn mark(&self, name: &'static str) {
         let _ = name;
     }
-    /// Sleeps. A task that is or was killed returns at once.
+    /// Sleeps for `time`. If the task is told to end, before or during the sleep, it returns at once.
     fn sleep(&self, time: Nanos);
     /// Computes: uses a CPU for `time`.
     fn compute(&self, time: Nanos);
@@ -121,7 +122,7 @@ pub trait System: Sized + 'static {
     /// Returns whether this task has been told to end.
     fn is_killed(&self) -> bool;
 
-    /// Starts a task that returns a result.
+    /// Starts a task whose body returns a result. [`Started::join`] returns this result.
     fn start<T: Send + 'static>(&self, name: &str, body: impl FnOnce(&Self) -> T + Send + 'static) -> Started<Self, T> {
         let found = Arc::new(Mutex::new(None));
         let cell = found.clone();
@@ -132,17 +133,17 @@ pub trait System: Sized + 'static {
         Started { name: name.to_owned(), task, found }
     }
 
-    /// Returns the memory that the system manages, pages.
+    /// Returns the number of pages of memory that the system manages.
     fn memory_pages(&self) -> u64;
-    /// Returns the free memory, pages.
+    /// Returns the number of free pages.
     fn free_pages(&self) -> u64;
-    /// Returns the free pages that reclaim aims at now; none if the ground does not tell.
+    /// Returns the number of free pages that reclaim aims at now; none if the ground does not tell.
     fn high_mark_pages(&self) -> Option<u64> {
         None
     }
 
-    /// Makes a file of `pages` pages with unspecified contents on the device and none in memory. Returns false on a
-    /// ground without such files, where they have to be written.
+    /// Makes a file of `pages` pages with unspecified contents on the device, with no page in memory. Returns `false`
+    /// if the ground cannot make such files; then the file has to be written.
     ///
     /// # Errors
     /// When a file of this name exists, or the device is full.
@@ -155,7 +156,7 @@ pub trait System: Sized + 'static {
     /// # Errors
     /// When a file of this name exists, or memory is exhausted.
     fn create(&self, name: &str) -> Result<Self::File, SystemError>;
-    /// Opens a file of this system another time, for this task.
+    /// Opens an existing file of this system for this task. Returns a new handle.
     ///
     /// # Errors
     /// When there is no file of this name.
@@ -167,41 +168,43 @@ pub trait System: Sized + 'static {
     /// # Errors
     /// When memory is exhausted, the device fails or is full, or the task was killed.
     fn write(&self, file: &Self::File, offset: u64, bytes: &[u8]) -> Result<(), SystemError>;
-    /// Reads from a file. Returns the bytes read; fewer than asked for only at the end.
+    /// Reads from a file. Returns the number of bytes read, which is smaller than the length of `bytes` only at the end
+    /// of the file.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.
     fn read(&self, file: &mut Self::File, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError>;
     /// Announces that this handle will read at random offsets, which turns readahead off.
     fn expect_random_reads(&self, file: &mut Self::File);
-    /// Starts to read one page of a file, if it is not in memory, without waiting. A later read finds the page in
+    /// Starts to read one page of a file, without waiting, if the page is not in memory. A later read finds the page in
     /// memory or in flight.
     ///
     /// # Errors
     /// When the ground has no such reads.
     fn start_read(&self, file: &mut Self::File, page: u64) -> Result<(), SystemError>;
-    /// Reads one page of a file in place, without a copy. Bytes after the end of the file are zeroes. The caller makes
-    /// sure that nobody writes the page until `read` returns, since not every ground blocks writers.
+    /// Calls `read` with one page of a file in place, without a copy, and returns its result. Bytes after the end of
+    /// the file are zeroes. The caller makes sure that no task writes the page until `read` returns, since not every
+    /// ground blocks writers.
     ///
     /// # Errors
-    /// As for [`System::read`], and when the page lies after the end.
+    /// As for [`System::read`], and when the page lies after the end of the file.
     fn read_in_place<R>(
         &self,
         file: &mut Self::File,
         page: u64,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, SystemError>;
-    /// Sets the length of a file to `bytes`: bytes after it are dropped, added bytes read as zeroes.
+    /// Sets the length of a file to `bytes`. Data after the new end are dropped; added bytes read as zeroes.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.
     fn set_length(&self, file: &Self::File, bytes: u64) -> Result<(), SystemError>;
-    /// Returns whether this ground has [`System::map_file`].
+    /// Returns whether this ground supports [`System::map_file`].
     fn maps_files(&self) -> bool {
         false
     }
-    /// Maps pages of a file, which are then touched, stored to and loaded from like memory. The file must not be
-    /// removed before the region is unmapped. A touch after the end of the file fails.
+    /// Maps pages of a file. The returned region is touched, stored to and loaded from like anonymous memory. The file
+    /// must not be removed before the region is unmapped. A touch after the end of the file fails.
     ///
     /// # Errors
     /// When memory is exhausted, or the ground cannot map files.
@@ -209,7 +212,7 @@ pub trait System: Sized + 'static {
         let _ = (file, pages, mode);
         Err(SystemError("files cannot be mapped on this ground".into()))
     }
-    /// Waits until everything written is on the device.
+    /// Waits until everything written to a file is on the device.
     ///
     /// # Errors
     /// When some of it could not be written.
@@ -225,12 +228,12 @@ pub trait System: Sized + 'static {
     /// When the ground does not permit it.
     fn drop_caches(&self) -> Result<(), SystemError>;
 
-    /// Maps anonymous memory of zeroes in pieces smaller than a huge page, like an allocator of small chunks.
+    /// Maps anonymous memory of zeroes in pieces smaller than a huge page, as an allocator of small chunks does.
     ///
     /// # Errors
     /// When the address space has no room.
     fn map(&self, pages: u32) -> Result<Self::Region, SystemError>;
-    /// Maps anonymous memory of zeroes, aligned so that it may have huge pages, like an allocator of large arrays.
+    /// Maps anonymous memory of zeroes, aligned so that it may have huge pages, as an allocator of large arrays does.
     ///
     /// # Errors
     /// When the address space has no room, or the ground has no such memory.
@@ -238,7 +241,7 @@ pub trait System: Sized + 'static {
         let _ = pages;
         Err(SystemError("memory with huge pages cannot be mapped on this ground".into()))
     }
-    /// Touches a page as [`System::touch`] does, as a sample of `times` touches. The cost of the translation counts
+    /// Touches a page once, as a sample that stands for `times` touches. The cost of the address translation counts
     /// `times` times, all other costs once.
     ///
     /// # Errors
@@ -247,7 +250,7 @@ pub trait System: Sized + 'static {
         let _ = times;
         self.touch(region, page..page + 1, write)
     }
-    /// Touches consecutive pages, like a program that reads or writes a byte of each. Contents stay.
+    /// Touches consecutive pages, like a program that reads or writes one byte of each page. Contents do not change.
     ///
     /// # Errors
     /// When memory is exhausted, swap fails, or the task was killed.
@@ -268,21 +271,21 @@ pub trait System: Sized + 'static {
     /// Returns the part of the contents of files and regions that this run keeps.
     fn kept(&self) -> Kept;
 
-    /// Returns this task's faults so far.
+    /// Returns the faults of this task so far.
     fn faults(&self) -> Faults;
     /// Returns the CPU time of all tasks so far.
     fn cpu_times(&self) -> CpuTimes;
-    /// Returns counters and gauges under their kernel names. Names that the ground does not have are missing.
+    /// Returns counters and gauges under their kernel names. A name is missing if the ground does not have it.
     fn vmstat(&self) -> Vmstat;
 
-    /// Returns the pages that this system's tasks had read from devices so far, readahead included; none if the ground
-    /// cannot separate them from reads by others.
+    /// Returns the number of pages that were read from devices for this system's tasks so far, readahead included; none
+    /// if the ground cannot separate these reads from the reads of others.
     fn pages_read_in(&self) -> Option<u64> {
         self.vmstat().get("pgpgin").map(|kib| kib * 1024 / PAGE_BYTES as u64)
     }
 
-    /// Sends `_bytes` bytes over the network. The data stay in the kernel's memory until [`System::acknowledge`]. A
-    /// ground without a network sends nothing.
+    /// Sends `_bytes` bytes over the network. The data stay in the kernel's memory until [`System::acknowledge`] is
+    /// called with the returned value. A ground without a network sends nothing.
     ///
     /// # Errors
     /// When memory is exhausted.
@@ -293,8 +296,8 @@ pub trait System: Sized + 'static {
     /// Acknowledges sent data, which frees them. Has no effect on a ground without a network.
     fn acknowledge(&self, _sent: Unacknowledged) {}
 
-    /// Allocates a block of 2^`order` pages, like a kernel module; returns none if the kernel refuses.
-    /// [`System::give_block_back`] frees it.
+    /// Allocates a block of 2^`order` pages, as a kernel module does. Returns none if the kernel refuses.
+    /// [`System::give_block_back`] frees the block.
     ///
     /// # Errors
     /// When the ground has no blocks.
@@ -306,8 +309,8 @@ pub trait System: Sized + 'static {
     /// Frees a block. Has no effect on a ground without blocks.
     fn give_block_back(&self, _block: Block) {}
 
-    /// Looks up file number `number`, of which only inode and name are used. Returns whether its inode was not in
-    /// memory.
+    /// Looks up file number `number`, of which only the inode and the name matter. Returns `true` if its inode was not
+    /// in memory.
     ///
     /// # Errors
     /// When memory is exhausted, or the ground has no such files.
@@ -316,7 +319,7 @@ pub trait System: Sized + 'static {
         Err(SystemError("there are no files but those that were made on this ground".into()))
     }
 
-    /// Drops what [`System::drop_caches`] drops, and unused inodes and directory entries.
+    /// Drops the pages that [`System::drop_caches`] drops, and unused inodes and directory entries.
     ///
     /// # Errors
     /// When the ground does not permit it.
@@ -324,7 +327,7 @@ pub trait System: Sized + 'static {
         Err(SystemError("inodes cannot be dropped on this ground".into()))
     }
 
-    /// Sets the sysctl `min_free_kbytes`. Returns its former value.
+    /// Sets the sysctl `min_free_kbytes`. Returns the former value.
     ///
     /// # Errors
     /// When the ground does not permit it.
@@ -333,7 +336,8 @@ pub trait System: Sized + 'static {
         Err(SystemError("`min_free_kbytes` cannot be set on this ground".into()))
     }
 
-    /// Reads a page of a file and holds it until [`System::release_page`]. Writers of the page wait meanwhile.
+    /// Reads a page of a file and holds it until [`System::release_page`] is called. Tasks that write the page wait
+    /// meanwhile.
     ///
     /// # Errors
     /// As for [`System::read_in_place`], and when the ground cannot hold pages.
@@ -354,15 +358,16 @@ pub trait System: Sized + 'static {
     fn lock_waits(&self) -> BTreeMap<(String, &'static str), Nanos> {
         BTreeMap::new()
     }
-    /// Takes the samples of iostat for the device under the files since the last call; empty if none were taken.
+    /// Returns the samples of iostat, taken since the last call, for the device that holds the files; empty if none
+    /// were taken. The returned samples are removed.
     fn take_disk_samples(&self) -> Vec<DiskSample> {
         Vec::new()
     }
-    /// Returns the machine under this ground, if it is simulated.
+    /// Returns the simulated machine on which this ground runs; none if the machine is not simulated.
     fn machine_view(&self) -> Option<&::sim::Sim> {
         None
     }
-    /// Returns the engine under this ground, if it is ours.
+    /// Returns the engine on which this ground runs; none if the ground does not run on our engine.
     fn engine_view(&self) -> Option<&dyn EngineView> {
         None
     }
@@ -376,7 +381,7 @@ pub struct Started<S: System, T> {
 }
 
 impl<S: System, T> Started<S, T> {
-    /// Waits for the end of the task. Returns its result.
+    /// Waits until the task has ended. Returns its result.
     ///
     /// # Panics
     /// When the task panicked.
@@ -392,7 +397,7 @@ impl<S: System, T> Started<S, T> {
     }
 }
 
-/// Returns the bytes of so many pages.
+/// Returns the number of bytes in `pages` pages.
 #[must_use]
 pub const fn page_bytes(pages: u64) -> u64 {
     pages * PAGE_BYTES as u64
