@@ -9,7 +9,7 @@ use machine::{FrameNumber, Machine};
 pub struct ListName(pub(super) ListKind);
 
 impl<M: Machine> Lru<M> {
-    /// Shows each page of each list of a zone.
+    /// Visits each page of each list of a zone.
     ///
     /// # Errors
     /// Fails, with a description, if a list has another number of pages than its gauge, or if pages are isolated.

@@ -16,10 +16,10 @@ use machine::{FrameNumber, Func, Lock, Machine, Step};
 /// Largest number of pages that are scanned under one hold of the lock (`MAX_LRU_BATCH`).
 pub(super) const LOOKED_AT_MAX: u64 = 4096;
 
-/// Types that pages may be taken of, by [`Family`].
+/// States for each type, by [`Family`], whether its pages may be taken.
 pub(super) type Evictable = [bool; Family::ALL.len()];
 
-/// A batch that is being gathered: pages that were taken off a list, and the counts of those seen before.
+/// A batch that is being gathered: pages that were taken off a list, and counts of all pages that were examined.
 #[derive(Debug)]
 struct Gathered {
     /// The pages, each with one more reference.
@@ -30,7 +30,7 @@ struct Gathered {
     taken: u64,
     /// Pages that were scanned.
     scanned: u64,
-    /// Pages among them that must be written first.
+    /// Scanned pages that must be written first.
     to_write: u64,
     /// Pages whose marks of use were cleared while readers with hazard pointers may use them without setting new marks.
     /// Each has one more reference.
@@ -53,15 +53,16 @@ enum Sorted {
     /// The page stays by its tier: protected, or only lifted.
     Protected,
     Lifted,
-    /// The page must be written first, or is locked.
+    /// The page must be written first; a `Locked` page is locked.
     ToWrite,
     Locked,
-    /// The page may go.
+    /// The page may be evicted.
     Old,
 }
 
 impl<M: Machine> Lru<M> {
-    /// Isolates pages of one type's oldest generation; examines at most `budget` pages.
+    /// Isolates pages of the oldest generation of one type, or of the other type as `type_rule` says. Examines at most
+    /// `budget` pages. Returns the batch.
     pub(super) fn evict_batch(
         &self,
         multigen: &Multigen,
@@ -183,7 +184,7 @@ impl<M: Machine> Lru<M> {
         demand.may_do_all || !needs_io
     }
 
-    /// Takes the mark of the first use from a page that leaves its list, so that it shows uses from now on.
+    /// Takes the mark of the first use from a page that leaves its list, so that the mark shows uses from now on.
     fn take_first_mark(&self, multigen: &Multigen, frame: FrameNumber, batch: &mut Gathered) {
         match multigen.choices.isolated_marks {
             IsolatedMarks::Kept => return,
@@ -197,7 +198,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Moves a page at the tail of the list of `slot` to where it belongs, if that is elsewhere. Returns the number of
-    /// pages that the next generation gained, for the caller to count; `None` if the page stays.
+    /// pages that the next generation gained, for the caller to count. Returns `None` if the page is not moved and may
+    /// be evicted.
     #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
     fn sort(
         &self,
@@ -262,8 +264,8 @@ impl<M: Machine> Lru<M> {
         moved
     }
 
-    /// Takes the pages out of a batch that are worth a second try: pages that stay, but may have become reclaimable
-    /// meanwhile. Prepares the others to go back.
+    /// Takes the pages that are worth a second try out of a batch, and returns them: pages that stay, but may have
+    /// become reclaimable meanwhile. Prepares the other pages to go back to their lists.
     pub(in crate::lru) fn take_out_of_rejected(
         &self,
         multigen: &Multigen,

@@ -45,7 +45,7 @@ use machine::{LockClass, Machine};
 use refault::Packing;
 use round::Rounds;
 
-/// The rules of the multi-generational LRU, where that is the policy.
+/// The rules of the multi-generational LRU.
 pub(in crate::lru) struct Multigen {
     choices: Choices,
     /// The packing of shadows.
@@ -53,7 +53,7 @@ pub(in crate::lru) struct Multigen {
 }
 
 impl Multigen {
-    /// Creates the policy with these choices, for this number of lruvecs.
+    /// Creates the policy with these choices, for `lruvecs` lruvecs.
     pub(in crate::lru) const fn new(choices: Choices, lruvecs: usize) -> Self {
         Self { choices, packing: Packing::new(lruvecs) }
     }
@@ -79,7 +79,8 @@ pub(in crate::lru) struct Generational<M: Machine> {
     controller: Controller,
     /// Tables that are worth a walk.
     filters: Filters,
-    /// A reclaim got on lately, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
+    /// `true` if a scan of kswapd freed enough lately, so that the next round begins no generation
+    /// (`Ageing::KeepsThree`).
     got_on: AtomicBool,
     /// Rounds of tasks that are about to begin a generation.
     rounds: Rounds<M>,
