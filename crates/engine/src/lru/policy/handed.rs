@@ -98,8 +98,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Creates a batch of entries of one family, `pages` pages in all, and the number of pages that were examined for
-    /// them.
+    /// Creates a batch of entries of one family. `pages` is their number of pages, `scanned` the number of pages that
+    /// were examined for them.
     pub(in crate::lru) fn new(family: Family, entries: Entries, pages: u64, scanned: u64) -> Self {
         let by_family = Family::ALL.map(|other| if other == family { pages } else { 0 });
         Self {

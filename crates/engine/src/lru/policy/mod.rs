@@ -76,7 +76,7 @@ pub enum Insert {
     Moved,
     /// The page came back from swap, wanted or read ahead.
     SwapIn {
-        /// The shadow, as of a page that is read.
+        /// The shadow, as in [`Insert::Read`].
         shadow: Option<Shadow>,
     },
 }

@@ -50,7 +50,7 @@ impl Gathered {
 enum Sorted {
     /// The page belongs to another generation since a walk found it used.
     Elsewhere,
-    /// The page stays by its tier: protected, or only lifted.
+    /// The page stays by its tier. It counts as protected; a `Lifted` page does not.
     Protected,
     Lifted,
     /// The page must be written first; a `Locked` page is locked.

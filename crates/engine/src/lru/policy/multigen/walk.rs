@@ -29,7 +29,7 @@ pub(super) struct Pending {
 /// Counts of the entries that were examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenEntries {
-    /// Entries that were looked at, with a page or without.
+    /// Number of examined entries, with a page or without.
     entries: u32,
     young: u32,
 }
