@@ -106,7 +106,7 @@ choices! {
     /// Treatment of large folios by a run. Folios as large as a pageblock, and so huge pages, always stay: moving one
     /// makes no larger block.
     folios: Folios = PassedBy, drawn 161, with "compact.scanners" in ["both"] {
-        /// They stay, and the scanner for pages to move steps over them. Free blocks are taken as single pages.
+        /// Folios stay, and the scanner for pages to move steps over them. Free blocks are taken as single pages.
         PassedBy,
         /// Folios move as a whole if they are smaller than the wanted block, or than a pageblock if the whole zone is
         /// compacted. Free blocks are kept as they are. A free block is split if it is larger than the folio that is to

@@ -129,7 +129,8 @@ impl<M: Machine> Compact<M> {
         (offset, gave_up)
     }
 
-    /// Isolates the folio at a frame, if it is on a list and the run may take it. Returns the number of frames to advance.
+    /// Isolates the folio at a frame, if it is on a list and the run may take it. Returns the number of frames to
+    /// advance.
     fn isolate_at<'a>(&'a self, zone: &'a Zone<M>, run: &mut Run, look: &mut Look<'a, M>, frame: FrameNumber) -> u32 {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();

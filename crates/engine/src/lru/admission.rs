@@ -99,7 +99,8 @@ impl<M: Machine> Lru<M> {
         (self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
     }
 
-    /// Returns the largest number of pages that wait on all CPUs: as many may be taken before the first is returned.
+    /// Returns the largest number of pages that can wait on all CPUs together. So many pages may be taken from free
+    /// memory before the first of them is given back.
     pub(crate) fn waiting_max_of_all(&self) -> u64 {
         if self.waiting.is_some() { self.waiting_max() * self.machine.cpus() as u64 } else { 0 }
     }

@@ -99,14 +99,14 @@ choices! {
 
     /// The pages that go on a list when a task reads them. Pages that were read ahead are not concerned.
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
-        /// All of them.
+        /// All pages.
         Always,
         /// Pages that are used again while they wait with up to 63 others of their CPU. (With `activation =
         /// "on-second-access"` the use must be by that CPU, and the page becomes active.) While memory has room, all
         /// pages go on lists. While dropped pages are missed more often than reclaimed ones, all but a few pages do.
-        /// The last rule is applied to pages that return soon separately. The frame of a page that goes on no list is
-        /// reused at once, while it is in the CPU's caches. Quick demotion with ghosts (S3-FIFO); mechanisms/multigen,
-        /// 13.
+        /// This last rule is applied separately to pages that return soon. The frame of a page that goes on no list
+        /// is reused at once, while it is in the CPU's caches. Quick demotion with ghosts (S3-FIFO);
+        /// mechanisms/multigen, 13.
         ByRefault,
     }
 
@@ -260,7 +260,7 @@ choices! {
     mapped_twice: MappedTwice = Keep, drawn 60, unless "lru.policy" in ["multigen"] {
         /// As for one mapping: the page makes another round of the inactive list.
         Keep,
-        /// It becomes active.
+        /// The page becomes active.
         Activate,
     }
 

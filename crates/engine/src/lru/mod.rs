@@ -81,7 +81,7 @@ impl<M: Machine> Deref for Lru<M> {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns this floor, for a call from further up that names it.
+    /// Returns this floor, so that floors above can name it in a call.
     #[inline(always)]
     pub(crate) fn lru(&self) -> &Self {
         self

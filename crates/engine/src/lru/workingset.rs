@@ -34,7 +34,7 @@ impl Left {
 /// Number of bits of a shadow that hold an age. The two bits above them hold the kind of page that left.
 const AGE_BITS: u32 = Shadow::BITS - 2;
 
-/// Number of pages in one step of ages. It is as small as the ages of the largest memory allow.
+/// Number of pages in one step of ages: the smallest step with which the bits hold the ages of the largest memory.
 const STEP_PAGES: u32 = 4;
 
 /// Number of pages, 4 TiB of them, after which ages repeat. A page that left that long ago is taken for a page that
@@ -169,7 +169,7 @@ impl Lately {
 pub struct Workingset {
     /// Number of pages that have left (`nonresident_age`).
     age: AtomicU32,
-    /// Number of pages that memory held when the last ones left. It is stored so that a refault does not sum counters
+    /// Number of pages that memory held when pages last left it. It is stored so that a refault does not sum counters
     /// that other CPUs write.
     held: AtomicU32,
     lately: Lately,

@@ -96,9 +96,9 @@ choices! {
         OnSight,
     }
 
-    /// Wait of reclaim after a list.
+    /// Wait of reclaim after a scanned list.
     list_stall: ListStall = Never, drawn 45 {
-        /// For a congested queue if many of the pages were under writeback, kswapd too.
+        /// For a congested queue, if many pages of the list were under writeback. Kswapd waits, too.
         WhenWriteback,
         /// 100 ms, if all pages were dirty and not queued, or if a page under writeback was met again. Direct reclaim
         /// also waits for a congested queue.
@@ -166,13 +166,13 @@ choices! {
     order_zero_check: OrderZeroCheck = LeftOut, drawn 51 {
         /// Kswapd checks that every zone is above its high mark for single pages, and continues for those that are not.
         Done,
-        /// None: the next request for a page shows what is missing.
+        /// No check: the next request for a page shows what is missing.
         LeftOut,
     }
 
     /// Number of free pages above which kswapd skips a zone.
     kswapd_gap: KswapdGap = NeverLeft, drawn 52 {
-        /// Kswapd skips none: it shrinks every zone up to the highest that lacks pages. A pass is enough if no zone
+        /// Kswapd skips no zone: it shrinks every zone up to the highest that lacks pages. A pass is enough if no zone
         /// lacked pages when kswapd reached it.
         NeverLeft,
         /// Eight times the high mark: all zones are aged together. A small zone is emptied far beyond the request.
@@ -349,8 +349,8 @@ choices! {
         /// Its lists were scanned six times over without a page going back to its free lists.
         ByScan,
         /// Its node's kswapd came down to its lowest priority 16 times in a row and freed nothing. Kswapd then sleeps,
-        /// and is not woken, until a task frees pages itself. A direct reclaim that frees nothing then reports that
-        /// nothing can be freed, whatever was scanned. After 16 such reports in a row, memory counts as exhausted.
+        /// and is not woken, until a task frees pages itself. A direct reclaim that frees nothing reports that nothing
+        /// can be freed, whatever was scanned. After 16 such reports in a row, memory counts as exhausted.
         ByFailures,
     }
 }
@@ -366,7 +366,7 @@ impl DirtyAccounting {
 }
 
 impl ForCompaction {
-    /// Returns whether the needs of compaction begin and end reclaim.
+    /// Returns whether the needs of compaction decide when reclaim begins and ends.
     pub(crate) const fn is_obeyed(self) -> bool {
         match self {
             Self::Obeyed | Self::ScaledByFailures => true,

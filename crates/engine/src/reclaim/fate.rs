@@ -37,7 +37,7 @@ pub struct SeenPage {
     pub may_write_file: bool,
     /// The page was counted as scanned.
     pub is_counted: bool,
-    /// The policy's verdict, once it was asked.
+    /// The policy's verdict, once the policy was asked.
     pub verdict: Option<Verdict>,
     /// The page was unmapped, as far as that was possible.
     pub was_unmapped: bool,

@@ -74,9 +74,9 @@ pub struct PriorityZero {
     pub zone: ZoneId,
     /// `true` for kswapd.
     pub is_kswapd: bool,
-    /// Pages of its inactive anonymous list.
+    /// Pages of the zone's inactive anonymous list.
     pub inactive_anon_pages: u64,
-    /// Pages of its inactive file list.
+    /// Pages of the zone's inactive file list.
     pub inactive_file_pages: u64,
     /// The zone's dirty file pages.
     pub dirty_pages: u64,

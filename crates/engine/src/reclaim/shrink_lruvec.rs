@@ -20,7 +20,7 @@ struct Round {
     scanned: u64,
     /// Pages freed.
     reclaimed: u64,
-    /// Pages that were scanned since one was freed, including those of earlier rounds.
+    /// Pages that were scanned since a page was last freed, including those of earlier rounds.
     scanned_in_vain: u64,
 }
 

@@ -373,7 +373,7 @@ impl<M: Machine> Reclaim<M> {
     ) -> Outcome {
         let file = if is_file { list.owners.file_of(self, frame) } else { None };
         if is_file && file.is_none() || !is_file && !self.frames[frame].is(Flags::SWAPCACHE) {
-            // Its owner went away.
+            // The page's owner went away.
             return stay(Why::Held, Outcome::Keep, control);
         }
         if let Some(file) = file.filter(|_| self.removes_by_file() && !self.may_be_held(frame)) {

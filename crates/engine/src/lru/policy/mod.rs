@@ -104,7 +104,7 @@ pub struct Seen {
     pub is_anon: bool,
 }
 
-/// An order of pages. One value orders the pages of one lruvec. Every call but [`Policy::moves_on_use`] is made under
+/// An order in which pages are reclaimed. One value orders the pages of one lruvec. Every call but [`Policy::moves_on_use`] is made under
 /// the lruvec's lock.
 ///
 /// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or

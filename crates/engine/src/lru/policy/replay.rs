@@ -125,7 +125,7 @@ impl<T: Policy<Slab>> Replay<T> {
     /// Creates an empty cache of `capacity` pages for keys below `keys`.
     ///
     /// # Panics
-    /// If `capacity` is 0, or above 2^31 - 1 pages.
+    /// When `capacity` is 0, or above 2^31 - 1 pages.
     #[must_use]
     pub fn new(policy: T, capacity: u32, keys: u32) -> Self {
         assert!(capacity > 0 && capacity < Slot::IS_SHADOW, "{capacity} pages cannot be cached");

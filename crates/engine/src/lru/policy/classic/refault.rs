@@ -2,12 +2,12 @@
 //!
 //! Each lruvec has a clock of *nonresident age*, which counts pages that were evicted, activated, or put back as
 //! active. A page that leaves stores the clock's time in a shadow. When the page comes back, the time that has passed
-//! is its *refault distance*: the inactive list would have had to be longer by as many pages to keep the page. The page
+//! is its *refault distance*: the inactive list would have had to be that many pages longer to keep the page. The page
 //! joins the active list, to compete with the pages there, if its distance is at most the number of active pages plus
 //! the number of pages of the other family that could have gone in its place. *Called by* insertions, activations and
 //! `reclaim`; *locks*: none but `lru` for the cost of a page that was active before. *Description*:
 //! mechanisms/multigen, 8.5. Nodes of an index that only hold shadows take no memory here, and stay. Linux frees such
-//! nodes once they are more than an eighth of the number of memory's pages.
+//! nodes once there is more than one of them for every eight pages of memory.
 
 use crate::lru::choices::CgroupCounters;
 use crate::lru::workingset::Left;
@@ -40,8 +40,8 @@ struct Token {
 pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
     age_bits: u32,
-    /// Pages in a bucket of ages, as a power of two. Buckets are as small as the bits allow for the ages of as many
-    /// pages as memory has.
+    /// Pages in a bucket of ages, as a power of two. Buckets are the smallest with which the bits have room for as many
+    /// ages as memory has pages.
     bucket_order: u32,
 }
 

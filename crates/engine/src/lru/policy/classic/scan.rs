@@ -1,5 +1,5 @@
-//! One scan of an lruvec: clusters of each list in turn, until the targets or enough pages are reached (`shrink_lruvec`;
-//! mechanisms/reclaim, 10, 14).
+//! One scan of an lruvec: clusters of each list in turn, until the targets or enough pages are reached
+//! (`shrink_lruvec`; mechanisms/reclaim, 10, 14).
 
 use super::scan_count::Targets;
 use crate::lru::choices::{ActiveScan, EarlyExit};

@@ -307,7 +307,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the oldest generation of all evictable types is too young to be reclaimed (`min_ttl_ms`).
+    /// Returns whether the oldest generation among evictable types is too young to be reclaimed (`min_ttl_ms`).
     pub(super) fn is_too_young(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable) -> bool {
         let ttl = Nanos::from_millis(multigen.choices.min_ttl_ms);
         if ttl == Nanos(0) {

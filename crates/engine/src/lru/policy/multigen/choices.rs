@@ -79,7 +79,7 @@ choices! {
     rate_smoothing: RateSmoothing = None, drawn 130 {
         /// None: pages of a class without refaults are evicted before those of a class with some.
         None,
-        /// One refault, and 64 pages that left, for the class that others are compared with.
+        /// One refault, and 64 pages that left, are added to the class that others are compared with.
         ByBatch,
     }
 
@@ -87,7 +87,7 @@ choices! {
     recent_refault: RecentRefault = SameGeneration, drawn 131 {
         /// Refaults of pages that left while the oldest generation of their type was the same.
         SameGeneration,
-        /// Refaults of pages that left fewer generations ago than there may be.
+        /// Refaults of pages that left fewer generations ago than the largest number of generations.
         WithinGenerations,
     }
 
@@ -109,11 +109,11 @@ choices! {
 
     /// The marks of use of a page that is taken off its list to be evicted.
     isolated_marks: IsolatedMarks = Kept, drawn 156 {
-        /// It has them still.
+        /// The page keeps its marks.
         Kept,
-        /// The mark of the first use is taken away. If it was not set, the marks of all other uses are. Where a walk or
-        /// a look around sets the mark of the first use again before the page is judged, the page stays in memory if it
-        /// is mapped.
+        /// The mark of the first use is taken away. If it was not set, the marks of all other uses are taken away
+        /// instead. Where a walk or a look around sets the mark of the first use again before the page is judged, the
+        /// page stays in memory if it is mapped.
         FirstTaken,
     }
 
@@ -171,7 +171,7 @@ choices! {
         /// three, and more than half of all pages are in the youngest generation, or less than a quarter in the third
         /// youngest.
         KeepsThree,
-        /// In a scan at a lower priority than the first, with up to three generations; the scan ends with it.
+        /// In a scan below the first priority, with up to three generations. The scan then ends.
         AtThree,
         /// As `at-three`, but the scan continues.
         WithinScan,

@@ -15,7 +15,7 @@ const AGE_FORM: &str = "+ MEMCG NODE MAX_GEN [CAN_SWAP [FORCE_SCAN]]";
 /// Form of a command to evict.
 const EVICT_FORM: &str = "- MEMCG NODE MIN_GEN [SWAPPINESS [NR_TO_RECLAIM]]";
 
-/// The swappiness at which only anonymous pages are evicted. A command writes it as [`ONLY_ANON_WORD`].
+/// The swappiness at which only anonymous pages are evicted. A command writes it as `max`.
 pub const ONLY_ANON: u64 = 201;
 const ONLY_ANON_WORD: &str = "max";
 

@@ -103,7 +103,7 @@ pub struct Choice {
     pub tier_limit: usize,
 }
 
-/// The counts of one lruvec. They are written without its lock, except by [`Controller::fold`].
+/// The counts of one lruvec. They are written without the lruvec's lock, except by [`Controller::fold`].
 #[derive(Debug, Default)]
 pub struct Controller {
     counts: [[Counts; TIERS]; 2],

@@ -1,7 +1,7 @@
 //! Generations of one lruvec: their numbers, when they began, and how many pages each has (mechanisms/multigen, 2).
 //!
 //! Numbers and sizes are changed under the lock of the lists and read without it. A size counts pages whose *word*
-//! names the generation, on whatever list they are. It may be below 0 for a moment, while changes of a walk are
+//! names the generation, on whatever list the pages are. It may be below 0 for a moment, while changes of a walk are
 //! pending.
 
 use crate::lru::Family;

@@ -1,5 +1,5 @@
-//! The multi-generational LRU: pages have a generation, by when they were last seen used, and a tier, by how often they were used
-//! through their file.
+//! The multi-generational LRU: each page has a generation, by when it was last seen used, and a tier, by how often it
+//! was used through its file.
 //!
 //! *Flow*: a new page joins a generation by its state ([`placement`]). A use through its file is counted in its word
 //! ([`uses`]). Reclaim takes pages of the oldest generation ([`scan`], [`evict`]), and moves pages that belong
