@@ -171,7 +171,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns `Suitability::Continue` while a run goes on, and then the suitability with which it ends.
+    /// Returns `Suitability::Continue` while a run goes on, and otherwise the suitability with which it ends.
     #[doc(alias = "compact_finished")]
     fn progress(&self, zone: &Zone<M>, run: &mut Run) -> Suitability {
         let ends_contended = match self.choices.contention {

@@ -7,7 +7,7 @@ use machine::Machine;
 use machine::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Lru<M> {
-    /// Returns the number of pages that is the share of a list of `pages` pages at the demand's priority.
+    /// Returns the share of a list of `pages` pages at the demand's priority, in pages.
     pub(super) fn share(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
         let share = pages >> demand.priority;
         if share > 0 {

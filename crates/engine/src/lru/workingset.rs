@@ -307,8 +307,8 @@ mod tests {
         let workingset = Workingset::default();
         leave_in_turns(&workingset, Left::UsedOnce, 10, 5, 0);
         assert!(workingset.is_missed_more(Left::UsedOnce));
-        // Of each 100 pages that leave, five are of the kind, and one of them is missed. This would be too few for the
-        // result to become `true`, and is enough for it to stay.
+        // Of each 100 pages that leave, five are of the kind, and one of them is missed. This would be too few for
+        // `is_missed_more` to become `true`, and is enough for it to stay.
         for _ in 0..100 {
             let shadow = workingset.shadow(Left::UsedOnce);
             workingset.note_left([95, 5, 0], 1000);

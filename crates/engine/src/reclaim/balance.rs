@@ -120,9 +120,9 @@ impl<M: Machine> Reclaim<M> {
         zones.any(|(_, zone)| self.is_zone_balanced(zone, request.order, 0, request.classzone))
     }
 
-    /// Returns whether the node is balanced for a request. Every zone that the request can use must be balanced; for an
-    /// order above 0, zones with a quarter of the pages of these zones. With `ZoneBalance::AnyUsableZone` one zone is
-    /// enough.
+    /// Returns whether the node is balanced for a request. Every zone that the request can use must be balanced. For an
+    /// order above 0, it is enough if the balanced zones have a quarter of the pages of all these zones. With
+    /// `ZoneBalance::AnyUsableZone` one zone is enough.
     #[doc(alias = "pgdat_balanced")]
     fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
         match self.choices.zone_balance {

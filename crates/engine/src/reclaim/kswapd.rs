@@ -13,7 +13,7 @@ use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 /// Length of kswapd's nap, after which it sleeps for good if balance lasts.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
-/// Time for which the distance from min to low leaves room: the allocations of this time are added to the distance
+/// Length of time whose allocations are added to the distance from the min mark to the low mark
 /// (`MarkDistance::ByRate`).
 ///
 /// Kswapd gets a CPU a few milliseconds after it was woken, even when other threads compete for the CPU. 2, 5, 10 and
@@ -34,7 +34,7 @@ const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
 /// The class zone that every request can use: kswapd's by default.
 const ANY_CLASSZONE: u32 = 2;
 
-/// The request to a node's kswapd, and the mark that kswapd sleeps.
+/// The request to a node's kswapd, and a flag that is set while kswapd sleeps.
 ///
 /// Kswapd first notes that it sleeps, and then reads the marks and the request. A task first takes pages and notes its
 /// request, and then reads whether kswapd sleeps. At least one of them must see the other, hence the fences.
@@ -131,8 +131,8 @@ pub(super) struct NodeState<M: Machine> {
     fruitless_passes: AtomicU32,
     /// Number of consecutive times that kswapd came down to its lowest priority and freed nothing (`kswapd_failures`).
     pub failures: AtomicU32,
-    /// Time at which the marks were last moved. For each zone of the node: how many pages had been taken, and how many
-    /// had been dropped at once, by that time.
+    /// Time at which the marks were last moved. For each zone of the node, the numbers of pages that had been taken and
+    /// that had been dropped at once by that time.
     marks_moved: M::Lock<(Nanos, Vec<[u64; 2]>)>,
     /// Durations of kswapd's runs of `balance_pgdat`.
     pub calls: CallTimes,

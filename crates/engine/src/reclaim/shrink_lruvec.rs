@@ -32,8 +32,8 @@ impl Round {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from one lruvec, and again while compaction needs more pages (`shrink_zone`). Lowers a priority that is
-    /// the default to the first one of the policy.
+    /// Reclaims from one lruvec, and again while compaction needs more pages (`shrink_zone`). If the priority is still
+    /// the default, lowers it to the policy's first priority.
     pub(super) fn shrink_zone(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
         if control.priority == DEF_PRIORITY {

@@ -323,8 +323,7 @@ impl<M: Machine> Reclaim<M> {
             }
     }
 
-    /// Marks a dirty page, so that it is freed as soon as the flusher has written it. Returns the page's outcome until
-    /// then.
+    /// Marks a dirty page, so that it is freed as soon as the flusher has written it. Returns the outcome for the page.
     fn leave_to_flusher(&self, frame: FrameNumber, control: &mut ScanControl, counts: &mut ListCounts) -> Outcome {
         self.count_at_write(counts);
         self.stat.count(Event::NrVmscanImmediateReclaim, 1);

@@ -9,7 +9,7 @@ use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine};
 
-/// Number of pages that count as scanned, out of as many, in a request to drop all objects.
+/// Number of pages that count as scanned, and also as all pages, in a request to drop all objects.
 const DROPPED_PART: u64 = 1000;
 
 /// Largest number of objects that the last round of a request to drop all objects drops. The request cannot wait for a

@@ -115,7 +115,7 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// Notes that a page came to memory, and lists it.
     fn insert(&mut self, pages: &P, page: FrameNumber, how: Insert);
 
-    /// Returns whether [`Policy::used`] is called for each use. Each call holds the lock once.
+    /// Returns whether [`Policy::used`] is called for each use. Each call takes the lock.
     fn moves_on_use(&self) -> bool {
         false
     }

@@ -318,7 +318,7 @@ impl<M: Machine> Lru<M> {
             Ruling::Classic(_) => self.putback(lruvec, family, pages, Recent::default()),
             Ruling::Multigen(multigen) => self.put_back_generations(multigen, lruvec, pages, Coming::New),
             Ruling::Own(_) => pages.iter().for_each(|frame| {
-                // The policy has forgotten the page, so the page comes anew.
+                // The policy has forgotten the page, so the page is inserted anew.
                 self.insert_own(*frame, Insert::Moved);
                 self.put(*frame);
             }),
@@ -378,7 +378,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Ends a scan. Returns whether the scan left active pages alone although a share of it was due to them.
+    /// Ends a scan. Returns whether the scan left active pages alone although they had a share in it.
     pub(crate) fn end_scan(&self, reach: Reach<'_, M>, scan: &Scan) -> bool {
         match scan {
             Scan::Classic(scan) => {

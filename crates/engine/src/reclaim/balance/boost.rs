@@ -1,7 +1,7 @@
 //! Reclaim up to marks that were raised because migrate types were mixed in pageblocks (Linux 5.0; see
 //! mechanisms/modern, 1).
 //!
-//! Later requests then find more free pages of their own migrate type, so that fewer pageblocks are mixed and
+//! Afterwards, requests find more free pages of their own migrate type, so that fewer pageblocks are mixed and
 //! compaction has less to do.
 
 use crate::memory::{MarkRights, NodeId, PAGEBLOCK_ORDER};

@@ -94,7 +94,7 @@ impl Counts {
     }
 }
 
-/// The type that is evicted next, and its last tier that may be.
+/// The type that is evicted next, and its last tier that may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The type.

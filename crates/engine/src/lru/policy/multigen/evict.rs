@@ -17,7 +17,7 @@ use machine::{FrameNumber, Func, Lock, Machine, Step};
 /// Largest number of pages that are scanned under one hold of the lock (`MAX_LRU_BATCH`).
 pub(super) const LOOKED_AT_MAX: u64 = 4096;
 
-/// States for each type, by [`Family`], whether its pages may be taken.
+/// For each type, by [`Family`], whether its pages may be taken.
 pub(super) type Evictable = [bool; Family::ALL.len()];
 
 /// A batch that is being gathered: pages that were taken off a list, and counts of all pages that were examined.
@@ -34,7 +34,7 @@ struct Gathered {
     /// Scanned pages that must be written first.
     to_write: u64,
     /// Pages whose marks of use were cleared while readers with hazard pointers may use them without setting new marks.
-    /// Each has one more reference.
+    /// Each page has one more reference.
     opened: Vec<FrameNumber>,
     /// Pages that went to another generation.
     moved: u64,

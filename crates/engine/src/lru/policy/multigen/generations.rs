@@ -94,7 +94,7 @@ impl Generations {
         Seqs { max: self.max.load(Acquire), min }
     }
 
-    /// Begins the next generation, in the slot of the oldest one before, which no type has any more.
+    /// Begins the next generation. It takes the slot of a generation that no type has any more.
     pub fn advance_max(&self, now: Nanos) {
         let next = self.max.load(Acquire) + 1;
         self.born[slot_of(next)].store(now.0, Relaxed);

@@ -20,8 +20,8 @@ const fn gauge(family: Family, is_active: bool) -> Gauge {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Adds `pages` pages of a zone, or a negative number, to the generation in a slot. Called under the lock of the
-    /// lists.
+    /// Adds `pages`, which may be negative, to the pages of a zone in the generation of a slot. Called under the lock
+    /// of the lists.
     pub(super) fn count_pages(&self, of: &Generational<M>, zone: &Zone<M>, family: Family, slot: usize, pages: i64) {
         of.generations.add(slot, family, zone.kind, pages);
         zone.gauges.add(gauge(family, of.generations.seqs().is_active(slot)), pages);
@@ -225,7 +225,7 @@ impl<M: Machine> Lru<M> {
         let head_flags = self.frames[head].flags();
         self.split_frames(region, head, INHERITED.without(Flags::ACTIVE), |tail| {
             self.link_split(multigen, &mut lists, head, head_flags, tail);
-            // The tail is counted: by its link, or before with its head.
+            // The tail needs no more counting: its link counted it, or it was counted before with its head.
             true
         })
     }

@@ -42,7 +42,7 @@ const fn decode(link: u32) -> Result<FrameNumber, usize> {
     if link < FRAMES_MAX { Ok(FrameNumber(link)) } else { Err((link - FRAMES_MAX) as usize) }
 }
 
-/// The two pages at the ends of a list, or its own number.
+/// The links to the two pages at the ends of a list. Both are the list's own number if the list is empty.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     first: u32,

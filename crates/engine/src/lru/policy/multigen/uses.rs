@@ -65,7 +65,7 @@ pub const fn tier_of_count(marks: UseMarks, is_workingset: bool, counted: u32) -
 pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     match marks {
         UseMarks::WorkingsetSecond => flags.without(COUNT.with(Flags::WORKINGSET)),
-        // A page of the workingset stays one.
+        // A page of the workingset remains in it.
         UseMarks::WorkingsetFifth => flags.without(COUNT),
     }
 }
