@@ -276,7 +276,7 @@ choices! {
     isolated_limit: IsolatedLimit = None, drawn 68 {
         /// Any number: no reclaimer waits.
         None,
-        /// As many as remain on the list.
+        /// The number of pages that remain on the list.
         Whole,
         /// An eighth of the number of pages that remain on the list; the whole number for callers that may not enter
         /// the file system.

@@ -3,7 +3,7 @@
 use crate::memory::Flags;
 use crate::stat::Gauge;
 
-/// Anonymous or file.
+/// A family of pages: anonymous pages or file pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// Pages whose backing store is swap.

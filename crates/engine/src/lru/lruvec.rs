@@ -17,13 +17,13 @@ use std::ops::Range;
 pub struct Lruvec<M: Machine> {
     /// Number of the lruvec.
     pub id: LruvecId,
-    /// The node of its pages.
+    /// The node of the lruvec's pages.
     pub node: NodeId,
-    /// The numbers of the zones whose pages are on it.
+    /// The numbers of the zones whose pages are on the lruvec.
     zones: Range<usize>,
     /// The state that the policy keeps for the lruvec.
     pub(super) state: State<M>,
-    /// Pages of targets that were smaller than a cluster, for each list (`SmallTargets::Saved`).
+    /// Saved targets of each list, pages: the sum of targets that were smaller than a cluster (`SmallTargets::Saved`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
     /// Number of pages of each family that are off the lists in the hands of reclaimers. The gauges of a zone count
     /// such pages, too, for all lruvecs that the zone's pages are on.
@@ -77,7 +77,7 @@ impl<M: Machine> Lruvec<M> {
 pub struct Reach<'a, M: Machine> {
     /// The lruvec.
     pub lruvec: &'a Lruvec<M>,
-    /// The highest of the zones. What is scanned and freed is counted there.
+    /// The highest of the zones. Scanned and freed pages are counted in this zone.
     pub zone: &'a Zone<M>,
     /// The zones, lowest first.
     pub zones: &'a [Zone<M>],

@@ -44,7 +44,7 @@ impl<M: Machine> Lru<M> {
         sum
     }
 
-    /// Returns the number of pages on all lists of an lruvec that are in reach.
+    /// Returns the number of pages on all lists of an lruvec that lie in the zones of a reach.
     pub(crate) fn listed_pages(&self, reach: Reach<'_, M>) -> u64 {
         ListKind::ALL.into_iter().map(|kind| self.list_pages(reach, kind)).sum()
     }

@@ -254,7 +254,7 @@ mod tests {
         assert!(workingset.note_refault(shadow));
         workingset.note_left(Left::UsedOnce.only(1), 100);
         assert!(!workingset.note_refault(shadow));
-        // The ages have come round.
+        // Ages have started again from 0.
         workingset.note_left(Left::UsedOnce.only(AGES - 51), 100);
         assert!(workingset.note_refault(shadow));
     }
@@ -343,7 +343,7 @@ mod tests {
         let begun = lately.begun.load(Relaxed);
         lately.count(Left::Evicted.only(5), 100, 400);
         assert_eq!((lately.begun.load(Relaxed), lately.pages(Left::Evicted)), (begun, 15));
-        // After the ages have come round, too.
+        // The same holds after ages have started again from 0.
         assert!(is_longer(u32::MAX - 5, 10, 14) && !is_longer(10, u32::MAX - 5, 14) && !is_longer(3, 17, 14));
     }
 

@@ -331,26 +331,27 @@ choices! {
     }
 
     /// Pages that a task reclaims on its own node before it takes memory of another node (`vm.zone_reclaim_mode`): 0
-    /// for none, or the sum of 1 (clean, unmapped pages of files), 2 (dirty ones, which it writes) and 4 (mapped pages
-    /// and anonymous ones, which go to swap).
+    /// for none, or the sum of 1 (clean, unmapped pages of files), 2 (dirty pages of files, which the task writes) and
+    /// 4 (mapped pages and anonymous ones, which go to swap).
     zone_reclaim_mode: u8 = 0 in 0..=7, drawn 90, unless "memory nodes" in ["1"]: [0, 1, 7];
 
     /// The unit that kswapd shrinks in a pass; `node` only with `kswapd_priority = "by-scan-volume"`.
     kswapd_scope: KswapdScope = Zones, drawn 118 {
         /// Each zone that lacks pages, up to the highest that does.
         Zones,
-        /// The lists of its node once. The target is the sum of the high marks of all zones that the request can use.
-        /// Kswapd checks whether the node is balanced before each pass, and does not look at single zones.
+        /// The lists of the whole node, once a pass. The target is the sum of the high marks of all zones that the
+        /// request can use. Kswapd checks whether the node is balanced before each pass, and does not look at single
+        /// zones.
         Node,
     }
 
     /// Condition under which a zone counts as hopeless.
     hopeless: Hopeless = ByScan, drawn 119 {
-        /// Its lists were scanned six times over without a page going back to its free lists.
+        /// The zone's lists were scanned six times over without a page going back to the zone's free lists.
         ByScan,
-        /// Its node's kswapd came down to its lowest priority 16 times in a row and freed nothing. Kswapd then sleeps,
-        /// and is not woken, until a task frees pages itself. A direct reclaim that frees nothing reports that nothing
-        /// can be freed, whatever was scanned. After 16 such reports in a row, memory counts as exhausted.
+        /// The kswapd of the zone's node came down to its lowest priority 16 times in a row and freed nothing. Kswapd
+        /// then sleeps, and is not woken, until a task frees pages itself. A direct reclaim that frees nothing reports
+        /// that nothing can be freed, whatever was scanned. After 16 such reports in a row, memory counts as exhausted.
         ByFailures,
     }
 }

@@ -16,7 +16,7 @@ pub struct ScanControl {
     pub gfp: Gfp,
     /// Order of the request.
     pub order: Order,
-    /// Share of each list: `size >> priority`.
+    /// Priority of the reclaim. Its share of each list is `size >> priority`.
     pub priority: u32,
     /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
@@ -24,7 +24,7 @@ pub struct ScanControl {
     pub may_unmap: bool,
     /// `true` if dirty pages may be written.
     pub may_write: bool,
-    /// Pages wanted.
+    /// Number of pages wanted.
     pub to_reclaim_pages: u64,
     /// Pages that were scanned; mapped and swap-cache pages count twice.
     pub scanned: u64,

@@ -106,7 +106,7 @@ impl<M: Machine> Reclaim<M> {
             }
         };
         'pages: for (n, &frame) in taken.iter().enumerate() {
-            // No task has touched the slots of this list's pages lately, either.
+            // Prefetches a slot: no task has touched the slots of this list's pages lately, either.
             if let Some(soon) = taken.get(n + SLOTS_AHEAD) {
                 list.owners.prefetch_slot(self, *soon);
             }
@@ -418,8 +418,8 @@ impl<M: Machine> Reclaim<M> {
         let writeback = is_file && flags.has(Flags::WRITEBACK);
         counts.dirty += u64::from(dirty || writeback);
         counts.unqueued_dirty += u64::from(dirty && !writeback);
-        // A clean page of a congested device counts, too; a zone with such pages is then not marked congested because
-        // of its dirty ones.
+        // A clean page of a congested device counts as congested, too. Then `congested` can exceed `dirty`, and the
+        // zone is not marked congested.
         let is_congested = is_file
             && self.machine.is_any_congested(Operation::Write)
             && owners.file_of(self, frame).is_some_and(|file| self.machine.is_congested(file.device, Operation::Write));

@@ -21,7 +21,7 @@ const DROPPED_FEW: u64 = 10;
 pub(super) struct Dropped {
     /// Objects dropped.
     pub objects: u64,
-    /// Pages freed that count to reclaim's target.
+    /// Freed pages that count to reclaim's target.
     pub pages: u64,
 }
 

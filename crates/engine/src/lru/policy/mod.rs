@@ -150,9 +150,9 @@ pub trait Policy<P: Pages + ?Sized>: Send {
 /// The purpose of one scan of an lruvec, as far as a policy may take it into account.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
-    /// Share of each list: `size >> priority`.
+    /// Priority of the scan. Its share of each list is `size >> priority`.
     pub priority: u32,
-    /// Pages wanted.
+    /// Number of pages wanted.
     pub to_reclaim_pages: u64,
     /// `true` for kswapd.
     pub is_kswapd: bool,

@@ -151,7 +151,7 @@ impl<M: Machine> Lruvec<M> {
     /// Returns the classic lists.
     ///
     /// # Panics
-    /// Where another policy rules.
+    /// When another policy rules.
     pub fn classic_lists(&self) -> &M::Lock<classic::Lists> {
         &self.classic().lists
     }
@@ -265,7 +265,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Makes single pages of a folio, under the lock of the lists, and puts them on lists; see [`Lru::split_frames`].
+    /// Splits a folio into single pages, under the lock of the lists, and puts them on lists. Returns `false` as
+    /// [`Lru::split_frames`] does.
     pub(in crate::lru) fn split_listed(&self, region: &Region<M>, head: FrameNumber) -> bool {
         match &self.ruling {
             Ruling::Classic(_) => self.split_in_classic(region, head),

@@ -77,7 +77,7 @@ pub(in crate::lru) struct Generational<M: Machine> {
     pub(in crate::lru) lists: M::Lock<Lists>,
     generations: Generations,
     controller: Controller,
-    /// Tables that are worth a walk.
+    /// Page tables that are worth a walk.
     filters: Filters,
     /// `true` if a scan of kswapd freed enough lately, so that the next round begins no generation
     /// (`Ageing::KeepsThree`).

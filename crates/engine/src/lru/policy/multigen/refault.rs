@@ -18,11 +18,12 @@ const LRUVEC_SHIFT: u32 = COUNT_BITS + 1;
 /// The contents of a shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
-    /// The oldest generation of the page's type at the time of its eviction; only the low bits that have room.
+    /// The number of the oldest generation of the page's type when the page was evicted; only the low bits, for which
+    /// there is room.
     seq: u64,
     lruvec: u32,
     is_workingset: bool,
-    /// The number in `USES`.
+    /// The count of uses in the page's `USES` bits.
     counted: u32,
 }
 

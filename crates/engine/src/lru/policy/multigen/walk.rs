@@ -204,7 +204,7 @@ pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) ->
     }
 }
 
-/// Returns a number for a table that no other table has.
+/// Returns the number of a table. No other table has the same number.
 pub(super) fn table_of<M: Machine>(region: &Region<M>, page: u32) -> u64 {
     u64::from(region.id) << 32 | u64::from(page / ENTRIES)
 }
