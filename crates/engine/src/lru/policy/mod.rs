@@ -104,8 +104,8 @@ pub struct Seen {
     pub is_anon: bool,
 }
 
-/// An order in which pages are reclaimed. One value orders the pages of one lruvec. Every call but [`Policy::moves_on_use`] is made under
-/// the lruvec's lock.
+/// An order in which pages are reclaimed. One value orders the pages of one lruvec. Every call but
+/// [`Policy::moves_on_use`] is made under the lruvec's lock.
 ///
 /// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
 /// [`Policy::remove`] takes it away. The links of a listed page belong to the policy; at other times they belong to the
