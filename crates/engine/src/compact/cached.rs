@@ -5,15 +5,15 @@ use crate::memory::{PAGEBLOCK_ORDER, Zone, last_block};
 use machine::Machine;
 use machine::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
-/// Pages of a pageblock.
+/// Number of pages in a pageblock.
 pub(super) const BLOCK_PAGES: u32 = PAGEBLOCK_ORDER.pages() as u32;
 
-/// The scanner for pages to move found none in a pageblock.
+/// Mark of a pageblock in which the scanner for pages to move found none.
 pub(super) const NOTHING_TO_MOVE: u8 = 1;
-/// The scanner for free pages found none there.
+/// Mark of a pageblock in which the scanner for free pages found none.
 pub(super) const NOTHING_FREE: u8 = 2;
 
-/// The state of one zone; places are pages from its start on.
+/// The state of one zone. Positions are numbers of pages from the zone's start.
 #[derive(Debug)]
 pub(super) struct Cached {
     /// Start of the scanner for pages to move (`Start::CachedBoth`).
@@ -49,7 +49,7 @@ impl Cached {
 }
 
 impl<M: Machine> Compact<M> {
-    /// Forgets in which pageblocks nothing was found: both scanners start at the ends again.
+    /// Forgets in which pageblocks nothing was found. Both scanners then start at the ends of the zone again.
     #[doc(alias = "reset_isolation_suitable")]
     pub(super) fn forget_marks(&self, zone: &Zone<M>) {
         let cached = &self.state(zone).cached;

@@ -6,11 +6,11 @@ choices! {
     /// The requests for which compaction is tried, and the work of its scanners.
     [compact]
 
-    /// Sysctl `extfrag_threshold`, 0 to 1000: below it a failure is attributed to lack of memory, not to
-    /// fragmentation, and compaction is skipped.
+    /// Sysctl `extfrag_threshold`, 0 to 1000. If the fragmentation index of a zone is from 0 to this value, a failure
+    /// is attributed to lack of memory, not to fragmentation, and compaction is skipped.
     extfrag_threshold: i64 = 500 in 0..=1000, drawn 33: [0, 500, 1000];
 
-    /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures at most 2 to this power attempts are skipped.
+    /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures, at most 2 to the power of this value attempts are skipped.
     max_defer_shift: u8 = 6 in 0..=31, drawn 34: [0, 6];
 
     /// States whether a run moves pages.
@@ -35,29 +35,30 @@ choices! {
     contention: Contention = Held, drawn 94 {
         /// The run holds the lock of the lists for a whole pageblock, and that of the zone for a whole search.
         Held,
-        /// The run releases the lock of the lists for a moment, also after each 32 frames, and that of the zone after
-        /// each pageblock.
+        /// The run releases the lock of the lists for a moment, when others wait and after every 32 frames. It releases
+        /// the lock of the zone after each pageblock.
         Released,
-        /// As `released`; but an asynchronous run gives the pageblock up, and does not search for free pages any more.
+        /// As `released`; but if others wait, an asynchronous run gives up its pageblock, or its search for free pages.
         GivesUp,
-        /// The run takes the lock once there is something to take. An asynchronous run ends instead of waiting.
+        /// The run takes a lock only once there is something to take. If others wait, an asynchronous run ends.
         EndsRun,
     }
 
-    /// Start of the scanners of a run for an order.
+    /// Places at which the scanners of a run for an order start.
     start: Start = Ends, drawn 95 {
         /// The ends of the zone.
         Ends,
-        /// The scanner for free pages starts where another one is, even after that has wrapped to the end. It may jump
-        /// over most of the zone.
+        /// The scanner for free pages starts at the place of another run's scanner, even after that scanner has wrapped
+        /// to the zone's end. So a scanner may jump over most of the zone.
         CachedFree,
-        /// As `cached-free`, with a first place that was set before the zone's own was known: it is too low by the
-        /// number of the zone's first frame. It is not shown that a kernel did this; it is one guess at why one hardly
+        /// As `cached-free`, but the first place was set before the zone's start was known: it is too low by the number
+        /// of the zone's first frame. It is not shown that a kernel did this; it is one guess at why a kernel hardly
         /// compacted.
         CachedFreeMisplaced,
-        /// The scanner for free pages starts where the last one that wrapped ended.
+        /// The scanner for free pages starts where the last scanner that wrapped to the zone's end has stopped.
         CachedFreeRestricted,
-        /// Both scanners start behind pageblocks in which nothing was found, until the marks of those are forgotten.
+        /// Both scanners start behind pageblocks in which nothing was found, until the marks of these pageblocks are
+        /// forgotten.
         CachedBoth,
     }
 
@@ -69,15 +70,15 @@ choices! {
         EndsRun,
     }
 
-    /// Behaviour of a run in a zone that has a block already.
+    /// Behaviour of a run in a zone that already has a block of the order.
     block_there: BlockThere = Compacts, drawn 97 {
         /// The run compacts.
         Compacts,
-        /// The run ends before it begins, as one that succeeded in part.
+        /// The run ends before any work, as a partial success.
         Partial,
     }
 
-    /// The requests that wait after failures of compaction.
+    /// The requests for which compaction is deferred after failures.
     deferral: Deferral = AllOrders, drawn 98 {
         /// Requests of any order, after a failure of any order.
         AllOrders,
@@ -97,19 +98,19 @@ choices! {
     kswapd_ends_deferral: KswapdEndsDeferral = Yes, drawn 103 {
         /// Yes.
         Yes,
-        /// No: requests are left out until they have asked often enough. It is one guess at why a kernel of 2012 hardly
-        /// compacted.
+        /// No: compaction is skipped until requests have asked often enough. This is one guess at why a kernel of 2012
+        /// hardly compacted.
         No,
     }
 
-    /// Treatment of large folios by a run. Folios of a pageblock, and so huge pages, always stay: no larger block comes of
-    /// moving one.
+    /// Treatment of large folios by a run. Folios as large as a pageblock, and so huge pages, always stay: moving one
+    /// makes no larger block.
     folios: Folios = PassedBy, drawn 121, with "compact.scanners" in ["both"] {
-        /// They stay, and the scanner for pages to move steps over them. Free blocks are taken as single pages.
+        /// Folios stay, and the scanner for pages to move steps over them. Free blocks are taken as single pages.
         PassedBy,
-        /// They move as a whole, if they are smaller than the block that is wanted; all do where the whole zone is compacted.
-        /// Free blocks are kept as they are. One is split where it is larger than what is to move; a folio for which none is
-        /// large enough stays.
+        /// Folios move as a whole if they are smaller than the wanted block, or than a pageblock if the whole zone is
+        /// compacted. Free blocks are kept as they are. A free block is split if it is larger than the folio that is to
+        /// move. A folio for which no free block is large enough stays.
         Moved,
     }
 

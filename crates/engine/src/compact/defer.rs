@@ -1,4 +1,4 @@
-//! Deferred compaction: after failures, a number of requests are not compacted for (mechanisms/reclaim, 23.9).
+//! Deferred compaction: after failures, compaction is skipped for a number of requests (mechanisms/reclaim, 23.9).
 
 use super::Compact;
 use super::choices::{DeferAfter, Deferral, KswapdEndsDeferral, Passes};
@@ -36,7 +36,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Notes that compaction for `order` failed: twice as many attempts as before are left out.
+    /// Notes that compaction for `order` failed. From now on twice as many attempts as before are left out, up to a
+    /// limit.
     pub fn defer(&self, zone: &Zone<M>, order: Order) {
         let failures = self.failures(zone);
         failures.considered.store(0, Relaxed);
@@ -45,7 +46,7 @@ impl<M: Machine> Compact<M> {
         failures.order_failed.fetch_min(u32::from(order.0), Relaxed);
     }
 
-    /// Returns whether a failure defers later runs; `waits` says whether the failed run waits for locks.
+    /// Returns whether a failure defers later runs. `waits` says whether the failed run waits for locks.
     pub(crate) fn defers_after(&self, waits: bool) -> bool {
         match self.choices.defer_after {
             DeferAfter::AnyRun => true,
@@ -53,7 +54,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns whether compaction for `order` is left out this time, and counts an attempt.
+    /// Counts an attempt of compaction for `order`. Returns whether this attempt is left out.
     #[must_use]
     pub fn is_deferred(&self, zone: &Zone<M>, order: Order) -> bool {
         let failures = self.failures(zone);
@@ -105,7 +106,7 @@ impl<M: Machine> Compact<M> {
         });
     }
 
-    /// Returns the shift of [`Compact::is_deferred`]: the number of consecutive failures.
+    /// Returns the shift of [`Compact::is_deferred`]: the number of consecutive failures, up to `max_defer_shift`.
     #[must_use]
     pub fn defer_shift(&self, zone: &Zone<M>) -> u32 {
         self.failures(zone).shift.load(Relaxed)

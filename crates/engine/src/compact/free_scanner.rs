@@ -11,15 +11,17 @@ use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
 impl<M: Machine> Compact<M> {
-    /// Takes free pages off their lists until there are as many as `wanted`, or the scanner is where pages are moved from. Where
-    /// there are as many without a block of `order`, goes on to the next pageblock that has some, and no further.
+    /// Takes free pages off their lists until the run has `wanted` pages, or the scanner reaches the place from which
+    /// pages are moved. If the run then has no block of `order`, goes on to the next pageblock that has free pages, and
+    /// no further.
     pub(super) fn isolate_freepages(&self, zone: &Zone<M>, run: &mut Run, wanted: u64, order: Order) {
         let _span = self.machine.span(Func::IsolateFreepages);
         let cached = &self.state(zone).cached;
         let is_marking = self.is_marking(run);
         let lowest = run.migrate_at.next_multiple_of(BLOCK_PAGES);
         let mut at = run.free_at;
-        // The highest pageblock that had free pages: the next search begins there, for pages that were moved may lie behind.
+        // The highest pageblock that had free pages. The next search begins there, because pages that were moved may
+        // lie behind it.
         let mut highest = lowest.min(at);
         let mut held = None;
         let mut has_taken = false;
@@ -109,8 +111,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Takes all free pages of one pageblock; returns how many. `held` keeps the zone's lock from block to block, where the kernel
-    /// does so.
+    /// Takes all free pages of one pageblock. Returns their number. `held` keeps the zone's lock from block to block,
+    /// where the kernel does so.
     fn isolate_block<'a>(
         &self,
         zone: &'a Zone<M>,

@@ -11,13 +11,13 @@ use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Machine, Step};
 
-/// Frames after which the lock of the lists is released.
+/// Number of frames after which the lock of the lists is released.
 const HELD_FRAMES: u32 = 32;
 
 /// The result of the scan of a pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Pages, in [`Run::pages`].
+    /// Pages were isolated; they are in [`Run::pages`].
     Pages,
     /// No page to move; the scanner goes on to the next pageblock.
     Nothing,
@@ -33,7 +33,7 @@ enum Others {
 }
 
 impl<M: Machine> Compact<M> {
-    /// Takes up to 32 pages off their lists, of the pageblock in which the scanner is.
+    /// Takes up to 32 pages of the scanner's pageblock off their lists. Returns the result.
     pub(super) fn isolate_migratepages(&self, zone: &Zone<M>, run: &mut Run) -> Found {
         let _span = self.machine.span(Func::IsolateMigratepages);
         let start = run.migrate_at;
@@ -74,8 +74,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Waits until few enough pages are isolated. Returns `false` if there are too many and the run must not wait, or
-    /// was killed. *May sleep.*
+    /// Waits while too many pages are isolated. Returns `false` if too many are isolated and the run must not wait, or
+    /// if the run was killed. *May sleep.*
     fn may_isolate(&self, zone: &Zone<M>, run: &Run) -> bool {
         while self.are_too_many_isolated_to_move(zone) {
             if !run.request.waits || self.machine.is_killed() {
@@ -86,15 +86,16 @@ impl<M: Machine> Compact<M> {
         true
     }
 
-    /// Returns whether a pageblock is skipped. It is skipped if it is marked as without pages to move. A run that takes
-    /// only what is easy to get also skips pageblocks of other types.
+    /// Returns whether a pageblock is skipped. It is skipped if it is marked as without pages to move. A run that does
+    /// not wait also skips pageblocks that are not of movable type.
     fn passes_by(&self, zone: &Zone<M>, run: &Run, start: u32) -> bool {
         let is_other = || zone.block_type(FrameNumber(zone.start.0 + start)) != MigrateType::Movable;
         !run.request.waits && is_other()
             || self.is_marking(run) && self.state(zone).cached.is_marked(start, NOTHING_TO_MOVE)
     }
 
-    /// Takes pages of a pageblock off their lists. Returns where it stopped, and whether it gave up for others.
+    /// Takes pages of a pageblock off their lists. Returns the position at which the scan stopped, and whether it gave
+    /// up because others wait.
     fn isolate_in_block(&self, zone: &Zone<M>, run: &mut Run, start: u32, end: u32) -> (u32, bool) {
         let mut offset = start;
         let mut look = Look { lists: None, since: start };
@@ -128,12 +129,14 @@ impl<M: Machine> Compact<M> {
         (offset, gave_up)
     }
 
-    /// Isolates the folio at a frame, if it is on a list and the run may take it. Returns the number of frames to advance.
+    /// Isolates the folio at a frame, if it is on a list and the run may take it. Returns the number of frames to
+    /// advance.
     fn isolate_at<'a>(&'a self, zone: &'a Zone<M>, run: &mut Run, look: &mut Look<'a, M>, frame: FrameNumber) -> u32 {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         if flags.has(Flags::BUDDY) {
-            // Its other pages are on no list either; they are passed one by one, at the same cost.
+            // The other pages of the free block are on no list, either. If its order is not known, they are passed one
+            // by one, at the same cost.
             return self.free_order(frame).map_or(1, |order| order.pages() as u32);
         }
         let folio = self.frames.folio(frame);
@@ -141,8 +144,8 @@ impl<M: Machine> Compact<M> {
         let is_refused = !flags.has(Flags::LRU) || !run.request.waits && flags.has(Flags::WRITEBACK);
         if !is_refused && self.may_move(run, folio) {
             let lists = look.lists.get_or_insert_with(|| self.lock_lists(zone));
-            // Until the lock was taken, others may have made another folio of the frame. Now it is the same as long as it
-            // is on a list.
+            // Before the lock was taken, others may have made another folio of the frame. From now on the folio stays
+            // the same while it is on a list.
             if self.frames.folio(frame) == folio && self.isolate_given(zone, lists, frame, &mut run.pages) {
                 self.machine.spend(Step::IsolatePage, 1);
             }
@@ -150,8 +153,9 @@ impl<M: Machine> Compact<M> {
         folio.frames_from(frame)
     }
 
-    /// Returns whether a run moves folios of this size (`compact.folios`). One that is as large as what is wanted stays: to
-    /// move it would take such a block, which is there then. So does one that fills its pageblock.
+    /// Returns whether a run moves folios of this size (`compact.folios`). A folio as large as the wanted block stays:
+    /// its move would need a free block of this size, and then the request would have one. A folio that fills its
+    /// pageblock stays, too.
     fn may_move(&self, run: &Run, folio: Folio) -> bool {
         !folio.is_large()
             || self.choices.folios.are_moved()
@@ -164,7 +168,7 @@ impl<M: Machine> Compact<M> {
         look.since = offset;
     }
 
-    /// Notes that a scan of a pageblock has found no page in this run so far. Other runs skip it.
+    /// Notes that this run has passed a pageblock and found no page so far. Other runs start behind the pageblock.
     fn note_passed(&self, zone: &Zone<M>, run: &Run, end: u32) {
         if self.is_marking(run) && !run.found_pages {
             self.state(zone).cached.migrate.fetch_max(end, Relaxed);

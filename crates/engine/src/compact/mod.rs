@@ -2,10 +2,10 @@
 //!
 //! *Holds* for each zone the recent failures of compaction ([`defer`]), and the places at which its scanners stopped
 //! (`cached`). *Flow*: a run ([`Compact::compact_zone`]) checks whether it could help ([`suitable`]). Then one scanner
-//! takes movable pages from low frames (`migrate_scanner`), another takes free pages from high ones (`free_scanner`),
-//! and [`crate::migrate`] moves the pages to the free ones, until the scanners meet or there is a block. *Called by*
-//! `reclaim` and `allocate`; calls no reclaim. *Locks*: `lru` and `zone`, one at a time. *Description*:
-//! mechanisms/reclaim, 23; mechanisms/modern, 5, of later kernels.
+//! takes movable pages from low frames (`migrate_scanner`), and another takes free pages from high frames
+//! (`free_scanner`). [`crate::migrate`] moves the pages to the free ones, until the scanners meet or there is a block.
+//! *Called by* `reclaim` and `allocate`; calls no reclaim. *Locks*: `lru` and `zone`, one at a time. *Description*:
+//! mechanisms/reclaim, 23; for later kernels, mechanisms/modern, 5.
 //!
 //! Next: [`crate::reclaim`].
 
@@ -43,7 +43,7 @@ pub struct Compact<M: Machine> {
 struct ZoneState {
     failures: Failures,
     cached: Cached,
-    /// Runs under way.
+    /// Number of runs under way.
     running: AtomicU32,
 }
 

@@ -14,8 +14,7 @@ use machine::{FrameNumber, Func, Machine, Order, Step};
 /// The purpose of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactRequest {
-    /// The order of the block that is wanted; none: the whole zone is to be compacted
-    /// (`/proc/sys/vm/compact_memory`).
+    /// The order of the wanted block; `None` if the whole zone is to be compacted (`/proc/sys/vm/compact_memory`).
     pub order: Option<Order>,
     /// Migrate type of the request.
     pub kind: MigrateType,
@@ -30,7 +29,7 @@ pub struct CompactRequest {
 pub struct Ended {
     /// The suitability at the end of the run.
     pub suitability: Suitability,
-    /// The block that it took for its request, with one reference on the first page.
+    /// The block that the run took for its request, with one reference on the first page.
     pub captured: Option<FrameNumber>,
     /// `true` if the run gave up because others waited.
     pub was_contended: bool,
@@ -42,7 +41,7 @@ impl Ended {
     }
 }
 
-/// A run under way. Places are pages from the zone's start on.
+/// A run under way. Positions are numbers of pages from the zone's start.
 pub(super) struct Run {
     pub(super) request: CompactRequest,
     /// Position of the scanner for pages to move.
@@ -55,11 +54,12 @@ pub(super) struct Run {
     pub(super) is_wrapped: bool,
     /// Isolated pages to be moved.
     pub(super) pages: BlockVictims,
-    /// Free blocks off theirs.
+    /// Free blocks that were taken off the free lists.
     pub(super) free: Targets,
     /// `true` if other tasks waited for a lock, so that the run gives up.
     pub(super) is_contended: bool,
-    /// `true` once the scanner has found something in this run. From then on it moves no cached position.
+    /// `true` once the scanner for pages to move, or that for free pages, has found something in this run. From then
+    /// on, this scanner moves no cached position.
     pub(super) found_pages: bool,
     pub(super) found_free: bool,
     captured: Option<FrameNumber>,
@@ -92,7 +92,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Compacts all zones as far as they can be (`/proc/sys/vm/compact_memory`). *May sleep.*
+    /// Compacts all zones as far as possible (`/proc/sys/vm/compact_memory`). *May sleep.*
     pub fn compact_memory(&self) {
         self.drain_all();
         self.drain_all_per_cpu();
@@ -154,7 +154,7 @@ impl<M: Machine> Compact<M> {
                 (cached.migrate.load(Relaxed), cached.free.load(Relaxed))
             }
         };
-        // A zone may have become smaller, or never had more.
+        // The zone may have become smaller since the position was cached, or the first position may have been too high.
         let free_at = free_at.min(last) / BLOCK_PAGES * BLOCK_PAGES;
         Run {
             request,
@@ -171,7 +171,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns whether a run continues.
+    /// Returns `Suitability::Continue` while a run goes on, and otherwise the suitability with which it ends.
     #[doc(alias = "compact_finished")]
     fn progress(&self, zone: &Zone<M>, run: &mut Run) -> Suitability {
         let ends_contended = match self.choices.contention {
@@ -203,7 +203,7 @@ impl<M: Machine> Compact<M> {
     }
 
     /// Lets the scanner for free pages start again at the zone's end after the scanners have met, if it started
-    /// elsewhere. Returns whether it did.
+    /// elsewhere. Returns whether the run goes on.
     fn wraps(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced | Start::CachedFreeRestricted
@@ -223,11 +223,12 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Moves the isolated pages. Returns whether it ran out of free pages to move them to.
+    /// Moves the isolated pages. Returns whether there were too few free pages to move them to.
     fn move_pages(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         let pages = std::mem::take(&mut run.pages);
         let mut wanted = pages.count();
-        // The smallest order of a folio for which a search was in vain: it is not repeated for each of them.
+        // The smallest order of a folio for which a search found no block. The search is not repeated for folios of
+        // this order or above.
         let mut lacking: Option<Order> = None;
         let target = |order: Order| {
             if !run.free.has(order) && lacking.is_none_or(|least| order < least) {

@@ -6,22 +6,22 @@ use crate::memory::{MAX_ORDERS, MarkRights, Zone};
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine, Order, Step};
 
-/// The answer; the larger, the further compaction gets.
+/// The result of the check. The larger the value, the further compaction gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Suitability {
-    /// Too little is free to move pages to, or lack of memory is the cause: reclaim first.
+    /// Too few pages are free to move others to, or lack of memory is the cause: reclaim comes first.
     Skipped,
     /// Compaction could make a block.
     Continue,
-    /// The request would succeed without it.
+    /// The request would succeed without compaction.
     Partial,
     /// A run went through the whole zone.
     Complete,
 }
 
 impl<M: Machine> Compact<M> {
-    /// Returns the fragmentation index of free memory for a request: -1000 if a block of the order is free. Otherwise,
-    /// it is near 0 if memory is lacking, and near 1000 if free memory is in small pieces.
+    /// Returns the fragmentation index of free memory for a request. It is -1000 if a block of the order is free.
+    /// Otherwise it is near 0 if memory is lacking, and near 1000 if free memory is in small pieces.
     #[must_use]
     pub fn fragmentation_index(&self, zone: &Zone<M>, order: Order) -> i64 {
         let blocks = |o: usize| zone.nr_free[o].load(Relaxed);

@@ -1,18 +1,18 @@
 //! The decision which pages reach a list (`lru.admission`).
 //!
 //! When memory is full, most pages that are read leave unused from the tail of their list. By then the CPU's caches
-//! have lost their descriptors, slots and bytes. With [`Admission::ByRefault`](super::choices::Admission::ByRefault)
-//! a page that a task reads, and that was not read ahead, first waits with up to 63 others of its CPU. If it is used
-//! again meanwhile, it goes on a list. Otherwise it leaves a shadow in its slot, and the next page takes its frame.
-//! If it is read again soon, it may go on a list then. So reclaim, its locks and kswapd handle only pages that were
-//! missed once. The cost is a second read of each page that is used again, but later. Where this costs more than it
-//! saves, all pages go on lists.
+//! have lost the pages' descriptors, slots and bytes. With
+//! [`Admission::ByRefault`](super::choices::Admission::ByRefault) a page that a task reads, and that was not read
+//! ahead, first waits with up to 63 others of its CPU. If it is used again meanwhile, it goes on a list. Otherwise it
+//! leaves a shadow in its slot, and the next page takes its frame. If a dropped page is read again soon, it may go on a
+//! list then. So reclaim, its locks and kswapd handle only pages that were missed once. The cost is a second read of
+//! each page that is used again only later. Where this costs more than it saves, all pages go on lists.
 //!
-//! The test compares two kinds of pages with reclaimed pages: pages read for the first time in a while, and pages that
-//! returned soon. It asks whether dropped pages of the kind are missed more often
+//! Two kinds of pages are tested: pages read for the first time in a while, and pages that returned soon. The test asks
+//! whether dropped pages of the kind are missed more often than reclaimed pages
 //! ([`Workingset::is_missed_more`](super::Workingset::is_missed_more)). So pages that return by chance do not evict
 //! others that are as good. Probes keep the test alive: a few pages of a kind that is listed are dropped, and a few of
-//! those that return by chance are listed.
+//! the pages that return by chance are listed.
 //!
 //! Description: mechanisms/multigen, 13: quick demotion and ghosts (Yang et al., "FIFO queues are all you need for
 //! cache eviction", SOSP 2023); mechanisms/multigen, 9.4: what dropping pages at once saves. Measurements:
@@ -28,38 +28,39 @@ use crate::stat::ZoneEvent;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
-/// Pages that wait, on all CPUs together, are at most one part in this many of memory; but each CPU may have one.
-/// Chosen; no other value was tried.
+/// Divisor of memory: the pages that wait on all CPUs together fill at most this part of memory. Each CPU may have one
+/// waiting page in any case. Chosen; no other value was tried.
 const WAITING_PART: u64 = 64;
 
 /// While all pages of a kind go on lists, one page in this many is dropped as a probe. Probes show whether pages of the
 /// kind are missed. One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
 const PROBE_EVERY: u32 = 32;
 
-/// While even pages that return soon are dropped, one page in this many goes on a list. So lists stay in use, and it
-/// shows whether pages that leave them are missed. 4, 8, 16 and 32 were tried with the example of
+/// While even pages that return soon are dropped, one page in this many goes on a list. So lists stay in use, and show
+/// whether the pages that leave them are missed. 4, 8, 16 and 32 were tried with the example of
 /// docs/studies/admission.md.
 const LISTED_EVERY: u32 = 8;
 
-/// Smallest part of memory that pages of files are taken to have, when the age of a shadow is judged. Chosen; no other
-/// value was tried. docs/studies/admission.md says what happens without it.
+/// Divisor of memory: when the age of a shadow is judged, file pages are taken to fill at least this part of memory.
+/// Chosen; no other value was tried. docs/studies/admission.md says what happens without it.
 const LEAST_HELD_PART: u64 = 8;
 
-/// Pages that are judged at once, at most, when a reader's page finds no room to wait.
+/// Largest number of pages that are judged at once when a reader's page finds no room to wait.
 ///
-/// The reader does that work beside its own read. Half of all that wait, 32 pages, made one read in 32 twice as long,
-/// which is the 99th percentile. Of 2, 4, 8, 16 and 32, tried on zram with 1, 2 and 16 threads: docs/studies/library-limits.md.
+/// The reader does this work beside its own read. With half of all waiting pages, 32, one read in 32 took twice as
+/// long, and these reads are the 99th percentile. 2, 4, 8, 16 and 32 were tried on zram with 1, 2 and 16 threads:
+/// docs/studies/library-limits.md.
 const JUDGED_MAX: usize = 8;
 
 /// The flags of a page that was used once, and whose frame can be given to another page at once.
 const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 
-/// The pages that wait on one CPU, and as which each leaves that is dropped.
+/// The pages that wait on one CPU, each with the kind that it counts as if it is dropped.
 pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
 impl<M: Machine> Lru<M> {
-    /// Puts a page on a list, or lets it wait, before a task reads it; it was not read ahead. `shadow` was in its slot.
-    /// A page that is about to be mapped would go on a list in any case, and need not wait.
+    /// Puts a page that was not read ahead on a list, or lets it wait, before a task reads it. `shadow` was in its
+    /// slot. A page that is about to be mapped (`maps_page`) need not wait, because it would go on a list in any case.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>, maps_page: bool) {
         let how = Insert::Read { shadow };
         let Some(waiting) = &self.waiting else { return self.add(frame, how, false) };
@@ -70,7 +71,7 @@ impl<M: Machine> Lru<M> {
         self.frames[frame].get();
         let oldest = {
             let mut waiting = waiting.local();
-            // The later half stays at least: many may be read at the same time.
+            // At least the younger half stays, because many pages may be read at the same time.
             let is_full = waiting.len() as u64 >= self.waiting_max();
             let judged = waiting.len().div_ceil(2).min(JUDGED_MAX);
             let oldest: Option<Waiting> = is_full.then(|| waiting.drain(..judged).collect());
@@ -82,8 +83,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the kind that a page counts as when it leaves after one use. `shadow` is the shadow that it left before,
-    /// if it left before.
+    /// Counts the return of a page that left `shadow`, if it left before. Returns the kind that the page counts as when
+    /// it leaves after one use.
     fn note_refault(&self, frame: FrameNumber, shadow: Option<Shadow>) -> Left {
         let Some(shadow) = shadow else { return Left::UsedOnce };
         let is_missed = self.workingset.note_refault(shadow);
@@ -98,7 +99,8 @@ impl<M: Machine> Lru<M> {
         (self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
     }
 
-    /// Returns the largest number of pages that wait on all CPUs: as many may be taken before the first is returned.
+    /// Returns the largest number of pages that can wait on all CPUs together. So many pages may be taken from free
+    /// memory before the first of them is given back.
     pub(crate) fn waiting_max_of_all(&self) -> u64 {
         if self.waiting.is_some() { self.waiting_max() * self.machine.cpus() as u64 } else { 0 }
     }
@@ -125,7 +127,7 @@ impl<M: Machine> Lru<M> {
     pub(super) fn list_waiting(&self, file: u32) {
         if let Some(waiting) = &self.waiting {
             let mut of_file = Batch::new();
-            // Each is asked once: others may take it out of its file meanwhile.
+            // Each page is asked for its owner once, because another task may take it out of its file meanwhile.
             waiting.local().retain(|(frame, _)| {
                 let is_of_file = self.frames[*frame].owner() == Owner::File(file);
                 if is_of_file {
@@ -156,7 +158,7 @@ impl<M: Machine> Lru<M> {
             let waited = pages.len() as u32;
             self.machine.spend(Step::ScanPage, waited);
             let mut owners = Owners::default();
-            // Where all but a few of the others are put on lists: how many there were before.
+            // If all pages used once are listed but for probes: the number of such pages that were judged before.
             let lists_others = self.workingset.is_missed_more(Left::UsedOnce);
             let others = pages.iter().filter(|(_, kind)| *kind == Left::UsedOnce).count() as u32;
             let mut number = lists_others.then(|| self.workingset.count_judged(Left::UsedOnce, others));
@@ -191,7 +193,7 @@ impl<M: Machine> Lru<M> {
         self.zones.iter().any(|zone| zone.is_above(zone.high(), Order::ZERO, class, MarkRights::default()))
     }
 
-    /// Frees a page that waits, if it was used once and is not in use now.
+    /// Frees a page that waits, if it was used once and is not in use now. Returns whether it was freed.
     fn drop_used_once(&self, frame: FrameNumber, kind: Left, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.flags() != USED_ONCE || descriptor.mappings() > 0 || !descriptor.try_lock() {
@@ -228,7 +230,8 @@ impl<M: Machine> Lru<M> {
         if left.iter().all(|pages| *pages == 0) {
             return;
         }
-        // Where lists are short because memory is another's, what left them lately must not seem long gone.
+        // Lists may be short because memory is used otherwise. Pages that left them lately must not seem long gone
+        // then.
         let held = self.listed_file_pages().max(self.managed_pages() / LEAST_HELD_PART);
         self.workingset.note_left(left, held as u32);
     }

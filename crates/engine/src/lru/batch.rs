@@ -1,9 +1,9 @@
 //! Batches in front of the LRU lock ("pagevecs").
 //!
-//! Insertions, activations and rotations are parked in small per-CPU arrays and applied under one
-//! hold of the lock for each run of pages in one zone. A parked page has one more reference, so that
-//! it cannot be freed, nor reclaimed, until its CPU flushes; with `Rotation::BatchedWithoutReference` it can, and the
-//! flush passes over what is in its frame then. Description: mechanisms/reclaim, 8 and 9.
+//! Insertions, activations and rotations are parked in small per-CPU arrays, and applied under one hold of the lock for
+//! each run of pages in one zone. A parked page has one more reference, so that it cannot be freed or reclaimed until
+//! its CPU flushes. With `Rotation::BatchedWithoutReference` a parked page can be freed, and the flush passes over a
+//! frame that no longer holds it. Description: mechanisms/reclaim, 8 and 9.
 
 use super::choices::{ActivationBatch, AddFlush, ListChoice, Rotation};
 use super::{Insert, ListKind, Lru};
@@ -12,7 +12,7 @@ use crate::stat::Event;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Func, Machine, PerCpu, Step};
 
-/// Pages that the largest batch can hold; `lru.batch` may not be above it.
+/// Number of pages that the largest batch can hold; `lru.batch` may not be above it.
 pub const BATCH_MAX: usize = 64;
 
 pub(super) type Batch = ArrayVec<FrameNumber, BATCH_MAX>;
@@ -20,15 +20,16 @@ pub(super) type Batch = ArrayVec<FrameNumber, BATCH_MAX>;
 /// The batches of one CPU.
 #[derive(Debug, Default)]
 pub struct Batches {
-    /// Pages to insert: by list with `ListChoice::AtAdd`, otherwise all in the first.
+    /// Pages to insert. With `ListChoice::AtAdd` there is a batch for each list; otherwise all pages are in the first
+    /// batch.
     add: [Batch; ListKind::ALL.len()],
     activate: Batch,
     rotate: Batch,
-    /// Owners of those pages, if no reference keeps them.
+    /// Owners of the pages in `rotate`, if the batch holds no references of them.
     rotate_places: Vec<Place>,
 }
 
-/// The owner of a page, and its number there.
+/// The owner of a page, and the page's number there.
 type Place = (Owner, u32);
 
 fn place_of(descriptor: &Frame) -> Place {
@@ -38,14 +39,14 @@ fn place_of(descriptor: &Frame) -> Place {
 /// The work of a flush on each page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Apply {
-    /// Insert; on this list if it was chosen before.
+    /// Insert the page; on this list, if the list was chosen before.
     Add(Option<ListKind>),
     Activate,
     Rotate,
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the size of a batch, within `1..=BATCH_MAX`: [`crate::kernel::Choices::check`].
+    /// Returns the size of a batch. [`crate::kernel::Choices::check`] makes sure that it is within `1..=BATCH_MAX`.
     pub(super) fn batch_pages(&self) -> usize {
         self.choices.batch as usize
     }
@@ -88,8 +89,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes one use of a page: inactive and unreferenced, then referenced, then active, then active
-    /// and referenced.
+    /// Notes one use of a page. With the classic policy, each use brings an inactive page one step further: to
+    /// referenced, to active, to active and referenced.
     #[inline(always)]
     #[doc(alias = "mark_page_accessed")]
     pub fn mark_accessed(&self, frame: FrameNumber) {
@@ -135,7 +136,7 @@ impl<M: Machine> Lru<M> {
                 self.machine.spend(Step::BatchPage, 1);
                 self.park_unheld(frame);
             }
-            // Under writeback, it cannot be freed before this has returned.
+            // While the page is under writeback, it cannot be freed, and writeback ends only after this has returned.
             Rotation::OneByOne => self.flush(&[frame], Apply::Rotate),
         }
     }
@@ -166,20 +167,20 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Drains the local CPU's batches before a scan of reclaim, which finds only pages on lists. Judges the pages that
-    /// wait for admission.
+    /// Drains the local CPU's batches before a scan of reclaim, which finds only pages on lists. Then judges the pages
+    /// that wait for admission.
     pub fn drain_before_scan(&self) {
         self.drain_local();
         self.judge_waiting();
     }
 
-    /// Drains the batches before pages are unmapped, dropped or searched for, because a reference of a batch would
-    /// prevent it.
+    /// Drains the local CPU's batches before pages are unmapped, dropped or searched for. A reference of a batch would
+    /// be in the way.
     pub fn drain_before_use(&self) {
         self.drain_local();
     }
 
-    /// Applies the pages that wait in the local CPU's batches (`lru_add_drain`).
+    /// Applies the local CPU's batches to the pages that wait in them.
     #[doc(alias = "lru_add_drain")]
     fn drain_local(&self) {
         let _span = self.machine.span(Func::LruAddDrain);
@@ -187,7 +188,7 @@ impl<M: Machine> Lru<M> {
         self.flush_all(taken);
     }
 
-    /// Applies the pages that wait in all CPUs' batches, and puts pages that wait for admission on lists.
+    /// Applies all CPUs' batches to the pages that wait in them, and puts pages that wait for admission on lists.
     pub fn drain_all(&self) {
         let mut taken = Vec::new();
         self.batches.for_each_cpu(|batches| taken.push(std::mem::take(batches)));
@@ -212,7 +213,7 @@ impl<M: Machine> Lru<M> {
         self.flush_parked(pages, &[], apply);
     }
 
-    /// Charges the moves of a flush, to a policy that has locked its lists for it.
+    /// Charges the moves of a flush, for a policy that has locked its lists.
     pub(super) fn charge_flush(&self, apply: Apply, pages: &[FrameNumber]) {
         let step = match apply {
             Apply::Rotate => {
@@ -224,8 +225,8 @@ impl<M: Machine> Lru<M> {
         self.machine.spend(step, pages.len() as u32);
     }
 
-    /// Flushes pages. For pages without a reference of the batch, `places` tells whether the frame has another page by
-    /// now.
+    /// Flushes pages. For pages that the batch holds no reference of, `places` tells whether the frame still holds the
+    /// same page.
     fn flush_parked(&self, pages: &[FrameNumber], places: &[Place], apply: Apply) {
         if pages.is_empty() {
             return;

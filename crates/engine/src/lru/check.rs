@@ -4,12 +4,12 @@ use super::{Family, ListKind, Lru};
 use crate::memory::Zone;
 use machine::{FrameNumber, Machine};
 
-/// A list, for messages and comparison.
+/// The name of a list, for messages and comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListName(pub(super) ListKind);
 
 impl<M: Machine> Lru<M> {
-    /// Shows each page of each list of a zone.
+    /// Visits each page of each list of a zone.
     ///
     /// # Errors
     /// Fails, with a description, if a list has another number of pages than its gauge, or if pages are isolated.

@@ -1,4 +1,4 @@
-//! Drops pages without a scan: invalidation drops clean pages, truncation all.
+//! Drops pages without a scan: invalidation drops clean pages, truncation drops all pages.
 
 use super::Lru;
 use crate::anonymous::Owners;
@@ -6,19 +6,19 @@ use crate::memory::{Flags, Owner};
 use crate::page_cache::File;
 use machine::{FrameNumber, Func, Machine, Step};
 
-/// Pages whose references are dropped together.
+/// Number of pages whose references are dropped together.
 const BATCH: usize = 32;
 
 impl<M: Machine> Lru<M> {
     /// Drops the clean pages of a file that are not in use, and forgets the shadows of pages that left before. Returns
     /// the number of dropped pages (`invalidate_mapping_pages`).
     ///
-    /// So a read after `drop_caches` is no refault, as measured on Linux (mechanisms/modern, 6).
+    /// Without the shadows, a read after `drop_caches` is no refault, as measured on Linux (mechanisms/modern, 6).
     pub fn invalidate_file(&self, file: &File<M>) -> u64 {
         self.invalidate_pages(file, 0..u32::MAX)
     }
 
-    /// Drops the pages of a range of a file, as [`Lru::invalidate_file`] drops all.
+    /// Drops pages as [`Lru::invalidate_file`] does, but only those of a range of the file.
     pub fn invalidate_pages(&self, file: &File<M>, range: std::ops::Range<u32>) -> u64 {
         self.drain_before_use();
         self.list_waiting(file.id);
@@ -68,8 +68,8 @@ impl<M: Machine> Lru<M> {
         end <= range.end && end - self.frames.pages(head) as u32 >= range.start
     }
 
-    /// Drops those of `pages` that no reader holds, and one reference of each page. Empties `pages`; returns the number
-    /// of dropped pages.
+    /// Drops the pages of `pages` that no reader holds, and one reference of each other page. Empties `pages`; returns
+    /// the number of dropped pages.
     fn drop_unless_held(&self, pages: &mut Vec<FrameNumber>) -> u64 {
         let mut dropped = 0;
         self.remove_mappings(
@@ -88,8 +88,7 @@ impl<M: Machine> Lru<M> {
         dropped
     }
 
-    /// Drops the pages of a file from page `from` on, dirty or not, waiting for those under writeback. *May
-    /// sleep.*
+    /// Drops the pages of a file from page `from` on, dirty or not. Waits for pages under writeback. *May sleep.*
     pub fn truncate_pages(&self, file: &File<M>, from: u32) {
         let _span = self.machine.span(Func::Truncate);
         self.drain_before_use();

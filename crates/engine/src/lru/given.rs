@@ -7,7 +7,8 @@ use crate::memory::{Flags, Zone};
 use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Takes a given page off its list, with one more reference; false when it is on none, or its last reference is falling.
+    /// Takes a given page off its list, with one more reference. Returns `false` if the page is on no list, or if its
+    /// last reference is being dropped.
     #[doc(alias = "isolate_lru_page")]
     pub(crate) fn isolate_given(
         &self,
@@ -29,7 +30,8 @@ impl<M: Machine> Lru<M> {
     #[doc(alias = "putback_lru_pages")]
     pub(crate) fn put_back_given(&self, zone: &Zone<M>, taken: &BlockVictims, stay: &[FrameNumber]) {
         let lruvec = self.lruvec_of(zone);
-        // Told apart before any is put back: then they are others' again, to be freed and changed.
+        // Divides the pages by family before any page is put back: from then on other tasks may free and change the
+        // page.
         let stay = Family::ALL.map(|family| self.of_family(stay, family).collect::<Vec<_>>());
         for family in Family::ALL {
             self.put_back_unjudged(lruvec, family, &stay[family as usize]);

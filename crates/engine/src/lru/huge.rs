@@ -4,10 +4,10 @@
 //! treatment.
 //!
 //! * A *huge page* is mapped by one entry. It is split when one of its pages is latched for a copy, or gets a swap
-//!   slot. The split never fails: references that others hold of the huge page stay with its first page, and each other
-//!   page gets one for the entry that maps it now.
+//!   slot. The split never fails. References that others hold of the huge page stay with its first page. Each other
+//!   page gets one reference, for the entry that maps it now.
 //! * Each page of another folio is mapped by its own entry. The folio is split before its pages go to swap, and only if
-//!   no other task has a reference of it.
+//!   no other task has a reference to it.
 //!
 //! *Locks*: `page_table`, then `lru`.
 
@@ -26,13 +26,14 @@ pub(super) const INHERITED: Flags = Flags::SWAPBACKED
     .with(Flags::WORKINGSET)
     .with(Flags::USES);
 
-/// References of a folio that is mapped page by page, and isolated: that of all its mappings, and the isolating task's.
+/// References of a folio that is mapped page by page, and isolated: one for all its mappings, one for the isolating
+/// task.
 const MAPPED_AND_ISOLATED: u32 = 2;
 
 impl<M: Machine> Lru<M> {
     /// Splits the huge page that is mapped where `page` lies, if there is one, into single pages with an entry each. If
-    /// the first page is on no list, because it is isolated or in a batch, the others go to the tail of their list:
-    /// reclaim took the first and examines them next.
+    /// the first page is on no list, because it is isolated or in a batch, the other pages go to the tail of their
+    /// list: reclaim took the first page, and examines the others next.
     pub fn split_huge_page(&self, region: &Region<M>, page: u32) {
         let _guard = region.page_table(page).lock();
         let Some(head) = region.huge_page(page) else { return };
@@ -45,9 +46,9 @@ impl<M: Machine> Lru<M> {
         region.split_huge(page);
     }
 
-    /// Splits an isolated folio of a region whose pages have an entry each into single pages. Returns `false` and
-    /// changes nothing if others than the caller refer to the folio, or if its region no longer maps all of it. The
-    /// pages go on lists as after [`Lru::split_huge_page`].
+    /// Splits an isolated folio, whose pages have an entry each, into single pages. Returns `false` and changes nothing
+    /// if others than the caller refer to the folio, or if its region no longer maps all of it. The pages go on lists
+    /// as after [`Lru::split_huge_page`].
     #[doc(alias = "split_folio")]
     pub fn split_mapped_folio(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let descriptor = &self.frames[head];
@@ -61,9 +62,9 @@ impl<M: Machine> Lru<M> {
         is_split
     }
 
-    /// Splits the descriptors of a folio, under the lock of the lists. `list` puts a tail on its list, and says whether it was
-    /// counted there with its head. Returns `false`, and changes nothing, if the folio is no huge page and has references
-    /// beside those of its mappings and of the caller.
+    /// Splits the descriptors of a folio, under the lock of the lists. `list` puts a page other than the head on its
+    /// list, and returns whether the page was counted there with its head. Returns `false`, and changes nothing, if the
+    /// folio is no huge page and has references beside those of its mappings and of the caller.
     pub(super) fn split_frames(
         &self,
         region: &Region<M>,
@@ -75,8 +76,8 @@ impl<M: Machine> Lru<M> {
         let (pages, start) = (self.frames.pages(head) as u32, descriptor.index());
         let inherited = Flags(descriptor.flags().0 & inherited.0);
         let is_huge = region.huge_page(start).is_some();
-        // A task that finds the folio frozen tries again in a loop, which takes no simulated time. So the folio is
-        // frozen only here, under the lock.
+        // A task that finds the folio frozen tries again in a loop that takes no simulated time. So the folio is frozen
+        // only here, under the lock.
         if !is_huge && !descriptor.freeze(MAPPED_AND_ISOLATED) {
             return false;
         }

@@ -60,15 +60,16 @@ impl<M: Machine> Lru<M> {
         let inactive = || self.list_pages(reach, family.inactive());
         let limit = match self.choices.isolated_limit {
             IsolatedLimit::None => return false,
-            // Callers that may not enter the file system get more room, or they would wait for those that wait for them.
+            // Callers that may not enter the file system get more room. Otherwise they would wait for tasks that wait
+            // for them.
             IsolatedLimit::Eighth if demand.may_do_all => inactive() / 8,
             IsolatedLimit::Eighth | IsolatedLimit::Whole => inactive(),
         };
         reach.lruvec.isolated_pages(family) > limit
     }
 
-    /// Waits while too many pages of some of these families are isolated; returns whether the task was killed meanwhile. Kswapd does
-    /// not wait. *May sleep.*
+    /// Waits while too many pages of any of these families are isolated. Returns whether the task was killed meanwhile.
+    /// Kswapd does not wait. *May sleep.*
     pub(super) fn waits_for_isolated(&self, reach: Reach<'_, M>, families: &[Family], demand: &Demand) -> bool {
         let are_too_many = || families.iter().any(|family| self.are_too_many_isolated(reach, *family, demand));
         while !demand.is_kswapd && are_too_many() {
@@ -80,8 +81,8 @@ impl<M: Machine> Lru<M> {
         false
     }
 
-    /// Gets ready to take a cluster of a family off a list: waits as [`Lru::waits_for_isolated`] says, and flushes batches. Returns the
-    /// batch of a task that was killed meanwhile, in place of a cluster. *May sleep.*
+    /// Prepares for taking a cluster of a family off a list: waits as [`Lru::waits_for_isolated`] says, and flushes
+    /// batches. If the task was killed meanwhile, returns the batch that takes the place of a cluster. *May sleep.*
     pub(super) fn prepare_cluster(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> Option<Batch> {
         if self.waits_for_isolated(reach, &[family], demand) {
             return Some(Batch::of_dying(family));
@@ -90,7 +91,7 @@ impl<M: Machine> Lru<M> {
         None
     }
 
-    /// Counts pages of each kind of zone that have left a list; returns their sum.
+    /// Counts pages that have left a list, by kind of zone. Returns their sum.
     pub(in crate::lru) fn uncount(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
         for zone in self.zones_of(lruvec) {
             zone.gauges.add(kind.gauge(), -(pages[zone.kind as usize] as i64));

@@ -3,7 +3,7 @@
 use crate::memory::Flags;
 use crate::stat::Gauge;
 
-/// Anonymous or file.
+/// A family of pages: anonymous pages or file pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// Pages whose backing store is swap.
@@ -44,21 +44,21 @@ impl Family {
     }
 }
 
-/// A list.
+/// One of the four lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListKind {
-    /// Anonymous, next to go.
+    /// Anonymous pages that are reclaimed next.
     InactiveAnon,
-    /// Anonymous, in use.
+    /// Anonymous pages in use.
     ActiveAnon,
-    /// File, next to go.
+    /// File pages that are reclaimed next.
     InactiveFile,
-    /// File, in use.
+    /// File pages in use.
     ActiveFile,
 }
 
 impl ListKind {
-    /// All lists, in the order of a round of a scan.
+    /// All lists, in the order in which a round of a scan takes them.
     pub const ALL: [Self; 4] = [Self::InactiveAnon, Self::ActiveAnon, Self::InactiveFile, Self::ActiveFile];
 
     /// Returns the list that a page's flags name.

@@ -1,6 +1,6 @@
 //! Lruvecs: the units of reclaim.
 //!
-//! An [`Lruvec`] has the state that reclaim and the policy keep of pages that are reclaimed together: their lists with
+//! An [`Lruvec`] has the state that reclaim and the policy keep for pages that are reclaimed together: their lists with
 //! the lock, targets that are saved up, the last priority of reclaim. It belongs to a zone or to a node
 //! ([`crate::memory::choices::LruvecOf`]). Marks, free pages and gauges belong to the zone in both cases. A node's
 //! lruvec has pages of several zones, and a request can use the zones up to a certain one: a [`Reach`] is an lruvec
@@ -17,23 +17,23 @@ use std::ops::Range;
 pub struct Lruvec<M: Machine> {
     /// Number of the lruvec.
     pub id: LruvecId,
-    /// The node of its pages.
+    /// The node of the lruvec's pages.
     pub node: NodeId,
-    /// The numbers of the zones whose pages are on it.
+    /// The numbers of the zones whose pages are on the lruvec.
     zones: Range<usize>,
-    /// The state that the policy keeps of it.
+    /// The state that the policy keeps for the lruvec.
     pub(super) state: State<M>,
-    /// Pages of targets that were smaller than a cluster, for each list (`SmallTargets::Saved`).
+    /// Saved targets of each list, pages: the sum of targets that were smaller than a cluster (`SmallTargets::Saved`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
-    /// Pages of each family that are off the lists in the hands of reclaimers. The gauges of zones count them, too: of all lruvecs that
-    /// a zone's pages are on.
+    /// Number of pages of each family that are off the lists in the hands of reclaimers. The gauges of a zone count
+    /// such pages, too, for all lruvecs that the zone's pages are on.
     isolated: [AtomicU64; Family::ALL.len()],
-    /// The lowest priority of the reclaim under way, or the last one of that before.
+    /// The lowest priority of the reclaim under way; if none is under way, the last priority of the previous reclaim.
     priority: AtomicU32,
 }
 
 impl<M: Machine> Lruvec<M> {
-    /// Returns the lruvecs of some zones, with a fresh state of the policy each.
+    /// Returns the lruvecs of the given zones, each with a fresh state of the policy.
     pub(super) fn all_of(zones: &[Zone<M>], state: impl Fn() -> State<M>) -> Vec<Self> {
         let of_run = |run: &[Zone<M>]| {
             let first = usize::from(run[0].id.0);
@@ -56,7 +56,7 @@ impl<M: Machine> Lruvec<M> {
         self.priority.load(Relaxed)
     }
 
-    /// Returns the pages of a family that are off the lists in the hands of reclaimers.
+    /// Returns the number of pages of a family that are off the lists in the hands of reclaimers.
     #[must_use]
     pub fn isolated_pages(&self, family: Family) -> u64 {
         self.isolated[family as usize].load(Relaxed)
@@ -73,11 +73,11 @@ impl<M: Machine> Lruvec<M> {
     }
 }
 
-/// An lruvec as a request sees it, with those of its zones whose pages can serve the request.
+/// An lruvec as a request sees it, with the zones of the lruvec whose pages can serve the request.
 pub struct Reach<'a, M: Machine> {
     /// The lruvec.
     pub lruvec: &'a Lruvec<M>,
-    /// The highest of the zones. What is scanned and freed is counted there.
+    /// The highest of the zones. Scanned and freed pages are counted in this zone.
     pub zone: &'a Zone<M>,
     /// The zones, lowest first.
     pub zones: &'a [Zone<M>],
@@ -104,7 +104,7 @@ impl<M: Machine> Lru<M> {
         self.lruvec_of(self.zone_of(frame))
     }
 
-    /// Returns the lruvec of a zone's pages, for requests that the zone can serve.
+    /// Returns the lruvec of a zone's pages, with the zones that serve a request that `zone` can serve.
     #[inline]
     pub fn reach<'a>(&'a self, zone: &'a Zone<M>) -> Reach<'a, M> {
         Reach { lruvec: self.lruvec_of(zone), zone, zones: self.zones_served(zone) }
@@ -128,13 +128,14 @@ impl<M: Machine> Lru<M> {
         &self.zones[lruvec.zones.end - 1]
     }
 
-    /// Counts pages of a family that were taken off an lruvec's lists. Of the gauges, only the sum over its zones has a meaning.
+    /// Counts pages of a family that were taken off an lruvec's lists. The gauge of the highest zone counts all of
+    /// them, so only the sum of the gauges over the lruvec's zones has a meaning.
     pub(super) fn count_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_add(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), pages.cast_signed());
     }
 
-    /// Counts pages of a family that are in nobody's hands any more.
+    /// Counts pages of a family that are no longer in the hands of a reclaimer.
     pub(super) fn uncount_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_sub(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), -pages.cast_signed());

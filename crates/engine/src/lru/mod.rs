@@ -1,13 +1,13 @@
 //! LRU: the order in which pages are reclaimed.
 //!
-//! *Holds* the lruvecs, a zone's or a node's ([`lruvec`]), with the lists that the policy keeps of each ([`policy`]), and the per-CPU
-//! batches in front of their lock, and drops the last reference of a page (off its list, then free). *Flow*: pages enter through [`Lru::add`], or through
-//! [`Lru::add_read`] where not all pages that are read reach a list. They move by [`Lru::mark_accessed`] and
-//! [`Lru::rotate`], and leave by [`Lru::isolate`] or [`Lru::put`]. *Called by* `access`, `reclaim`, `interrupt`.
-//! *Locks*: the slot of a batch (interrupts off); `lru`, one lruvec at a time; `zone` when a page is freed, never
-//! inside `lru`. Judging pages that waited ([`admission`]) also takes the locks that remove a page from its file, so a
-//! caller that adds pages it has read, or drains before a scan, holds no lock but a page's. *Description*:
-//! mechanisms/reclaim, 8, 9, 12.1.
+//! *Holds* the lruvecs of zones or nodes ([`lruvec`]), each with the lists that the policy keeps ([`policy`]), and the
+//! per-CPU batches in front of the lruvecs' locks. Drops the last reference of a page, which takes it off its list and
+//! frees it. *Flow*: pages enter through [`Lru::add`], or through [`Lru::add_read`] where not all pages that are read
+//! reach a list. They move by [`Lru::mark_accessed`] and [`Lru::rotate`], and leave by [`Lru::isolate`] or
+//! [`Lru::put`]. *Called by* `access`, `reclaim`, `interrupt`. *Locks*: the slot of a batch (interrupts off); `lru`,
+//! one lruvec at a time; `zone` when a page is freed, never inside `lru`. The judgement of waiting pages
+//! ([`admission`]) also takes the locks that remove a page from its file. So a caller that adds pages it has read, or
+//! drains before a scan, holds no lock but a page's. *Description*: mechanisms/reclaim, 8, 9, 12.1.
 //!
 //! Next: [`crate::reclaim`], which isolates pages and decides their fate.
 
@@ -63,7 +63,8 @@ pub struct Lru<M: Machine> {
     /// The lruvecs, with the policy's state for each.
     lruvecs: Vec<Lruvec<M>>,
     batches: M::PerCpu<Batches>,
-    /// Pages that were read and wait for a list, or to be free again ([`admission`]); none with `Admission::Always`.
+    /// Pages that were read and wait, either for a list or to be freed ([`admission`]); `None` with
+    /// `Admission::Always`.
     waiting: Option<M::PerCpu<admission::Waiting>>,
     /// Pages of files that left memory (`lru.admission`).
     workingset: Workingset,
@@ -80,7 +81,7 @@ impl<M: Machine> Deref for Lru<M> {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns this floor, for a call from further up that names it.
+    /// Returns this floor, so that floors above can name it in a call.
     #[inline(always)]
     pub(crate) fn lru(&self) -> &Self {
         self
@@ -109,7 +110,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Creates empty lists over memory alone. The floors between have no files, regions, devices or swap, and the
-    /// choices of a kernel file that sets nothing.
+    /// choices of an empty kernel file.
     pub fn over(memory: Memory<M>, choices: Choices) -> Self {
         let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
         let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), SwapLayout::NONE));
@@ -125,13 +126,13 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of pages on one list that are in reach.
+    /// Returns the number of pages on one list that lie in the zones of a reach.
     #[inline]
     pub fn list_pages(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
         reach.zones.iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
     }
 
-    /// Returns an isolated page to its lists as one in use.
+    /// Marks an isolated page as active, for its return to a list.
     pub(crate) fn activate_isolated(&self, frame: FrameNumber) {
         self.frames[frame].set(Flags::ACTIVE);
     }
@@ -162,13 +163,15 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Frees pages whose last reference fell on a floor that knows no lists (`PageCache::put_page_in_use`), if there are any.
+    /// Frees pages whose last reference was dropped on a floor that knows no lists (`PageCache::put_page_in_use`), if
+    /// there are any.
     ///
-    /// No operation on a file has to remember it, since only two places can miss such a page: one that wants memory, and one that
-    /// wants every page on its list. Each has a single door: `Allocate::allocate`, and the flush of a CPU's batches, with which
-    /// every scan, every check and every search for pages begins. Until then the page is as one that waits in a batch: it has a
-    /// reference, so that nothing takes it. Where nobody wants memory, such pages wait; their number is at most that of the
-    /// lookups that met a truncation since the last allocation.
+    /// No operation on a file has to remember this call. Only two kinds of code can miss such a page: code that wants
+    /// memory, and code that wants every page on its list. The first goes through `Allocate::allocate`. The second
+    /// begins with the flush of a CPU's batches, as every scan, every check and every search for pages does. Until then
+    /// the page is like one that waits in a batch: it has a reference, so that no task takes it. While no task wants
+    /// memory, such pages wait. Their number is at most that of the lookups that met a truncation since the last
+    /// allocation.
     #[inline]
     pub(crate) fn release_orphans(&self) {
         if self.has_orphans.load(machine::atomic::Ordering::Relaxed) {

@@ -7,7 +7,7 @@ use machine::Machine;
 use machine::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Lru<M> {
-    /// Returns the share of a list of `pages` pages at the demand's priority.
+    /// Returns the share of a list of `pages` pages at the demand's priority, in pages.
     pub(super) fn share(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
         let share = pages >> demand.priority;
         if share > 0 {
@@ -17,8 +17,8 @@ impl<M: Machine> Lru<M> {
             HopelessScan::ACluster => demand.is_kswapd && reach.zone.is(ZoneFlag::ALL_UNRECLAIMABLE),
             HopelessScan::LikeOthers => false,
         };
-        // A last page is half a page at priority 1. Where nobody goes down to 0 it would never be looked at,
-        // and its zone be neither balanced nor hopeless.
+        // The share of a last page rounds to 0 even at priority 1. Where reclaim does not go down to priority 0, such a
+        // page would never be examined, and its zone would be neither balanced nor hopeless.
         if force || demand.priority <= 1 { pages.min(CLUSTER) } else { 0 }
     }
 
@@ -32,7 +32,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds a target to the saved ones of a list; returns their sum once it makes a cluster.
+    /// Adds a target to the saved target of a list. Returns the sum once it is a cluster, and 0 before that.
     #[doc(alias = "nr_scan_try_batch")]
     fn save_up(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: u64) -> u64 {
         let saved = &lruvec.saved_targets[kind as usize];
@@ -44,7 +44,7 @@ impl<M: Machine> Lru<M> {
         sum
     }
 
-    /// Returns the number of pages on all lists of an lruvec that are in reach.
+    /// Returns the number of pages on all lists of an lruvec that lie in the zones of a reach.
     pub(crate) fn listed_pages(&self, reach: Reach<'_, M>) -> u64 {
         ListKind::ALL.into_iter().map(|kind| self.list_pages(reach, kind)).sum()
     }

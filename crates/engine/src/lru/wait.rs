@@ -17,8 +17,8 @@ const ISOLATED_MAX: Nanos = Nanos::from_millis(20);
 pub(crate) const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 impl<M: Machine> Lru<M> {
-    /// Sleeps until some device's queue stops being congested, at most `time`; the whole `time` if none is congested.
-    /// `reason` is what the wait is recorded as.
+    /// Sleeps until some device's queue stops being congested, at most `time`. Sleeps for the whole `time` if none is
+    /// congested. The wait is recorded under `reason`.
     pub fn congestion_wait(&self, time: Nanos, reason: WaitReason) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + time;
@@ -37,8 +37,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Sleeps once until other reclaimers have put pages back, if they hold too many; `isolated_wait` says for how
-    /// long.
+    /// Sleeps once until other reclaimers have put pages back, if they hold too many. `isolated_wait` sets the longest
+    /// sleep.
     pub fn wait_for_putback(&self, are_too_many: impl Fn() -> bool) {
         match self.choices.isolated_wait {
             IsolatedWait::CongestionWait => self.congestion_wait(STALL, WaitReason::Isolated),

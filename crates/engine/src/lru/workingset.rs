@@ -1,9 +1,9 @@
 //! The distance by which memory would have had to be larger to keep a page that is read again.
 //!
-//! A page that leaves its file's index leaves a *shadow* in its slot: the number of pages that had left before it.
-//! When it returns, the number of pages that have left since is its *refault distance*: memory larger by that much
-//! would still have held it. Three kinds of pages leave ([`Left`]). The kind that is missed more often, relative to
-//! how many left lately, should have stayed. Description: mechanisms/multigen, 8.5 (shadows, distance) and
+//! A page that leaves its file's index leaves a *shadow* in its slot: the number of pages that had left before it. When
+//! the page returns, the number of pages that have left since is its *refault distance*: memory larger by that much
+//! would still have held it. Three kinds of pages leave ([`Left`]). The kind that is missed more often, relative to how
+//! many of its pages left lately, should have stayed. Description: mechanisms/multigen, 8.5 (shadows, distance) and
 //! mechanisms/multigen, 4 (rates of refaults that are compared).
 
 use crate::page_cache::Shadow;
@@ -31,17 +31,17 @@ impl Left {
     }
 }
 
-/// Bits of a shadow that are an age: the two above say which page left.
+/// Number of bits of a shadow that hold an age. The two bits above them hold the kind of page that left.
 const AGE_BITS: u32 = Shadow::BITS - 2;
 
-/// Pages of a step of ages: as few as make room for the ages of the largest memory.
+/// Number of pages in one step of ages: the smallest step with which the bits hold the ages of the largest memory.
 const STEP_PAGES: u32 = 4;
 
 /// Number of pages, 4 TiB of them, after which ages repeat. A page that left that long ago is taken for a page that
 /// left just now.
 const AGES: u32 = STEP_PAGES << AGE_BITS;
 
-/// Returns the shadow of a page: which it was, and the age of memory when it left, in steps.
+/// Returns the shadow of a page: the kind of page, and the age of memory when it left, in steps.
 const fn shadow_of(left: Left, age: u32) -> Shadow {
     Shadow::of_bits(((left as u32) << AGE_BITS) | (age % AGES / STEP_PAGES))
 }
@@ -51,7 +51,8 @@ fn left_of(shadow: Shadow) -> Left {
     Left::ALL[(shadow.bits() >> AGE_BITS) as usize % Left::ALL.len()]
 }
 
-/// Returns the number of pages that have left since, at this age: up to three more.
+/// Returns the number of pages that left between the shadow and `age`. It is up to three too high, because shadows
+/// count in steps.
 const fn distance(shadow: Shadow, age: u32) -> u32 {
     let left_at = shadow.bits() % (AGES / STEP_PAGES) * STEP_PAGES;
     age.wrapping_sub(left_at) % AGES
@@ -67,12 +68,13 @@ const fn missed_within(held: u32) -> u32 {
 /// comparison of classes in mechanisms/multigen, 4, uses 64.
 const FEW_MISSED: u64 = 8;
 
-/// Factor, in halves, by which pages of another kind must be missed more often than evicted ones before they are kept.
-/// Where both are missed alike, dropping costs less. 1, 1.25 and 1.5 were tried on a model (docs/studies/admission.md).
+/// Factor, in halves, by which pages of another kind must be missed more often than evicted ones before pages of that
+/// kind are kept. Where both are missed equally often, dropping costs less. 1, 1.25 and 1.5 were tried on a model
+/// (docs/studies/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
-/// The counts are halved when this part of what memory holds has left. A quarter and an eighth were tried with the
-/// example of docs/studies/admission.md.
+/// Divisor: the counts are halved whenever this part of the pages that memory holds has left. A quarter and an eighth
+/// were tried with the example of docs/studies/admission.md.
 const HALVED_PART: u32 = 4;
 
 /// Returns whether more than `pages` pages left between two ages. Returns `false` if the second age is the earlier one,
@@ -86,13 +88,13 @@ const fn is_longer(from: u32, to: u32, pages: u32) -> bool {
 /// value was tried.
 const PARTS: usize = 8;
 
-/// The decaying rate of missed pages of one kind. It has the missed pages and the chances to miss one. The chances are
-/// summed over all pages that left meanwhile: the number of pages of the kind that had left so recently that a return
-/// would have counted as a miss. So a kind does not seem to be missed rarely only because many of its pages have just
+/// The decaying rate of missed pages of one kind: the number of missed pages, and the number of chances to miss one.
+/// Each page that leaves, of any kind, adds chances: the number of pages of this kind that had left so recently that a
+/// return would count as a miss. So a kind does not seem to be missed rarely only because many of its pages have just
 /// left.
 #[derive(Debug, Default)]
 struct Rate {
-    /// Missed pages, in parts, so that halving loses nothing of a few.
+    /// Missed pages, in units of [`MISSED`] a page, so that halving small numbers loses nothing.
     missed: AtomicU64,
     chances: AtomicU64,
 }
@@ -101,7 +103,7 @@ struct Rate {
 const MISSED: u64 = 256;
 
 impl Rate {
-    /// Halves the counts. Two tasks that do so at once halve them twice; the counts are estimates.
+    /// Halves the counts. If two tasks do so at once, the counts are halved twice; they are estimates.
     fn halve(&self) {
         let _ = self.missed.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
         let _ = self.chances.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
@@ -119,8 +121,8 @@ impl Rate {
     /// [`HALVES_AS_OFTEN`]. If no page of the other kind was missed, one missed page of this kind is enough, even if
     /// hardly any page of the other kind left. Pages of this kind are then listed, which shows whether this was right.
     /// (A trial with the example of docs/studies/admission.md counted half a missed page more for the other kind. Of
-    /// uniform reads of 8 times memory, 2 % instead of 5 were left to reclaim; of a set that shifts, 27.1 % instead of
-    /// 26.4 was read from the disk.)
+    /// uniform reads of 8 times memory, 2 % instead of 5 % were left to reclaim. Of the reads of a set that shifts,
+    /// 27.1 % instead of 26.4 % came from the disk.)
     fn is_missed_more(&self, other: &Self) -> bool {
         // The two rates are compared without division.
         2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
@@ -133,13 +135,13 @@ struct Lately {
     parts: [[AtomicU32; Left::ALL.len()]; PARTS],
     /// The part that is being counted.
     part: AtomicU32,
-    /// The age at which it began.
+    /// The age at which this part began.
     begun: AtomicU32,
 }
 
 impl Lately {
-    /// Counts pages that have left, by kind. Only the last `window` pages are remembered. Two tasks that do so at once
-    /// may lose a few.
+    /// Counts pages that have left, by kind. Only the last `window` pages are remembered. Two tasks that count at once
+    /// may lose a few pages.
     fn count(&self, left: [u32; Left::ALL.len()], age: u32, window: u32) {
         let begun = self.begun.load(Relaxed);
         if is_longer(begun, age, window / PARTS as u32)
@@ -160,14 +162,14 @@ impl Lately {
     }
 }
 
-/// The record of pages that left memory. It is in cache lines of its own: each page that leaves changes it, and hits
-/// read what would lie beside it.
+/// The record of pages that left memory. It has cache lines of its own, because each page that leaves changes it, and
+/// every hit in the page cache reads the fields that would otherwise share its lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Workingset {
-    /// Pages that have left (`nonresident_age`).
+    /// Number of pages that have left (`nonresident_age`).
     age: AtomicU32,
-    /// Number of pages that memory held when the last ones left. It is stored so that a refault does not sum counters
+    /// Number of pages that memory held when pages last left it. It is stored so that a refault does not sum counters
     /// that other CPUs write.
     held: AtomicU32,
     lately: Lately,
@@ -177,8 +179,8 @@ pub struct Workingset {
     halved: AtomicU32,
     /// `true` for each kind of [`Left`] whose pages are missed more often than evicted ones.
     is_missed_more: [AtomicBool; Left::ALL.len()],
-    /// Number of judged pages of each kind of [`Left`]. Pages that are used once are judged only while they are missed
-    /// more often.
+    /// Number of judged pages of each kind of [`Left`]. Pages used once are judged only while they are missed more
+    /// often than evicted ones.
     judged: [AtomicU32; Left::ALL.len()],
 }
 
@@ -209,7 +211,8 @@ impl Workingset {
         let evicted = &self.rates[Left::Evicted as usize];
         for (rate, is_missed_more) in self.rates.iter().zip(&self.is_missed_more) {
             let was_more = is_missed_more.load(Relaxed);
-            // To go on, less will do: of those that are listed few are dropped.
+            // For the result to stay `true`, one missed page is enough: while a kind is listed, few of its pages are
+            // dropped.
             let least = if was_more { MISSED } else { FEW_MISSED * MISSED + 1 };
             let is_more = rate.is_missed_more(evicted) && rate.missed.load(Relaxed) >= least;
             if was_more != is_more {
@@ -218,7 +221,8 @@ impl Workingset {
         }
     }
 
-    /// Counts the return of a page that left `shadow`. Returns whether it is missed: it left not long ago.
+    /// Counts the return of a page that left `shadow`. Returns whether the page is missed, which means that it left not
+    /// long ago.
     pub fn note_refault(&self, shadow: Shadow) -> bool {
         let is_missed = distance(shadow, self.age.load(Relaxed)) <= missed_within(self.held.load(Relaxed));
         if is_missed {
@@ -227,7 +231,7 @@ impl Workingset {
         is_missed
     }
 
-    /// Counts `pages` of a kind that are judged; returns how many were before.
+    /// Counts `pages` judged pages of a kind. Returns the number of pages judged before.
     pub fn count_judged(&self, kind: Left, pages: u32) -> u32 {
         self.judged[kind as usize].fetch_add(pages, Relaxed)
     }
@@ -250,7 +254,7 @@ mod tests {
         assert!(workingset.note_refault(shadow));
         workingset.note_left(Left::UsedOnce.only(1), 100);
         assert!(!workingset.note_refault(shadow));
-        // The ages have come round.
+        // Ages have started again from 0.
         workingset.note_left(Left::UsedOnce.only(AGES - 51), 100);
         assert!(workingset.note_refault(shadow));
     }
@@ -264,7 +268,7 @@ mod tests {
                 for since in [0, 1, 5000, AGES - 1] {
                     assert_eq!(distance(shadow, left_at.wrapping_add(since)), since, "{left_at}");
                 }
-                // Between two steps: seven have left.
+                // The page left between two steps, seven pages ago: the distance is rounded up to 10.
                 assert_eq!(distance(shadow_of(kind, left_at + 3), left_at.wrapping_add(10)), 10);
             }
         }
@@ -293,7 +297,7 @@ mod tests {
                 workingset.is_missed_more(kind)
             };
             assert!(came_back(20, 5, 2) && came_back(3, 3, 0));
-            // No more often, not by half, too few to tell.
+            // Less often; more often, but not by half; too few missed pages to tell.
             assert!(!came_back(20, 2, 5) && !came_back(20, 5, 4) && !came_back(2, 4, 0));
         }
     }
@@ -303,7 +307,8 @@ mod tests {
         let workingset = Workingset::default();
         leave_in_turns(&workingset, Left::UsedOnce, 10, 5, 0);
         assert!(workingset.is_missed_more(Left::UsedOnce));
-        // Of 100 pages that leave five are of the kind and one is missed: never as many as it took at first, and enough to go on.
+        // Of each 100 pages that leave, five are of the kind, and one of them is missed. This would be too few for
+        // `is_missed_more` to become `true`, and is enough for it to stay.
         for _ in 0..100 {
             let shadow = workingset.shadow(Left::UsedOnce);
             workingset.note_left([95, 5, 0], 1000);
@@ -317,7 +322,8 @@ mod tests {
     fn pages_of_which_many_have_just_left_are_not_missed_less_for_that() {
         let workingset = Workingset::default();
         leave_in_turns(&workingset, Left::UsedOnce, 50, 2, 2);
-        // All that leave are evicted ones now, and both kinds are missed by how many of them are out.
+        // From now on only evicted pages leave. Each kind is missed in proportion to the number of its pages that are
+        // out.
         for out in (0..10).map(|turn| 250 - turn * 25) {
             let shadows = [Left::UsedOnce, Left::Evicted].map(|left| workingset.shadow(left));
             workingset.note_left(Left::Evicted.only(25), 1000);
@@ -337,7 +343,7 @@ mod tests {
         let begun = lately.begun.load(Relaxed);
         lately.count(Left::Evicted.only(5), 100, 400);
         assert_eq!((lately.begun.load(Relaxed), lately.pages(Left::Evicted)), (begun, 15));
-        // After the ages have come round, too.
+        // The same holds after ages have started again from 0.
         assert!(is_longer(u32::MAX - 5, 10, 14) && !is_longer(10, u32::MAX - 5, 14) && !is_longer(3, 17, 14));
     }
 

@@ -1,4 +1,4 @@
-//! Balancing a node: one call of kswapd's work (`balance_pgdat`; mechanisms/reclaim, 18.4 to 18.6).
+//! Balancing a node: one run of kswapd (`balance_pgdat`; mechanisms/reclaim, 18.4 to 18.6).
 
 mod boost;
 mod by_scan_volume;
@@ -19,16 +19,16 @@ use zone::ZonePass;
 /// The result of a pass over the zones of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodePass {
-    /// Some zone that it worked on is not at its high mark.
+    /// `true` if some zone that the pass worked on is not at its high mark.
     is_lacking: bool,
-    /// Some zone is under its min mark.
+    /// `true` if some zone is under its min mark.
     is_under_min: bool,
     /// Pages of the zones that are at their high mark.
     balanced_pages: u64,
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Brings a node's zones to their high marks. Returns what was achieved.
+    /// Brings a node's zones to their high marks. Returns the request that was met in the end.
     #[doc(alias = "balance_pgdat")]
     pub(super) fn balance_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let _span = self.machine.span(Func::BalancePgdat);
@@ -58,7 +58,8 @@ impl<M: Machine> Reclaim<M> {
         if self.is_boosted(node, request.classzone) {
             return false;
         }
-        // A kswapd that knows orders alone works for no class zone: with the reserves against one, a lower zone may never pass.
+        // A kswapd that remembers orders alone works for no class zone. With the reserves against a class zone, a lower
+        // zone might never pass the test.
         let classzone = match self.choices.kswapd_request {
             KswapdRequest::Order => 0,
             KswapdRequest::OrderAndClasszone | KswapdRequest::LastBalanced | KswapdRequest::HighestZone => {
@@ -89,7 +90,7 @@ impl<M: Machine> Reclaim<M> {
         pages > self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.managed()).sum::<u64>() / 4
     }
 
-    /// Returns whether a pass over a node's zones has brought it to its goal.
+    /// Returns whether a pass over a node's zones has brought the node to its goal.
     fn is_pass_enough(&self, node: NodeId, request: Request, pass: &NodePass) -> bool {
         match self.choices.zone_balance {
             ZoneBalance::QuarterOfUsable | ZoneBalance::AnyUsableZone => self.is_node_balanced(node, request),
@@ -100,7 +101,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Notes in a pass how a zone of it was left.
+    /// Adds the result of a zone to that of its pass.
     fn note_zone(&self, pass: &mut NodePass, zone: &Zone<M>, control: &ScanControl, end: usize, left: ZonePass) {
         if !left.counts {
             return;
@@ -119,8 +120,9 @@ impl<M: Machine> Reclaim<M> {
         zones.any(|(_, zone)| self.is_zone_balanced(zone, request.order, 0, request.classzone))
     }
 
-    /// Returns whether the node is balanced for a request: every zone that it can use, or for an order above 0 zones
-    /// that make up a quarter of them. With `ZoneBalance::AnyUsableZone` one zone is enough.
+    /// Returns whether the node is balanced for a request. Every zone that the request can use must be balanced. For an
+    /// order above 0, it is enough if the balanced zones have a quarter of the pages of all these zones. With
+    /// `ZoneBalance::AnyUsableZone` one zone is enough.
     #[doc(alias = "pgdat_balanced")]
     fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
         match self.choices.zone_balance {
@@ -161,14 +163,14 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the highest zone that needs work; ages the zones that it passes a little.
+    /// Returns the number of the highest zone that needs work. Ages a few pages of that zone and of those above it.
     fn highest_unbalanced(&self, node: NodeId, control: &ScanControl) -> Option<usize> {
         for (kind, zone) in self.zones_up_to(node, usize::MAX).rev() {
             if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && control.priority != DEF_PRIORITY {
                 continue;
             }
             self.age_before_pass(self.reach(zone), &self.demand(control));
-            // Class zone 0: the reserve is not looked at.
+            // With class zone 0, no reserve is looked at.
             if !self.is_zone_balanced(zone, control.order, 0, 0) {
                 return Some(kind);
             }
@@ -190,7 +192,7 @@ impl<M: Machine> Reclaim<M> {
         self.lruvecs_of_node(node, usize::MAX).for_each(|reach| reach.lruvec.end_at_priority(priority));
     }
 
-    /// Returns whether some zone has a block of the order above its low mark.
+    /// Returns whether some zone is above its low mark with a block of the order.
     fn has_block(&self, node: NodeId, order: Order, classzone: usize) -> bool {
         self.zones_up_to(node, classzone)
             .any(|(_, zone)| zone.is_above(zone.low(), order, classzone, MarkRights::default()))

@@ -18,8 +18,8 @@ choices! {
     kswapd_priority: KswapdPriority = RestartAfterCluster, drawn 38 {
         /// One step after each pass over the node, and back to 12 as soon as a pass freed a cluster (32 pages).
         RestartAfterCluster,
-        /// One step if a pass freed nothing, or scanned too little to reach the high marks even at 100 % efficiency.
-        /// Each call has a single descent.
+        /// One step if a pass freed nothing, or scanned too few pages to reach the high marks even at 100 % efficiency.
+        /// Within one run of `balance_pgdat` the priority never rises.
         ByScanVolume,
     }
 
@@ -41,8 +41,8 @@ choices! {
 
     /// The dirty file pages that reclaim itself writes.
     pageout_trigger: PageoutTrigger = Always, drawn 41 {
-        /// All that were not used lately, for kswapd and tasks that reclaim. Memory is freed without the flusher, one
-        /// page a request, in LRU order.
+        /// All dirty file pages that were not used lately. Kswapd writes them, and so do tasks that reclaim. Memory is
+        /// freed without the flusher, one page a request, in LRU order.
         Always,
         /// Pages that kswapd meets at a priority below 10.
         Priority,
@@ -57,57 +57,60 @@ choices! {
 
     /// The time at which the pages that reclaim writes go to their device.
     written_pages: WrittenPages = AtOnce, drawn 155 {
-        /// Each at once.
+        /// Each page goes at once.
         AtOnce,
-        /// With others, as long requests, when a list has been scanned, the task sleeps, or enough are together
-        /// (`blk_start_plug`). Pages are back on their list before they are written, and leave it from its tail.
+        /// Pages are gathered into long requests (`blk_start_plug`). These go when a list has been scanned, when the
+        /// task sleeps, or when enough pages are together. Pages are back on their list before they are written, and
+        /// leave it from its tail.
         Plugged,
     }
 
     /// The treatment of a page under writeback that reclaim meets.
     writeback_met: WritebackMet = Keep, drawn 42 {
-        /// Reclaim keeps it: the page makes another round of its list, written or not.
+        /// Reclaim keeps the page, which makes another round of its list, written or not.
         Keep,
-        /// Reclaim marks it to be freed at the end of its writeback, and keeps it. A task whose memory cgroup is at its
-        /// limit waits for one that it meets marked: the page has gone round its list, so the disk is slower than the
-        /// scan.
+        /// Reclaim marks the page to be freed at the end of its writeback, and keeps it. A task whose memory cgroup is
+        /// at its limit waits for a page that it finds marked: this page has gone round its list, so the disk is slower
+        /// than the scan.
         Mark,
-        /// As `mark`, but kswapd counts a page that it meets for the second time in a zone marked full of writeback,
-        /// and stalls after the list.
+        /// As `mark`, but in a zone marked full of writeback, kswapd counts each page that it meets for the second
+        /// time, and stalls after the list.
         CountImmediate,
     }
 
     /// Condition under which a zone is marked as full of pages under writeback.
     zone_writeback: ZoneWriteback = ScaledByPriority, drawn 43 {
-        /// At least `taken >> (12 - priority)` of the isolated pages are: the lower the priority, the fewer.
+        /// At least `taken >> (12 - priority)` of the `taken` isolated pages are under writeback. The lower the
+        /// priority, the fewer pages are enough.
         ScaledByPriority,
-        /// All isolated pages are.
+        /// All isolated pages are under writeback.
         All,
     }
 
-    /// The state by which dirty and writeback pages in a list are counted, and a zone is marked.
+    /// The page state by which the dirty and writeback pages of a scanned list are counted. These counts decide whether
+    /// a zone is marked.
     dirty_accounting: DirtyAccounting = AtWrite, drawn 44 {
-        /// That of dirty pages that reached the write decision, anonymous ones too.
+        /// The state of each dirty page, file or anonymous, at the decision whether to write it.
         AtWrite,
-        /// That of each file page before any other step.
+        /// The state of each file page before any other step.
         OnSight,
     }
 
-    /// Wait of reclaim after a list.
+    /// Wait of reclaim after a scanned list.
     list_stall: ListStall = Never, drawn 45 {
-        /// For a congested queue if many of the pages were under writeback, kswapd too.
+        /// For a congested queue, if many pages of the list were under writeback. Kswapd waits, too.
         WhenWriteback,
-        /// 100 ms if all pages were dirty and not queued, or one under writeback was met again; direct reclaim also for
-        /// a congested queue.
+        /// 100 ms, if all pages were dirty and not queued, or if a page under writeback was met again. Direct reclaim
+        /// also waits for a congested queue.
         WhenDirtyUnqueued,
-        /// If all pages were under writeback, or dirty and not queued: until the write of one that reclaim waits for
+        /// If all pages were under writeback, or dirty and not queued: until the write of a page that reclaim waits for
         /// has ended, at most 10 ms.
         ForWriteback,
         /// None.
         Never,
-        /// After a whole pass, by what the pass met. Kswapd waits if it met a page under writeback again, until 32
-        /// pages of the node were written for each reclaimer in this wait, at most 100 ms. Direct reclaim waits a tick
-        /// in a congested zone.
+        /// Not after a list but after a whole pass, by what the pass met. If kswapd met a page under writeback again,
+        /// it waits until 32 pages of the node were written for each reclaimer in this wait, at most 100 ms. Direct
+        /// reclaim waits a tick in a congested zone.
         ReclaimThrottle,
     }
 
@@ -118,10 +121,10 @@ choices! {
         CongestionWait,
         /// For a congested queue, below priority 10.
         WaitIffCongested,
-        /// None: it waits after lists instead.
+        /// None: direct reclaim waits after scanned lists instead.
         None,
         /// A tick, if nothing was freed down to priority 1, and more than half of the pages that could be freed wait to
-        /// be written; but not after kswapd has given up. A request that cannot be met so fails soon.
+        /// be written. After kswapd has given up, there is no wait. So a request that cannot be met fails soon.
         ReclaimThrottle,
     }
 
@@ -129,17 +132,18 @@ choices! {
     kswapd_compact: KswapdCompact = Never, drawn 47 {
         /// Never.
         Never,
-        /// Balance has ended and no zone has a block of the order.
+        /// A run of `balance_pgdat` has ended, and no zone has a block of the order.
         AfterBalance,
-        /// A pass reclaimed more than it attempted; only with `kswapd_priority = "by-scan-volume"`.
+        /// A pass reclaimed more pages than its target; only with `kswapd_priority = "by-scan-volume"`.
         ByProgress,
     }
 
     /// Work of kswapd for an order above 0.
     high_order: HighOrder = ByReclaim, drawn 49 {
-        /// It reclaims until there are free blocks of that order.
+        /// Kswapd reclaims until there are free blocks of that order.
         ByReclaim,
-        /// It reclaims single pages until compaction could make a block, and nothing where it already could.
+        /// Kswapd reclaims single pages until compaction could make a block. It reclaims nothing where compaction
+        /// already could.
         ByCompaction,
     }
 
@@ -148,11 +152,11 @@ choices! {
         /// Every zone that needed work is above its high mark, with blocks of the order. A small zone without such
         /// blocks keeps kswapd at work endlessly.
         AllZones,
-        /// For order 0 as `all-zones`. For a higher order, the zones that are above make up more than a quarter of the
-        /// node.
+        /// For order 0, as `all-zones`. For a higher order, the zones that are above their high mark, with blocks of
+        /// the order, make up more than a quarter of the node.
         AnySuitableZone,
-        /// As `any-suitable-zone`, judged after each pass over the zones that the request can use: a quarter of their
-        /// pages is enough, and hopeless zones count as balanced.
+        /// As `any-suitable-zone`, but judged after each pass, and only by the zones that the request can use. A
+        /// quarter of the pages of these zones is enough, and hopeless zones count as balanced.
         QuarterOfUsable,
         /// One zone that the request can use is above its high mark, with a block of the order.
         AnyUsableZone,
@@ -160,48 +164,49 @@ choices! {
 
     /// Work of kswapd after a node is balanced for an order above 0.
     order_zero_check: OrderZeroCheck = LeftOut, drawn 51 {
-        /// It checks that every zone is above its high mark for single pages, and continues for those that are not.
+        /// Kswapd checks that every zone is above its high mark for single pages, and continues for those that are not.
         Done,
-        /// None: the next request for a page shows what is missing.
+        /// No check: the next request for a page shows what is missing.
         LeftOut,
     }
 
-    /// Distance above its high mark from which on kswapd skips a zone.
+    /// Number of free pages above which kswapd skips a zone.
     kswapd_gap: KswapdGap = NeverLeft, drawn 52 {
-        /// Kswapd skips none: it shrinks every zone up to the highest that lacks pages. A pass is enough if no zone
+        /// Kswapd skips no zone: it shrinks every zone up to the highest that lacks pages. A pass is enough if no zone
         /// lacked pages when kswapd reached it.
         NeverLeft,
         /// Eight times the high mark: all zones are aged together. A small zone is emptied far beyond the request.
         EightTimesHigh,
-        /// The high mark and a hundredth of the zone, at most its low mark.
+        /// The high mark plus a hundredth of the zone, or plus the low mark if that is less.
         Balance,
     }
 
     /// The zones that kswapd checks before it sleeps.
     sleep_test: SleepTest = EveryZone, drawn 53 {
-        /// Every zone, for the requested order, even if kswapd gave that order up.
+        /// Every zone, for the requested order, even if kswapd gave up on that order.
         EveryZone,
-        /// For order 0 every zone. For a higher order kswapd sleeps if *less* than a quarter of the node is above: the
-        /// sense is reversed, so that kswapd stays awake after success.
+        /// For order 0, every zone. For a higher order, kswapd sleeps if the balanced zones make up *less* than a
+        /// quarter of the node: the test is inverted, so that kswapd stays awake after success.
         QuarterInverted,
-        /// For order 0 every zone, for a higher order a quarter of the node.
+        /// For order 0, every zone. For a higher order, zones that make up a quarter of the node.
         Quarter,
-        /// The zones of `zone_balance = "quarter-of-usable"`, or of "any-usable-zone" with that choice, for the order
-        /// and zones that were achieved.
+        /// The zones by which `zone_balance = "quarter-of-usable"` judges a node, or `"any-usable-zone"` if that is
+        /// chosen. The test is for the order and zones that the run achieved.
         NodeBalance,
     }
 
-    /// The part of requests that kswapd remembers.
+    /// The part of the requests that kswapd remembers.
     kswapd_request: KswapdRequest = Order, drawn 54 {
-        /// Their highest order. Each call is for all zones, and an order that it gave up is forgotten.
+        /// The highest order requested. Each run of `balance_pgdat` covers all zones; an order that kswapd gave up on
+        /// is forgotten.
         Order,
-        /// Their highest order and the lowest zone that came with it; the next step depends on what the call
-        /// achieved.
+        /// The highest order requested, and the lowest zone of the requests that raised it. The next step depends on
+        /// what the run of `balance_pgdat` achieved.
         OrderAndClasszone,
-        /// As `order-and-classzone`; and after a call that failed, kswapd tries to sleep before it reads a new request.
+        /// As `order-and-classzone`; and after a run that failed, kswapd tries to sleep before it reads a new request.
         LastBalanced,
-        /// Their highest order, and the highest zone that any of them can use. Kswapd tries to sleep before each call, and an
-        /// order that it gave up is forgotten.
+        /// The highest order requested, and the highest zone that any request can use. Kswapd tries to sleep before
+        /// each run of `balance_pgdat`; an order that kswapd gave up on is forgotten.
         HighestZone,
     }
 
@@ -209,7 +214,7 @@ choices! {
     wake_record: WakeRecord = BelowLow, drawn 55 {
         /// Requests that find a zone below its low mark.
         BelowLow,
-        /// All that reach the slow path, for every zone of their list.
+        /// All requests that reach the slow path, for every zone of the request's zonelist.
         Always,
     }
 
@@ -225,22 +230,24 @@ choices! {
 
     /// The zones for which kswapd shrinks object caches.
     slab_zones: SlabZones = Every, drawn 57 {
-        /// Every zone that it looks at.
+        /// Every zone that kswapd looks at.
         Every,
-        /// The zones that it shrinks.
+        /// The zones that kswapd shrinks.
         Shrunk,
     }
 
     /// The pages that are taken off the lists for a request of an order above 0.
     lumpy_reclaim: LumpyReclaim = ByOrder, drawn 58 {
-        /// As `aligned-blocks`, but from all lists only for costly orders, at every priority, and without stopping at a
-        /// page that cannot be taken; active pages also become inactive by blocks.
+        /// As `aligned-blocks`, with these differences: pages of all lists are taken only for costly orders, but then
+        /// at every priority; a page that cannot be taken does not end its block; active pages also become inactive by
+        /// blocks.
         ByOrder,
-        /// Pages at the tail, with the other pages of their aligned blocks of that order, up to the first that cannot
-        /// be taken; below priority 10 from all lists, used or not. Makes blocks, and takes pages in use.
+        /// The pages at the tail, each with the other pages of its aligned block of that order, up to the first page
+        /// that cannot be taken. Below priority 10, and for costly orders, pages of all lists are taken, used or not.
+        /// This makes blocks, but takes pages in use.
         AlignedBlocks,
-        /// Pages at the tail, with the other pages of their aligned blocks of that order that are on the same list, up
-        /// to the first that cannot be taken. No page is taken because of its block.
+        /// The pages at the tail, each with the other pages of its aligned block of that order that are on the same
+        /// list, up to the first page that cannot be taken. A page in use is not taken for its block.
         SameList,
         /// The pages at the tail.
         Never,
@@ -248,36 +255,39 @@ choices! {
 
     /// States whether reclaim for an order above 0 follows the needs of compaction.
     for_compaction: ForCompaction = Ignored, drawn 59 {
-        /// No: it ends when a cluster was freed.
+        /// No: reclaim ends when a cluster (32 pages) was freed.
         Ignored,
         /// Yes: a zone is shrunk until compaction can begin, and not at all if it already can.
         Obeyed,
-        /// As `obeyed`; and each consecutive failure of compaction doubles the amount by which a zone is shrunk before
-        /// that.
+        /// As `obeyed`; and each consecutive failure of compaction doubles the number of pages by which a zone is
+        /// shrunk before compaction begins.
         ScaledByFailures,
     }
 
     /// The zones above their high mark in which kswapd clears `ZONE_CONGESTED`.
     congestion_ends: CongestionEnds = WhereItWorks, drawn 65 {
-        /// Zones up to the highest that lacks pages. Zones above it stay congested, and so does a node that lacks none.
+        /// Zones up to the highest that lacks pages. Higher zones stay congested. So does the whole node if no zone
+        /// lacks pages.
         WhereItWorks,
-        /// Also those that it passes while it searches for that zone.
+        /// The zones of `where-it-works`, and those that kswapd passes while it searches for the highest that lacks
+        /// pages.
         OnSight,
     }
 
-    /// States whether pages that go with an inode, when its object is dropped, count as reclaimed.
+    /// States whether the page-cache pages of an inode, freed because the inode's object is dropped, count as
+    /// reclaimed.
     stolen_pages: StolenPages = NotCounted, drawn 66 {
-        /// No, only the slabs do: kswapd's priority falls as if nothing had been freed.
+        /// No, only the freed slabs count: kswapd's priority falls as if no page had been freed.
         NotCounted,
         /// Yes.
         Counted,
     }
 
-    /// Number of objects, deferred by earlier calls, that are scanned.
+    /// Number of objects, deferred by earlier calls of a shrinker, that the next call scans.
     deferred_objects: DeferredObjects = All, drawn 67 {
-        /// All of them, up to twice the size of the cache.
+        /// All deferred objects, up to twice the size of the cache.
         All,
-        /// At most half of the cache, while the call itself is due less than a quarter of it.
+        /// At most half of the cache, if the call itself is due to scan less than a quarter of it.
         Damped,
     }
 
@@ -287,8 +297,8 @@ choices! {
     /// callers that may not enter the file system or do I/O, because others may wait for them.
     direct_reclaimers: u64 = 0 in 0..=1 << 20, drawn 87: [0, 1, 4];
 
-    /// Raises the limit `direct_reclaimers` to one task for every N CPUs, if that is more. 0 leaves the limit as it is.
-    /// No effect if `direct_reclaimers` is 0.
+    /// Raises the limit `direct_reclaimers` to one task for every N CPUs, where N is this number, if that is more. 0
+    /// leaves the limit as it is. No effect if `direct_reclaimers` is 0.
     cpus_per_direct_reclaimer: u64 = 0 in 0..=1 << 20, drawn 144, unless "reclaim.direct_reclaimers" in ["0"]: [0, 1, 4];
 
     /// The way in which kswapd falls asleep.
@@ -309,44 +319,45 @@ choices! {
 
     /// Wait of reclaim for too many pages under writeback.
     writeout_throttle: WriteoutThrottle = AlwaysWithoutFs, drawn 75 {
-        /// Above the limit, until fewer are. Callers that may not enter the file system or do I/O also wait 100 ms
-        /// after every zone.
+        /// Above the limit, until fewer pages are under writeback. Callers that may not enter the file system or do I/O
+        /// also wait 100 ms after every zone.
         AlwaysWithoutFs,
-        /// Above the limit, until fewer are.
+        /// Above the limit, until fewer pages are under writeback.
         ByLimit,
         /// Above the limit, until a page that reclaim waits for is written, at most 10 ms at a time.
         ForWriteback,
-        /// None: it waits for pages that it meets, and not for a sum.
+        /// None: reclaim waits for single pages that it meets, and not for their number to fall.
         Never,
     }
 
     /// Pages that a task reclaims on its own node before it takes memory of another node (`vm.zone_reclaim_mode`): 0
-    /// for none, or the sum of 1 (clean, unmapped pages of files), 2 (dirty ones, which it writes) and 4 (mapped pages
-    /// and anonymous ones, which go to swap).
+    /// for none, or the sum of 1 (clean, unmapped pages of files), 2 (dirty pages of files, which the task writes) and
+    /// 4 (mapped pages and anonymous ones, which go to swap).
     zone_reclaim_mode: u8 = 0 in 0..=7, drawn 90, unless "memory nodes" in ["1"]: [0, 1, 7];
 
     /// The unit that kswapd shrinks in a pass; `node` only with `kswapd_priority = "by-scan-volume"`.
     kswapd_scope: KswapdScope = Zones, drawn 118 {
         /// Each zone that lacks pages, up to the highest that does.
         Zones,
-        /// The lists of its node once, for as many pages as the high marks of all zones that the request can use.
-        /// Kswapd checks whether the node is balanced before each pass, and does not look at zones.
+        /// The lists of the whole node, once a pass. The target is the sum of the high marks of all zones that the
+        /// request can use. Kswapd checks whether the node is balanced before each pass, and does not look at single
+        /// zones.
         Node,
     }
 
     /// Condition under which a zone counts as hopeless.
     hopeless: Hopeless = ByScan, drawn 119 {
-        /// Its lists were scanned six times over without a page going back to its free lists.
+        /// The zone's lists were scanned six times over without a page going back to the zone's free lists.
         ByScan,
-        /// Its node's kswapd came down to its lowest priority 16 times in a row and freed nothing. Kswapd then sleeps,
-        /// and is not woken, until a task frees pages itself. A direct reclaim that frees nothing reports that nothing
-        /// can be freed, whatever was scanned; 16 of them in a row exhaust memory.
+        /// The kswapd of the zone's node came down to its lowest priority 16 times in a row and freed nothing. Kswapd
+        /// then sleeps, and is not woken, until a task frees pages itself. A direct reclaim that frees nothing reports
+        /// that nothing can be freed, whatever was scanned. After 16 such reports in a row, memory counts as exhausted.
         ByFailures,
     }
 }
 
 impl DirtyAccounting {
-    /// Returns whether the state of a page counts before any other step.
+    /// Returns whether pages are counted by their state before any other step.
     pub(crate) const fn is_on_sight(self) -> bool {
         match self {
             Self::OnSight => true,
@@ -356,7 +367,7 @@ impl DirtyAccounting {
 }
 
 impl ForCompaction {
-    /// Returns whether the needs of compaction begin and end reclaim.
+    /// Returns whether the needs of compaction decide when reclaim begins and ends.
     pub(crate) const fn is_obeyed(self) -> bool {
         match self {
             Self::Obeyed | Self::ScaledByFailures => true,

@@ -12,7 +12,8 @@ impl<M: Machine> Reclaim<M> {
     /// its node. *May sleep.*
     ///
     /// # Errors
-    /// When something in the text is no command: then nothing was done. When a command is refused: those before it were carried out.
+    /// When a part of the text is no command; then nothing was done. When a command is refused; the commands before it
+    /// were carried out.
     pub fn lru_gen_command(&self, task: &mut Task, text: &str) -> Result<u64, CommandError> {
         let mut commands = Commands::parse(text)?;
         let mut control = ScanControl::direct(Gfp::KERNEL, Order::ZERO);

@@ -6,17 +6,17 @@ use crate::memory::Gfp;
 use machine::Order;
 use machine::note::{Met, Work};
 
-/// Orders above this are costly: nothing is promised for them.
+/// Orders above this are costly: reclaim promises nothing for them.
 pub const COSTLY_ORDER: Order = Order(3);
 
 /// The state of one reclaim.
 #[derive(Clone, Debug)]
 pub struct ScanControl {
-    /// The request that it reclaims for.
+    /// The flags of the request for which pages are reclaimed.
     pub gfp: Gfp,
     /// Order of the request.
     pub order: Order,
-    /// Share of each list: `size >> priority`.
+    /// Priority of the reclaim. Its share of each list is `size >> priority`.
     pub priority: u32,
     /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
@@ -24,7 +24,7 @@ pub struct ScanControl {
     pub may_unmap: bool,
     /// `true` if dirty pages may be written.
     pub may_write: bool,
-    /// Pages wanted.
+    /// Number of pages wanted.
     pub to_reclaim_pages: u64,
     /// Pages that were scanned; mapped and swap-cache pages count twice.
     pub scanned: u64,
@@ -32,7 +32,7 @@ pub struct ScanControl {
     pub reclaimed: u64,
     /// Pages scanned at all priorities together.
     pub scanned_in_all: u64,
-    /// The fates of the pages that it met; only direct reclaim reports them.
+    /// The fates of the pages that were met; only direct reclaim reports them.
     pub met: Met,
     /// `true` for kswapd.
     pub is_kswapd: bool,
@@ -44,7 +44,7 @@ pub struct ScanControl {
     pub takes_blocks: bool,
     /// `true` if the last scanned list kept no page, except pages under writeback (`LumpyReclaim::SameList`).
     pub blocks_last: bool,
-    /// Waits for pages under writeback.
+    /// `true` if reclaim waits for pages under writeback.
     pub waits_for_writeback: bool,
     /// Pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
     pub met_again: u64,
@@ -54,7 +54,7 @@ pub struct ScanControl {
     pub doubts_marks: bool,
     /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,
-    /// `true` if such active pages are not left alone any more.
+    /// `true` if active pages that could become inactive are no longer left alone.
     pub forces_aging: bool,
 }
 
@@ -107,7 +107,7 @@ impl ScanControl {
         work.met.add(&self.met);
     }
 
-    /// Returns the demand on a policy; pages are aged in blocks of `aged_order`, and taken with `blocks`.
+    /// Returns the demand on a policy. Pages are aged by blocks of `aged_order`, and taken by `blocks`.
     pub(super) const fn demand(&self, aged_order: Order, blocks: Option<Blocks>) -> Demand {
         Demand {
             priority: self.priority,

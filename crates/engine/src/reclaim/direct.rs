@@ -18,10 +18,11 @@ pub(crate) enum Progress {
     Freed(u64),
     /// No page was freed, but another try is worth it.
     Hope,
-    /// No page was freed, and at no priority was there a page to scan in a zone that is not hopeless. Either other
-    /// tasks hold all pages, or the kernel's choices keep reclaim from the rest.
+    /// No page was freed, and no zone that is not hopeless had a page to scan at any priority. Either other tasks hold
+    /// all pages, or the kernel's choices keep reclaim from the rest.
     Blind,
-    /// No page was freed, but pages under writeback can be freed afterwards. The caller has waited for one of them.
+    /// No page was freed, but pages that are under writeback now can be freed later. The caller has waited for one of
+    /// them.
     Waited,
     /// No page was freed, and another try is not worth it.
     Nothing,
@@ -116,7 +117,7 @@ impl<M: Machine> Reclaim<M> {
                 return Progress::Freed(control.reclaimed);
             }
             if control.left_active && !control.forces_aging && !aborted {
-                // What was left alone may be all that there is.
+                // The active pages that were left alone may be all that there is.
                 control.forces_aging = true;
                 priority = DEF_PRIORITY as i64;
                 continue;
@@ -169,8 +170,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether reclaim is not hopeless yet because pages are being written (`ListStall::ForWriteback`). A
-    /// program can scan all of memory six times before a disk has written one page.
+    /// Waits for the write of a page, if any page is, or will be, written (`ListStall::ForWriteback`). Returns whether
+    /// it has waited: then reclaim is not hopeless yet. A program can scan all of memory six times before a disk has
+    /// written one page.
     fn waits_for_written(&self) -> bool {
         let waits = match self.choices.list_stall {
             ListStall::ForWriteback => self.is_any_to_be_written(),
@@ -184,7 +186,7 @@ impl<M: Machine> Reclaim<M> {
         waits
     }
 
-    /// Does one pass over the zones.
+    /// Performs one pass over the zones. Returns its result.
     fn shrink_zones(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> ZonesPass {
         let mut pass = ZonesPass::default();
         for reach in self.lruvecs(zonelist.iter().map(|id| self.zone(*id))) {

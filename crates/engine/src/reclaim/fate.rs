@@ -1,7 +1,7 @@
 //! The fate of a page: the next step of reclaim, chosen by the state of the page. Pure functions.
 //!
 //! [`decide_fate`] is called again after each step that it names, with the new state, until it names an end.
-//! [`super::shrink_pages`] carries out both. Description: mechanisms/reclaim, 13 (≥36).
+//! [`super::shrink_pages`] carries out the steps and the end. Description: mechanisms/reclaim, 13 (≥36).
 
 use super::ScanControl;
 use super::choices::WritebackMet;
@@ -13,7 +13,7 @@ use machine::note::Met;
 pub struct SeenPage {
     /// The page belongs to a file, not to swap.
     pub is_file: bool,
-    /// A write of it has failed.
+    /// A write of the page has failed.
     pub write_failed: bool,
     /// The page is being written.
     pub under_writeback: bool,
@@ -21,7 +21,7 @@ pub struct SeenPage {
     pub is_marked: bool,
     /// The page is being written, and its zone is marked as full of such pages.
     pub zone_is_full: bool,
-    /// A page table maps it.
+    /// A page table maps the page.
     pub is_mapped: bool,
     /// The page has a place in swap.
     pub in_swap_cache: bool,
@@ -33,11 +33,11 @@ pub struct SeenPage {
     pub goes_whole: bool,
     /// The page is dirty.
     pub is_dirty: bool,
-    /// The page is dirty, and the reclaimer may write such pages of files: its trigger is met.
+    /// The page is dirty, and the reclaimer may write dirty file pages: its trigger is met (`pageout_trigger`).
     pub may_write_file: bool,
     /// The page was counted as scanned.
     pub is_counted: bool,
-    /// The policy's verdict, once it was asked.
+    /// The policy's verdict, once the policy was asked.
     pub verdict: Option<Verdict>,
     /// The page was unmapped, as far as that was possible.
     pub was_unmapped: bool,
@@ -46,7 +46,7 @@ pub struct SeenPage {
 /// The rights and rules of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanRights {
-    /// Pages may be taken that page tables map.
+    /// Mapped pages may be taken.
     pub may_unmap: bool,
     /// Anonymous pages may go to swap.
     pub may_swap: bool,
@@ -88,27 +88,27 @@ impl ScanRights {
 pub enum Fate {
     /// Step: the page counts as scanned.
     Count,
-    /// Step: wait until it is written.
+    /// Step: wait until the page is written.
     WaitForWrite,
     /// Step: ask the policy for a verdict.
     Judge,
-    /// Step: make small pages of the huge one.
+    /// Step: split the huge page into small pages.
     Split,
-    /// Step: give it a place in swap.
+    /// Step: give the page a place in swap.
     AddToSwap,
-    /// Step: unmap it.
+    /// Step: unmap the page.
     Unmap,
-    /// Step: write it. The end, unless it is clean and locked afterwards.
+    /// Step: write the page. This is the end, unless the page is clean and locked afterwards.
     Pageout,
     /// End: leave the page to its writer, as its state under writeback says.
     Unwritten(Writeback),
-    /// End: mark it, so that it is freed as soon as the flusher has written it.
+    /// End: mark the page, so that it is freed as soon as the flusher has written it.
     LeaveToFlusher,
-    /// End: back to its list.
+    /// End: put the page back on its list.
     Keep(Why),
-    /// End: to the active list.
+    /// End: put the page on the active list.
     Activate(Why),
-    /// End: take it from its owner and free it.
+    /// End: take the page from its owner and free it.
     Remove,
 }
 
@@ -117,7 +117,7 @@ pub enum Fate {
 pub enum Why {
     /// A write of the page has failed, and it is not known when it can be written.
     WriteFailed,
-    /// A page table maps it.
+    /// A page table maps the page.
     Mapped,
     /// The page was used.
     Used,
@@ -130,7 +130,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// Counts a page that stays for this.
+    /// Counts a page that stays for this reason.
     pub(super) const fn count(self, met: &mut Met) {
         let count = match self {
             Self::WriteFailed => &mut met.write_failed,
@@ -148,7 +148,7 @@ impl Why {
 #[must_use]
 pub fn decide_fate(page: &SeenPage, scan: &ScanRights) -> Fate {
     if page.write_failed && !page.under_writeback {
-        // Out of the way, and of the counts by which reclaimers wait for writes.
+        // On the active list the page is out of the way, and out of the counts by which reclaimers wait for writes.
         return Fate::Activate(Why::WriteFailed);
     }
     if !page.is_counted {
@@ -197,9 +197,9 @@ pub fn decide_fate(page: &SeenPage, scan: &ScanRights) -> Fate {
 /// The decision on a page under writeback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writeback {
-    /// Mark it, so that it is the next to go when its write ends, and keep it.
+    /// Mark the page, so that it is the next to be freed when its write ends, and keep it.
     Mark,
-    /// Keep it.
+    /// Keep the page.
     Keep,
     /// Keep the page. It was marked before, so reclaim is faster than the disk.
     MetAgain,
@@ -232,11 +232,11 @@ pub fn check_writeback(met: WritebackMet, by: MetBy, is_marked: bool, zone_is_fu
 /// The decision on a dirty page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dirty {
-    /// Leave it to the flusher, and free it as soon as that has written it.
+    /// Leave the page to the flusher, and free it as soon as the flusher has written it.
     MarkForReclaim,
-    /// Keep it.
+    /// Keep the page.
     Keep,
-    /// Write it now.
+    /// Write the page now.
     Pageout,
 }
 
@@ -245,9 +245,9 @@ pub enum Dirty {
 pub struct DirtyPage {
     /// `true` if the page belongs to a file, and not to swap.
     pub is_file: bool,
-    /// `true` if the reclaimer may write file pages at all: it is kswapd, and its trigger is met.
+    /// `true` if the reclaimer may write file pages: its trigger is met (`pageout_trigger`).
     pub may_write_file: bool,
-    /// Verdict on the recent use.
+    /// The verdict on the page's recent use.
     pub verdict: Verdict,
     /// `true` if the caller may enter the file system or do the I/O for the write.
     pub may_enter_fs: bool,
@@ -283,7 +283,7 @@ mod tests {
 
     const NO_IO: ScanRights = ScanRights { io: false, fs: false, ..DIRECT };
 
-    /// A page as it is at first.
+    /// A file page before the first step.
     const FILE: SeenPage = SeenPage {
         is_file: true,
         write_failed: false,
@@ -302,7 +302,7 @@ mod tests {
         was_unmapped: false,
     };
 
-    /// Pages that may go.
+    /// A page that may be freed.
     const OLD: SeenPage = SeenPage { is_counted: true, verdict: Some(Verdict::Reclaim), ..FILE };
     const OLD_ANON: SeenPage = SeenPage { is_file: false, ..OLD };
     const WRITTEN: SeenPage = SeenPage { under_writeback: true, is_counted: true, ..FILE };

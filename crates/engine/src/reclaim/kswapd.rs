@@ -13,39 +13,40 @@ use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 /// Length of kswapd's nap, after which it sleeps for good if balance lasts.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
-/// Time whose allocations are added to the distance from min to low (`MarkDistance::ByRate`).
+/// Length of time whose allocations are added to the distance from the min mark to the low mark
+/// (`MarkDistance::ByRate`).
 ///
 /// Kswapd gets a CPU a few milliseconds after it was woken, even when other threads compete for the CPU. 2, 5, 10 and
 /// 20 ms were tried with two threads on two CPUs that take 470 thousand reclaimed pages a second. With 5 ms, one task
 /// in ten thousand reclaims for itself and 5 % of memory is unused; with 20 ms, 11 % is unused. With 16 threads on the
-/// two CPUs and 5 ms, one task in a thousand does if the system gives kswapd short slices (Linux 6.12), otherwise one
-/// in a hundred.
+/// two CPUs and 5 ms, one task in a thousand reclaims for itself if the system gives kswapd short slices (Linux 6.12),
+/// and otherwise one in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 
-/// Shortest time between two changes of the marks. Over a shorter time a rate is chance.
+/// Shortest time between two changes of the marks. Over a shorter time, a measured rate is chance.
 const MARKS_REST: Nanos = Nanos::from_millis(5);
 
 /// Number of consecutive passes that freed nothing, after which no task waits for kswapd any more. Tasks then reclaim
-/// for themselves, and notice that memory is exhausted. Chosen: 16 fruitless calls, as in "mm: fix 100% CPU kswapd
+/// for themselves, and notice that memory is exhausted. Chosen: 16 fruitless runs, as in "mm: fix 100% CPU kswapd
 /// busyloop on unreclaimable nodes" (Linux 4.12), each of 12 passes. Earlier kernels let tasks wait endlessly.
 const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
 
 /// The class zone that every request can use: kswapd's by default.
 const ANY_CLASSZONE: u32 = 2;
 
-/// The request to a node's kswapd, and whether it sleeps.
+/// The request to a node's kswapd, and a flag that is set while kswapd sleeps.
 ///
-/// Kswapd says that it sleeps, and then reads the marks and the request. A task that takes pages does so, notes its
-/// request, and then asks whether kswapd sleeps. One of them must see the other, hence the fences.
+/// Kswapd first notes that it sleeps, and then reads the marks and the request. A task first takes pages and notes its
+/// request, and then reads whether kswapd sleeps. At least one of them must see the other, hence the fences.
 #[derive(Debug)]
 pub struct Requests {
     /// `true` while kswapd sleeps. Only then do tasks check the marks and wake it.
     is_sleeping: AtomicBool,
-    /// The highest order asked for since kswapd last looked.
+    /// The highest order requested since kswapd last looked.
     max_order: AtomicU32,
-    /// The lowest class zone that came with it.
+    /// The lowest class zone of the requests that raised `max_order`.
     classzone: AtomicU32,
-    /// Highest class zone that was requested since, plus 1; 0 for none.
+    /// The highest class zone requested since kswapd last looked, plus 1; 0 for none.
     highest: AtomicU32,
 }
 
@@ -71,8 +72,9 @@ impl Requests {
         self.is_sleeping.load(Relaxed)
     }
 
-    /// Notes a request of order 0 for every zone, unless a request is noted: of tasks that wait for the node's reserve, which is of all
-    /// zones. Kswapd would otherwise go on with its last class zone, which a raised mark may have limited to a zone without a shortage.
+    /// Notes a request of order 0 for every zone, unless a request is noted already. It stands for tasks that wait for
+    /// the node's reserve, which lies in all zones. Without it, kswapd would go on with its last class zone, and a
+    /// raised mark may have limited that to a zone without a shortage.
     pub fn note_waiters(&self) {
         let _ = self.highest.compare_exchange(0, ANY_CLASSZONE + 1, Relaxed, Relaxed);
     }
@@ -93,14 +95,14 @@ impl Requests {
         self.max_order.load(Relaxed) > u32::from(order.0)
     }
 
-    /// Returns the highest order that was asked for, and the highest class zone of all requests; `last` where there was
-    /// none.
+    /// Returns the highest order that was requested, and the highest class zone of all requests; class zone `last` if
+    /// there was no request.
     fn highest(&self, last: usize) -> Request {
         let classzone = (self.highest.load(Relaxed) as usize).checked_sub(1).unwrap_or(last);
         Request { order: Order(self.max_order.load(Relaxed) as u8), classzone }
     }
 
-    /// Returns [`Self::highest`], and forgets it.
+    /// Returns what [`Self::highest`] returns, and forgets the requests.
     fn take_highest(&self, last: usize) -> Request {
         let classzone = (self.highest.swap(0, Relaxed) as usize).checked_sub(1).unwrap_or(last);
         Request { order: Order(self.max_order.swap(0, Relaxed) as u8), classzone }
@@ -125,21 +127,21 @@ pub(super) struct NodeState<M: Machine> {
     pub waiters: AtomicU32,
     /// Tasks that are throttled until pages of the node are written.
     pub write_waiters: WriteWaiters<M>,
-    /// Passes of kswapd in a row that freed nothing.
+    /// Number of consecutive passes of kswapd that freed nothing.
     fruitless_passes: AtomicU32,
-    /// Times in a row that kswapd came down to its lowest priority and freed nothing (`kswapd_failures`).
+    /// Number of consecutive times that kswapd came down to its lowest priority and freed nothing (`kswapd_failures`).
     pub failures: AtomicU32,
-    /// Time at which the marks were last moved, and for each zone of the node the pages that had been taken then, and
-    /// dropped at once.
+    /// Time at which the marks were last moved. For each zone of the node, the numbers of pages that had been taken and
+    /// that had been dropped at once by that time.
     marks_moved: M::Lock<(Nanos, Vec<[u64; 2]>)>,
-    /// Durations of kswapd's calls.
+    /// Durations of kswapd's runs of `balance_pgdat`.
     pub calls: CallTimes,
 }
 
-/// Durations of kswapd's calls of `balance_pgdat`.
+/// Durations of kswapd's runs of `balance_pgdat`, here named calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KswapdCalls {
-    /// Calls that began, or went on.
+    /// Number of calls that began, or went on.
     pub calls: u64,
     /// Duration of the longest call; a call in progress counts up to now.
     pub longest: Nanos,
@@ -148,7 +150,7 @@ pub struct KswapdCalls {
 }
 
 impl KswapdCalls {
-    /// Returns the combination with the calls of another kswapd.
+    /// Returns the combined durations of these calls and those of another kswapd.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -159,7 +161,7 @@ impl KswapdCalls {
     }
 }
 
-/// The calls while they are counted. Only kswapd writes; a reader resets.
+/// The counters of calls. Only kswapd adds to them; a reader resets them.
 #[derive(Debug, Default)]
 pub(super) struct CallTimes {
     calls: AtomicU64,
@@ -183,7 +185,8 @@ impl CallTimes {
         self.total.fetch_add(time, Relaxed);
     }
 
-    /// Takes the calls up to now; a call in progress is counted again from now on.
+    /// Returns the durations of calls up to now, and resets the counters. A call in progress is counted again from now
+    /// on.
     pub fn take(&self, now: Nanos) -> KswapdCalls {
         let goes_on = self.calls.load(Relaxed) > 0 && self.began.load(Relaxed) != Self::NONE;
         if goes_on {
@@ -236,8 +239,8 @@ impl<M: Machine> Reclaim<M> {
             wanted = match self.choices.kswapd_request {
                 KswapdRequest::Order => self.next_order(node, wanted),
                 KswapdRequest::OrderAndClasszone => self.next_request(node, wanted, wanted, true),
-                // Look for a new request only if the last one was met: a failed one is not tried again
-                // just because it was not met.
+                // A new request is read at once only if the last one was met. After a failure, kswapd first tries to
+                // sleep, and does not just try again.
                 KswapdRequest::LastBalanced => {
                     let is_met = balanced.classzone >= wanted.classzone && balanced.order == wanted.order;
                     self.next_request(node, wanted, balanced, is_met)
@@ -264,8 +267,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns a new request at once if it is stricter than `wanted`: of a higher order, or of a lower class zone.
-    /// Otherwise tries to sleep, by `achieved`, and returns the request that is noted afterwards. Without `looks`,
-    /// always tries to sleep.
+    /// Otherwise tries to sleep, if the node is balanced for `achieved`, and returns the request that is noted
+    /// afterwards. Without `looks`, always tries to sleep.
     fn next_request(&self, node: NodeId, wanted: Request, achieved: Request, looks: bool) -> Request {
         let requests = &self.node_state(node).requests;
         let mut new = Request { order: Order::ZERO, classzone: ANY_CLASSZONE as usize };
@@ -279,8 +282,8 @@ impl<M: Machine> Reclaim<M> {
         requests.take()
     }
 
-    /// Returns the next order, which stays noted during the call: requests that do not exceed it are forgotten
-    /// after the call.
+    /// Returns the next order. It stays noted during the run of `balance_pgdat`, so that requests up to this order are
+    /// forgotten when the run ends.
     fn next_order(&self, node: NodeId, wanted: Request) -> Request {
         let requests = &self.node_state(node).requests;
         let any = ANY_CLASSZONE as usize;
@@ -292,8 +295,8 @@ impl<M: Machine> Reclaim<M> {
         Request { order: Order(requests.max_order.load(Relaxed) as u8), classzone: any }
     }
 
-    /// Sets the distance of a node's marks by the rate at which pages were taken since kswapd last checked. Pages that
-    /// replaced dropped pages count only as far as they may wait.
+    /// Sets the distance of a node's marks by the rate at which pages were taken since the marks were last moved. Pages
+    /// that replaced dropped pages count only up to the number of pages that may wait for admission.
     fn move_marks(&self, node: NodeId) {
         match self.memory().choices.mark_distance {
             MarkDistance::QuarterOfMin => return,
@@ -329,7 +332,7 @@ impl<M: Machine> Reclaim<M> {
         let mut time_left = Nanos(0);
         match self.choices.kswapd_sleep {
             KswapdSleep::AtOnce => {
-                // A task that requested more before it could see kswapd sleep has not woken it.
+                // A task that requested a higher order before it could see kswapd sleep has not woken kswapd.
                 let is_done = !state.requests.is_above(balanced.order) && !self.releases_waiters(node);
                 if is_done && !self.machine.is_killed() {
                     self.machine.sleep(&state.kswapd_wait, ticket, None);
@@ -361,8 +364,8 @@ impl<M: Machine> Reclaim<M> {
         !self.releases_waiters(node) && self.is_balance_kept(node, balanced)
     }
 
-    /// Releases direct reclaimers that wait, because none may wait for a kswapd that sleeps. Returns whether there were
-    /// any.
+    /// Releases direct reclaimers that wait, because no task may wait for a kswapd that sleeps. Returns whether any
+    /// waited.
     fn releases_waiters(&self, node: NodeId) -> bool {
         let state = self.node_state(node);
         let are_there = state.waiters.load(Relaxed) > 0;
@@ -372,8 +375,9 @@ impl<M: Machine> Reclaim<M> {
         are_there
     }
 
-    /// Wakes the kswapd of a zone's node, if the zone is below its low mark and kswapd sleeps; with `ZoneBalance::AnyUsableZone`, if
-    /// no zone of the node that the request can use is at its high mark.
+    /// Wakes the kswapd of a zone's node, if kswapd sleeps and the zone is below its low mark. With
+    /// `ZoneBalance::AnyUsableZone`, the condition is that no zone of the node that the request can use is at its high
+    /// mark.
     pub(crate) fn wake_kswapd(&self, zone: &Zone<M>, order: Order, classzone: usize) {
         let state = self.node_state(zone.node);
         let is_above_low = || match self.choices.zone_balance {

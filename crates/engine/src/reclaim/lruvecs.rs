@@ -7,7 +7,7 @@ use machine::Machine;
 
 impl<M: Machine> Reclaim<M> {
     /// Returns the lruvecs of some zones, each once, in the order of the zones. Zones that share an lruvec follow each
-    /// other, and the first of them stands for all: it is the highest that the request can use.
+    /// other. The first of them, the highest that the request can use, stands for all.
     pub(super) fn lruvecs<'a>(
         &'a self,
         zones: impl Iterator<Item = &'a Zone<M>>,

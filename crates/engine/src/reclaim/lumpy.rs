@@ -12,12 +12,12 @@ use crate::task::Task;
 use machine::{Machine, Order, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
-    /// Returns the blocks that a reclaim takes as a whole, if it does.
+    /// Returns the blocks by which a reclaim takes pages; `None` if it takes single pages.
     ///
-    /// Returns the pages of a block that are taken with a page of the tail. With `LumpyReclaim::ByOrder`, a costly
-    /// order takes all pages of a block at every priority. Other orders take the block's pages on the same list above
-    /// priority 9, and all its pages below that, active or not. With `LumpyReclaim::SameList`, only pages on the same
-    /// list are taken.
+    /// With each page at the tail, the other pages of its block are taken. With `LumpyReclaim::AlignedBlocks` these are
+    /// the block's pages on the same list; at priorities below 10 and for a costly order, all its pages, active or not.
+    /// With `LumpyReclaim::ByOrder`, all pages of a block are taken for a costly order, at every priority, and for
+    /// other orders the pages on the same list. With `LumpyReclaim::SameList`, only pages on the same list are taken.
     pub(super) fn wanted_blocks(&self, control: &ScanControl) -> Option<Blocks> {
         let order = control.order;
         if order == Order::ZERO {
@@ -32,12 +32,13 @@ impl<M: Machine> Reclaim<M> {
         Some(Blocks { order, any_list, ends_at_gap })
     }
 
-    /// Decides the fate of a batch that was taken with its blocks; returns the pages freed.
+    /// Decides the fate of a batch that was taken with its blocks, and carries it out. Returns the number of freed
+    /// pages.
     ///
-    /// Shrinks blocks. Pages in use are taken, too, at priorities below 10 and for a costly order; with
-    /// `LumpyReclaim::ByOrder`, only for a costly order. A task waits for pages under writeback once little else is
-    /// left (priority 4). With `LumpyReclaim::ByOrder`, it waits only for a costly order, at every priority, after a
-    /// nap.
+    /// Pages in use are taken, too, at priorities below 10 and for a costly order; with `LumpyReclaim::ByOrder`, only
+    /// for a costly order; with `LumpyReclaim::SameList`, never. A task waits for pages under writeback once little
+    /// else is left (from priority 4 on), and at every priority for a costly order. With `LumpyReclaim::ByOrder`, it
+    /// waits only for a costly order, after a nap.
     pub(super) fn shrink_blocks(
         &self,
         task: &mut Task,

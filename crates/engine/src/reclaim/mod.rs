@@ -1,11 +1,11 @@
 //! Reclaim: making memory free.
 //!
-//! *Flow*: kswapd ([`kswapd`], [`balance`]) works in the background, an allocating task ([`direct`]) when
-//! that is not enough. Both shrink a zone ([`shrink_lruvec`]): a policy ([`crate::lru::policy`]) hands out one batch of pages after the
-//! other, and reclaim decides the fate of each page ([`fate`]) and carries it out ([`shrink_pages`]). Object caches are
-//! shrunk in proportion ([`shrink_slab`]). *Called by* `allocate`, and as kswapd's task. *Locks*: the page lock
-//! by try only; `lru` for each cluster, never while a page is looked at. *Description*:
-//! mechanisms/reclaim, 10 to 14, 17 to 19, 22, 24.
+//! *Flow*: kswapd ([`kswapd`], [`balance`]) works in the background; an allocating task reclaims itself ([`direct`])
+//! when that is not enough. Both shrink a zone ([`shrink_lruvec`]): a policy ([`crate::lru::policy`]) hands out one
+//! batch of pages after the other, and reclaim decides the fate of each page ([`fate`]) and carries it out
+//! ([`shrink_pages`]). Object caches are shrunk in proportion ([`shrink_slab`]). *Called by* `allocate`, and as
+//! kswapd's task. *Locks*: the page lock by try only; `lru` for each cluster, never while a page is examined.
+//! *Description*: mechanisms/reclaim, 10 to 14, 17 to 19, 22, 24.
 //!
 //! Next: [`crate::allocate`].
 
@@ -40,10 +40,10 @@ use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
-/// The balance gap is this part of a zone.
+/// Divisor: the balance gap is at most this part of a zone.
 const BALANCE_GAP_RATIO: u64 = 100;
 
-/// Failures of kswapd in a row that make a node hopeless (`MAX_RECLAIM_RETRIES`).
+/// Number of consecutive failures of kswapd that make a node hopeless (`MAX_RECLAIM_RETRIES`).
 const FAILURES_MAX: u32 = 16;
 
 /// The layer (*floor*) of the engine that reclaims: kswapd and direct reclaim.
@@ -53,15 +53,15 @@ pub struct Reclaim<M: Machine> {
     pub choices: Choices,
     node_states: Vec<NodeState<M>>,
     first_priority_zero: M::Lock<Option<PriorityZero>>,
-    /// Woken when the write of a page ended that reclaim waits for.
+    /// Woken when the write of a page that reclaim waits for has ended.
     pub(crate) written: M::WaitQueue,
     /// `true` if the engine's tasks have ended. Then no task waits for their work.
     pub(crate) is_abandoned: AtomicBool,
     /// Number of tasks in direct reclaim that `direct_reclaimers` limits.
     direct_reclaimers: AtomicU64,
-    /// Tasks that wait to become one of them.
+    /// Tasks that wait for a turn at direct reclaim.
     direct_wait: M::WaitQueue,
-    /// Number of these tasks.
+    /// Number of tasks that wait for a turn at direct reclaim.
     direct_waiters: AtomicU64,
 }
 
@@ -74,9 +74,9 @@ pub struct PriorityZero {
     pub zone: ZoneId,
     /// `true` for kswapd.
     pub is_kswapd: bool,
-    /// Pages of its inactive anonymous list.
+    /// Pages of the zone's inactive anonymous list.
     pub inactive_anon_pages: u64,
-    /// Pages of its inactive file list.
+    /// Pages of the zone's inactive file list.
     pub inactive_file_pages: u64,
     /// The zone's dirty file pages.
     pub dirty_pages: u64,
@@ -111,12 +111,12 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the first scan at priority 0 since this was last asked.
+    /// Returns the first scan at priority 0 since the last call.
     pub fn take_first_priority_zero(&self) -> Option<PriorityZero> {
         self.first_priority_zero.lock().take()
     }
 
-    /// Returns the durations of the calls of a node's kswapd since this was last asked.
+    /// Returns the durations of the runs of a node's kswapd since the last call.
     pub fn take_kswapd_calls(&self, node: NodeId) -> KswapdCalls {
         self.node_state(node).calls.take(self.machine.now())
     }
@@ -138,8 +138,8 @@ impl<M: Machine> Reclaim<M> {
         &self.node_states[usize::from(node.0)]
     }
 
-    /// Returns whether the zone is at the mark above which it counts as balanced: high and `gap`, with a block of the
-    /// order, or compaction able to make one.
+    /// Returns whether the zone counts as balanced: it is above its high mark plus `gap`, with a block of the order.
+    /// With `HighOrder::ByCompaction`, compaction must also be able to help a request of an order above 0.
     fn is_zone_balanced(&self, zone: &Zone<M>, order: Order, gap: u64, classzone: usize) -> bool {
         self.machine.spend(Step::WatermarkCheck, 1);
         zone.is_above(zone.high() + gap, order, classzone, MarkRights::default())
@@ -150,8 +150,8 @@ impl<M: Machine> Reclaim<M> {
                 })
     }
 
-    /// Returns the pages above the high mark at which kswapd stops, so that low zones do not stand still while high
-    /// ones are filled.
+    /// Returns the number of pages above the high mark at which kswapd stops, so that low zones do not stand still
+    /// while high ones are filled.
     fn balance_gap(&self, zone: &Zone<M>) -> u64 {
         zone.low().min(zone.managed().div_ceil(BALANCE_GAP_RATIO))
     }
@@ -181,7 +181,7 @@ impl<M: Machine> Reclaim<M> {
         let zones = self.zones_of(lruvec);
         let reclaimable: u64 = zones.iter().map(|zone| self.reclaimable_pages(zone)).sum();
         match self.choices.hopeless {
-            // All zones of an lruvec know alike.
+            // All zones of an lruvec share this count.
             Hopeless::ByScan => zones[0].pages_scanned() >= 6 * reclaimable,
             Hopeless::ByFailures => false,
         }

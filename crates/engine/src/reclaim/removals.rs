@@ -19,7 +19,7 @@ pub(super) struct Removals<M: Machine> {
     waiting: ArrayVec<(FrameNumber, Option<Shadow>), REMOVALS_MAX>,
     /// Pages that left their file, without any reference.
     pub(super) removed: Isolated,
-    /// Pages that were not removed: they have another reference, or became dirty. Unlocked.
+    /// Pages that were not removed, because they have another reference or became dirty. They are unlocked.
     pub(super) stayed: Isolated,
 }
 
@@ -30,8 +30,8 @@ impl<M: Machine> Default for Removals<M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Adds a locked page of `file`, which may be freed, to the pages that are removed together. Removes those of
-    /// another file first.
+    /// Adds a locked page of `file`, which may be freed, to the pages that are removed together. If pages of another
+    /// file wait, removes them first.
     pub(super) fn remove_with_others(
         &self,
         removals: &mut Removals<M>,

@@ -13,14 +13,14 @@ use crate::stat::ZoneEvent;
 use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Order, WaitReason};
 
-/// The result of a scan of an lruvec's lists, and of those before it in the same reclaim.
+/// The result of one scan of an lruvec's lists. It also has a count over earlier scans of the same reclaim.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     /// Pages that were scanned.
     scanned: u64,
     /// Pages freed.
     reclaimed: u64,
-    /// Pages that were scanned since one was freed, including earlier rounds.
+    /// Pages that were scanned since a page was last freed, including those of earlier rounds.
     scanned_in_vain: u64,
 }
 
@@ -32,8 +32,8 @@ impl Round {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from one lruvec; again while compaction needs more (`shrink_zone`). Lowers the priority from its default to
-    /// the first one of the policy.
+    /// Reclaims from one lruvec, and again while compaction needs more pages (`shrink_zone`). If the priority is still
+    /// the default, lowers it to the policy's first priority.
     pub(super) fn shrink_zone(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
         if control.priority == DEF_PRIORITY {
@@ -82,7 +82,7 @@ impl<M: Machine> Reclaim<M> {
         self.begin_scan(reach, self.demand(control), control.order)
     }
 
-    /// Returns the demand of a reclaim for a policy.
+    /// Returns the demand of a reclaim on its policy.
     pub(super) fn demand(&self, control: &ScanControl) -> Demand {
         let aged_order = match self.choices.lumpy_reclaim {
             LumpyReclaim::ByOrder => control.order,
@@ -91,7 +91,7 @@ impl<M: Machine> Reclaim<M> {
         control.demand(aged_order, self.wanted_blocks(control))
     }
 
-    /// Decides the fate of a batch; returns the pages freed.
+    /// Decides the fate of a batch and carries it out. Returns the number of freed pages.
     #[doc(alias = "shrink_inactive_list")]
     #[doc(alias = "evict_folios")]
     pub(super) fn shrink_batch(
@@ -108,7 +108,7 @@ impl<M: Machine> Reclaim<M> {
         let (scan_event, steal_event) = reclaim_events(control);
         reach.zone.stat.count(scan_event, batch.counted);
         if batch.entries.is_empty() {
-            // All that can be taken waits to be written, and nobody may be about to.
+            // All pages that could be taken wait to be written, and perhaps no task is about to write them.
             if batch.to_write > 0 {
                 self.wake_flushers(batch.to_write);
             }
@@ -153,7 +153,7 @@ impl<M: Machine> Reclaim<M> {
         stay
     }
 
-    /// Marks the lruvec by the state of its scanned list, and waits accordingly (mechanisms/reclaim, 12.3).
+    /// Marks the zone by the states of the pages of a scanned list, and waits accordingly (mechanisms/reclaim, 12.3).
     pub(super) fn stall_after_list(
         &self,
         reach: Reach<'_, M>,
@@ -204,7 +204,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits after a pass over an lruvec's lists, if waits are for passes and not for lists.
+    /// Waits after a pass over an lruvec's lists, if `list_stall` has waits after passes and not after lists.
     fn stall_after_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         match self.choices.list_stall {
             ListStall::ReclaimThrottle => self.throttle_after_pass(reach, control),
@@ -216,8 +216,8 @@ impl<M: Machine> Reclaim<M> {
     ///
     /// By mechanisms/reclaim, 24, a request that repeats goes on while a round scans any page. But the lists may hold
     /// pages that cannot leave: dirty pages that no task writes, and anonymous pages without a swap slot if both
-    /// families share a list. Each round scans those again. So the request ends once as many pages as the zone has on
-    /// lists were scanned without success.
+    /// families share a list. Each round scans such pages again. So the request ends once as many pages as the zone has
+    /// on lists were scanned without success.
     #[doc(alias = "should_continue_reclaim")]
     fn should_continue(&self, reach: Reach<'_, M>, control: &ScanControl, round: Round) -> bool {
         let order = control.order;
@@ -249,7 +249,7 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Returns the events under which a reclaim counts the pages that it scans and frees.
+/// Returns the events by which a reclaim counts scanned and freed pages.
 pub(super) fn reclaim_events(control: &ScanControl) -> (ZoneEvent, ZoneEvent) {
     if control.is_kswapd {
         (ZoneEvent::PgscanKswapd, ZoneEvent::PgstealKswapd)

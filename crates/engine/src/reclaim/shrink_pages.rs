@@ -1,7 +1,7 @@
 //! Carries out the fates of isolated pages: frees, writes, keeps or activates them (`shrink_page_list`).
 //!
-//! [`decide_fate`] decides, and one `match` acts. Reclaim never waits for a page lock. Description:
-//! mechanisms/reclaim, 13 (≥36).
+//! [`decide_fate`] returns each next step, and one `match` carries it out. Reclaim never waits for a page lock.
+//! Description: mechanisms/reclaim, 13 (≥36).
 
 use super::choices::{LumpyReclaim, PageoutTrigger};
 use super::control::COSTLY_ORDER;
@@ -20,7 +20,7 @@ use machine::{FrameNumber, Func, Machine, Operation, Order, Step};
 /// of work.
 const SLOTS_AHEAD: usize = 4;
 
-/// The states of the pages of one list.
+/// Counts of the pages of one scanned list, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListCounts {
     /// Dirty pages.
@@ -35,26 +35,26 @@ pub struct ListCounts {
     pub immediate: u64,
     /// Pages that reclaim itself has begun to write.
     pub written: u64,
-    /// Pages that were freed. The others are counted by entries of a list: a folio is one.
+    /// Pages that were freed, with every page of a folio. The other fields count a folio as one page.
     pub freed: u64,
 }
 
 /// The remaining work for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Free the page, which its owner gave up.
+    /// Free the page: its owner gave it up.
     Free,
-    /// Back to its list.
+    /// Put the page back on its list.
     Keep,
-    /// Back to its list; already unlocked.
+    /// Put the page back on its list; it is already unlocked.
     KeepUnlocked,
-    /// To the active list.
+    /// Put the page on the active list.
     Activate,
-    /// Unlocked, and written by now: it is to be looked at again.
+    /// Look at the page again: it is unlocked, and has been written by now.
     LookAgain,
-    /// Waits in [`Removals`], locked.
+    /// Leave the page, locked, in [`Removals`].
     FreeWithOthers,
-    /// As `Free`, if no reader holds the page by a hazard pointer; unlocked, and still its owner's.
+    /// As `Free`, if no reader holds the page by a hazard pointer. The page is unlocked, and still its owner's.
     FreeUnlessHeld,
 }
 
@@ -64,9 +64,9 @@ struct PageList<M: Machine> {
     removals: Removals<M>,
     /// Pages that stay.
     survivors: Isolated,
-    /// Pages that are free to go.
+    /// Pages that can be freed.
     free: Isolated,
-    /// Pages that are free to go, if no reader turns out to hold them by a hazard pointer.
+    /// Pages that can be freed, unless a reader turns out to hold them by a hazard pointer.
     may_be_held: Isolated,
 }
 
@@ -83,7 +83,7 @@ impl<M: Machine> Default for PageList<M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Decides the fate of isolated pages, oldest first; returns those that stay.
+    /// Decides the fate of isolated pages, oldest first, and carries it out. Returns the pages that stay.
     #[doc(alias = "shrink_page_list")]
     pub(super) fn shrink_pages(
         &self,
@@ -96,9 +96,9 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::ShrinkPageList);
         let mut list = PageList::default();
         let mut activated = 0;
-        // Prefetches descriptors of the next list, which no task has touched lately. The last page's link still says
-        // after `isolate` where that list begins. Half of them are prefetched while pages are judged, half while they
-        // are freed, because each link waits for memory.
+        // Prefetches descriptors of the list's next pages, which no task has touched lately. After `isolate`, the link
+        // of the last page taken still leads to them. Half of the descriptors are prefetched while pages are judged,
+        // half while pages are freed, because each link followed waits for memory.
         let mut next = taken.last().copied();
         let mut look_ahead = |n: usize| {
             if n.is_multiple_of(2) {
@@ -106,7 +106,7 @@ impl<M: Machine> Reclaim<M> {
             }
         };
         'pages: for (n, &frame) in taken.iter().enumerate() {
-            // No task has touched the slots of this list's pages lately, either.
+            // Prefetches a slot: no task has touched the slots of this list's pages lately, either.
             if let Some(soon) = taken.get(n + SLOTS_AHEAD) {
                 list.owners.prefetch_slot(self, *soon);
             }
@@ -155,8 +155,8 @@ impl<M: Machine> Reclaim<M> {
         list.survivors
     }
 
-    /// Removes from their owners the pages of a list that were left for the end, and frees those that are free to go. Returns
-    /// their number.
+    /// Removes the pages that were left for the end from their owners, and frees all pages of `list` that can be freed.
+    /// Returns the number of freed pages.
     fn free_list(
         &self,
         reach: Reach<'_, M>,
@@ -193,8 +193,9 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    /// Keeps a page. This spoils its block, unless the page is being written and will be free soon. With
-    /// `LumpyReclaim::ByOrder` it spoils nothing: blocks are taken by the requested order alone.
+    /// Adds a page to `survivors`. From then on, no page is taken for its block, unless the surviving page is being
+    /// written and will be free soon. With `LumpyReclaim::ByOrder` a survivor changes nothing: blocks are taken by the
+    /// requested order alone.
     fn keep(&self, survivors: &mut Isolated, frame: FrameNumber, control: &mut ScanControl, is_written: bool) {
         survivors.push(frame);
         control.takes_blocks &= match self.choices.lumpy_reclaim {
@@ -203,7 +204,7 @@ impl<M: Machine> Reclaim<M> {
         };
     }
 
-    /// Carries out the fate of one locked page, step by step.
+    /// Carries out the fate of one locked page, step by step. Returns the work that remains.
     fn shrink_page(
         &self,
         task: &mut Task,
@@ -281,7 +282,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the facts that are seen of a page at first.
+    /// Returns the facts that are known of a page before the first step.
     fn see(&self, reach: Reach<'_, M>, frame: FrameNumber, flags: Flags) -> SeenPage {
         let under_writeback = flags.has(Flags::WRITEBACK);
         SeenPage {
@@ -322,7 +323,7 @@ impl<M: Machine> Reclaim<M> {
             }
     }
 
-    /// Marks a dirty page, so that it is freed as soon as the flusher has written it.
+    /// Marks a dirty page, so that it is freed as soon as the flusher has written it. Returns the outcome for the page.
     fn leave_to_flusher(&self, frame: FrameNumber, control: &mut ScanControl, counts: &mut ListCounts) -> Outcome {
         self.count_at_write(counts);
         self.stat.count(Event::NrVmscanImmediateReclaim, 1);
@@ -331,7 +332,7 @@ impl<M: Machine> Reclaim<M> {
         self.unwritten()
     }
 
-    /// Leaves a page that is under writeback, as its state there says.
+    /// Treats a page under writeback as `state` says. Returns the work that remains for the page.
     fn leave_unwritten(
         &self,
         frame: FrameNumber,
@@ -360,7 +361,8 @@ impl<M: Machine> Reclaim<M> {
         self.unwritten()
     }
 
-    /// Takes a clean page from its owner.
+    /// Takes a clean page from its owner, or leaves this for the end of the list. Returns the work that remains for the
+    /// page.
     fn remove_from_owner(
         &self,
         frame: FrameNumber,
@@ -370,7 +372,7 @@ impl<M: Machine> Reclaim<M> {
     ) -> Outcome {
         let file = if is_file { list.owners.file_of(self, frame) } else { None };
         if is_file && file.is_none() || !is_file && !self.frames[frame].is(Flags::SWAPCACHE) {
-            // Its owner went away.
+            // The page's owner went away.
             return stay(Why::Held, Outcome::Keep, control);
         }
         if let Some(file) = file.filter(|_| self.removes_by_file() && !self.may_be_held(frame)) {
@@ -387,8 +389,8 @@ impl<M: Machine> Reclaim<M> {
         Outcome::FreeUnlessHeld
     }
 
-    /// Splits a large folio into single pages, each of which will get a swap slot. They go on the lists, to be scanned
-    /// next. Returns `false` if the folio is not mapped any more, or other tasks hold it.
+    /// Splits a large folio into single pages, each of which will get a swap slot. The pages go on the lists, to be
+    /// scanned next. Returns `false` if the folio is not mapped any more, or other tasks hold it.
     fn split_for_swap(&self, head: FrameNumber, owners: &mut Owners<M>) -> bool {
         let start = self.frames[head].index();
         let Some(region) = owners.region_of(self, head) else { return false };
@@ -416,15 +418,15 @@ impl<M: Machine> Reclaim<M> {
         let writeback = is_file && flags.has(Flags::WRITEBACK);
         counts.dirty += u64::from(dirty || writeback);
         counts.unqueued_dirty += u64::from(dirty && !writeback);
-        // A clean page of a congested device counts, too; a zone with such pages is then not marked congested because
-        // of its dirty ones.
+        // A clean page of a congested device counts as congested, too. Then `congested` can exceed `dirty`, and the
+        // zone is not marked congested.
         let is_congested = is_file
             && self.machine.is_any_congested(Operation::Write)
             && owners.file_of(self, frame).is_some_and(|file| self.machine.is_congested(file.device, Operation::Write));
         counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
     }
 
-    /// Counts a dirty page that has come to the decision whether it is written, if `dirty_accounting` says so.
+    /// Counts a dirty page at the decision whether to write it, if `dirty_accounting` says so.
     fn count_at_write(&self, counts: &mut ListCounts) {
         counts.dirty += u64::from(!self.choices.dirty_accounting.is_on_sight());
     }
@@ -446,7 +448,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Writes one dirty page. Returns `None` if the page is clean, locked, and may be freed at once.
+    /// Writes one dirty page. Returns `None` if the page is clean, locked, and may be freed at once; else the outcome.
     fn pageout(
         &self,
         task: &Task,
@@ -518,7 +520,7 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Counts a page that stays, and returns the outcome.
+/// Counts a page that stays because of `why`, and returns `outcome`.
 const fn stay(why: Why, outcome: Outcome, control: &mut ScanControl) -> Outcome {
     why.count(&mut control.met);
     outcome

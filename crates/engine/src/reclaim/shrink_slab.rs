@@ -9,11 +9,11 @@ use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine};
 
-/// Number of pages that a request to drop all objects counts as scanned, out of the same number.
+/// Number of pages that count as scanned, and also as all pages, in a request to drop all objects.
 const DROPPED_PART: u64 = 1000;
 
-/// Largest number of objects that the last round of such a request drops. It cannot wait for a round that drops none,
-/// because other tasks make new objects all the time.
+/// Largest number of objects that the last round of a request to drop all objects drops. The request cannot wait for a
+/// round that drops none, because other tasks make new objects all the time.
 const DROPPED_FEW: u64 = 10;
 
 /// The result of shrinking the caches.
@@ -21,12 +21,12 @@ const DROPPED_FEW: u64 = 10;
 pub(super) struct Dropped {
     /// Objects dropped.
     pub objects: u64,
-    /// Pages freed that count to reclaim's target.
+    /// Freed pages that count to reclaim's target.
     pub pages: u64,
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Scans as large a part of each object cache as `scanned` is of `lru_pages`.
+    /// Scans a part of each object cache, in proportion to `scanned` out of `lru_pages`. Returns what was dropped.
     pub(super) fn shrink_slab(&self, task: &mut Task, scanned: u64, lru_pages: u64) -> Dropped {
         let _span = self.machine.span(Func::ShrinkSlab);
         let scanned = if scanned == 0 { CLUSTER } else { scanned };
@@ -37,14 +37,14 @@ impl<M: Machine> Reclaim<M> {
                 DeferredObjects::Damped => true,
                 DeferredObjects::All => false,
             };
-            // Otherwise an empty cache forgets what was left to do.
+            // Without damping, an empty cache forgets its deferred work.
             if count == 0 && is_damped {
                 continue;
             }
             let delta =
                 (u128::from(4 * scanned / DEFAULT_SEEKS) * u128::from(count) / u128::from(lru_pages + 1)) as u64;
             let mut total = cache.deferred.swap(0, Relaxed) + delta;
-            // Callers that may not enter the file system leave work behind: do not do it all at once.
+            // Callers that may not enter the file system leave work behind. The next caller does not do it all at once.
             if is_damped && delta < count / 4 {
                 total = total.min(count / 2);
             }
@@ -64,12 +64,12 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Drops the unused objects of all caches (`drop_caches`), and with inodes the clean pages of their files. Returns
-    /// the number of objects. Continues until a round drops hardly any.
+    /// the number of objects. Continues until a round drops hardly any object.
     #[doc(alias = "drop_slab")]
     pub fn drop_slabs(&self, task: &mut Task) -> u64 {
         let mut dropped = 0;
         loop {
-            // As if as many pages had been looked at as there are: each object is looked at twice.
+            // All pages count as scanned, so each object is examined twice.
             let round = self.shrink_slab(task, DROPPED_PART, DROPPED_PART).objects;
             dropped += round;
             if round <= DROPPED_FEW || self.machine.is_killed() {
@@ -78,11 +78,12 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the pages freed that count to reclaim's target.
+    /// Frees the slabs and the file pages of dropped objects. Returns the number of freed pages that count to reclaim's
+    /// target.
     fn free_shrunk(&self, task: &Task, kind: ObjectKind, shrunk: &Shrunk) -> u64 {
         let mut freed: u64 = shrunk.slabs.iter().map(|slab| self.free_slab(*slab)).sum();
         for id in &shrunk.files {
-            // Opened while its object was on the way out: then its pages stay.
+            // The file was opened while its object was being dropped: its pages stay.
             if self.file(*id).is_some_and(|file| file.is_open()) {
                 continue;
             }

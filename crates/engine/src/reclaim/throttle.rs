@@ -15,13 +15,14 @@ use crate::task::Task;
 use machine::atomic::Ordering::SeqCst;
 use machine::{Func, Machine, Nanos, Operation, Order, WaitReason, Waiting};
 
-/// Time after which a task that waits for others' direct reclaim looks again: pages may also be freed otherwise. Many
-/// may wait, and all of them look.
+/// Time after which a task that waits for others' direct reclaim looks for pages itself, because pages may also be
+/// freed otherwise. It is long, because many tasks may wait, and all of them look.
 const LOOK_FOR_PAGES: Nanos = Nanos::from_millis(100);
 
 /// A task's right to reclaim directly; dropping it passes the right on.
 pub(crate) struct DirectTurn<'a, M: Machine> {
-    /// The reclaim whose counter it lowers at its end; `None` if the number of reclaimers is not limited.
+    /// The reclaim whose counter is lowered when the turn is dropped; `None` if the number of reclaimers is not
+    /// limited.
     counted_by: Option<&'a Reclaim<M>>,
 }
 
@@ -44,12 +45,12 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Lets a task reclaim directly, if fewer than [`Reclaim::direct_reclaimers_max`] tasks do. More tasks would scan
-    /// the same few pages and take them from each other.
+    /// Gives a task the right to reclaim directly. Returns `None` if [`Reclaim::direct_reclaimers_max`] tasks already
+    /// have it: more tasks would scan the same few pages and take them from each other.
     pub(crate) fn try_begin_direct(&self, task: &Task, gfp: Gfp, order: Order) -> Option<DirectTurn<'_, M>> {
         let max = self.direct_reclaimers_max();
-        // Not limited: kernel tasks, tasks that hold what others may wait for, and requests for a block, which freed
-        // single pages do not serve.
+        // The limit does not apply to kernel tasks, to tasks that hold what others may wait for, and to requests for a
+        // block, which freed single pages do not serve.
         if max == 0 || task.is_kernel || !gfp.fs || !gfp.io || order > Order::ZERO {
             return Some(DirectTurn { counted_by: None });
         }
@@ -58,8 +59,8 @@ impl<M: Machine> Reclaim<M> {
         is_counted.then(|| DirectTurn { counted_by: Some(self) })
     }
 
-    /// Waits until `attempt` has something, and returns that. It is tried again when others have ended their direct reclaim or
-    /// have freed pages, and when the task is killed.
+    /// Waits until `attempt` returns a value, and returns that value. Calls `attempt` again when other tasks have ended
+    /// their direct reclaim or have freed pages, and when the task is killed.
     pub(crate) fn wait_for_direct<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
         let _span = self.machine.span(Func::ThrottleDirectReclaim);
         self.stat.count(Event::DirectReclaimWait, 1);
@@ -81,7 +82,7 @@ impl<M: Machine> Reclaim<M> {
         found
     }
 
-    /// Wakes as many tasks that wait for others' direct reclaim as pages were freed.
+    /// Wakes tasks that wait for others' direct reclaim, one for each freed page.
     pub(super) fn wake_direct_waiters(&self, pages: u64) {
         for _ in 0..pages.min(self.direct_waiters.load(SeqCst)) {
             self.machine.wake_first(&self.direct_wait);
@@ -89,7 +90,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Waits as [`crate::lru::Lru::congestion_wait`] does, but only if some device's queue is congested and the zone
-    /// was marked so.
+    /// was marked congested.
     pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos, reason: WaitReason) {
         let _span = self.machine.span(Func::WaitIffCongested);
         if zone.is(ZoneFlag::CONGESTED) && self.machine.is_any_congested(Operation::Write) {
@@ -100,7 +101,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Sleeps until the write of a page that reclaim waits for has ended, at most 10 ms. The limit is needed because a
-    /// page may be marked just after its write has ended. Does not sleep if there is no need for it any more.
+    /// page may be marked just after its write has ended. Does not sleep if `is_needed` no longer holds.
     pub(super) fn wait_for_written(&self, reason: WaitReason, is_needed: impl Fn() -> bool) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + LOOK_AGAIN;
@@ -116,7 +117,7 @@ impl<M: Machine> Reclaim<M> {
         self.dirty_pages() > 0
     }
 
-    /// Waits while much more than the dirty limit is under writeback: more would only sit in queues.
+    /// Waits while much more than the dirty limit is under writeback: more pages would only sit in queues.
     pub(super) fn throttle_vm_writeout(&self, gfp: Gfp) {
         let may_do_all = gfp.io && gfp.fs;
         let until_written = match self.choices.writeout_throttle {
@@ -128,7 +129,8 @@ impl<M: Machine> Reclaim<M> {
             WriteoutThrottle::ForWriteback => true,
         };
         let _span = self.machine.span(Func::ThrottleVmWriteout);
-        // With swap full there is next to nothing that could be dirty: what one reclaims at a time is no excess.
+        // With swap full, hardly any page can become dirty, and the limit may be near 0. A cluster, as one reclaimer
+        // takes at a time, is no excess.
         let limit = || (self.dirty_limits().dirty * 11 / 10).max(CLUSTER);
         let is_too_much = || self.writeback_pages() > limit();
         while is_too_much() && !self.machine.is_killed() {
@@ -159,8 +161,8 @@ impl<M: Machine> Reclaim<M> {
         min == 0 || free > min / 2
     }
 
-    /// Holds a user's task back while the node's reserve is used up; returns whether it was killed
-    /// meanwhile, so that reclaiming is not worth it any more.
+    /// Holds a user's task back while the node's reserve is used up. Returns whether the task was killed meanwhile, so
+    /// that reclaiming is not worth it any more.
     pub(crate) fn throttle_direct_reclaim(&self, task: &Task, node: NodeId, gfp: Gfp) -> bool {
         if task.is_kernel || self.machine.is_killed() || !self.waits_for_reserve(node) {
             return false;
@@ -168,7 +170,7 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::ThrottleDirectReclaim);
         self.stat.count(Event::PgscanDirectThrottle, 1);
         let state = self.node_state(node);
-        // Without the file system kswapd may depend on the caller: give up after a second.
+        // If the caller may not enter the file system, kswapd may depend on the caller: give up after a second.
         let deadline = (!gfp.fs).then(|| self.machine.now() + Nanos::from_secs(1));
         while self.waits_for_reserve(node)
             && !self.machine.is_killed()

@@ -6,11 +6,11 @@ use crate::stat::{Gauge, ZoneEvent};
 use crate::task::Task;
 use machine::{Func, Machine, Order};
 
-/// `vm.zone_reclaim_mode`: reclaims at all.
+/// Bit of `vm.zone_reclaim_mode`: reclaim in the zone at all.
 pub const RECLAIM_ZONE: u8 = 1;
-/// Writes dirty pages.
+/// Bit of `vm.zone_reclaim_mode`: write dirty pages.
 pub const RECLAIM_WRITE: u8 = 2;
-/// Takes mapped pages, and swaps.
+/// Bit of `vm.zone_reclaim_mode`: take mapped pages, and swap.
 pub const RECLAIM_SWAP: u8 = 4;
 
 /// First priority: a sixteenth of the lists (`ZONE_RECLAIM_PRIORITY`).
@@ -21,10 +21,10 @@ const FIRST_PRIORITY: u32 = 4;
 const MIN_UNMAPPED_PERCENT: u64 = 1;
 const MIN_SLAB_PERCENT: u64 = 5;
 
-/// The outcome of a wish for room in a zone.
+/// The outcome of an attempt to make room in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// This request does not reclaim here.
+    /// The request does not reclaim in this zone.
     NotWanted,
     /// No page could be taken, or another task already reclaims in the zone.
     NotTried,
@@ -35,8 +35,8 @@ pub(crate) enum Room {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Makes room in a zone of the task's own node that is at its mark, as far as [`super::Choices::zone_reclaim_mode`] goes.
-    /// *May sleep.*
+    /// Makes room in a zone of the task's own node that is at its mark, as far as [`super::Choices::zone_reclaim_mode`]
+    /// allows. Returns the outcome. *May sleep.*
     ///
     /// Reclaims in the zone for one task at a time. Other tasks take memory of another node meanwhile.
     pub(crate) fn zone_reclaim(&self, task: &mut Task, zone: &Zone<M>, gfp: Gfp, order: Order) -> Room {

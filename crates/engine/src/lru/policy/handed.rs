@@ -6,10 +6,11 @@ use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
 use std::ops::Deref;
 
-/// Pages of a batch that need no memory of their own.
+/// Number of pages that a batch holds without memory of its own.
 const FEW: usize = 2 * CLUSTER as usize;
 
-/// Pages of a batch, a huge page by its head. More than a few there are only with the blocks that pages lie in.
+/// Pages of a batch, a huge page by its head. There are more than [`FEW`] only if pages are taken with the blocks in
+/// which they lie.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a batch of a few pages takes no memory of its own")]
 pub(crate) enum Entries {
@@ -54,7 +55,7 @@ impl Entries {
         }
     }
 
-    /// Keeps those for which `stays` is true.
+    /// Keeps the pages for which `stays` returns `true`.
     pub(crate) fn retain(&mut self, mut stays: impl FnMut(FrameNumber) -> bool) {
         match self {
             Self::Few(pages) => pages.retain(|page| stays(*page)),
@@ -68,9 +69,9 @@ impl Entries {
 pub struct Blocks {
     /// The order of a block.
     pub order: Order,
-    /// Pages of a block are taken off any list, not only off that of the first.
+    /// `true` if pages of a block are taken off any list; `false` if only off the list of the block's first page.
     pub any_list: bool,
-    /// A page that cannot be had ends the search in its block.
+    /// `true` if a page that cannot be taken ends the search in its block.
     pub ends_at_gap: bool,
 }
 
@@ -91,13 +92,14 @@ pub(crate) struct Batch {
     pub(crate) has_blocks: bool,
     /// `true` if flushers are woken when all pages of the batch are dirty, because no other task writes them.
     pub(crate) tells_flushers: bool,
-    /// The task was killed while it waited for others to put pages back: its own are about to be free.
+    /// `true` if the task was killed while it waited for other tasks to put pages back. Its own pages are about to be
+    /// free.
     pub(crate) is_dying: bool,
 }
 
 impl Batch {
-    /// Creates a batch of entries of one family, `pages` pages in all, and the number of pages that were examined for
-    /// them.
+    /// Creates a batch of entries of one family. `pages` is their number of pages, `scanned` the number of pages that
+    /// were examined for them.
     pub(in crate::lru) fn new(family: Family, entries: Entries, pages: u64, scanned: u64) -> Self {
         let by_family = Family::ALL.map(|other| if other == family { pages } else { 0 });
         Self {
@@ -117,7 +119,7 @@ impl Batch {
         Self { is_dying: true, ..Self::new(family, Entries::default(), 0, 0) }
     }
 
-    /// Returns the families of which there are pages, and how many.
+    /// Returns the families that have pages in the batch, each with its number of pages.
     pub(in crate::lru) fn families(&self) -> impl Iterator<Item = (Family, u64)> + use<> {
         let by_family = self.by_family;
         Family::ALL.into_iter().map(move |family| (family, by_family[family as usize])).filter(|(_, pages)| *pages > 0)

@@ -1,8 +1,9 @@
-//! Policies other than classic, in the engine: one lock and one value of the policy for each lruvec.
+//! Policies behind the trait, in the engine: one lock and one value of the policy for each lruvec.
 //!
-//! Pages of both families are in one order, and are counted as inactive file pages (`lru.lists = "two"`). There are no batches:
-//! an insertion takes the lock, and so does a use where the policy wants to know each. Otherwise a use is a store to the page's
-//! word: `REFERENCED` for the first, `USED_AGAIN` for those after it, which a judgement takes back.
+//! Pages of both families are in one order, and are counted as inactive file pages (`lru.lists = "two"`). There are no
+//! batches: each insertion takes the lock, and so does each use if the policy wants to know all uses. Otherwise a use
+//! is a store to the page's word: `REFERENCED` for the first use, `USED_AGAIN` for later ones. A judgement clears
+//! `USED_AGAIN`.
 
 use super::{Batch, CLUSTER, Demand, Entries, Insert, Pages, Policy, Seen, Taken, Verdict, Victims};
 use crate::anonymous::{Owners, Region};
@@ -18,18 +19,19 @@ use std::sync::OnceLock;
 /// A policy for the engine.
 pub type OwnPolicy = Box<dyn Policy<FrameTable>>;
 
-/// Makes the policy that a program brought.
+/// The function that makes the policy that the program brought.
 static OWN: OnceLock<fn() -> OwnPolicy> = OnceLock::new();
 
-/// Brings a policy of the program's own: kernels with `lru.policy = "own"` run it from now on, with one value for each lruvec.
+/// Sets a policy of the program's own. Kernels with `lru.policy = "own"` run it from now on, with one value for each
+/// lruvec.
 ///
 /// # Errors
-/// When the program has brought one before.
+/// When the program has already set one.
 pub fn set_own(make: fn() -> OwnPolicy) -> Result<(), AlreadySet> {
     OWN.set(make).map_err(|_| AlreadySet)
 }
 
-/// The program has brought a policy before ([`set_own`]).
+/// The program has already set a policy ([`set_own`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlreadySet;
 
@@ -41,20 +43,20 @@ impl std::fmt::Display for AlreadySet {
 
 impl std::error::Error for AlreadySet {}
 
-/// Returns whether the program has brought a policy.
+/// Returns whether the program has set a policy.
 pub(crate) fn has_own() -> bool {
     OWN.get().is_some()
 }
 
-/// Makes the policy that the program has brought.
+/// Makes a value of the policy that the program has set.
 ///
 /// # Panics
-/// When it has brought none.
+/// When the program has set none.
 pub(super) fn make_own() -> OwnPolicy {
     OWN.get().expect("the choices were checked")()
 }
 
-/// The rules of a policy behind the trait, where one is the policy.
+/// The rules of a policy behind the trait.
 pub(in crate::lru) struct InEngine {
     make: fn() -> OwnPolicy,
     moves_on_use: bool,
@@ -75,14 +77,14 @@ impl InEngine {
 /// The list under which all pages are counted.
 const COUNTED: ListKind = ListKind::InactiveFile;
 
-/// A scan under way of the one list that a policy keeps of each lruvec.
+/// A scan under way of the one list that a policy keeps for each lruvec.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnScan {
     demand: Demand,
     /// Pages that are still to be scanned.
     left: u64,
     has_begun: bool,
-    /// Enough was freed.
+    /// `true` if enough was freed.
     is_over: bool,
 }
 
@@ -93,7 +95,7 @@ impl OwnScan {
             self.is_over = match early_exit {
                 EarlyExit::Never => false,
                 EarlyExit::BelowDefaultPriority => self.demand.priority < DEF_PRIORITY,
-                // Kswapd would go on in proportion to the other lists, and there is only this.
+                // Kswapd would go on with the other lists in proportion, but there is only one list.
                 EarlyExit::Proportional => !self.demand.is_kswapd,
                 EarlyExit::ProportionalOfBoth => true,
             };
@@ -101,9 +103,9 @@ impl OwnScan {
     }
 }
 
-/// Calls of [`Lru`] where a policy behind the trait rules.
+/// The functions of [`Lru`] for a policy behind the trait.
 impl<M: Machine> Lru<M> {
-    /// Puts a page that comes on the list.
+    /// Puts a page that comes to memory on the list.
     pub(in crate::lru) fn insert_own(&self, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
@@ -129,7 +131,7 @@ impl<M: Machine> Lru<M> {
         if own.moves_on_use {
             let mut policy = self.lruvec_of_page(frame).own().lock();
             self.machine.spend(Step::LruMove, 1);
-            // Under the lock: nobody takes it off meanwhile.
+            // Under the lock, no other task takes the page off the list meanwhile.
             if self.frames[frame].is(Flags::LRU) {
                 policy.used(&self.frames, frame);
             }
@@ -138,16 +140,16 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a scan of the one list. It has one target, and saves up one, where `small_targets` says so: the accumulators of
-    /// mechanisms/reclaim, 10.1, are one for each list that there is. A second one for an active list without pages would grow all the
-    /// same, by the page that is added each time, and make a scan of nothing every 32 scans.
+    /// Begins a scan of the one list. The scan has one target. Where `small_targets` says so, one accumulator saves
+    /// small targets; mechanisms/reclaim, 10.1, has an accumulator for each list. A second one, for an active list
+    /// without pages, would grow by the page that is added each time, and would cause a scan of nothing every 32 scans.
     pub(in crate::lru) fn begin_own_scan(&self, reach: Reach<'_, M>, demand: Demand) -> OwnScan {
         let share = self.share(reach, self.list_pages(reach, COUNTED), &demand);
         OwnScan { demand, left: self.target(reach.lruvec, COUNTED, share), has_begun: false, is_over: false }
     }
 
-    /// Returns the next cluster of a scan that has freed `freed` pages so far; it may be empty. `None` when the scan is
-    /// over. *May sleep.*
+    /// Returns the next cluster of a scan that has freed `freed` pages so far. The cluster may be empty. Returns `None`
+    /// when the scan is over. *May sleep.*
     pub(in crate::lru) fn next_of_own(&self, reach: Reach<'_, M>, scan: &mut OwnScan, freed: u64) -> Option<Batch> {
         if std::mem::replace(&mut scan.has_begun, true) {
             self.machine.cond_resched();
@@ -165,7 +167,7 @@ impl<M: Machine> Lru<M> {
         let taken = self.isolate_own(reach, pages);
         let mut entries = Entries::default();
         entries.add(&taken.entries);
-        // It knows no blocks: what it gives up stands for those.
+        // The policy knows no blocks: the pages that it gives up stand for them.
         let has_blocks = scan.demand.blocks.is_some();
         let batch = Batch::new(COUNTED.family(), entries, taken.pages, taken.scanned);
         Some(Batch { has_blocks, counted: taken.scanned + taken.skipped, ..batch })
@@ -205,8 +207,8 @@ impl<M: Machine> Lru<M> {
         Taken { entries: victims, pages: weight, scanned, skipped }
     }
 
-    /// Takes a given listed page off the list for a caller that moves it, with another reference, unless its last
-    /// reference is being dropped.
+    /// Takes a given listed page off the list, with another reference, for a caller that moves the page. Returns
+    /// `false`, and leaves the page alone, if its last reference is being dropped.
     pub(in crate::lru) fn isolate_given_own(
         &self,
         policy: &mut dyn Policy<FrameTable>,
@@ -227,11 +229,12 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Makes small pages of a huge one, and puts them on the list.
+    /// Splits a huge page into small ones, and puts them on the list. Returns `false` as [`Lru::split_frames`] does.
     pub(in crate::lru) fn split_in_own(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let mut policy = self.lruvec_of_page(head).own().lock();
         let is_listed = self.frames[head].is(Flags::LRU);
-        // A mark of reclaim on a page that it isolated: in a policy of its own, all pages are counted as inactive.
+        // Without `ACTIVE`, with which reclaim marks an isolated page: a policy behind the trait has all pages counted
+        // as inactive.
         let inherited = INHERITED.without(Flags::ACTIVE);
         self.split_frames(region, head, inherited, |tail| {
             self.frames[tail].set(Flags::LRU);
@@ -240,7 +243,7 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Puts isolated pages back, and drops the references of isolation.
+    /// Puts isolated pages back, and drops the references that isolation took.
     pub(in crate::lru) fn put_back_own(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::PutbackInactivePages);
         let zone = self.highest_zone(lruvec);
@@ -249,7 +252,7 @@ impl<M: Machine> Lru<M> {
             let mut policy = lruvec.own().lock();
             for &frame in pages {
                 let descriptor = &self.frames[frame];
-                // What reclaim made of it; the policy has marks of its own.
+                // `ACTIVE` is the mark of reclaim; the policy has marks of its own.
                 let verdict = match descriptor.test_clear(Flags::ACTIVE) {
                     true => Verdict::Activate,
                     false => Verdict::Keep,
@@ -261,7 +264,7 @@ impl<M: Machine> Lru<M> {
                 policy.put_back(&self.frames, frame, verdict);
                 gauges.add(COUNTED.gauge(), weight);
                 if descriptor.put() {
-                    // Everybody else let go meanwhile.
+                    // All other users released the page meanwhile.
                     policy.remove(&self.frames, frame);
                     gauges.add(COUNTED.gauge(), -weight);
                     descriptor.clear(Flags::LRU);
@@ -273,7 +276,7 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes the pages that are on a list off it.
+    /// Takes the given pages that are listed off the list.
     pub(in crate::lru) fn unlink_own(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut policy = reach.lruvec.own().lock();
         let mut moved = 0;
@@ -302,7 +305,7 @@ impl<M: Machine> Lru<M> {
         self.lruvec_of_page(frame).own().lock().evicted(&self.frames, frame)
     }
 
-    /// Shows all pages of an lruvec, which are on one list.
+    /// Visits all pages of an lruvec, which are on one list.
     pub(in crate::lru) fn for_each_own(&self, lruvec: &Lruvec<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         lruvec.own().lock().for_each(&self.frames, &mut |frame| visit(COUNTED, frame));
     }
@@ -378,7 +381,7 @@ mod tests {
         let reach = lru.reach(&lru.zones[0]);
         let demand = Demand { priority: DEF_PRIORITY, ..Demand::ANY };
         let targets: Vec<u64> = (0..2 * CLUSTER).map(|_| lru.begin_own_scan(reach, demand).left).collect();
-        // Of no pages at all, one is added each time.
+        // The list has no pages, so each target is the one page that is added.
         let clusters: Vec<usize> = (0..targets.len()).filter(|n| targets[*n] > 0).collect();
         assert_eq!(clusters, [31, 63]);
         lru.begin_own_scan(reach, demand);

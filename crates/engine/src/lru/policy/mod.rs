@@ -1,15 +1,16 @@
-//! Policies: which page next.
+//! Policies: the order in which pages are reclaimed.
 //!
 //! *Holds* the trait [`Policy`] and the types by which a policy and its caller talk: [`Demand`], the purpose of a scan
 //! of an lruvec; [`Insert`], the way in which a page came; [`Seen`] and [`Verdict`], the use of a page and what follows
-//! from it. *Flow*: reclaim begins a `Scan` with a demand and asks for one `Batch` after the other. It decides the fate
-//! of each page with the help of a verdict, and puts back the pages that stay. *Called by* `reclaim`, which knows no
-//! list: reclaim has the priorities and writes, the policy has the lists.
+//! from it. *Flow*: reclaim begins a `Scan` with a demand and asks for one `Batch` after the other. Reclaim decides the
+//! fate of each page with the help of a verdict, and puts back the pages that stay. *Called by* `reclaim`, which knows
+//! no list: reclaim has the priorities and writes, the policy has the lists.
 //!
-//! [`classic`] and [`multigen`] are Linux's, with batches and the rules of each kernel: they are part of the engine. [`simple`] has
-//! others, each in some lines, behind the trait [`Policy`]. A program can bring its own ([`set_own`]). `lru.policy` says which rules;
-//! `ruling` is the one place that asks. Those behind the trait are generic over where the bits and links of pages lie ([`Pages`]), so
-//! that the same code also runs without an engine ([`replay`]); of classic there is a model that does ([`classic::ClassicModel`]).
+//! [`classic`] and [`multigen`] are Linux's policies, with batches and the rules of each kernel. They are part of the
+//! engine. [`simple`] has other policies, each in some lines, behind the trait [`Policy`]. A program can bring its own
+//! policy ([`set_own`]). `lru.policy` names the policy in use; `ruling` is the one place that asks for it. Policies
+//! behind the trait are generic over where the bits and links of pages lie ([`Pages`]), so that the same code also runs
+//! without an engine ([`replay`]). A model of the classic policy runs there, too ([`classic::ClassicModel`]).
 //!
 //! Next: [`classic`], active and inactive lists.
 
@@ -35,7 +36,7 @@ use crate::page_cache::Shadow;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
 
-/// Pages that are asked for at once at most (`SWAP_CLUSTER_MAX`).
+/// Largest number of pages that are asked for at once (`SWAP_CLUSTER_MAX`).
 pub const CLUSTER: u64 = 32;
 
 /// Pages that a policy gives up, oldest first.
@@ -57,25 +58,25 @@ pub struct Taken {
 /// The way in which a page came to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insert {
-    /// A task reads it, or is about to.
+    /// A task reads the page, or is about to.
     Read {
-        /// The shadow that it left when it was last reclaimed, if it was in memory before ([`Policy::evicted`]).
+        /// The shadow that the page left when it was last reclaimed, if it was in memory before ([`Policy::evicted`]).
         shadow: Option<Shadow>,
     },
     /// The page was read ahead, and not used yet.
     Ahead {
-        /// The shadow, as of a page that is read.
+        /// The shadow, as in [`Insert::Read`].
         shadow: Option<Shadow>,
     },
-    /// A task writes it; it was not read before.
+    /// A task writes the page, which was not read before.
     Write,
-    /// A fault made it, a page of anonymous memory.
+    /// A fault made the page, which is anonymous memory.
     Fault,
-    /// It was in memory before, in another frame or as single pages, and brings its marks.
+    /// The page was in memory before, in another frame or as single pages, and brings its marks.
     Moved,
     /// The page came back from swap, wanted or read ahead.
     SwapIn {
-        /// The shadow, as of a page that is read.
+        /// The shadow, as in [`Insert::Read`].
         shadow: Option<Shadow>,
     },
 }
@@ -91,7 +92,7 @@ impl Insert {
     }
 }
 
-/// The uses of a page since this was last asked.
+/// The uses of a page since its last judgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Number of page tables through which the page was accessed since the last verdict, plus one if it was used
@@ -103,19 +104,18 @@ pub struct Seen {
     pub is_anon: bool,
 }
 
-/// An order of pages. One value orders the pages of one lruvec; every call but [`Policy::moves_on_use`] is under its
-/// lock.
+/// An order in which pages are reclaimed. One value orders the pages of one lruvec. Every call but
+/// [`Policy::moves_on_use`] is made under the lruvec's lock.
 ///
 /// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
-/// [`Policy::remove`] takes it away. Listed pages have their links for the policy, and so has the caller between. Of a
-/// page's bits a policy may change `ACTIVE`, which is its own. Uses are noted in `REFERENCED` and `USED_AGAIN` without
-/// the policy, by a store at most, and come to it as [`Seen`].
+/// [`Policy::remove`] takes it away. The links of a listed page belong to the policy; at other times they belong to the
+/// caller. Of a page's bits a policy may change only `ACTIVE`, which is its own. Uses are noted without the policy, by
+/// at most a store, in `REFERENCED` and `USED_AGAIN`. The policy learns of them in [`Seen`].
 pub trait Policy<P: Pages + ?Sized>: Send {
     /// Notes that a page came to memory, and lists it.
     fn insert(&mut self, pages: &P, page: FrameNumber, how: Insert);
 
-    /// Returns whether [`Policy::used`] is called for each use. That costs a hold of the lock for each use, or in the
-    /// engine for each batch.
+    /// Returns whether [`Policy::used`] is called for each use. Each call takes the lock.
     fn moves_on_use(&self) -> bool {
         false
     }
@@ -123,7 +123,8 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// Notes the use of a listed page; only with [`Policy::moves_on_use`].
     fn used(&mut self, _pages: &P, _page: FrameNumber) {}
 
-    /// Hands out up to `want` pages, as far as `out` has room, the next to go first. They are no longer listed.
+    /// Hands out up to `want` pages, as far as `out` has room. The page that is to be evicted next comes first. The
+    /// pages are no longer listed.
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims);
 
     /// Decides the fate of a page that was handed out, by how it was used.
@@ -142,16 +143,16 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// Removes a listed page that leaves for another reason: its file was truncated, or its owner freed it.
     fn remove(&mut self, pages: &P, page: FrameNumber);
 
-    /// Shows all listed pages, in any order, for checks.
+    /// Visits all listed pages, in any order, for checks.
     fn for_each(&self, pages: &P, visit: &mut dyn FnMut(FrameNumber));
 }
 
 /// The purpose of one scan of an lruvec, as far as a policy may take it into account.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
-    /// Share of each list: `size >> priority`.
+    /// Priority of the scan. Its share of each list is `size >> priority`.
     pub priority: u32,
-    /// Pages wanted.
+    /// Number of pages wanted.
     pub to_reclaim_pages: u64,
     /// `true` for kswapd.
     pub is_kswapd: bool,
@@ -163,13 +164,13 @@ pub struct Demand {
     pub swappiness: Option<u64>,
     /// `true` if the caller may do I/O, and enter the file system.
     pub may_do_all: bool,
-    /// Pages are aged with the aligned blocks of this order in which they lie; [`Order::ZERO`] for single pages.
+    /// The order of the aligned blocks by which pages are aged; [`Order::ZERO`] if single pages are aged.
     pub aged_order: Order,
-    /// Pages are taken with the blocks in which they lie, where the policy knows blocks.
+    /// The blocks by which pages are taken, if the policy knows blocks.
     pub blocks: Option<Blocks>,
     /// `true` if nothing was found so far. The scan then examines pages that it leaves alone otherwise.
     pub doubts_marks: bool,
-    /// Active pages are aged in any case: a scan that left them found nothing.
+    /// `true` if active pages are aged in any case, because a scan that left them alone found nothing.
     pub forces_aging: bool,
 }
 
@@ -190,16 +191,16 @@ impl Demand {
     };
 }
 
-/// The recent use of a page.
+/// The verdict on a page by its recent use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "page_references")]
 pub enum Verdict {
     /// The page is in use, and is kept longer than others.
     Activate,
-    /// Used once: one more round.
+    /// The page was used once, and makes one more round.
     Keep,
     /// The page was not used.
     Reclaim,
-    /// Used once through its file: free it if it is clean, leave it to the flusher otherwise.
+    /// The page was used once through its file. It is to be freed if it is clean, and left to the flusher otherwise.
     ReclaimClean,
 }

@@ -1,4 +1,4 @@
-//! The words in which a policy finds its state of a page: two links, and some bits.
+//! The words of a page in which a policy keeps its state: two links, and some bits.
 
 use crate::memory::{Flags, FrameTable, Links};
 use machine::FrameNumber;
@@ -7,13 +7,13 @@ use machine::FrameNumber;
 pub trait Pages: Links {
     /// Returns whether all bits of `flag` are set.
     fn is(&self, page: FrameNumber, flag: Flags) -> bool;
-    /// Sets bits.
+    /// Sets bits of a page.
     fn set(&self, page: FrameNumber, flag: Flags);
-    /// Clears bits.
+    /// Clears bits of a page.
     fn clear(&self, page: FrameNumber, flag: Flags);
     /// Clears a bit and returns whether it was set before.
     fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool;
-    /// Returns the number of pages that this one entry of a policy stands for: more than 1 for a huge page.
+    /// Returns the number of pages that one entry of a policy stands for: more than 1 for a huge page.
     fn weight(&self, _: FrameNumber) -> u64 {
         1
     }

@@ -1,8 +1,8 @@
-//! A policy without an engine: requests for keys, hits and misses, and nothing that takes time.
+//! A policy without an engine: requests for keys are hits or misses, and nothing takes time.
 //!
-//! The code of the policy is the engine's. Instead of frame descriptors it has a [`Slab`] of 16 bytes a page; instead of zones,
-//! locks and batches, a loop. For a cache of `capacity` pages, a hit notes the use, and a miss takes the place of the first
-//! victim whose verdict is to go.
+//! The code of the policy is the engine's. A [`Slab`] of 16 bytes a page takes the place of the frame descriptors; a
+//! loop takes the place of zones, locks and batches. The cache has room for `capacity` pages. A hit notes the use of
+//! the page. A miss takes the place of the first victim whose verdict is to leave.
 //!
 //! ```
 //! use engine::lru::policy::{Replay, simple::Clock};
@@ -125,7 +125,7 @@ impl<T: Policy<Slab>> Replay<T> {
     /// Creates an empty cache of `capacity` pages for keys below `keys`.
     ///
     /// # Panics
-    /// Without capacity, or with more than 2^31 - 1 pages.
+    /// When `capacity` is 0, or above 2^31 - 1 pages.
     #[must_use]
     pub fn new(policy: T, capacity: u32, keys: u32) -> Self {
         assert!(capacity > 0 && capacity < Slot::IS_SHADOW, "{capacity} pages cannot be cached");
@@ -191,7 +191,7 @@ impl<T: Policy<Slab>> Replay<T> {
         self.policy.insert(&self.pages, page, Insert::Read { shadow: slot.shadow() });
     }
 
-    /// Makes one page free.
+    /// Makes one page free, and returns it.
     fn evict(&mut self) -> FrameNumber {
         let mut victims = Victims::new();
         loop {
@@ -220,7 +220,7 @@ mod tests {
     use crate::lru::policy::simple::{Clock, Lru};
     use std::collections::VecDeque;
 
-    /// Requests with much for a few keys.
+    /// Returns requests of which many are for a few keys.
     fn requests() -> impl Iterator<Item = u32> {
         let mut state = 1_u64;
         std::iter::repeat_with(move || {
@@ -279,7 +279,7 @@ mod tests {
         let hits = |policy: &mut dyn FnMut(u32) -> bool| {
             let mut hits = 0;
             for round in 0..50_u32 {
-                // Each hot page twice, then twice as many cold ones as the cache has.
+                // Each hot page is used twice. Then cold pages are used, twice as many as the cache has room for.
                 (0..2).for_each(|_| hits += (0..50).filter(|key| policy(*key)).count());
                 (0..300).for_each(|cold| _ = policy(100 + (round * 300 + cold) % 5000));
             }

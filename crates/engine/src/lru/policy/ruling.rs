@@ -1,8 +1,8 @@
-//! The policy of an engine: the one place where lists and reclaim call it.
+//! The policy of an engine, and the one place where lists and reclaim call the policy.
 //!
-//! [`Ruling`] has an arm for each kind of policy. The functions here are all questions that `lru`, `reclaim` and the
-//! floors above ask of a policy. Each is one `match`, whose arms are in the folder of the policy. So a policy's folder
-//! knows no other policy, and no other module knows which policy is in use.
+//! [`Ruling`] has a variant for each kind of policy. The functions of this module are all the questions that `lru`,
+//! `reclaim` and the floors above ask of a policy. Each function is one `match`, whose arms call code in the folder of
+//! the policy. So a policy's folder knows no other policy, and no other module knows which policy is in use.
 
 use super::classic::{self, Classic, Packing};
 use super::in_engine::{InEngine, OwnPolicy, OwnScan};
@@ -29,7 +29,7 @@ pub(in crate::lru) enum Ruling {
     Own(InEngine),
 }
 
-/// The state that the policy keeps of an lruvec.
+/// The state that the policy keeps for an lruvec.
 #[expect(
     clippy::large_enum_variant,
     reason = "there are few lruvecs, and each use of one would follow another pointer"
@@ -39,7 +39,7 @@ pub(in crate::lru) enum State<M: Machine> {
     Classic(classic::State<M>),
     /// Generations.
     Multigen(Generational<M>),
-    /// The policy behind the trait itself.
+    /// A policy behind the trait, which is its own state.
     Own(M::Lock<OwnPolicy>),
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum LockedLists<'a, M: Machine> {
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
 }
 
-/// A scan under way, as its policy goes about it.
+/// A scan under way, in the form that its policy needs.
 pub(crate) enum Scan {
     /// Clusters of each list in turn.
     Classic(classic::Scan),
@@ -64,7 +64,7 @@ pub(crate) enum Scan {
 }
 
 impl Ruling {
-    /// Creates the policy that the choices name, for this number of lruvecs.
+    /// Creates the policy that the choices name, for `lruvecs` lruvecs.
     ///
     /// # Panics
     /// When a kernel asks for a policy of the program's own and the program has brought none;
@@ -100,7 +100,7 @@ impl Ruling {
         }
     }
 
-    /// Returns the lists on which pages are counted, if the kernel says `said`.
+    /// Returns the lists by which pages are counted. `said` is the value of `lru.lists`.
     pub(in crate::lru) const fn counted_lists(&self, said: Lists) -> Lists {
         match self {
             Self::Classic(_) => said,
@@ -109,7 +109,8 @@ impl Ruling {
         }
     }
 
-    /// Returns whether pages that are read wait before they reach a list, where a kernel says so (`lru.admission`).
+    /// Returns whether the policy obeys `lru.admission`, which can make pages that are read wait before they reach a
+    /// list.
     pub(in crate::lru) const fn admits_by_refault(&self) -> bool {
         match self {
             Self::Classic(_) => true,
@@ -118,7 +119,7 @@ impl Ruling {
     }
 }
 
-/// The state of one policy, for its own code. Each panics where another rules.
+/// Access to the state of one policy, for the code of that policy. Each function panics if another policy rules.
 impl<M: Machine> Lruvec<M> {
     /// Returns the state of the classic policy.
     #[inline]
@@ -129,7 +130,7 @@ impl<M: Machine> Lruvec<M> {
         }
     }
 
-    /// Returns the generations.
+    /// Returns the state of the multi-generational policy.
     #[inline]
     pub(in crate::lru) fn generational(&self) -> &Generational<M> {
         match &self.state {
@@ -138,7 +139,7 @@ impl<M: Machine> Lruvec<M> {
         }
     }
 
-    /// Returns the policy behind the trait.
+    /// Returns the policy behind the trait, in its lock.
     #[inline]
     pub(in crate::lru) fn own(&self) -> &M::Lock<OwnPolicy> {
         match &self.state {
@@ -150,7 +151,7 @@ impl<M: Machine> Lruvec<M> {
     /// Returns the classic lists.
     ///
     /// # Panics
-    /// Where another policy rules.
+    /// When another policy rules.
     pub fn classic_lists(&self) -> &M::Lock<classic::Lists> {
         &self.classic().lists
     }
@@ -158,7 +159,8 @@ impl<M: Machine> Lruvec<M> {
 
 /// The rules of one policy, for its own code.
 impl<M: Machine> Lru<M> {
-    /// Returns how classic packs shadows; none where another policy rules, or pages leave none.
+    /// Returns how the classic policy packs shadows. Returns `None` if another policy rules, or if pages leave no
+    /// shadows.
     #[inline]
     pub(in crate::lru) const fn packing(&self) -> Option<Packing> {
         match &self.ruling {
@@ -177,10 +179,10 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Pages come, are used, and leave.
+/// Notes about pages that come, are used, and leave.
 impl<M: Machine> Lru<M> {
-    /// Notes that a page comes that is on no list. Returns whether it joins as an active one, if it goes into a batch;
-    /// `None` if the policy has listed it already.
+    /// Notes that a page comes that is on no list. Returns `None` if the policy has put the page on a list. Otherwise
+    /// the page goes into a batch, and the result is whether it joins its list as an active page.
     pub(in crate::lru) fn note_coming(&self, frame: FrameNumber, how: Insert, active: bool) -> Option<bool> {
         match &self.ruling {
             Ruling::Classic(_) => {
@@ -215,10 +217,10 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a page whose writeback has ended goes to the tail.
+    /// Returns whether a page whose writeback has ended goes to the tail of its list.
     pub(in crate::lru) const fn may_rotate(&self, flags: Flags) -> bool {
         match &self.ruling {
-            // An active one, if reclaim made it active to have it out of the way.
+            // An active page goes to the tail only where reclaim makes pages active to have them out of the way.
             Ruling::Classic(_) | Ruling::Multigen(_) => {
                 !flags.has(Flags::ACTIVE) || self.choices.unwritten_pages.become_active()
             }
@@ -226,7 +228,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns when the list of a page is decided. With generations, this is by the page's state at the flush.
+    /// Returns when the list of a page is decided. With generations, this is at the flush, by the page's state then.
     pub(in crate::lru) const fn list_choice(&self) -> ListChoice {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.choices.list_choice,
@@ -234,7 +236,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Applies a batch to pages of a zone; `is_same` says whether the page with a number is still the one that was parked.
+    /// Applies a batch to pages of a zone. `is_same` says whether the frame at an index of `pages` still holds the page
+    /// that was parked.
     pub(in crate::lru) fn flush_run(
         &self,
         reach: Reach<'_, M>,
@@ -262,7 +265,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Makes single pages of a folio, under the lock of the lists, and puts them on lists; see [`Lru::split_frames`].
+    /// Splits a folio into single pages, under the lock of the lists, and puts them on lists. Returns `false` as
+    /// [`Lru::split_frames`] does.
     pub(in crate::lru) fn split_listed(&self, region: &Region<M>, head: FrameNumber) -> bool {
         match &self.ruling {
             Ruling::Classic(_) => self.split_in_classic(region, head),
@@ -272,7 +276,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Given pages leave their lists, and come back ([`crate::lru::given`]).
+/// Takes given pages off their lists, and puts them back ([`crate::lru::given`]).
 impl<M: Machine> Lru<M> {
     /// Locks the lists of a zone's pages.
     pub(crate) fn lock_lists(&self, zone: &Zone<M>) -> LockedLists<'_, M> {
@@ -292,7 +296,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes a given listed page off its list, with one more reference, unless its last reference is falling.
+    /// Takes a given listed page off its list, with one more reference. Returns `false` and leaves the page alone if
+    /// its last reference is being dropped.
     pub(in crate::lru) fn take_given(
         &self,
         lruvec: &Lruvec<M>,
@@ -307,13 +312,14 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts isolated pages of an lruvec and family back that were not taken to be reclaimed, and drops the references of isolation.
+    /// Puts isolated pages of one lruvec and family back, if they were isolated for another purpose than reclaim. Drops
+    /// the references that isolation took.
     pub(in crate::lru) fn put_back_unjudged(&self, lruvec: &Lruvec<M>, family: Family, pages: &[FrameNumber]) {
         match &self.ruling {
             Ruling::Classic(_) => self.putback(lruvec, family, pages, Recent::default()),
             Ruling::Multigen(multigen) => self.put_back_generations(multigen, lruvec, pages, Coming::New),
             Ruling::Own(_) => pages.iter().for_each(|frame| {
-                // The policy has forgotten it: it comes anew.
+                // The policy has forgotten the page, so the page is inserted anew.
                 self.insert_own(*frame, Insert::Moved);
                 self.put(*frame);
             }),
@@ -321,7 +327,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Reclaim asks.
+/// Questions that reclaim asks.
 impl<M: Machine> Lru<M> {
     /// Ages pages before a pass of kswapd, so that there are candidates when they are wanted.
     pub(crate) fn age_before_pass(&self, reach: Reach<'_, M>, demand: &Demand) {
@@ -332,11 +338,11 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Charges the cost of counting the pages that a scan examines, if they are counted once for all.
+    /// Charges the cost of computing the number of pages to scan, if the policy computes it once for a whole scan.
     pub(crate) fn charge_scan_count(&self) {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.machine.spend(Step::ScanCount, 1),
-            // It counts anew for each batch.
+            // Generations compute it for each batch.
             Ruling::Multigen(_) => {}
         }
     }
@@ -358,8 +364,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the next batch of a scan that has freed `freed` pages so far; it may be empty. `None` when the scan is
-    /// over. *May sleep.*
+    /// Returns the next batch of a scan that has freed `freed` pages so far. The batch may be empty. Returns `None`
+    /// when the scan is over. *May sleep.*
     pub(crate) fn next_batch(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         match (&self.ruling, scan) {
             (Ruling::Classic(_), Scan::Classic(scan)) => self.next_cluster(reach, scan, freed),
@@ -373,7 +379,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Ends a scan. Returns whether active pages were left alone that had a share of it.
+    /// Ends a scan. Returns whether the scan left active pages alone although they had a share in it.
     pub(crate) fn end_scan(&self, reach: Reach<'_, M>, scan: &Scan) -> bool {
         match scan {
             Scan::Classic(scan) => {
@@ -384,8 +390,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes the pages out of a batch that are worth a second try: pages that stay, but may have become reclaimable
-    /// meanwhile. Prepares the others to go back.
+    /// Takes the pages that are worth a second try out of a batch, and returns them: pages that stay, but may have
+    /// become reclaimable meanwhile. Prepares the other pages to go back to their lists.
     pub(crate) fn take_out_retried(&self, pages: &mut Entries, may_retry: bool) -> Entries {
         match &self.ruling {
             Ruling::Multigen(multigen) => self.take_out_of_rejected(multigen, pages, may_retry),
@@ -393,7 +399,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts back the pages of a batch that stay. Reclaim is writing `written` of its pages.
+    /// Puts `stay`, the pages of a batch that reclaim keeps, back on their lists. `written` is the number of pages of
+    /// the batch that reclaim is writing.
     pub(crate) fn put_back_batch(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber], written: u64) {
         for (family, taken) in batch.families() {
             self.put_back_victims(reach.lruvec, family, stay, taken);
@@ -407,9 +414,11 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts back the pages that stay, of a batch of blocks. The batch may have pages of both families.
+    /// Puts `stay`, the pages of a batch of blocks that reclaim keeps, back on their lists. The batch may have pages of
+    /// both families.
     pub(crate) fn put_back_blocks(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber]) {
-        // Told apart before any is put back: then they are others' again, to be freed and changed.
+        // Divides the pages by family before any page is put back: from then on other tasks may free and change the
+        // page.
         let stay = Family::ALL.map(|family| self.of_family(stay, family).collect::<Vec<_>>());
         for (family, taken) in batch.families() {
             self.put_back_victims(reach.lruvec, family, &stay[family as usize], taken);
@@ -425,8 +434,8 @@ impl<M: Machine> Lru<M> {
         self.end_isolation(lruvec, family, taken);
     }
 
-    /// Asks whether an isolated page was used since it was last asked, and forgets it. A page that is `wanted`, used or not, for
-    /// the block that it lies in, is always to be reclaimed.
+    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. A page that is wanted,
+    /// used or not, for the block that it lies in (`is_wanted`) is always to be reclaimed.
     pub(crate) fn judge_page(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
         let _span = self.machine.span(Func::PageReferenced);
         let verdict = match &self.ruling {
@@ -462,7 +471,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that reclaim has taken these pages, and that those of files have left such shadows.
+    /// Notes that reclaim has taken these pages, and that the file pages among them have left their shadows.
     pub(crate) fn note_evicted(&self, pages: &[FrameNumber]) {
         match &self.ruling {
             Ruling::Classic(_) => self.note_evicted_to_admission(pages),
@@ -478,7 +487,7 @@ impl<M: Machine> Lru<M> {
     /// shadows do not have these counters.
     pub fn uncounted_refaults(&self) -> impl Iterator<Item = ZoneEvent> {
         let by_policy = match self.choices.policy {
-            // Programs' own policies may return shadows; those of this engine do not.
+            // A program's own policy may return shadows; the simple policies of this engine do not.
             PolicyKind::Multigen | PolicyKind::Own => true,
             PolicyKind::Classic | PolicyKind::Lru | PolicyKind::Clock => self.has_refaults(),
         };
@@ -487,7 +496,7 @@ impl<M: Machine> Lru<M> {
             .chain(of(ZoneEvent::WORKINGSET_FILE, by_policy || self.waiting.is_some()))
     }
 
-    /// Returns the list to which a page belongs by its flags, or which counts it.
+    /// Returns the list to which a page belongs by its flags; with generations, the list that counts the page.
     pub(crate) fn list_of(&self, frame: FrameNumber) -> ListName {
         ListName(match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.kind_of(self.frames[frame].flags()),
@@ -495,10 +504,10 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Checks that a policy's numbers of an lruvec agree with its pages.
+    /// Checks that the numbers that the policy keeps for an lruvec agree with the lruvec's pages.
     ///
     /// # Errors
-    /// What was found.
+    /// The disagreement that was found.
     pub(in crate::lru) fn check_policy(&self, lruvec: &Lruvec<M>) -> Result<(), String> {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => Ok(()),

@@ -1,7 +1,8 @@
 //! Reclaim up to marks that were raised because migrate types were mixed in pageblocks (Linux 5.0; see
 //! mechanisms/modern, 1).
 //!
-//! The next requests that would mix them find more free pages of their own type then, and compaction has less to do.
+//! Afterwards, requests find more free pages of their own migrate type, so that fewer pageblocks are mixed and
+//! compaction has less to do.
 
 use crate::memory::{MarkRights, NodeId, PAGEBLOCK_ORDER};
 use crate::reclaim::choices::KswapdCompact;
@@ -9,20 +10,21 @@ use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::task::Task;
 use machine::{Machine, Order};
 
-/// The priority below which a reclaim for a boost does not descend, so that pages that are not easily freed are left. It may begin below
-/// it (`multigen.first_priority_min`).
+/// The lowest priority to which a reclaim for a boost descends, so that it leaves pages that are not easily freed. The
+/// reclaim may begin at a lower priority (`multigen.first_priority_min`).
 const PRIORITY_MIN: u32 = DEF_PRIORITY - 2;
 
 impl<M: Machine> Reclaim<M> {
-    /// Returns whether a mark of some zone of the node is raised that a request can use.
+    /// Returns whether the mark of some zone of the node that a request can use is raised.
     pub(in crate::reclaim) fn is_boosted(&self, node: NodeId, classzone: usize) -> bool {
         self.zones_up_to(node, classzone).any(|(_, zone)| zone.boost() > 0)
     }
 
-    /// Reclaims as many pages as the marks are boosted by of the zones that a request can use, from these zones, after the node is
-    /// balanced or could not be balanced. Ends earlier if all reach their boosted marks, or if nothing can be freed at the
-    /// lowest priority. Writes and swaps nothing, and leaves object caches alone. Then the boosts of these zones end,
-    /// including those that began meanwhile, and the node is compacted, unless `reclaim.kswapd_compact` is `never`.
+    /// Reclaims from the zones that a request can use, after the node is balanced or could not be balanced. The target
+    /// is the number of pages by which the marks of these zones are boosted. Ends earlier if all these zones reach
+    /// their boosted marks, or if nothing can be freed at the lowest priority. Writes and swaps nothing, and leaves
+    /// object caches alone. Afterwards the boosts of these zones end, including boosts that began meanwhile, and the
+    /// node is compacted, unless `reclaim.kswapd_compact` is `never`.
     pub(super) fn reclaim_boost(&self, task: &mut Task, node: NodeId, classzone: usize) {
         let mut left: u64 = self.zones_up_to(node, classzone).map(|(_, zone)| zone.boost()).sum();
         if left == 0 {
@@ -53,7 +55,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether some zone whose mark is raised lacks pages up to that mark.
+    /// Returns whether some zone with a raised mark is below that mark.
     fn is_below_boost(&self, node: NodeId, classzone: usize) -> bool {
         self.zones_up_to(node, classzone).any(|(_, zone)| {
             let high = zone.high() + zone.boost();

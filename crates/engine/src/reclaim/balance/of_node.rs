@@ -1,5 +1,6 @@
-//! Balancing a node as a whole, from 4.8 on: its lists are shrunk once a pass, for the marks of all its zones (mechanisms/reclaim, 18.6
-//! has the descent; what is looked at is as in Linux 4.8, "mm, vmscan: make kswapd reclaim in terms of nodes").
+//! Balancing a node as a whole, from 4.8 on: its lists are shrunk once a pass, for the marks of all its zones. The
+//! descent of the priority is that of mechanisms/reclaim, 18.6; the tests of the node are those of Linux 4.8 ("mm,
+//! vmscan: make kswapd reclaim in terms of nodes").
 
 use super::Request;
 use crate::lru::CLUSTER;
@@ -11,8 +12,9 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// Lowers the priority from its highest value, pass by pass. The priority falls by one step after a pass that scanned fewer pages than it
-    /// wanted or freed none. The descent ends as soon as the node is balanced.
+    /// Lowers the priority from its highest value, pass by pass. The priority falls by one step after a pass that
+    /// scanned fewer pages than it wanted or freed none. The descent ends as soon as the node is balanced. Returns the
+    /// request that was met in the end.
     pub(super) fn balance_whole_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         self.stat.count(Event::Pageoutrun, 1);
         let mut control = ScanControl::kswapd(request.order);
@@ -60,7 +62,7 @@ impl<M: Machine> Reclaim<M> {
         control.scanned >= control.to_reclaim_pages
     }
 
-    /// Shrinks the lists alone.
+    /// Shrinks the lists of a node for requests of a class zone, and no object caches.
     pub(super) fn shrink_lists_of_node(
         &self,
         task: &mut Task,

@@ -13,13 +13,13 @@ use machine::{Machine, Order, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
     /// Balances a node like kernels up to 3.10: from priority 12 down, one step a pass, and again from 12 as soon as a
-    /// pass has freed a cluster.
+    /// pass has freed a cluster. Returns the request that was met in the end.
     ///
-    /// With `ZoneBalance::AllZones`, a high order that cannot be reached ends only when a pass frees less than a
-    /// cluster. As long as there is something to free, the call goes on.
+    /// With `ZoneBalance::AllZones`, a run for a high order that cannot be reached ends only when a pass frees less
+    /// than a cluster. As long as there is something to free, the run goes on.
     pub(super) fn balance_with_restarts(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let mut request = request;
-        // Kept when the call starts again: it is zero only if the first look found nothing to do.
+        // The value is kept when the descent starts again. It is zero only if the first search found nothing to do.
         let mut end = 0;
         loop {
             self.stat.count(Event::Pageoutrun, 1);
@@ -92,7 +92,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits between passes, as `kswapd_nap` has it.
+    /// Waits between passes, as `kswapd_nap` says.
     fn kswapd_nap(&self, pass: &NodePass) {
         match self.choices.kswapd_nap {
             KswapdNap::None => {}
@@ -102,8 +102,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether a node that is balanced for an order above 0 lacks single pages, as far as `order_zero_check`
-    /// asks.
+    /// Returns whether a node that is balanced for an order above 0 lacks single pages, if `order_zero_check` asks for
+    /// this check.
     fn lacks_single_pages(&self, node: NodeId, order: Order, end: usize) -> bool {
         match self.choices.order_zero_check {
             OrderZeroCheck::Done if order > Order::ZERO => {}

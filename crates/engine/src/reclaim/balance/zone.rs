@@ -26,20 +26,20 @@ pub(super) struct ZonePass {
     pub was_left: bool,
 }
 
-/// The demand on a zone.
+/// The demand of kswapd on a zone.
 struct Wanted<'a, M: Machine> {
     /// The zone.
     zone: &'a Zone<M>,
-    /// Blocks of this order.
+    /// The order of the wanted blocks.
     order: Order,
-    /// Judged for requests of this class zone.
+    /// The class zone of the requests for which the zone is judged.
     classzone: usize,
-    /// Pages of the node's zones up to it that could be reclaimed.
+    /// Number of pages that could be reclaimed in the node's zones up to the highest that lacks pages.
     lru_pages: u64,
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Shrinks one zone, if it needs it by `kswapd_gap`.
+    /// Shrinks one zone, if `kswapd_gap` demands it. Returns the result.
     pub(super) fn kswapd_shrink_zone(
         &self,
         task: &mut Task,
@@ -67,7 +67,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Shrinks a zone, even if it is balanced. It counts as balanced afterwards if it was balanced before.
+    /// Shrinks a zone, but a balanced one only with `SlabZones::Every`. The zone counts as balanced afterwards if it
+    /// was balanced before.
     fn shrink_in_any_case(&self, task: &mut Task, control: &mut ScanControl, wanted: &Wanted<'_, M>) -> ZonePass {
         let zone = wanted.zone;
         let was_balanced = self.is_zone_balanced(zone, wanted.order, 0, wanted.classzone);
@@ -80,7 +81,7 @@ impl<M: Machine> Reclaim<M> {
         ZonePass { counts: true, ..ZonePass::shrunk(zone.high(), control, was_balanced, was_balanced) }
     }
 
-    /// Shrinks a zone that is not `gap` pages above its high mark.
+    /// Shrinks a zone, unless it is `gap` pages above its high mark.
     fn shrink_below_gap(
         &self,
         task: &mut Task,
@@ -138,7 +139,7 @@ impl ZonePass {
         Self { scanned_enough: true, attempted: 0, scanned: 0, is_balanced: true, counts, was_left: true }
     }
 
-    /// Creates the result for a zone that was scanned, though perhaps it needed nothing.
+    /// Creates the result for a zone that was scanned, even if it needed nothing.
     fn shrunk(high: u64, control: &ScanControl, needs_none: bool, is_balanced: bool) -> Self {
         let high = high.max(CLUSTER);
         Self {

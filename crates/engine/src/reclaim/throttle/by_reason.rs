@@ -1,8 +1,9 @@
 //! Waits by their reason, from Linux 5.16 on (`reclaim_throttle`; mechanisms/modern, 4).
 //!
 //! In earlier kernels a reclaimer waited until some device's queue was no longer congested, whatever the reason of its
-//! wait; often no event woke it. Here each reason has its own wait: pages that are still under writeback when reclaim
-//! meets them again, pages that others hold ([`crate::lru::Lru::wait_for_putback`]), a congested zone, and no progress.
+//! wait; often no event woke it. Here each reason has its own wait. The reasons are pages that are still under
+//! writeback when reclaim meets them again, pages that others hold ([`crate::lru::Lru::wait_for_putback`]), a congested
+//! zone, and no progress.
 
 use crate::lru::wait::{STALL, TICK};
 use crate::lru::{CLUSTER, Reach};
@@ -12,8 +13,8 @@ use crate::stat::{Event, Gauge};
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Func, Machine, WaitReason, Waiting};
 
-/// Priority from which on a direct reclaim that has freed nothing counts as one without progress: it has scanned half
-/// of each list.
+/// Priority from which on a direct reclaim that has freed nothing counts as one without progress. It has then scanned
+/// half of each list.
 const LOW_PRIORITY: u32 = 1;
 
 /// Reclaimers that wait until pages of their node are written.
@@ -22,7 +23,7 @@ pub(in crate::reclaim) struct WriteWaiters<M: Machine> {
     queue: M::WaitQueue,
     /// Number of the tasks.
     tasks: AtomicU32,
-    /// Pages written since the first of them came (`NR_THROTTLED_WRITTEN`).
+    /// Pages written since the first of these tasks came (`NR_THROTTLED_WRITTEN`).
     written: AtomicU64,
 }
 
@@ -35,7 +36,7 @@ impl<M: Machine> WriteWaiters<M> {
 
 impl<M: Machine> Reclaim<M> {
     /// Throttles after a pass over a zone's lists. Kswapd waits if it met pages under writeback again, because it then
-    /// scans faster than the disk writes. A task waits a moment if the zone is congested.
+    /// scans faster than the disk writes. A task waits a tick if the zone is congested.
     pub(in crate::reclaim) fn throttle_after_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         let met_again = std::mem::take(&mut control.met_again);
         if met_again > 0 {
@@ -46,8 +47,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Throttles a direct reclaim that has ended a pass; `node` has the first zone of the pass. The task waits a moment
-    /// if nothing was freed at a low priority, but not for a cgroup, which has no kswapd.
+    /// Throttles a direct reclaim that has ended a pass. `node` has the first zone of the pass. The task waits a tick
+    /// if nothing was freed at a low priority. A task at a cgroup's limit does not wait, because a cgroup has no
+    /// kswapd.
     pub(in crate::reclaim) fn throttle_without_progress(&self, node: NodeId, control: &ScanControl) {
         if control.reclaimed == 0 && control.priority <= LOW_PRIORITY && !control.is_cgroup {
             self.throttle_for_a_tick(node);
@@ -67,7 +69,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until a cluster of pages was written for each task in this wait, at most 100 ms.
+    /// Sleeps until a cluster of pages was written for each task that sleeps here, at most 100 ms.
     #[doc(alias = "VMSCAN_THROTTLE_WRITEBACK")]
     pub fn throttle_for_writeback(&self, node: NodeId) {
         let _span = self.machine.span(Func::ReclaimThrottle);

@@ -1,5 +1,5 @@
-//! Ageing: pages from the tail of an active list to the head of the inactive one
-//! (`shrink_active_list`; mechanisms/reclaim, 11.2).
+//! Ageing: moves pages from the tail of an active list to the head of the inactive one (`shrink_active_list`;
+//! mechanisms/reclaim, 11.2).
 
 use super::Recent;
 use crate::anonymous::{MappedUse, Owners};
@@ -21,15 +21,16 @@ enum MappedRule {
     LikeOthers,
 }
 
-/// Returns whether too few pages of files are inactive: more are active.
+/// Returns whether too few file pages are inactive, which means fewer than active ones.
 pub(super) const fn is_file_inactive_low(inactive: u64, active: u64) -> bool {
     active > inactive
 }
 
 impl<M: Machine> Lru<M> {
-    /// Looks at up to `pages` of an active list. They go to the inactive list, except a program's text that was used and,
-    /// with `Activation::AtScan`, any file page that was; used pages count once as rotated. With
-    /// `LumpyReclaim::ByOrder` the active pages of their blocks go with them.
+    /// Examines up to `pages` pages of an active list, and moves them to the inactive list. Used pages of a program's
+    /// text stay active; with `Activation::AtScan`, so do all used file pages. With `MappedPages::ByDistress`, mapped
+    /// pages may stay, too. Used pages count once as rotated. With `LumpyReclaim::ByOrder` the active pages of the same
+    /// blocks go to the inactive list, too.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64, demand: &Demand) {
         let _span = self.machine.span(Func::ShrinkActiveList);
@@ -72,7 +73,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the fate of mapped pages at this priority.
+    /// Returns the rule for mapped pages at the demand's priority.
     fn mapped_rule(&self, reach: Reach<'_, M>, demand: &Demand) -> MappedRule {
         match self.choices.mapped_pages {
             MappedPages::LikeOthers => return MappedRule::LikeOthers,
@@ -89,7 +90,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether an isolated active page becomes inactive. Counts its use in `rotated`.
+    /// Returns whether an isolated active page becomes inactive. Adds a use of the page to `rotated`.
     fn may_become_inactive(
         &self,
         frame: FrameNumber,
@@ -107,7 +108,7 @@ impl<M: Machine> Lru<M> {
         }
         let used = self.page_referenced(frame, owners);
         if rule == MappedRule::UnlessUsed {
-            // Both are asked and cleared: one use keeps a page for one round.
+            // Both marks are read and cleared, so that one use keeps a page for one round.
             let was_referenced = descriptor.test_clear(Flags::REFERENCED);
             self.close_page(frame, owners);
             return used.touched == 0 && !was_referenced;
@@ -117,8 +118,8 @@ impl<M: Machine> Lru<M> {
         !stays
     }
 
-    /// Returns whether a use since this was last asked keeps an active file page active. Without `Activation::AtScan`,
-    /// only a use of a program's text does.
+    /// Returns whether a use since the last call keeps an active file page active. Without `Activation::AtScan`, only a
+    /// use of a program's text does.
     fn stays_active(&self, frame: FrameNumber, used: MappedUse, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.is_anon() {
@@ -143,10 +144,10 @@ impl<M: Machine> Lru<M> {
 
     /// Returns whether the inactive list of a family is too short for pages to be used again there.
     ///
-    /// Decides by `lru.inactive_ratio`. Without swap, anonymous pages are never too few. The sums of a cgroup's
+    /// The rule is `lru.inactive_ratio`. Without swap, anonymous pages are never too few. The sums of a cgroup's
     /// counters may be old (`lru.cgroup_counters`). A reclaim that has found nothing so far counts anew, before memory
-    /// counts as exhausted. At a cgroup's limit it uses the sums: the task waits there until they are added up, and
-    /// Linux was seen to fail by them.
+    /// counts as exhausted. At a cgroup's limit such a reclaim uses the sums: the task waits there until counters are
+    /// added up again, and Linux was seen to fail by old sums.
     pub fn is_inactive_low(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let counts_anew = demand.doubts_marks && !demand.is_cgroup;
         let sum = |kind| if counts_anew { None } else { self.summed_list_pages(reach.lruvec, kind) };
@@ -168,8 +169,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns whether the active pages are more than isqrt(10 × GiB) times the inactive ones, by whole GiB of `pages`.
-/// Under 1 GiB the factor is 1.
+/// Returns whether the active pages are more than isqrt(10 × GiB) times the inactive ones. GiB is the size of `pages`,
+/// rounded down. Under 1 GiB the factor is 1.
 const fn is_below_ratio(inactive: u64, active: u64, pages: u64) -> bool {
     let ratio = (10 * (pages >> 18)).isqrt();
     inactive * if ratio == 0 { 1 } else { ratio } < active

@@ -1,10 +1,10 @@
-//! Shows the lists, for the whole-machine check ([`crate::check`]).
+//! Visits the pages of lists, for the whole-machine check ([`crate::check`]).
 
 use crate::lru::{ListKind, Lru, Lruvec};
 use machine::{FrameNumber, Lock, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Shows all pages of an lruvec that are on lists.
+    /// Visits all pages of an lruvec that are on lists.
     pub(in crate::lru) fn for_each_in_classic(&self, lruvec: &Lruvec<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         let lists = lruvec.classic().lists.lock();
         for kind in ListKind::ALL {

@@ -1,4 +1,4 @@
-//! Full batches go on lists, and pages of batches move between them.
+//! Flushes of batches: pages go on lists, and listed pages move between lists.
 
 use crate::lru::batch::Apply;
 use crate::lru::{ListKind, Lru, Reach};
@@ -7,7 +7,8 @@ use crate::stat::Event;
 use machine::{FrameNumber, Lock, Machine, Step};
 
 impl<M: Machine> Lru<M> {
-    /// Applies a batch to pages of a zone; `is_same` says whether the page with a number is still the one that was parked.
+    /// Applies a batch to pages of a zone. `is_same` says whether the frame at an index of `pages` still holds the page
+    /// that was parked.
     pub(in crate::lru) fn flush_classic(
         &self,
         reach: Reach<'_, M>,
@@ -21,7 +22,7 @@ impl<M: Machine> Lru<M> {
             let descriptor = &self.frames[frame];
             let flags = descriptor.flags();
             let family = self.kind_of(flags).family() as usize;
-            // A huge page counts with all its pages on lists, and once in what scanning learns.
+            // A huge page counts with all its pages in the gauges of lists, and once in the record of scanning.
             let weight = self.frames.pages(frame) as i64;
             match apply {
                 Apply::Add(chosen) => {
@@ -60,7 +61,8 @@ impl<M: Machine> Lru<M> {
                     lists.list_mut(to).push_back(&self.frames, frame);
                     self.stat.count(Event::Pgrotated, weight as u64);
                 }
-                // Isolated, activated or freed since it was parked, or another page by now.
+                // The page was isolated, activated or freed since it was parked, or the frame holds another page by
+                // now.
                 Apply::Activate | Apply::Rotate => {}
             }
         }

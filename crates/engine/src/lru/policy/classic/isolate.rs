@@ -9,7 +9,7 @@ use crate::memory::{Flags, Warmth, ZoneKind};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
-/// The part of a putback in how scanning went lately.
+/// The contribution of a putback to the record of how scanning went lately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     /// Added to [`Lists::recent_scanned`].
@@ -21,14 +21,14 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Creates the part for pages that were isolated to be reclaimed, after `scanned` pages were scanned.
+    /// Returns the contribution of pages that were isolated to be reclaimed, after `scanned` pages were scanned.
     const fn of_victims(scanned: u64) -> Self {
         Self { scanned, rotated: 0, counts_active: true }
     }
 }
 
 impl<M: Machine> Lru<M> {
-    /// Puts back the pages of a family that stay, of `taken` isolated pages.
+    /// Puts back `survivors`, the pages of a family that stay out of `taken` isolated pages.
     pub(in crate::lru) fn put_back_classic(
         &self,
         lruvec: &Lruvec<M>,
@@ -76,13 +76,13 @@ impl<M: Machine> Lru<M> {
         Taken { entries: taken, pages: weight, scanned, skipped }
     }
 
-    /// Returns the number of pages that a scan of a list may skip: each once.
+    /// Returns the number of pages of a list that a scan may skip: each page once.
     fn skips(&self, lists: &Lists, kind: ListKind) -> u64 {
         if self.shares_lruvecs() { lists.list(kind).len() } else { 0 }
     }
 
-    /// Puts a page that a scan cannot use to the head of its list. Returns `false` if as many pages were skipped as may
-    /// be.
+    /// Moves a page that a scan cannot use to the head of its list. Returns `false`, and leaves the page in its place,
+    /// if no more pages may be skipped.
     fn skip(&self, lists: &mut Lists, kind: ListKind, frame: FrameNumber, skips: &mut u64) -> bool {
         let Some(left) = skips.checked_sub(1) else { return false };
         *skips = left;
@@ -109,7 +109,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Isolates pages with the other pages of their aligned blocks, as far as `blocks` allows it. All count as scanned.
+    /// Isolates pages at the tail of a list with the other pages of their aligned blocks, as far as `blocks` allows it.
+    /// Returns the pages, and the number of pages that count as scanned.
     pub fn isolate_blocks(
         &self,
         reach: Reach<'_, M>,
@@ -161,7 +162,8 @@ impl<M: Machine> Lru<M> {
         (BlockVictims::new(taken, by_family), scanned)
     }
 
-    /// Takes a listed page off its list, unless its last reference is falling.
+    /// Takes a listed page off its list, with one more reference. Returns `false`, and leaves the page alone, if its
+    /// last reference is being dropped.
     pub(in crate::lru) fn isolate_one(
         &self,
         lruvec: &Lruvec<M>,
@@ -183,8 +185,8 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Returns isolated pages of one lruvec and family to the heads of the lists that their flags name,
-    /// and drops the references of isolation.
+    /// Puts isolated pages of one lruvec and family back at the heads of the lists that their flags name, and drops the
+    /// references that isolation took.
     pub fn putback(&self, lruvec: &Lruvec<M>, family: Family, pages: &[FrameNumber], recent: Recent) {
         let _span = self.machine.span(Func::PutbackInactivePages);
         let cluster = match self.choices.putback {
@@ -200,7 +202,7 @@ impl<M: Machine> Lru<M> {
             for frame in gone.drain(..) {
                 self.free(frame, Order::ZERO, Warmth::Cold);
             }
-            // The scan counts once.
+            // The contribution of the scan counts only once.
             recent = Recent { counts_active: recent.counts_active, ..Recent::default() };
             rest = others;
             if rest.is_empty() {
@@ -234,7 +236,7 @@ impl<M: Machine> Lru<M> {
                 lists.recent_rotated[family as usize] += weight;
             }
             if descriptor.put() {
-                // Everybody else let go meanwhile.
+                // All other users released the page meanwhile.
                 lists.list_mut(kind).remove(&self.frames, frame);
                 gauges.add(kind.gauge(), -(weight as i64));
                 descriptor.clear(Flags::LRU);

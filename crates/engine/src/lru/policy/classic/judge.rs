@@ -7,9 +7,9 @@ use crate::lru::policy::Verdict;
 use crate::memory::Flags;
 use machine::{FrameNumber, Machine};
 
-/// Judges a page by the mappings that touched it and by whether it was marked referenced. With `once_is_enough`, a
-/// single touch makes it active. A marked and dirty page of a file is left to the flusher, which never writes anonymous
-/// pages.
+/// Judges a page by the number of mappings that touched it, and by whether it was marked as referenced. With
+/// `once_is_enough`, a single touch makes it active. A marked file page is taken only if it is clean: a dirty one is
+/// left to the flusher. The flusher never writes anonymous pages, so they are taken dirty, too.
 #[must_use]
 #[doc(alias = "page_check_references")]
 pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_enough: bool, is_file: bool) -> Verdict {
@@ -34,7 +34,8 @@ pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Judges an isolated page by its use since it was last asked, and forgets that. A page that is `wanted` anyhow gets no mark.
+    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. A page that is wanted in
+    /// any case (`is_wanted`) gets no mark.
     pub(in crate::lru) fn judge_classic(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -44,7 +45,7 @@ impl<M: Machine> Lru<M> {
             ReferenceRule::SecondUse => false,
         };
         let used = self.page_referenced(frame, owners);
-        // A program's text counts as touched by several.
+        // Text of a program that was used counts as touched by several mappings.
         let mut touched = if used.is_executable { used.touched.max(2) } else { used.touched };
         // A use that was not obeyed at once counts as one through a mapping.
         touched += u32::from(descriptor.test_clear(Flags::USED_AGAIN));
@@ -55,7 +56,7 @@ impl<M: Machine> Lru<M> {
             MappedTwice::Keep | MappedTwice::Activate => touched,
         };
         let by_family = self.choices.reference_rule.is_by_family();
-        // With `AtScan` a mark would keep a page active for a round more: there those get it that stay inactive.
+        // With `AtScan` a mark would keep a page active for one more round, so only pages that stay inactive get it.
         let gets_mark = !self.choices.activation.is_at_scan() || touched == 1 && !was_referenced;
         if by_family && touched > 0 && !once_is_enough && gets_mark && !is_wanted {
             descriptor.set(Flags::REFERENCED);

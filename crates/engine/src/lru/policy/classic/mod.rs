@@ -1,4 +1,4 @@
-//! Classic: an active and an inactive list for anonymous pages, and for pages of files.
+//! Classic: an active and an inactive list for anonymous pages, and another two for file pages.
 //!
 //! *Flow*: [`scan_count`] computes how many pages of each list a scan looks at. [`scan`] takes clusters of each list in
 //! turn; it ages active clusters itself ([`age`]) and hands inactive ones out ([`isolate`]). [`judge`] decides by the
@@ -29,14 +29,14 @@ use crate::lru::choices::Refault;
 use machine::{LockClass, Machine};
 use refault::Nonresident;
 
-/// The rules of classic, where that is the policy.
+/// The rules of the classic policy.
 pub(in crate::lru) struct Classic {
     /// Layout of shadows; `None` if pages leave none (`lru.refault`).
     packing: Option<Packing>,
 }
 
 impl Classic {
-    /// Creates the state that `lru.refault` needs, for this number of lruvecs and frames.
+    /// Creates the state that `lru.refault` needs, for `lruvecs` lruvecs and `frames` frames.
     pub(in crate::lru) const fn new(refault: Refault, lruvecs: usize, frames: u32) -> Self {
         Self {
             packing: match refault {
@@ -51,7 +51,7 @@ impl Classic {
         State { lists: machine.lock(LockClass::Lru, Lists::default()), nonresident: Nonresident::default() }
     }
 
-    /// Returns how shadows are packed; none where pages leave none.
+    /// Returns how shadows are packed; `None` if pages leave no shadows.
     #[inline]
     pub(in crate::lru) const fn packing(&self) -> Option<Packing> {
         self.packing
@@ -62,6 +62,6 @@ impl Classic {
 pub(in crate::lru) struct State<M: Machine> {
     /// The lists.
     pub(in crate::lru) lists: M::Lock<Lists>,
-    /// Pages that left.
+    /// The record of pages that left.
     nonresident: Nonresident,
 }

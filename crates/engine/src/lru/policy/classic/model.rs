@@ -23,7 +23,7 @@ impl ClassicModel {
         if pages.is(page, Flags::ACTIVE) { ListKind::ActiveFile } else { ListKind::InactiveFile }
     }
 
-    /// Moves a cluster of active pages to the inactive list, as long as that is too short.
+    /// Moves a cluster of active pages to the inactive list, as long as the inactive list is too short.
     fn age<P: Pages>(&mut self, pages: &P) {
         for _ in 0..CLUSTER {
             let [inactive, active] =

@@ -1,11 +1,13 @@
 //! Pages that come back after classic reclaim took them (`lru.refault`).
 //!
-//! Each lruvec has a clock of *nonresident age*: it counts pages that were evicted, activated, and put back as active. A page that
-//! leaves takes its time in a shadow. When it comes back, the clock has gone on by its *refault distance*: as many pages more would
-//! have had to be inactive to keep it. If the active pages, and those of the other family that could have gone in their place, are
-//! as many, it joins the active list, to compete with them. *Called by* insertions, activations and `reclaim`; *locks*: none but
-//! `lru` for the cost of a page that was active before. *Description*: mechanisms/multigen, 8.5. Nodes of an index that only hold
-//! shadows take no memory here, and stay: Linux frees them when they are more than an eighth of memory has pages.
+//! Each lruvec has a clock of *nonresident age*, which counts pages that were evicted, activated, or put back as
+//! active. A page that leaves stores the clock's time in a shadow. When the page comes back, the time that has passed
+//! is its *refault distance*: the inactive list would have had to be that many pages longer to keep the page. The page
+//! joins the active list, to compete with the pages there, if its distance is at most the number of active pages plus
+//! the number of pages of the other family that could have gone in its place. *Called by* insertions, activations and
+//! `reclaim`; *locks*: none but `lru` for the cost of a page that was active before. *Description*:
+//! mechanisms/multigen, 8.5. Nodes of an index that only hold shadows take no memory here, and stay. Linux frees such
+//! nodes once there is more than one of them for every eight pages of memory.
 
 use crate::lru::choices::CgroupCounters;
 use crate::lru::workingset::Left;
@@ -20,12 +22,13 @@ use machine::{FrameNumber, Lock, Machine, Nanos};
 /// this value the counters fit Linux 6.18 (docs/studies/running-kernel.md).
 const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 
-/// The token that a page leaves.
+/// The contents of a page's shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Token {
-    /// Number of the lruvec that it was on.
+    /// Number of the lruvec that the page was on.
     lruvec: u32,
-    /// Time of that lruvec's clock, pages: rounded down, and without the bits that have no room.
+    /// Time of that lruvec's clock when the page left, pages. In a shadow it is rounded down, and lacks the high bits
+    /// that have no room.
     age: u64,
     /// `true` if the page had been active.
     is_of_workingset: bool,
@@ -37,7 +40,8 @@ struct Token {
 pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
     age_bits: u32,
-    /// Pages of a bucket, as a power of two: as few as make room for the ages of as many pages as memory has.
+    /// Pages in a bucket of ages, as a power of two. Buckets are the smallest with which the bits have room for as many
+    /// ages as memory has pages.
     bucket_order: u32,
 }
 
@@ -74,7 +78,7 @@ impl Packing {
     }
 }
 
-/// The state of an lruvec about pages that left it. In lines of its own: all CPUs change it.
+/// The record of pages that left an lruvec. It has cache lines of its own, because all CPUs change it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Nonresident {
@@ -82,7 +86,7 @@ pub(super) struct Nonresident {
     age: AtomicU64,
     /// Activated refaults when a reclaim last ended, by family (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
-    /// The sums that were added up last ([`CgroupCounters::EveryTwoSeconds`]).
+    /// The counters when they were last added up ([`CgroupCounters::EveryTwoSeconds`]).
     sums: Sums,
 }
 
@@ -93,12 +97,12 @@ struct Sums {
     activations: [AtomicU64; Family::ALL.len()],
     /// Pages of each list.
     list_pages: [AtomicU64; ListKind::ALL.len()],
-    /// Time at which they were added up, ns.
+    /// Time at which the counters were added up, ns.
     at: AtomicU64,
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns whether pages that leave, leave shadows of [`Refault::ByWorkingset`].
+    /// Returns whether evicted pages leave shadows of [`Refault::ByWorkingset`].
     pub(in crate::lru) fn has_refaults(&self) -> bool {
         self.packing().is_some()
     }
@@ -111,7 +115,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Ages the clock by the active ones of isolated pages that are about to go back to their lists.
+    /// Advances the clock of shadows by the active pages among isolated pages that are about to go back to their lists.
     pub(super) fn age_by_putback(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         if self.has_refaults() {
             let active = pages.iter().filter(|frame| self.frames[**frame].is(Flags::ACTIVE));
@@ -126,7 +130,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the shadow of an isolated page that reclaim is about to take, if one is kept of it.
+    /// Returns the shadow of an isolated page that reclaim is about to take; `None` if the page leaves none.
     pub(in crate::lru) fn shadow_of_classic(&self, frame: FrameNumber) -> Option<Shadow> {
         match self.packing() {
             Some(packing) => Some(self.shadow_of_evicted(packing, frame)),
@@ -162,7 +166,7 @@ impl<M: Machine> Lru<M> {
         let zone = self.zone_of(frame);
         let lruvec = self.lruvec_of(zone);
         let token = packing.unpack(shadow);
-        // It has left that lruvec, and may have come to another.
+        // The page has left the lruvec of its token, and may have come to another.
         let left = self.lruvecs.get(token.lruvec as usize).unwrap_or(lruvec);
         let distance = packing.distance(token, left.classic().nonresident.age.load(Relaxed));
         let [refault, activate, restore] = match family {
@@ -188,8 +192,8 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Returns the number of pages that a returning page of a family competes with: the active ones, and those of the
-    /// other family, as far as swap has room for anonymous pages.
+    /// Returns the size of the workingset that a returning page of a family competes with: the active pages of its
+    /// family, and all pages of the other family. Anonymous pages count only while swap has room.
     fn workingset_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| self.sum_list_pages(lruvec, kind));
         let may_swap_out = self.swap.free_slots() > 0;
@@ -206,7 +210,7 @@ impl<M: Machine> Lru<M> {
         sum
     }
 
-    /// Returns whether pages of a family were missed and activated since a reclaim last ended.
+    /// Returns whether pages of a family refaulted and were activated since a reclaim last ended.
     pub(super) fn has_refaulted(&self, lruvec: &Lruvec<M>, family: Family) -> bool {
         if !self.has_refaults() {
             return false;
@@ -215,7 +219,7 @@ impl<M: Machine> Lru<M> {
         self.activated_refaults(lruvec, family) != before
     }
 
-    /// Notes that a reclaim has ended with the zones of an lruvec.
+    /// Notes that a reclaim of the zones of an lruvec has ended.
     #[doc(alias = "snapshot_refaults")]
     pub(in crate::lru) fn note_refaults_seen(&self, lruvec: &Lruvec<M>) {
         if !self.has_refaults() {
@@ -235,8 +239,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the pages of a list of an lruvec at the time when counters were last summed, over all its zones, because
-    /// a cgroup's counters know no zones. Returns `None` if reclaim sees exact counters.
+    /// Returns the number of pages on a list of an lruvec at the time when counters were last added up. It covers all
+    /// zones of the lruvec, because a cgroup's counters know no zones. Returns `None` if reclaim uses exact counters.
     pub(super) fn summed_list_pages(&self, lruvec: &Lruvec<M>, kind: ListKind) -> Option<u64> {
         self.packing()?;
         let sums = self.sums(lruvec)?;
@@ -247,8 +251,8 @@ impl<M: Machine> Lru<M> {
         self.zones_of(lruvec).iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
     }
 
-    /// Returns the sums of an lruvec for reclaim. Adds them up anew if it is time. Returns nothing if the kernel's
-    /// reclaim uses exact counters.
+    /// Returns the sums of an lruvec that reclaim is to use, added up anew if it is time. Returns `None` if reclaim
+    /// uses exact counters.
     fn sums<'l>(&self, lruvec: &'l Lruvec<M>) -> Option<&'l Sums> {
         match self.choices.cgroup_counters {
             CgroupCounters::AtOnce => return None,
@@ -276,8 +280,8 @@ impl<M: Machine> Lru<M> {
         self.zones_of(lruvec).iter().map(|zone| zone.stat.get(event)).sum()
     }
 
-    /// Counts the reads or writes caused by taking pages of a family, and the pages that were scanned without success
-    /// (`lru.family_balance`).
+    /// Counts the reads or writes that taking pages of a family caused (`io`), and the pages that were scanned without
+    /// success (`in_vain`), as `lru.family_balance` says.
     #[doc(alias = "lru_note_cost")]
     pub(in crate::lru) fn note_io_cost(&self, lruvec: &Lruvec<M>, family: Family, io: u64, in_vain: u64) {
         let balance = self.choices.family_balance;

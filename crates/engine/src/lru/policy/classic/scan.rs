@@ -1,5 +1,5 @@
-//! One scan of an lruvec: clusters of each list in turn, until the targets or enough pages are reached (`shrink_lruvec`;
-//! mechanisms/reclaim, 10, 14).
+//! One scan of an lruvec: clusters of each list in turn, until the targets or enough pages are reached
+//! (`shrink_lruvec`; mechanisms/reclaim, 10, 14).
 
 use super::scan_count::Targets;
 use crate::lru::choices::{ActiveScan, EarlyExit};
@@ -11,16 +11,16 @@ use machine::{Func, Machine};
 #[derive(Clone, Debug)]
 pub struct Scan {
     demand: Demand,
-    /// The turn of the round that is next.
+    /// The next turn of the round.
     turn: usize,
     /// The lists in the order of their turns.
     turns: [ListKind; ListKind::ALL.len()],
-    /// Pages to be scanned of each list, when the scan began.
+    /// Number of pages of each list that were to be scanned when the scan began.
     original: Targets,
     left: Targets,
     /// `true` for each family whose active pages may become inactive; decided when the scan began.
     may_age: [bool; Family::ALL.len()],
-    /// `true` if active pages that may not become inactive have a target.
+    /// `true` if active pages that may not become inactive had a target.
     left_active: bool,
     /// `true` if enough was freed, and the remaining targets were trimmed.
     is_trimmed: bool,
@@ -28,10 +28,10 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Turns of a round: lists.
+    /// Number of turns in a round: one for each list.
     const TURNS: usize = ListKind::ALL.len();
 
-    /// Returns the purpose of the scan.
+    /// Returns the demand that the scan serves.
     #[must_use]
     pub const fn demand(&self) -> &Demand {
         &self.demand
@@ -51,8 +51,8 @@ impl Scan {
         self.left_active
     }
 
-    /// Ends a round; `freed` pages were freed since the scan began. Once that is enough the scan ends, or continues in
-    /// proportion, as `early_exit` says.
+    /// Ends a round of a scan that has freed `freed` pages since it began. Once that is enough, the scan ends, or
+    /// continues in proportion, as `early_exit` says.
     fn end_round(&mut self, freed: u64, early_exit: EarlyExit) {
         if freed < self.demand.to_reclaim_pages || self.is_trimmed {
             return;
@@ -96,8 +96,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the next cluster of a scan that has freed `freed` pages so far; it may be empty. `None` when the scan is
-    /// over. *May sleep.*
+    /// Returns the next cluster of a scan that has freed `freed` pages so far. The cluster may be empty. Returns `None`
+    /// when the scan is over. *May sleep.*
     pub(in crate::lru) fn next_cluster(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         loop {
             if scan.turn == 0 && (!scan.goes_on() || self.machine.is_killed()) {
@@ -116,7 +116,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes a cluster of the inactive pages of a family, or such pages with the blocks that they lie in.
+    /// Takes a cluster of the inactive pages of a family off its list. If the demand names blocks, the other pages of
+    /// the blocks are taken, too.
     fn take_cluster(&self, reach: Reach<'_, M>, family: Family, pages: u64, demand: &Demand) -> Batch {
         let _span = self.machine.span(Func::ShrinkInactiveList);
         if let Some(batch) = self.prepare_cluster(reach, family, demand) {
@@ -143,7 +144,7 @@ impl<M: Machine> Lru<M> {
     fn may_age(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         match self.choices.active_scan {
             ActiveScan::Always => true,
-            // Asked again at each of its turns.
+            // The question is asked again at each turn of the active list.
             ActiveScan::WhenInactiveLow => self.is_inactive_low(reach, family, demand),
             ActiveScan::WhenLowOrRefaulted => {
                 demand.forces_aging
@@ -154,8 +155,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes turn `turn` of a round. On an active list, ages a cluster. On an inactive one, returns the family and the
-    /// number of pages to be scanned. Returns nothing when the list's target is reached.
+    /// Takes turn `turn` of a round. On an active list, ages a cluster, and returns `None`. On an inactive list,
+    /// returns the family and the number of pages to be scanned, or `None` if the list's target is reached.
     fn take_turn(&self, reach: Reach<'_, M>, scan: &mut Scan, turn: usize) -> Option<(Family, u64)> {
         let kind = scan.turns[turn];
         let pages = scan.left[kind as usize].min(CLUSTER);
@@ -166,7 +167,8 @@ impl<M: Machine> Lru<M> {
         if !kind.is_active() {
             return Some((kind.family(), pages));
         }
-        // Where nothing was found, there may be inactive pages enough, and all of them held.
+        // After a scan that found nothing, active pages are aged even if enough pages are inactive: all of these may be
+        // held.
         let is_wanted = match self.choices.active_scan {
             ActiveScan::Always => true,
             ActiveScan::WhenInactiveLow => {
@@ -183,7 +185,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the pages that are to be scanned of a family.
+/// Returns the number of pages of a family that are to be scanned.
 fn pages_of(targets: &Targets, family: Family) -> u64 {
     targets[family.inactive() as usize] + targets[family.active() as usize]
 }

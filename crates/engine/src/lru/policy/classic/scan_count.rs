@@ -5,7 +5,7 @@ use crate::lru::policy::Demand;
 use crate::lru::{Family, ListKind, Lru, Lruvec, Reach};
 use machine::{Lock, Machine};
 
-/// Pages to scan, by [`ListKind`].
+/// Numbers of pages to scan, by [`ListKind`].
 pub type Targets = [u64; ListKind::ALL.len()];
 
 /// `true` for each family whose active pages may become inactive.
@@ -18,12 +18,13 @@ enum Balance {
     Equal,
     /// Only one family is scanned.
     Only(Family),
-    /// The families are scanned in proportion to their recent success: anonymous and file parts, and their sum.
+    /// The families are scanned in proportion to their recent success: the parts of anonymous and of file pages, and
+    /// the denominator of both.
     Fraction { anon: u64, file: u64, denominator: u64 },
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the pages of each list to scan at the demand's priority.
+    /// Returns the number of pages of each list to scan at the demand's priority.
     #[doc(alias = "get_scan_count")]
     pub(super) fn scan_count(&self, reach: Reach<'_, M>, demand: &Demand, may_age: MayAge) -> Targets {
         let balance = self.scan_balance(reach, demand, may_age);
@@ -50,7 +51,8 @@ impl<M: Machine> Lru<M> {
         if !self.choices.lists.have_families() {
             return Balance::Equal;
         }
-        // Without a free slot, those pages can still be freed that have one: looked for when nothing else helps.
+        // Without a free slot, pages that already have one can still be freed. A scan looks for them when nothing else
+        // helped.
         let may_swap_out = self.swap.free_slots() > 0 || demand.doubts_marks && self.swap.cache.pages() > 0;
         if !demand.may_swap || !may_swap_out {
             return Balance::Only(Family::File);
@@ -62,14 +64,15 @@ impl<M: Machine> Lru<M> {
         let family_pages =
             |family: Family| self.list_pages(reach, family.inactive()) + self.list_pages(reach, family.active());
         let file = family_pages(Family::File);
-        // Without file pages the zone thrashes on the few that are left.
+        // With almost no file pages, the zone would thrash on the few that are left.
         let (free, high) =
             reach.zones.iter().fold((0, 0), |(free, high), it| (free + it.free_pages(), high + it.high()));
         let has_share = |family: Family| self.list_pages(reach, family.inactive()) >> demand.priority > 0;
         let may_be_anon_only = match self.choices.few_files {
             FewFiles::ScansAnon => true,
-            // A scan that has found nothing so far takes all pages: other scans wait until active pages have become
-            // inactive, and where `swappiness` is 0 nothing else scans anonymous pages.
+            // After a scan that found nothing (`doubts_marks`), the rule applies in any case. Other scans wait until
+            // active pages have become inactive. Where `swappiness` is 0, nothing else makes a scan take anonymous
+            // pages.
             FewFiles::ScansInactiveAnon => {
                 demand.doubts_marks || !may_age[Family::Anon as usize] && has_share(Family::Anon)
             }
@@ -77,9 +80,9 @@ impl<M: Machine> Lru<M> {
         if !demand.is_cgroup && file + free <= high && may_be_anon_only {
             return Balance::Only(Family::Anon);
         }
-        // Enough inactive file pages: leave anonymous ones alone.
+        // With enough inactive file pages, anonymous pages are left alone.
         let is_file_enough = match self.choices.file_only {
-            // In a cgroup no mark has said above that files are few: an empty list is not enough.
+            // In a cgroup the test of marks above was left out, so that an empty list has to be excluded here.
             FileOnly::WhileInactiveSuffices => {
                 !self.is_inactive_low(reach, Family::File, demand) && (!demand.is_cgroup || has_share(Family::File))
             }
@@ -114,8 +117,8 @@ impl<M: Machine> Lru<M> {
         Balance::Fraction { anon, file, denominator: anon + file + 1 }
     }
 
-    /// Balances by `swappiness`, and inversely by the recent cost of taking pages of each family. The difference of
-    /// costs is damped: even an expensive family is scanned at least half as hard as the other.
+    /// Returns the balance by `swappiness` and, inversely, by the recent cost of taking pages of each family. The
+    /// difference of costs is damped: even an expensive family is scanned at least half as hard as the other.
     fn balance_by_cost(&self, lruvec: &Lruvec<M>) -> Balance {
         let costs = lruvec.classic().lists.lock().costs();
         let (anon, file) = parts_by_cost(self.choices.swappiness, costs);

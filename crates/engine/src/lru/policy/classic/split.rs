@@ -1,4 +1,4 @@
-//! A huge page becomes small ones on lists.
+//! Splits of huge pages in classic lists.
 
 use crate::anonymous::Region;
 use crate::lru::Lru;
@@ -7,7 +7,8 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Lock, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Makes small pages of a huge one; they come behind it on its list, or to the tail of theirs if it is on none.
+    /// Splits a huge page into small ones. They go behind it on its list; if it is on no list, they go to the tail of
+    /// theirs. Returns `false` as [`Lru::split_frames`] does.
     pub(in crate::lru) fn split_in_classic(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let mut lists = self.lruvec_of_page(head).classic().lists.lock();
         let is_listed = self.frames[head].is(Flags::LRU);

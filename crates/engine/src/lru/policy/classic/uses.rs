@@ -1,4 +1,5 @@
-//! Uses of a page through its file: inactive and unreferenced, then referenced, then active, then active and referenced.
+//! Uses of a page through its file. Each use brings an inactive page one step further: to referenced, to active, to
+//! active and referenced.
 
 use crate::lru::Lru;
 use crate::memory::Flags;
@@ -30,7 +31,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Counts an activation of an inactive page as time that passed for shadows.
+    /// Advances the clock of shadows by an inactive page that became active.
     #[doc(alias = "workingset_activation")]
     fn age_by_activation(&self, frame: FrameNumber) {
         if self.has_refaults() {

@@ -1,4 +1,4 @@
-//! New generations begin (mechanisms/multigen, 2.4 and 5.1).
+//! The beginning of new generations (mechanisms/multigen, 2.4 and 5.1).
 
 use super::Multigen;
 use super::choices::{Ageing, Saturated, TypeRule, Walk};
@@ -18,7 +18,8 @@ use machine::{Lock, Machine, Nanos, Step};
 /// Smallest ratio of old pages to young ones (`Ageing::BeforeRounds`): the initial value of the knob `spread`.
 const SPREAD: u64 = 2;
 
-/// Pages that a reclaim has to free, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
+/// Number of pages that a scan of kswapd has to free so that its next round begins no generation
+/// (`Ageing::KeepsThree`).
 const GOT_ON: u64 = 64;
 
 /// Priority below which a direct reclaimer waits for a generation that another task is about to begin, because nothing
@@ -28,10 +29,10 @@ const WAITS_BELOW: u32 = 10;
 /// The sizes by which it is decided whether a generation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ages {
-    /// Generations of the type that has most, and of the one with pages that has fewest.
+    /// Numbers of generations: of the type that has most, and of the type with pages that has fewest.
     most: u64,
     fewest: u64,
-    /// Pages of the youngest generation, of the third youngest, and of all.
+    /// Numbers of pages: of the youngest generation, of the third youngest, and of all generations.
     young: u64,
     old: u64,
     total: u64,
@@ -77,25 +78,25 @@ const fn is_wanted_to_keep_three(ages: &Ages) -> bool {
     }
 }
 
-/// Returns whether a generation begins in a scan at a priority.
+/// Returns whether a generation begins in a scan for this demand.
 const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand) -> bool {
     match rule {
         Ageing::BeforeRounds => ages.most <= GENERATIONS_MIN && !demand.is_kswapd,
-        // What kswapd needs is done before its rounds.
+        // The generations that kswapd needs begin before its rounds.
         Ageing::KeepsThree => is_wanted_to_keep_three(ages) && !demand.is_kswapd && demand.priority < DEF_PRIORITY,
         Ageing::AtThree | Ageing::WithinScan => ages.most <= 3 && demand.priority < DEF_PRIORITY,
     }
 }
 
 impl<M: Machine> Lru<M> {
-    /// Types whose pages a reclaim may take.
+    /// Returns the types whose pages a reclaim may take.
     pub(super) fn evictable(&self, demand: &Demand) -> Evictable {
         let may_swap_out = self.swap.free_slots() > 0 || demand.doubts_marks && self.swap.cache.pages() > 0;
         let swappiness = self.swappiness(demand);
         [swappiness > 0 && demand.may_swap && may_swap_out, swappiness < ONLY_ANON]
     }
 
-    /// Returns the value of `lru.swappiness` for a reclaim.
+    /// Returns the swappiness of a reclaim: that of the demand, or `lru.swappiness`.
     pub(super) fn swappiness(&self, demand: &Demand) -> u64 {
         demand.swappiness.unwrap_or(self.choices.swappiness)
     }
@@ -118,7 +119,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a generation in a scan, if the rule wants one. Returns whether it did.
+    /// Begins a generation in a scan, if the rule wants one. Returns the outcome.
     pub(super) fn age_in_scan(
         &self,
         multigen: &Multigen,
@@ -132,7 +133,7 @@ impl<M: Machine> Lru<M> {
         }
         let of = lruvec.generational();
         let seen = of.generations.seqs().max;
-        // The round before may just be ending; then the next begins here.
+        // The previous round may be about to end. The second attempt then begins a round of this task.
         for _ in 0..2 {
             if self.age_generations(multigen, lruvec, evictable, false) {
                 return Aged::Begun;
@@ -156,9 +157,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Walks page tables for used pages, and begins a generation. Returns `false` if another task does. Takes over a
-    /// part of a walk that is under way. `is_forced` also walks tables that are not known to be worth it, and shares no
-    /// walk.
+    /// Walks page tables for used pages, then begins a generation. If a shared walk is under way, helps with the
+    /// regions that are left. Returns `true` only if this call began the generation. With `is_forced`, also walks
+    /// tables that are not known to be worth it, and shares no walk.
     pub(super) fn age_generations(
         &self,
         multigen: &Multigen,
@@ -195,7 +196,7 @@ impl<M: Machine> Lru<M> {
         is_begun
     }
 
-    /// Begins the generation after `seen`, unless another task has.
+    /// Begins the generation after `seen`, unless another task has. Returns whether this call did.
     fn begin_generation(&self, multigen: &Multigen, lruvec: &Lruvec<M>, seen: u64, evictable: Evictable) -> bool {
         let of = lruvec.generational();
         loop {
@@ -217,9 +218,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Joins the pages of a type's oldest generation with the next, because the type has as many generations as it may.
-    /// Pages that cannot be taken stay where they are, and their generation becomes the youngest. Returns `false` if
-    /// there are more pages than can be moved at once.
+    /// Moves the pages of a type's oldest generation to the next one, because the type has as many generations as it
+    /// may. Pages of a type that is not evictable stay where they are, and their generation becomes the youngest.
+    /// Returns `false` if there are more pages than can be moved at once.
     #[doc(alias = "inc_min_seq")]
     fn give_up_oldest(
         &self,
@@ -261,7 +262,7 @@ impl<M: Machine> Lru<M> {
                         }
                         lists.push_back(&self.frames, ListId::new(to, family, zone.kind), frame);
                     }
-                    // A walk has found it used.
+                    // A walk has found the page used.
                     Err(now) => {
                         lists.push_front(&self.frames, ListId::new(slot_in(now), family, zone.kind), frame);
                     }
@@ -279,7 +280,7 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Advances the oldest generation past those whose lists are empty.
+    /// Advances the oldest generation of each type past generations whose lists are empty.
     #[doc(alias = "try_to_inc_min_seq")]
     pub(super) fn advance_oldest(&self, multigen: &Multigen, lists: &Lists, lruvec: &Lruvec<M>, evictable: Evictable) {
         let of = lruvec.generational();
@@ -306,7 +307,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a type's oldest generation is too young to be reclaimed (`min_ttl_ms`).
+    /// Returns whether the oldest generation among evictable types is too young to be reclaimed (`min_ttl_ms`).
     pub(super) fn is_too_young(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable) -> bool {
         let ttl = Nanos::from_millis(multigen.choices.min_ttl_ms);
         if ttl == Nanos(0) {
@@ -325,9 +326,9 @@ fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     let [anon, file] = wanted;
     match rule {
         TypeRule::OlderThenTierZero => wanted,
-        // Anonymous pages never count as younger.
+        // The oldest anonymous pages never count as younger than the oldest file pages.
         TypeRule::OlderAnonThenTierZero => [anon.min(file).max(seqs.min[0]), file],
-        // Neither runs away from the other.
+        // Neither type gets far ahead of the other.
         TypeRule::AllTiers | TypeRule::AllTiersStrictly => {
             let limit = seqs.max - GENERATIONS_MIN;
             match (anon > limit, file > limit) {
@@ -339,7 +340,7 @@ fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     }
 }
 
-/// The outcome of the wish for a generation.
+/// The outcome of an attempt to begin a generation in a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aged {
     /// No new generation was needed.

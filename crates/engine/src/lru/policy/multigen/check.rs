@@ -9,7 +9,7 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Lock, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Shows all pages of an lruvec that are on lists, with the list that counts them.
+    /// Visits all pages of an lruvec that are on lists, with the list that counts them.
     pub(in crate::lru) fn for_each_in_generations(
         &self,
         lruvec: &Lruvec<M>,
@@ -26,7 +26,7 @@ impl<M: Machine> Lru<M> {
     /// Checks that numbers, sizes and pages' words agree.
     ///
     /// # Errors
-    /// What was found.
+    /// The disagreement that was found.
     pub(in crate::lru) fn check_generations(&self, lruvec: &Lruvec<M>) -> Result<(), String> {
         self.zones_of(lruvec).iter().try_for_each(|zone| {
             let of = lruvec.generational();
@@ -45,7 +45,8 @@ impl<M: Machine> Lru<M> {
                     let (family, slot) = (is_of(flags), slot_in(flags));
                     let is_sound = flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE);
                     let is_here = list == ListId::new(list.slot(), family, zone.kind);
-                    // Where a walk put it elsewhere, that was the youngest generation then.
+                    // The page's word may name another generation than the list: the one that was the youngest when a
+                    // walk found the page used.
                     if !is_sound || !is_here {
                         return Err(format!("{frame} is on {list:?} and says {:?}", self.frames[frame]));
                     }
@@ -67,8 +68,9 @@ impl<M: Machine> Lru<M> {
                             "{zone}: {found} {family:?} pages of generation slot {slot}, counted {counted}"
                         ));
                     }
-                    // A generation of pages that could not be taken became the youngest with those whose words a walk had changed:
-                    // they outlive the generation that their words name, until the next begins, which has its slot.
+                    // A generation of pages that could not be taken may have become the youngest. If a walk had changed
+                    // the words of some of its pages, these pages outlive the generation that their words name, until
+                    // the next generation begins in its slot.
                     let may_outlive = family == Family::Anon || self.choices.swappiness >= ONLY_ANON;
                     let is_live = (seqs.min[family as usize]..=seqs.max).any(|seq| slot_of(seq) == slot);
                     if found > 0 && !is_live && !may_outlive {

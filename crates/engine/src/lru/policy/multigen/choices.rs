@@ -6,7 +6,7 @@ choices! {
     /// The multi-generational LRU, as its versions have it; only with `lru.policy = "multigen"`.
     [multigen], with "lru.policy" in ["multigen"]
 
-    /// Tiers: classes of pages by the number of uses through their file. With one, all pages are alike.
+    /// Tiers: classes of pages by the number of uses through their file. With one tier, all pages are alike.
     tiers: u32 = 4 in 1..=4, drawn 122: [1, 2, 4];
 
     /// Effect of a use through a file.
@@ -17,68 +17,69 @@ choices! {
         Activates,
     }
 
-    /// The use through a file that marks a page as one of the workingset.
+    /// The use through a file that marks a page as part of the workingset.
     use_marks: UseMarks = WorkingsetSecond, drawn 124 {
-        /// The second.
+        /// The second use.
         WorkingsetSecond,
-        /// The fifth.
+        /// The fifth use.
         WorkingsetFifth,
     }
 
-    /// Pages that come in a page fault: anonymous ones, and those of a file, with those that are read beside the faulting one, unless
-    /// the mapping is gone through in order.
+    /// State of pages that come in a page fault. These are anonymous pages, and file pages with the pages read beside
+    /// the faulting one, unless the task goes through the mapping in order.
     faulted: Faulted = Active, drawn 157 {
-        /// They are active.
+        /// The pages are active.
         Active,
-        /// They have their first use. Those of the workingset that come back are active.
+        /// The pages count as used once. Pages of the workingset that come back are active.
         UsedOnce,
     }
 
     /// Treatment of a page at the tail with more uses than can be counted, regardless of its tier's rate.
     saturated: Saturated = LikeOthers, drawn 125 {
-        /// As other pages of the last tier.
+        /// The page is treated like other pages of the last tier.
         LikeOthers,
         /// The page goes to the next generation with a new count of uses, and counts as protected.
         Protected,
-        /// As `protected`, but it does not count for the controller.
+        /// As `protected`, but the controller does not count the page.
         Lifted,
     }
 
     /// The generation that a page joins.
     placement: Placement = OldestOrYoungest, drawn 126 {
-        /// Active pages join the youngest. Anonymous ones without a swap slot, and those that have to be written first,
-        /// join the second oldest; all others the oldest.
+        /// Active pages join the youngest. Anonymous pages without a swap slot, and pages that have to be written
+        /// first, join the second oldest. All others join the oldest.
         OldestOrYoungest,
-        /// Active pages join the youngest. Anonymous ones without a swap slot, and those that have to be written first,
-        /// join the second youngest. All others join the second oldest while there are four, so that the controller has
-        /// time for them.
+        /// Active pages join the youngest. Anonymous pages without a swap slot, and pages that have to be written
+        /// first, join the second youngest. All others join the second oldest while there are four generations, so that
+        /// the controller has time for them, and otherwise the oldest.
         SecondOldest,
-        /// One at a distance from the youngest: 0 for active pages of the workingset; 1 for other active ones, and for
-        /// those without a slot or to be written first; 2 for pages of the workingset; 3 for all others.
+        /// A generation at a fixed distance from the youngest: 0 for active workingset pages; 1 for other active pages,
+        /// anonymous pages without a swap slot, and pages to be written first; 2 for other workingset pages; 3 for all
+        /// others.
         ByUse,
-        /// As `by-use`, and pages that are marked as referenced are one generation younger.
+        /// As `by-use`, but pages of distance 2 or 3 that are marked as referenced join one generation younger.
         ByUseAndReference,
     }
 
     /// The place of pages that were isolated and stay.
     rejected: Rejected = SecondOldest, drawn 127 {
-        /// Active ones go to the youngest generation, others to the second oldest.
+        /// Active pages go to the youngest generation, others to the second oldest.
         SecondOldest,
-        /// They go to the place of active ones. Clean unmapped ones are tried once more before.
+        /// The pages go to the place of active ones. Clean unmapped pages are tried once more before that.
         LikeActive,
     }
 
     /// Largest refault rate of a tier that is not protected, in per cent of the first tier's rate.
     tier_margin_percent: u32 = 200 in 100..=1000, drawn 128: [100, 150, 200];
 
-    /// Number of refaults of a tier, or of a type, below which they have no effect.
+    /// Number of refaults below which the refaults of a tier, or of a type, have no effect.
     refault_floor: u64 = 32 in 0..=1 << 20, drawn 129: [0, 8, 32, 64];
 
     /// Amounts that are added to counts before rates are compared.
     rate_smoothing: RateSmoothing = None, drawn 130 {
         /// None: pages of a class without refaults are evicted before those of a class with some.
         None,
-        /// One refault, and 64 pages that left, for the class that others are compared with.
+        /// One refault, and 64 pages that left, are added to the class that others are compared with.
         ByBatch,
     }
 
@@ -86,51 +87,53 @@ choices! {
     recent_refault: RecentRefault = SameGeneration, drawn 131 {
         /// Refaults of pages that left while the oldest generation of their type was the same.
         SameGeneration,
-        /// Refaults of pages that left fewer generations ago than there may be.
+        /// Refaults of pages that left fewer generations ago than the largest number of generations.
         WithinGenerations,
     }
 
-    /// The refaults that are counted, and what a page that comes back has of the uses that it left with.
+    /// The refaults that are counted, and the uses that a returning page gets back of those that it left with.
     refault_marks: RefaultMarks = TierAboveFirst, drawn 154 {
-        /// All are counted. A recent one of a page of a tier above the first is a restoration, and the page has its uses
-        /// again. A page whose tier is protected is an activation.
+        /// All refaults are counted. A recent refault of a page of a tier above the first counts as a restoration, and
+        /// the page gets its uses back. A page that its tier protects counts as an activation.
         TierAboveFirst,
-        /// Recent ones are counted. One in a page fault, or of a page with four uses or more, is a restoration, and the
-        /// page has as many uses as can be counted. A page whose tier is protected is an activation.
+        /// Recent refaults are counted. A recent refault in a page fault, or of a page with four uses or more, counts
+        /// as a restoration, and the page gets as many uses as can be counted. A page that its tier protects counts as
+        /// an activation.
         FaultOrFourUses,
-        /// All are counted. A recent one in a page fault is an activation, one of a page of the workingset a
-        /// restoration, and the page has its uses again.
+        /// All refaults are counted. A recent refault in a page fault counts as an activation. A recent refault of a
+        /// page of the workingset counts as a restoration, and the page gets its uses back.
         Workingset,
-        /// As `workingset`, but only a restoration is an activation.
+        /// As `workingset`, but a refault in a page fault counts as an activation only if it is a restoration.
         RestoredAlone,
     }
 
     /// The marks of use of a page that is taken off its list to be evicted.
     isolated_marks: IsolatedMarks = Kept, drawn 156 {
-        /// It has them still.
+        /// The page keeps its marks.
         Kept,
-        /// Uses that no first use is marked before are forgotten, and so is the mark of the first. Where a walk or a look
-        /// around sets this mark again before the page is judged, the page stays in memory if it is mapped.
+        /// The mark of the first use is taken away. If it was not set, the marks of all other uses are taken away
+        /// instead. Where a walk or a look around sets the mark of the first use again before the page is judged, the
+        /// page stays in memory if it is mapped.
         FirstTaken,
     }
 
-    /// The family, anonymous pages or pages of files, that goes next.
+    /// The family, anonymous pages or file pages, that is evicted next.
     type_rule: TypeRule = OlderThenTierZero, drawn 132 {
-        /// The one whose oldest generation is older; with equal ages by the refault rates of the first tiers and
-        /// `lru.swappiness`. The other one if none was isolated.
+        /// The family whose oldest generation is older. With equal ages, the refault rates of the first tiers and
+        /// `lru.swappiness` decide. If no page of this family was isolated, the other one follows.
         OlderThenTierZero,
-        /// As `older-then-tier-zero`, but older pages of files do not go before anonymous ones for their age.
+        /// As `older-then-tier-zero`, but file pages do not go before anonymous ones because they are older.
         OlderAnonThenTierZero,
-        /// The one that the refault rates of all tiers together and `lru.swappiness` select. The other one if none was
-        /// isolated.
+        /// The family that the refault rates of all tiers together and `lru.swappiness` select. If no page of this
+        /// family was isolated, the other one follows.
         AllTiers,
-        /// As `all-tiers`, but the other one only if none was looked at.
+        /// As `all-tiers`, but the other family follows only if no page was examined.
         AllTiersStrictly,
     }
 
     /// The pages that `pgscan` counts.
     scan_count: ScanCount = Examined, drawn 133 {
-        /// Pages that were looked at, as with other policies.
+        /// Pages that were examined, as with other policies.
         Examined,
         /// Pages that were isolated.
         Isolated,
@@ -139,75 +142,79 @@ choices! {
     /// Largest number of pages isolated under one hold of the LRU lock.
     isolate_batch: u32 = 32 in 1..=64, drawn 134: [1, 32, 64];
 
-    /// Time at which a page becomes young that was used through a page table.
+    /// Time at which a page that was used through a page table becomes young.
     promotion: Promotion = FirstSighting, drawn 135 {
-        /// When it is found used.
+        /// When the page is found used.
         FirstSighting,
-        /// When it is found used for the second time.
+        /// When the page is found used for the second time.
         SecondSighting,
     }
 
     /// Treatment of pages at the tail that cannot be freed at once.
     dirty_at_tail: DirtyAtTail = MovedWithLocked, drawn 136 {
-        /// Dirty pages of files, those under writeback and locked ones go to the next generation, to be reclaimed when they are
-        /// written.
+        /// Dirty file pages, pages under writeback and locked pages go to the next generation, to be reclaimed when
+        /// they are written.
         MovedWithLocked,
-        /// As `moved-with-locked`, except for locked ones.
+        /// As `moved-with-locked`, but locked pages are isolated.
         Moved,
-        /// They are isolated like other pages.
+        /// Such pages are isolated like others.
         Isolated,
     }
 
     /// Time at which a new generation begins.
     ageing: Ageing = BeforeRounds, drawn 137 {
-        /// Before a round of kswapd, unless enough pages are old: twice as many as are young, in more than two generations of
-        /// each type that has pages. In a scan when no type has a generation to take pages from.
+        /// Before a round of kswapd, unless enough pages are old: at least twice as many as are young, and each type
+        /// that has pages has more than two generations. Also in the scan of a task, if no type has a generation to
+        /// take pages from.
         BeforeRounds,
         /// Before a round of kswapd, and in the scan of a task, in these cases: there are two generations; or there are
-        /// three, and more than half of all pages are young, or less than a quarter are of the third youngest
-        /// generation.
+        /// three, and more than half of all pages are in the youngest generation, or less than a quarter in the third
+        /// youngest.
         KeepsThree,
-        /// In a scan at a lower priority than the first, with up to three generations; the scan ends with it.
+        /// In a scan below the first priority, with up to three generations. The scan then ends.
         AtThree,
         /// As `at-three`, but the scan continues.
         WithinScan,
     }
 
-    /// The lowest priority at which a reclaim of kswapd may begin: it begins at the one whose share of the inactive pages
-    /// is what it wants. 12 for the first priority in any case.
+    /// The lowest priority at which a reclaim of kswapd may begin. Kswapd begins at the priority at which its share of
+    /// the inactive pages is about the number of pages that it wants. With 12, it always begins at the first priority.
     first_priority_min: u32 = 12 in 0..=12, drawn 160: [12, 0, 6];
 
-    /// The free memory with which a scan of kswapd has enough.
+    /// The free memory at which a scan of kswapd has enough.
     kswapd_stops: KswapdStops = AtHighMarks, drawn 159 {
         /// Each zone is 64 pages above its high mark.
         AtHighMarks,
-        /// Each zone is that far above its high mark and the pages that it keeps from requests of the highest zone
-        /// (`memory.lowmem_reserve_ratio`). ZONE_DMA seldom has as many, so that scans go on to their target.
+        /// Each zone is 64 pages above the sum of its high mark and the pages that it keeps from requests of the
+        /// highest zone (`memory.lowmem_reserve_ratio`). ZONE_DMA seldom has so many free pages, so that scans go on to
+        /// their target.
         AboveReserves,
     }
 
     /// The page-table entries that are examined before a new generation begins.
     walk: Walk = TouchedTables, drawn 138 {
-        /// None: reclaim finds the uses of a page when it comes to it.
+        /// None: reclaim finds the uses of a page when it comes to the page.
         Never,
-        /// Entries of all tables in which an entry was touched since the last walk, in touched regions.
+        /// All entries of tables that were touched since the last walk, in regions that were touched.
         TouchedTables,
-        /// Entries of the touched tables in which many entries were touched when they were last examined.
+        /// Entries of touched tables in which many entries were found used when they were last examined.
         Filtered,
     }
 
-    /// The entries that are examined beside that of a page that reclaim finds used.
+    /// The entries that are examined around the entry of a page that reclaim finds used.
     look_around: LookAround = WholeTable, drawn 139 {
         /// None.
         Never,
-        /// All entries of its table. Their accessed bits stay.
+        /// All entries of the same table. Their accessed bits stay.
         WholeTable,
-        /// Up to 64 entries around it. Their accessed bits are cleared.
+        /// Up to 64 entries around the page's entry. Their accessed bits are cleared.
         Window,
-        /// As `window`, without entries of pages that are on no list, among them the other pages that are isolated with it.
+        /// As `window`, without entries of pages that are on no list. The other pages that are isolated with the page
+        /// are on no list, either.
         WindowOfListed,
     }
 
-    /// Age below which pages of a generation are not reclaimed, ms (`min_ttl_ms`): memory is exhausted then.
+    /// Age below which pages of a generation are not reclaimed, ms (`min_ttl_ms`). While even the oldest generation is
+    /// younger, memory counts as exhausted.
     min_ttl_ms: u64 = 0 in 0..=3_600_000, drawn 140: [0, 0, 0, 100];
 }

@@ -15,11 +15,11 @@ const AGE_FORM: &str = "+ MEMCG NODE MAX_GEN [CAN_SWAP [FORCE_SCAN]]";
 /// Form of a command to evict.
 const EVICT_FORM: &str = "- MEMCG NODE MIN_GEN [SWAPPINESS [NR_TO_RECLAIM]]";
 
-/// The swappiness at which only anonymous pages are evicted, and the word for it.
+/// The swappiness at which only anonymous pages are evicted. A command writes it as `max`.
 pub const ONLY_ANON: u64 = 201;
 const ONLY_ANON_WORD: &str = "max";
 
-/// A command.
+/// A command of `lru_gen`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// `+`: a generation begins.
@@ -28,7 +28,7 @@ pub enum Command {
     Evict(Evict),
 }
 
-/// Begin a generation, after a walk of page tables.
+/// A command to begin a generation, after a walk of page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
     /// Number of the cgroup; only 0 exists.
@@ -37,25 +37,26 @@ pub struct Age {
     pub node: NodeId,
     /// The number of the node's youngest generation, after which the new one begins.
     pub youngest: u64,
-    /// The types that are aged: with 0 only pages of files, with [`ONLY_ANON`] only anonymous pages, with other values
-    /// both, with or without room in swap. By default anonymous pages are aged if they can go to swap.
+    /// The types that are aged: with 0 only file pages, with [`ONLY_ANON`] only anonymous pages, with other values
+    /// both, whether or not swap has room. If no value is given, file pages are aged, and anonymous pages if they can
+    /// go to swap.
     pub swappiness: Option<u64>,
-    /// `true` if all tables that were touched since the last walk are walked, even those that the filter considers not
-    /// worth it. This is the default of a text without the word. This and the meaning of `swappiness` are general
-    /// knowledge of Linux; mechanisms/multigen does not have them.
+    /// `true` if the walk covers all tables that were touched since the last walk, even tables that the filter would
+    /// leave out. A text without this word means `true`. This field and the meaning of `swappiness` are general
+    /// knowledge of Linux; mechanisms/multigen does not describe them.
     pub force_scan: bool,
 }
 
-/// Evict generations.
+/// A command to evict generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evict {
     /// Number of the cgroup; only 0 exists.
     pub cgroup: u64,
     /// The node.
     pub node: NodeId,
-    /// The number of the youngest generation that goes.
+    /// The number of the youngest generation that is evicted.
     pub oldest: u64,
-    /// Value in place of `lru.swappiness`; with [`ONLY_ANON`] only anonymous pages go.
+    /// Value in place of `lru.swappiness`; with [`ONLY_ANON`] only anonymous pages are evicted.
     pub swappiness: Option<u64>,
     /// Largest number of pages that are freed. A huge page is freed as a whole, even beyond this number.
     pub pages: u64,
@@ -64,11 +65,11 @@ pub struct Evict {
 /// The reason why a text is no command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadCommand {
-    /// The command, without those around it.
+    /// The text of the wrong command, without the commands around it.
     pub command: String,
-    /// The word that is wrong; none where the command ends too early.
+    /// The word that is wrong; `None` if the command ends too early.
     pub found: Option<String>,
-    /// The word that was expected there.
+    /// A description of the word that was expected there.
     pub expected: &'static str,
     /// The form of a correct command of this kind.
     pub form: &'static str,
@@ -91,28 +92,29 @@ pub enum Refused {
     NoGenerations,
     /// No cgroup has this number.
     NoCgroup {
-        /// The one named.
+        /// The cgroup that the command named.
         cgroup: u64,
     },
     /// No node has this number.
     NoNode {
-        /// The one named.
+        /// The node that the command named.
         node: NodeId,
     },
     /// Another task is about to begin the same generation.
     ByOthers,
-    /// A generation begins only after the youngest. Another task may have begun one meanwhile.
+    /// The command did not name the youngest generation, after which alone a new one begins. Another task may have
+    /// begun one meanwhile.
     NotYoungest {
-        /// The one named.
+        /// The generation that the command named.
         named: u64,
-        /// The youngest.
+        /// The youngest generation.
         youngest: u64,
     },
-    /// Fewer than two generations would stay.
+    /// The command would leave fewer than two generations.
     TooYoung {
-        /// The one named.
+        /// The generation that the command named.
         named: u64,
-        /// The youngest.
+        /// The youngest generation.
         youngest: u64,
     },
 }
@@ -139,12 +141,12 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The reason why a text was not carried out, or not all of it.
+/// The reason why the commands of a text were not carried out, or only some of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {
     /// The text holds something that is no command. Nothing was done.
     Bad(BadCommand),
-    /// A command was refused. Those before it were carried out.
+    /// A command was refused. The commands before it were carried out.
     Refused {
         /// Number of the command, from 1.
         number: usize,
@@ -175,7 +177,7 @@ impl Command {
     /// Returns the commands of a text, at least one. Commas, semicolons and line ends separate them.
     ///
     /// # Errors
-    /// The first thing that is no command.
+    /// The first part of the text that is no command.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, BadCommand> {
         let lines = text.split([',', ';', '\n']).map(str::trim);
         let commands: Vec<Self> = lines.filter(|line| !line.is_empty()).map(Self::parse).collect::<Result<_, _>>()?;
@@ -214,7 +216,7 @@ impl Command {
 #[derive(Debug)]
 pub(crate) struct Commands {
     rest: vec::IntoIter<Command>,
-    /// Commands that were begun.
+    /// Number of commands that were begun.
     number: usize,
     eviction: Option<Eviction>,
 }
@@ -233,7 +235,7 @@ impl Commands {
     /// Returns the commands of a text.
     ///
     /// # Errors
-    /// When something in it is no command.
+    /// When a part of the text is no command.
     pub(crate) fn parse(text: &str) -> Result<Self, CommandError> {
         let commands = Command::parse_all(text).map_err(CommandError::Bad)?;
         Ok(Self { rest: commands.into_iter(), number: 0, eviction: None })
@@ -307,7 +309,8 @@ impl<M: Machine> Lru<M> {
     /// take locks of page tables.*
     ///
     /// # Errors
-    /// When the kernel has no generations, there is no such cgroup or node, or the youngest generation is another by now.
+    /// When the kernel has no generations, there is no such cgroup or node, `age.youngest` is not the youngest
+    /// generation by now, or another task is about to begin the new one.
     fn begin_generation_now(&self, age: &Age) -> Result<(), Refused> {
         let (multigen, lruvec) = self.generations_of_node(age.cgroup, age.node)?;
         let youngest = || lruvec.generational().generations.seqs().max;
@@ -337,12 +340,12 @@ impl<M: Machine> Lru<M> {
             .ok_or(Refused::TooYoung { named: evict.oldest, youngest })
     }
 
-    /// Returns the next batch of pages that commands evict, and its lruvec, after `freed` pages of the previous batch
-    /// were freed. Begins generations for commands that come before it. Returns `None` when all commands were carried
-    /// out. *May take locks of page tables.*
+    /// Returns the next batch of pages that the commands evict, with its lruvec. `freed` pages of the previous batch
+    /// were freed. Carries out the commands before the batch that begin generations. Returns `None` when all commands
+    /// were carried out. *May take locks of page tables.*
     ///
     /// # Errors
-    /// When a command is refused: those before it were carried out.
+    /// When a command is refused. The commands before it were carried out.
     pub(crate) fn next_commanded(
         &self,
         commands: &mut Commands,
@@ -373,7 +376,7 @@ impl<M: Machine> Lru<M> {
     fn begin_eviction(&self, evict: Evict) -> Result<Eviction, Refused> {
         let reach = self.check_eviction(&evict)?;
         self.drain_before_scan();
-        // Pages that cannot go are met again.
+        // Twice the pages, because pages that cannot be evicted are met again.
         Ok(Eviction { evict, zone: reach.zone.id, left: 2 * self.listed_pages(reach), freed: 0 })
     }
 

@@ -1,8 +1,8 @@
-//! The feedback controller: which type goes next, and up to which tier (mechanisms/multigen, 4).
+//! The feedback controller: which type is evicted next, and up to which tier (mechanisms/multigen, 4).
 //!
 //! The controller compares rates of refaults. A rate is the number of pages that came back, divided by the number of
-//! pages that were evicted or protected. The oldest generation counts in full, each earlier one with half the weight of
-//! the next.
+//! pages that were evicted or protected. The oldest generation counts in full, each generation before it with half the
+//! weight of its successor.
 
 use super::choices::{Choices, RateSmoothing, TypeRule};
 use super::generations::Seqs;
@@ -10,7 +10,7 @@ use super::uses::TIERS;
 use crate::lru::Family;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Number of pages that is added to the total of the reference rate, with which others are compared
+/// Number of pages that is added to the total of the reference rate before other rates are compared with it
 /// (`RateSmoothing::ByBatch`).
 const SMOOTHING_PAGES: u64 = 64;
 
@@ -38,8 +38,8 @@ impl Rule {
         Self { floor: choices.refault_floor, smoothing: choices.rate_smoothing }
     }
 
-    /// Returns whether pages with the rate `candidate` may go before those with `reference`. Each rate is divided by
-    /// its gain.
+    /// Returns whether pages with the rate `candidate` may be evicted before pages with the rate `reference`. Each rate
+    /// is divided by the gain that stands beside it.
     pub fn is_ok_to_evict(&self, reference: (Rate, u64), candidate: (Rate, u64)) -> bool {
         let ((reference, reference_gain), (candidate, candidate_gain)) = (reference, candidate);
         let (total, refaulted, candidate_total) = match self.smoothing {
@@ -68,7 +68,7 @@ struct Counts {
     evicted: AtomicU64,
     protected: AtomicU64,
     refaulted: AtomicU64,
-    /// Decaying average over the generations before it.
+    /// Decaying average of evicted and protected pages over earlier generations.
     average_total: AtomicU64,
     average_refaulted: AtomicU64,
 }
@@ -94,22 +94,22 @@ impl Counts {
     }
 }
 
-/// The family and tier that go next.
+/// The type that is evicted next, and its last tier that may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The type.
     pub family: Family,
-    /// The last tier that may go.
+    /// The last tier that may be evicted.
     pub tier_limit: usize,
 }
 
-/// The counts of one lruvec. They are written without its lock, except by [`Controller::fold`].
+/// The counts of one lruvec. They are written without the lruvec's lock, except by [`Controller::fold`].
 #[derive(Debug, Default)]
 pub struct Controller {
     counts: [[Counts; TIERS]; 2],
 }
 
-/// The counters.
+/// The kinds of counted pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     /// Pages left memory.
@@ -161,8 +161,8 @@ impl Controller {
         Rule::of(choices).tier_limit((rates[0], 100), &rates[..choices.tiers as usize], margin)
     }
 
-    /// Returns the type that goes next, and the last tier of it that may go; `swappiness` is above 0, and both types
-    /// may go.
+    /// Returns the type that is evicted next, and its last tier that may be evicted. `swappiness` is above 0, and pages
+    /// of both types may be taken.
     pub fn choose(&self, choices: &Choices, swappiness: u64, seqs: &Seqs) -> Choice {
         let of = |family| Choice { family, tier_limit: self.tier_limit(choices, family) };
         let [anon, file] = seqs.min;

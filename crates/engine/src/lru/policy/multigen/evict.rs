@@ -1,4 +1,5 @@
-//! One batch: pages of the oldest generation, sorted and isolated under one hold of the lock (mechanisms/multigen, 6.2).
+//! One batch: pages of the oldest generation, sorted and isolated under one hold of the lock (mechanisms/multigen,
+//! 6.2).
 
 use super::choices::{DirtyAtTail, IsolatedMarks, Rejected, Saturated, ScanCount, TypeRule};
 use super::controller::Choice;
@@ -16,10 +17,10 @@ use machine::{FrameNumber, Func, Lock, Machine, Step};
 /// Largest number of pages that are scanned under one hold of the lock (`MAX_LRU_BATCH`).
 pub(super) const LOOKED_AT_MAX: u64 = 4096;
 
-/// Types that pages may be taken of, by [`Family`].
+/// For each type, by [`Family`], whether its pages may be taken.
 pub(super) type Evictable = [bool; Family::ALL.len()];
 
-/// A batch that is being gathered: pages that were taken off a list, and the counts of those seen before.
+/// A batch that is being gathered: pages that were taken off a list, and counts of all pages that were examined.
 #[derive(Debug)]
 struct Gathered {
     /// The pages, each with one more reference.
@@ -30,10 +31,10 @@ struct Gathered {
     taken: u64,
     /// Pages that were scanned.
     scanned: u64,
-    /// Pages among them that must be written first.
+    /// Scanned pages that must be written first.
     to_write: u64,
     /// Pages whose marks of use were cleared while readers with hazard pointers may use them without setting new marks.
-    /// Each has one more reference.
+    /// Each page has one more reference.
     opened: Vec<FrameNumber>,
     /// Pages that went to another generation.
     moved: u64,
@@ -50,18 +51,19 @@ impl Gathered {
 enum Sorted {
     /// The page belongs to another generation since a walk found it used.
     Elsewhere,
-    /// The page stays by its tier: protected, or only lifted.
+    /// The page stays by its tier. It counts as protected; a `Lifted` page does not.
     Protected,
     Lifted,
-    /// The page must be written first, or is locked.
+    /// The page must be written first; a `Locked` page is locked.
     ToWrite,
     Locked,
-    /// The page may go.
+    /// The page may be evicted.
     Old,
 }
 
 impl<M: Machine> Lru<M> {
-    /// Isolates pages of one type's oldest generation; examines at most `budget` pages.
+    /// Isolates pages of the oldest generation of one type, or of the other type as `type_rule` says. Examines at most
+    /// `budget` pages. Returns the batch.
     pub(super) fn evict_batch(
         &self,
         multigen: &Multigen,
@@ -183,7 +185,7 @@ impl<M: Machine> Lru<M> {
         demand.may_do_all || !needs_io
     }
 
-    /// Takes the mark of the first use from a page that leaves its list, so that it shows uses from now on.
+    /// Takes the mark of the first use from a page that leaves its list, so that the mark shows uses from now on.
     fn take_first_mark(&self, multigen: &Multigen, frame: FrameNumber, batch: &mut Gathered) {
         match multigen.choices.isolated_marks {
             IsolatedMarks::Kept => return,
@@ -197,7 +199,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Moves a page at the tail of the list of `slot` to where it belongs, if that is elsewhere. Returns the number of
-    /// pages that the next generation gained, for the caller to count; `None` if the page stays.
+    /// pages that the next generation gained, for the caller to count. Returns `None` if the page is not moved and may
+    /// be evicted.
     #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
     fn sort(
         &self,
@@ -263,8 +266,8 @@ impl<M: Machine> Lru<M> {
         moved
     }
 
-    /// Takes the pages out of a batch that are worth a second try: pages that stay, but may have become reclaimable
-    /// meanwhile. Prepares the others to go back.
+    /// Takes the pages that are worth a second try out of a batch, and returns them: pages that stay, but may have
+    /// become reclaimable meanwhile. Prepares the other pages to go back to their lists.
     pub(in crate::lru) fn take_out_of_rejected(
         &self,
         multigen: &Multigen,

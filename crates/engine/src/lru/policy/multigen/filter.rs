@@ -3,14 +3,14 @@
 
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Bits of a filter.
+/// Number of bits in a filter.
 const BITS: u32 = 1 << 15;
 const WORDS: usize = BITS as usize / u64::BITS as usize;
 
-/// A set of tables, with some false members.
+/// A set of tables, which may also contain tables that were not inserted.
 #[derive(Debug)]
 struct Filter {
-    /// `true` if the set was ever begun. Otherwise it has every table.
+    /// `true` if the set was begun. Before that, the set has every table.
     is_begun: AtomicBool,
     words: Box<[AtomicU64]>,
 }
@@ -42,7 +42,7 @@ impl Filter {
     }
 }
 
-/// Returns the two bits of a table, from one hash that is the same for every run.
+/// Returns the two bits of a table. The hash is the same in every run.
 const fn bits_of(table: u64) -> [usize; 2] {
     let mut hash = table.wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -56,7 +56,8 @@ const fn bits_of(table: u64) -> [usize; 2] {
 pub struct Filters([Filter; 2]);
 
 impl Filters {
-    /// Begins the walk before the generation after `seq`: tables that it inserts are for the next walk.
+    /// Begins the walk before the generation after `seq`. Empties the filter into which the walk inserts tables for the
+    /// next walk.
     pub fn begin(&self, seq: u64) {
         self.of(seq + 1).begin();
     }

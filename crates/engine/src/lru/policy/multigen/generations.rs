@@ -1,7 +1,7 @@
 //! Generations of one lruvec: their numbers, when they began, and how many pages each has (mechanisms/multigen, 2).
 //!
 //! Numbers and sizes are changed under the lock of the lists and read without it. A size counts pages whose *word*
-//! names the generation, on whatever list they are. It may be below 0 for a moment, while changes of a walk are
+//! names the generation, on whatever list the pages are. It may be below 0 for a moment, while changes of a walk are
 //! pending.
 
 use crate::lru::Family;
@@ -9,7 +9,7 @@ use crate::memory::{Flags, ZoneKind};
 use machine::Nanos;
 use machine::atomic::{AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Generations at most: a number's slot is its remainder.
+/// Largest number of generations. The slot of a generation is its number modulo this.
 pub const GENERATIONS: usize = 4;
 
 /// Smallest number of generations of each type.
@@ -23,12 +23,12 @@ pub const fn slot_of(seq: u64) -> usize {
     seq as usize % GENERATIONS
 }
 
-/// Returns the slot in a page's flags.
+/// Returns the slot that a page's flags name.
 pub const fn slot_in(flags: Flags) -> usize {
     ((flags.0 & Flags::GENERATION.0) >> Flags::GENERATION_SHIFT) as usize
 }
 
-/// Returns flags for a page of the generation in a slot.
+/// Returns the flags of a page in the generation of `slot`.
 pub const fn with_slot(flags: Flags, slot: usize) -> Flags {
     Flags(flags.without(Flags::GENERATION).0 | (slot as u32) << Flags::GENERATION_SHIFT)
 }
@@ -69,9 +69,9 @@ impl Seqs {
 pub struct Generations {
     max: AtomicU64,
     min: [AtomicU64; 2],
-    /// Times at which each began, ns; by slot.
+    /// Times at which the generations began, ns; by slot.
     born: [AtomicU64; GENERATIONS],
-    /// Pages, by slot, family and kind of zone.
+    /// Numbers of pages, by slot, family and kind of zone.
     sizes: [[[AtomicI64; ZONES]; 2]; GENERATIONS],
 }
 
@@ -88,12 +88,13 @@ impl Generations {
 
     /// Returns the numbers of the youngest and of the oldest generations.
     pub fn seqs(&self) -> Seqs {
-        // The oldest first: read in between, a type seems to have too many generations rather than too few.
+        // The oldest numbers are read first. If they change in between, a type seems to have too many generations
+        // rather than too few.
         let min = [0, 1].map(|family| self.min[family].load(Acquire));
         Seqs { max: self.max.load(Acquire), min }
     }
 
-    /// Begins the next generation, which takes the oldest one's slot if no type has that any more.
+    /// Begins the next generation. It takes the slot of a generation that no type has any more.
     pub fn advance_max(&self, now: Nanos) {
         let next = self.max.load(Acquire) + 1;
         self.born[slot_of(next)].store(now.0, Relaxed);
@@ -111,12 +112,13 @@ impl Generations {
         Nanos(self.born[slot_of(seq)].load(Relaxed))
     }
 
-    /// Counts pages that a generation has more, or less.
+    /// Adds `pages`, which may be negative, to the size of a generation.
     pub fn add(&self, slot: usize, family: Family, zone: ZoneKind, pages: i64) {
         self.sizes[slot][family as usize][zone as usize].fetch_add(pages, Relaxed);
     }
 
-    /// Returns the number of pages of the generation in a slot, of one kind of zone; below 0 while changes are pending.
+    /// Returns the number of pages of one type and kind of zone in the generation of a slot; below 0 while changes are
+    /// pending.
     pub fn counted(&self, slot: usize, family: Family, zone: ZoneKind) -> i64 {
         self.sizes[slot][family as usize][zone as usize].load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Pages join lists and leave them, and are counted.
+//! Insertion of pages into lists, their removal, and the counts of both.
 
 use super::choices::FileUse;
 use super::generations::{Seqs, is_of, slot_in, slot_of, with_slot};
@@ -20,7 +20,8 @@ const fn gauge(family: Family, is_active: bool) -> Gauge {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Counts pages of a zone that the generation in a slot has more, or less. Under the lock of the lists.
+    /// Adds `pages`, which may be negative, to the pages of a zone in the generation of a slot. Called under the lock
+    /// of the lists.
     pub(super) fn count_pages(&self, of: &Generational<M>, zone: &Zone<M>, family: Family, slot: usize, pages: i64) {
         of.generations.add(slot, family, zone.kind, pages);
         zone.gauges.add(gauge(family, of.generations.seqs().is_active(slot)), pages);
@@ -42,8 +43,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves the counts of two generations between the gauges of active and inactive pages: the one before the youngest
-    /// is about to be inactive, and the one after it active.
+    /// Moves the counts of two generations between the gauges of active and inactive pages before a generation begins:
+    /// the generation before the youngest is about to be inactive, and the one after the youngest active.
     pub(super) fn swap_sides(&self, lruvec: &Lruvec<M>) {
         let of = lruvec.generational();
         let Seqs { max, .. } = of.generations.seqs();
@@ -58,7 +59,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts a page that is on no list on one.
+    /// Puts a page that is on no list on the list where it belongs.
     pub(super) fn link(&self, multigen: &Multigen, lists: &mut Lists, frame: FrameNumber, coming: Coming) {
         let of = self.lruvec_of_page(frame).generational();
         let choices = &multigen.choices;
@@ -105,7 +106,8 @@ impl<M: Machine> Lru<M> {
         self.machine.spend(Step::LruMove, moved);
     }
 
-    /// Applies a batch to pages of a zone; `is_same` says whether the page with a number is still the one that was parked.
+    /// Applies a batch to pages of a zone. `is_same` says whether the frame at an index of `pages` still holds the page
+    /// that was parked.
     pub(in crate::lru) fn flush_generations(
         &self,
         multigen: &Multigen,
@@ -132,7 +134,8 @@ impl<M: Machine> Lru<M> {
                     self.link(multigen, &mut lists, frame, Coming::Rotated);
                     self.stat.count(Event::Pgrotated, self.frames.pages(frame));
                 }
-                // Isolated, activated or freed since it was parked, or another page by now.
+                // The page was isolated, activated or freed since it was parked, or the frame holds another page by
+                // now.
                 Apply::Activate | Apply::Rotate => {}
             }
         }
@@ -141,7 +144,7 @@ impl<M: Machine> Lru<M> {
     /// Notes the use of a page through its file. Its flags were `flags` before.
     pub(in crate::lru) fn note_file_use(&self, multigen: &Multigen, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::SWAPBACKED) {
-            // Its page table knows.
+            // The page table shows such a use.
             return;
         }
         let marks = multigen.choices.use_marks;
@@ -161,7 +164,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts isolated pages of an lruvec back that stay, and drops the references of isolation.
+    /// Puts isolated pages of an lruvec that stay back on lists, and drops the references that isolation took.
     pub(in crate::lru) fn put_back_generations(
         &self,
         multigen: &Multigen,
@@ -177,7 +180,7 @@ impl<M: Machine> Lru<M> {
             for &frame in pages {
                 self.link(multigen, &mut lists, frame, coming);
                 if self.frames[frame].put() {
-                    // Everybody else let go meanwhile.
+                    // All other users released the page meanwhile.
                     self.unlink_listed(of, &mut lists, frame);
                     gone.push(frame);
                 }
@@ -187,8 +190,9 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes a given listed page off its list for a caller that moves it, with another reference, unless its last
-    /// reference is being dropped. The page keeps a mark that it was young.
+    /// Takes a given listed page off its list, with another reference, for a caller that moves the page. Returns
+    /// `false`, and leaves the page alone, if its last reference is being dropped. The page keeps a mark that it was
+    /// young.
     pub(in crate::lru) fn isolate_given_generation(
         &self,
         lruvec: &Lruvec<M>,
@@ -210,7 +214,7 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Makes small pages of a huge one, and puts them on lists.
+    /// Splits a huge page into small ones, and puts them on lists. Returns `false` as [`Lru::split_frames`] does.
     pub(in crate::lru) fn split_in_generations(
         &self,
         multigen: &Multigen,
@@ -221,7 +225,7 @@ impl<M: Machine> Lru<M> {
         let head_flags = self.frames[head].flags();
         self.split_frames(region, head, INHERITED.without(Flags::ACTIVE), |tail| {
             self.link_split(multigen, &mut lists, head, head_flags, tail);
-            // It is counted, or was with its head.
+            // The tail needs no more counting: its link counted it, or it was counted before with its head.
             true
         })
     }

@@ -9,9 +9,9 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Asks page tables whether an isolated page was used since they were last asked. Mappings with advice of sequential or
-    /// random access do not count (mechanisms/multigen, 8.6). What was used through its file was protected by its tier, or
-    /// not.
+    /// Judges an isolated page by its uses through page tables since the last judgement. Mappings with advice of
+    /// sequential or random access do not count (mechanisms/multigen, 8.6). Uses through the file had their effect
+    /// before, when the page's tier was protected or was not.
     pub(in crate::lru) fn judge_in_generations(
         &self,
         multigen: &Multigen,
@@ -20,7 +20,7 @@ impl<M: Machine> Lru<M> {
     ) -> Verdict {
         let descriptor = &self.frames[frame];
         match multigen.choices.isolated_marks {
-            // A walk or a look around that found it used after it was isolated has left it the mark.
+            // A walk or a look around that found the page used after it was isolated has left this mark.
             IsolatedMarks::FirstTaken if descriptor.mappings() > 0 && descriptor.is(Flags::REFERENCED) => {
                 return Verdict::Keep;
             }

@@ -1,7 +1,8 @@
 //! The lists of one lruvec: one for each generation, type and kind of zone.
 //!
-//! A page's word may name another generation than the list that it is linked on, so a page leaves its list without knowing it: the
-//! links at both ends of a list are the list's own number, above all numbers of frames.
+//! A page's word may name another generation than that of the list on which it is linked. So a page has to leave its
+//! list without knowing the list: the links at both ends of a list are the list's own number, which is above all
+//! numbers of frames.
 
 use super::generations::{GENERATIONS, ZONES};
 use crate::lru::Family;
@@ -36,19 +37,19 @@ impl ListId {
     }
 }
 
-/// Returns the frame or list that a link leads to.
+/// Returns the frame, or as an error the number of the list, to which a link leads.
 const fn decode(link: u32) -> Result<FrameNumber, usize> {
     if link < FRAMES_MAX { Ok(FrameNumber(link)) } else { Err((link - FRAMES_MAX) as usize) }
 }
 
-/// The two pages at the ends of a list, or its own number.
+/// The links to the two pages at the ends of a list. Both are the list's own number if the list is empty.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     first: u32,
     last: u32,
 }
 
-/// The lists of an lruvec's generations; see the head of this file. Young pages come to the head of a list, old ones
+/// The lists of an lruvec's generations; see the head of this file. Young pages come to the head of a list, old pages
 /// leave at its tail.
 #[derive(Debug)]
 pub struct Lists([Ends; LISTS]);

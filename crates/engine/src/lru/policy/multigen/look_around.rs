@@ -1,4 +1,4 @@
-//! Around a page that reclaim finds used others were used, too (mechanisms/multigen, 5.3).
+//! Search for more used pages around a page that reclaim finds used (mechanisms/multigen, 5.3).
 
 use super::Multigen;
 use super::choices::LookAround;
@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Number of entries that are examined (`LookAround::Window`).
 const WINDOW: u32 = 64;
 
-/// Returns the entries to look at around one of them, within its table and its region of `pages` pages.
+/// Returns the entries to examine around one entry, within its table and its region of `pages` pages.
 fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
     let start = page / ENTRIES * ENTRIES;
     let end = (start + ENTRIES).min(pages);
@@ -21,7 +21,7 @@ fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
         LookAround::Never => page..page,
         LookAround::WholeTable => start..end,
         LookAround::Window | LookAround::WindowOfListed => {
-            // At an edge it reaches further to the other side.
+            // At one edge of the range, the window reaches further to the other side.
             let first = page.saturating_sub(WINDOW / 2).clamp(start, end.saturating_sub(WINDOW).max(start));
             first..(first + WINDOW).min(end)
         }

@@ -1,5 +1,5 @@
-//! The multi-generational LRU: pages have a generation, by when they were last seen used, and a tier, by how often they were used
-//! through their file.
+//! The multi-generational LRU: each page has a generation, by when it was last seen used, and a tier, by how often it
+//! was used through its file.
 //!
 //! *Flow*: a new page joins a generation by its state ([`placement`]). A use through its file is counted in its word
 //! ([`uses`]). Reclaim takes pages of the oldest generation ([`scan`], [`evict`]), and moves pages that belong
@@ -45,7 +45,7 @@ use machine::{LockClass, Machine};
 use refault::Packing;
 use round::Rounds;
 
-/// The rules of the multi-generational LRU, where that is the policy.
+/// The rules of the multi-generational LRU.
 pub(in crate::lru) struct Multigen {
     choices: Choices,
     /// The packing of shadows.
@@ -53,7 +53,7 @@ pub(in crate::lru) struct Multigen {
 }
 
 impl Multigen {
-    /// Creates the policy with these choices, for this number of lruvecs.
+    /// Creates the policy with these choices, for `lruvecs` lruvecs.
     pub(in crate::lru) const fn new(choices: Choices, lruvecs: usize) -> Self {
         Self { choices, packing: Packing::new(lruvecs) }
     }
@@ -77,9 +77,10 @@ pub(in crate::lru) struct Generational<M: Machine> {
     pub(in crate::lru) lists: M::Lock<Lists>,
     generations: Generations,
     controller: Controller,
-    /// Tables that are worth a walk.
+    /// Page tables that are worth a walk.
     filters: Filters,
-    /// A reclaim got on lately, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
+    /// `true` if a scan of kswapd freed enough lately, so that the next round begins no generation
+    /// (`Ageing::KeepsThree`).
     got_on: AtomicBool,
     /// Rounds of tasks that are about to begin a generation.
     rounds: Rounds<M>,

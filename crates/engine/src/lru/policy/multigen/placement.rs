@@ -10,9 +10,9 @@ use crate::memory::Flags;
 pub enum Coming {
     /// The page comes from a batch of new pages, or from a caller that moved it.
     New,
-    /// The page was rotated when its writeback ended: it is the next to go.
+    /// The page was rotated when its writeback ended. It is the next to be evicted.
     Rotated,
-    /// It was isolated for reclaim, and stays.
+    /// The page was isolated for reclaim, and stays.
     Rejected,
 }
 
@@ -21,11 +21,11 @@ pub enum Coming {
 pub struct Place {
     /// The generation.
     pub seq: u64,
-    /// `true` for the end from which pages are taken.
+    /// `true` for the end of the list from which pages are taken.
     pub at_tail: bool,
 }
 
-/// Returns the place of a page with these flags.
+/// Returns the place that a page with these flags joins.
 pub fn place(rule: Placement, rejected: Rejected, flags: Flags, coming: Coming, seqs: &Seqs) -> Place {
     let family = is_of(flags);
     let (youngest, oldest) = (seqs.max, seqs.min[family as usize]);

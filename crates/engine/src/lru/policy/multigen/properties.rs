@@ -27,7 +27,7 @@ enum Step {
     },
     Use(usize),
     Rotate(usize),
-    /// A walk finds a page used; its sizes are counted at the next age.
+    /// A walk finds a page used; the change of sizes is counted at the next age.
     Promote(usize),
     Dirty(usize),
     Scan {
@@ -88,7 +88,7 @@ fn generations() -> impl Strategy<Value = Choices> {
     })
 }
 
-/// Lists over memory and, where there are slots, a swap that nothing is written to.
+/// Returns lists over memory and, if there are slots, over a swap to which nothing is written.
 fn lru(generations: Choices, slots: u32) -> Lru<Sim> {
     let memory = Memory::new(Sim::new(Config::uniform(1, 0)), Default::default(), &Layout::flat(2048)).unwrap();
     let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
@@ -102,15 +102,15 @@ fn seqs(lru: &Lru<Sim>) -> Seqs {
     lru.generation_numbers(lru.lruvec_of(&lru.zones[0])).unwrap()
 }
 
-/// What the lists should hold.
+/// The expected contents of the lists.
 #[derive(Default)]
 struct Model {
     /// The pages that have not left.
     pages: Vec<FrameNumber>,
-    /// What pages of files that were reclaimed left behind.
+    /// The shadows of file pages that were reclaimed.
     shadows: Vec<Shadow>,
     pending: Pending,
-    /// Pages that came, and pages that left.
+    /// Numbers of pages that came, and of pages that left.
     came: u64,
     left: u64,
 }
@@ -127,7 +127,7 @@ impl Model {
             let (youngest, counted) = (seqs(lru).max, protected());
             let Some(batch) = lru.take_batch(multigen, reach, &mut scan, freed) else { break };
             let has_aged = seqs(lru).max != youngest;
-            // History may have been folded; but none of the first tier was protected by a scan.
+            // Counts of the past may have been folded, but a scan protected no page of the first tier.
             let is_full = matches!(multigen.choices.saturated, Saturated::Protected) || multigen.choices.tiers == 1;
             prop_assert!(has_aged || is_full || protected() <= counted, "a page of the first tier was protected");
             let (stay, go): (Vec<_>, Vec<_>) =
@@ -153,7 +153,7 @@ impl Model {
             self.shadows.push(shadow);
         }
         self.pages.retain(|other| *other != frame);
-        // The reference of isolation, and the owner's.
+        // Drops the reference of isolation and the owner's.
         lru.put(frame);
         lru.put(frame);
         self.left += 1;

@@ -18,22 +18,23 @@ const LRUVEC_SHIFT: u32 = COUNT_BITS + 1;
 /// The contents of a shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
-    /// The oldest generation of the page's type at the time of its eviction; only the low bits that have room.
+    /// The number of the oldest generation of the page's type when the page was evicted; only the low bits, for which
+    /// there is room.
     seq: u64,
     lruvec: u32,
     is_workingset: bool,
-    /// The number in `USES`.
+    /// The count of uses in the page's `USES` bits.
     counted: u32,
 }
 
-/// The bits of a shadow: uses, the lruvec, and with the others the generation.
+/// The layout of a shadow's bits: the uses, the lruvec, and the generation in all other bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packing {
     lruvec_bits: u32,
 }
 
 impl Packing {
-    /// Returns the packing for this number of lruvecs.
+    /// Returns the packing for `lruvecs` lruvecs.
     pub(super) const fn new(lruvecs: usize) -> Self {
         Self { lruvec_bits: u32::BITS - (lruvecs as u32).saturating_sub(1).leading_zeros() }
     }
@@ -73,7 +74,7 @@ impl Packing {
     }
 }
 
-/// Events of a type: refault, activation, restoration.
+/// Returns the events of a type: refault, activation, restoration.
 const fn events(family: Family) -> [ZoneEvent; 3] {
     match family {
         Family::Anon => {
@@ -85,7 +86,7 @@ const fn events(family: Family) -> [ZoneEvent; 3] {
     }
 }
 
-/// Returns whether a page comes in a fault, on itself or on one beside it.
+/// Returns whether a page comes because of a fault, on the page itself or on one beside it.
 const fn is_in_fault(how: Insert) -> bool {
     match how {
         Insert::Fault | Insert::SwapIn { .. } => true,
@@ -93,7 +94,8 @@ const fn is_in_fault(how: Insert) -> bool {
     }
 }
 
-/// Returns the mark of a page that comes in a fault. No other page that leaves a shadow has it before it joins the lists.
+/// Returns the mark of a page that comes in a fault. Other pages that come back with a shadow do not have this mark
+/// before they join the lists.
 const fn mark_of_faulted(faulted: Faulted) -> Flags {
     match faulted {
         Faulted::Active => Flags::ACTIVE,
@@ -102,7 +104,7 @@ const fn mark_of_faulted(faulted: Faulted) -> Flags {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the shadow of an isolated page that is about to go.
+    /// Returns the shadow of an isolated page that is about to be evicted.
     pub(in crate::lru) fn shadow_of_generation(&self, multigen: &Multigen, frame: FrameNumber) -> Shadow {
         let (zone, flags) = (self.zone_of(frame), self.frames[frame].flags());
         let left = Left {
@@ -114,7 +116,7 @@ impl<M: Machine> Lru<M> {
         multigen.packing.encode(left)
     }
 
-    /// Counts pages that were evicted.
+    /// Counts evicted pages for the controller.
     pub(in crate::lru) fn note_generations_evicted(&self, multigen: &Multigen, pages: &[FrameNumber]) {
         let Choices { use_marks, tiers, .. } = multigen.choices;
         for &frame in pages {
@@ -125,16 +127,16 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Marks a fresh page of a file before it is read for a page fault: it comes as `multigen.faulted` says, unless the task
-    /// goes through the mapping sequentially (`lru_gen_in_fault`).
+    /// Marks a fresh page of a file before it is read for a page fault, so that it comes as `multigen.faulted` says.
+    /// Does nothing if the task goes through the mapping sequentially (`lru_gen_in_fault`).
     pub(in crate::lru) fn note_reader_in_fault(&self, multigen: &Multigen, frame: FrameNumber, reader: &Task) {
         if reader.file_fault.is_some_and(|fault| fault.pattern == ReadPattern::Normal) {
             self.frames[frame].set(mark_of_faulted(multigen.choices.faulted));
         }
     }
 
-    /// Notes a page that is about to join the lists: whether it comes in a fault, and with which shadow if it was in
-    /// memory before.
+    /// Notes a page that is about to join the lists. Marks it if it comes in a fault, and counts its refault if it left
+    /// a shadow.
     pub(in crate::lru) fn note_coming_to_generations(
         &self,
         multigen: &Multigen,
@@ -191,12 +193,12 @@ impl<M: Machine> Lru<M> {
         let _ = self.frames[frame].update(known);
     }
 
-    /// Counts pages that stay by their tier.
+    /// Counts pages that stay by their tier, for the controller.
     pub(super) fn note_protected(&self, lruvec: &Lruvec<M>, family: Family, tier: usize, pages: u64) {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 
-    /// Counts pages of a zone that stay by their tier as activations, where those are (`multigen.refault_marks`).
+    /// Counts pages of a zone that stay by their tier as activations, if `multigen.refault_marks` says so.
     pub(super) fn count_protected(&self, multigen: &Multigen, zone: &Zone<M>, family: Family, pages: u64) {
         match multigen.choices.refault_marks {
             RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrFourUses => zone.stat.count(events(family)[1], pages),

@@ -8,13 +8,13 @@ use std::{sync::Arc, vec};
 /// The round of an lruvec.
 pub(super) struct Rounds<M: Machine> {
     current: M::Lock<Option<Round<M>>>,
-    /// Tasks that wait for its end.
+    /// Tasks that wait for the end of the round.
     ended: M::WaitQueue,
 }
 
 /// A round under way.
 struct Round<M: Machine> {
-    /// The youngest generation when it began.
+    /// The youngest generation when the round began.
     seq: u64,
     /// Regions that no task has walked yet.
     regions: vec::IntoIter<Arc<Region<M>>>,
@@ -31,8 +31,8 @@ impl<M: Machine> Rounds<M> {
     }
 
     /// Begins the round after generation `seq`, or joins it if it is under way, is shared and has regions left. Returns
-    /// `false` if the caller does neither. `regions` returns the regions of a new round; `begin` is called before any
-    /// task has one of them. `is_over` returns whether that round has ended already.
+    /// `false` if the caller does neither. `regions` returns the regions of a new round. `begin` is called before any
+    /// task takes one of them. `is_over` returns whether the round after `seq` has ended already.
     pub(super) fn join(
         &self,
         seq: u64,
@@ -51,7 +51,7 @@ impl<M: Machine> Rounds<M> {
         if let Some(round) = &mut *self.current.lock() {
             return share(round);
         }
-        // The table of regions has a lock that comes before this one.
+        // The lock of the table of regions has to be taken before this one.
         let regions = regions().into_iter();
         let mut current = self.current.lock();
         match &mut *current {
@@ -70,8 +70,8 @@ impl<M: Machine> Rounds<M> {
         self.current.lock().as_mut()?.regions.next()
     }
 
-    /// Notes that the caller has walked its regions. Returns whether it is the last; it then begins the generation, and
-    /// calls [`Rounds::end`].
+    /// Notes that the caller has walked its regions. Returns whether the caller is the last to do so. The last caller
+    /// begins the generation, and calls [`Rounds::end`].
     pub(super) fn leave(&self) -> bool {
         let mut current = self.current.lock();
         let Some(round) = &mut *current else { return false };
@@ -85,7 +85,8 @@ impl<M: Machine> Rounds<M> {
         machine.wake(&self.ended);
     }
 
-    /// Waits for the end of the current round, if there is one, but not longer than the given time. *May sleep.*
+    /// Waits for the end of the current round, if there is one and `is_over` does not hold, but at most `at_most`. *May
+    /// sleep.*
     pub(super) fn wait(&self, machine: &M, is_over: impl Fn() -> bool, at_most: Nanos) {
         let deadline = machine.now() + at_most;
         let ticket = machine.ticket(&self.ended);

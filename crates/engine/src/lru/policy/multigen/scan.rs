@@ -1,4 +1,5 @@
-//! One scan of an lruvec: batches of pages to reclaim, and generations that begin between (mechanisms/multigen, 6.1).
+//! One scan of an lruvec: batches of pages to reclaim, and generations that begin between the batches
+//! (mechanisms/multigen, 6.1).
 
 use super::Multigen;
 use super::ageing::Aged;
@@ -8,8 +9,8 @@ use crate::lru::{Family, ListKind, Lru, Reach};
 use crate::memory::MarkRights;
 use machine::{Machine, Order, Step};
 
-/// Pages above the high mark with which kswapd has enough; also those below which a reclaim wants too few to begin anywhere but at
-/// its first priority (`MIN_LRU_BATCH`).
+/// Number of pages above the high mark at which kswapd has enough. Also, a reclaim that wants fewer pages than this
+/// begins at its first priority (`MIN_LRU_BATCH`).
 const ENOUGH: u64 = 64;
 
 /// A scan under way.
@@ -32,8 +33,8 @@ impl GenerationScan {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the priority at which a reclaim of kswapd begins: a share of the inactive pages by that priority is what it wants
-    /// (`multigen.first_priority_min`). Of other reclaims, the priority that they have.
+    /// Returns the priority at which a reclaim begins. Kswapd begins where its share of the inactive pages is about the
+    /// number of pages that it wants (`multigen.first_priority_min`). Other reclaims begin at the demand's priority.
     pub(in crate::lru) fn first_priority_of_generations(
         &self,
         multigen: &Multigen,
@@ -50,8 +51,8 @@ impl<M: Machine> Lru<M> {
             .clamp(multigen.choices.first_priority_min.min(demand.priority), demand.priority)
     }
 
-    /// Returns the next batch of a scan that has freed `freed` pages so far; it may be empty. `None` when the scan is
-    /// over. *May sleep.*
+    /// Returns the next batch of a scan that has freed `freed` pages so far. The batch may be empty. Returns `None`
+    /// when the scan is over. *May sleep.*
     pub(in crate::lru) fn next_of_generations(
         &self,
         multigen: &Multigen,
@@ -67,13 +68,13 @@ impl<M: Machine> Lru<M> {
         if self.machine.is_killed() {
             return None;
         }
-        // The type from which pages are taken is chosen only then. A task that is killed meanwhile takes one more
-        // batch.
+        // The type from which pages are taken is chosen only after this wait. A task that is killed during the wait
+        // takes one more batch.
         self.waits_for_isolated(reach, &Family::ALL, &scan.demand);
         self.take_batch(multigen, reach, scan, freed)
     }
 
-    /// Returns the next batch, without waiting for tasks that hold pages.
+    /// Returns the next batch, without waiting for tasks that hold pages. Returns `None` when the scan is over.
     pub(super) fn take_batch(
         &self,
         multigen: &Multigen,
@@ -108,12 +109,12 @@ impl<M: Machine> Lru<M> {
         }
         let batch = self.evict_batch(multigen, reach, &scan.demand, evictable, left);
         scan.scanned += batch.scanned;
-        // Nothing was left to look at.
+        // No page was left to examine.
         scan.is_over = batch.entries.is_empty() && batch.scanned < left;
         Some(batch)
     }
 
-    /// Returns whether a scan has freed enough, or kswapd has reached its target.
+    /// Returns whether a scan has freed enough, or kswapd has enough free memory.
     fn is_enough(&self, multigen: &Multigen, reach: Reach<'_, M>, scan: &GenerationScan, freed: u64) -> bool {
         if freed >= scan.demand.to_reclaim_pages.max(2 << scan.order.0) {
             return true;
@@ -134,7 +135,7 @@ impl<M: Machine> Lru<M> {
 /// Returns the priority whose share of `pages` is about `wanted`, both rounded to powers of two.
 fn priority_of_share(pages: u64, wanted: u64) -> u32 {
     let log = |n: u64| n.checked_ilog2().unwrap_or_default();
-    // Rounded up.
+    // The logarithm of `wanted` is rounded up.
     log(pages).saturating_sub(log(wanted.saturating_sub(1)) + 1)
 }
 
@@ -142,7 +143,7 @@ fn priority_of_share(pages: u64, wanted: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// mechanisms/multigen, 6.1: floor of the logarithm of one less ceiling of that of the other.
+    /// mechanisms/multigen, 6.1: the floor of log2 of the pages, minus the ceiling of log2 of the wanted number.
     #[test]
     fn a_share_by_the_first_priority_is_about_what_is_wanted() {
         let priorities = [(100_000, 1024), (100_000, 1025), (100_000, 64), (1 << 20, 64), (500, 1024), (0, 64)];

@@ -7,7 +7,7 @@
 use super::choices::UseMarks;
 use crate::memory::Flags;
 
-/// Tiers at most.
+/// Largest number of tiers.
 pub const TIERS: usize = 4;
 
 /// The largest number in `USES`.
@@ -51,7 +51,7 @@ pub const fn tier(marks: UseMarks, tiers: u32, flags: Flags) -> usize {
     if tier < tiers as usize { tier } else { tiers as usize - 1 }
 }
 
-/// Returns the tier by the count in a shadow.
+/// Returns the tier that the marks in a shadow stand for.
 pub const fn tier_of_count(marks: UseMarks, is_workingset: bool, counted: u32) -> usize {
     match (marks, is_workingset, counted) {
         (UseMarks::WorkingsetSecond, false, _) | (UseMarks::WorkingsetFifth, false, 0) => 0,
@@ -65,17 +65,17 @@ pub const fn tier_of_count(marks: UseMarks, is_workingset: bool, counted: u32) -
 pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     match marks {
         UseMarks::WorkingsetSecond => flags.without(COUNT.with(Flags::WORKINGSET)),
-        // Once of the workingset it stays that.
+        // A page of the workingset remains in it.
         UseMarks::WorkingsetFifth => flags.without(COUNT),
     }
 }
 
-/// Returns the flags of a page that counts as used as often as can be counted, though no first use is marked.
+/// Returns the flags with the largest count of uses. The mark of the first use stays as it is.
 pub const fn full(flags: Flags) -> Flags {
     with_counted(flags, FULL).with(Flags::WORKINGSET)
 }
 
-/// Returns whether a page counts as used as often as can be counted.
+/// Returns whether the flags have the largest count of uses, whether or not a first use is marked.
 pub const fn is_full(flags: Flags) -> bool {
     flags.has(Flags::WORKINGSET) && counted(flags) == FULL
 }

@@ -1,5 +1,5 @@
-//! The view of generations from outside: the text of `lru_gen` and `lru_gen_full` in debugfs (mechanisms/multigen, 11). Its
-//! commands are in [`super::command`].
+//! The view of generations from outside: the text of `lru_gen` and `lru_gen_full` in debugfs (mechanisms/multigen, 11).
+//! The commands of `lru_gen` are in [`super::command`].
 
 use super::controller::Rate;
 use super::generations::Seqs;
@@ -8,14 +8,14 @@ use crate::lru::{Family, Lru, Lruvec};
 use machine::Machine;
 use std::fmt::Write;
 
-/// A row of a type's tier.
+/// The counts of a type's tier that are shown under a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TierCounts {
-    /// No counts: the generation is not one that is counted for.
+    /// No counts: only the oldest and the youngest generation have them.
     None,
-    /// Under the oldest generation: pages that refaulted, were evicted, were protected.
+    /// The counts under the oldest generation: pages that refaulted, were evicted, were protected.
     Oldest([u64; 3]),
-    /// Under the youngest: the averages over earlier ones.
+    /// The averages over earlier generations, under the youngest.
     Youngest(Rate),
 }
 
@@ -30,12 +30,12 @@ impl TierCounts {
     }
 }
 
-/// Returns the line of a generation: its number, its age in ms, its anonymous pages and those of files.
+/// Returns the line of a generation: its number, its age in ms, its numbers of anonymous and of file pages.
 fn generation_row(seq: u64, age_ms: u64, [anon, file]: [u64; 2]) -> String {
     format!(" {seq:10} {age_ms:10} {anon:10} {file:10}\n")
 }
 
-/// Returns the line of a tier: its number, and three counts of anonymous pages and of files.
+/// Returns the line of a tier: its number, three counts for anonymous pages, and three for file pages.
 fn tier_row(tier: usize, counts: [TierCounts; 2]) -> String {
     let mut row = format!("{:12}{tier:10}", "");
     for (count, letter) in counts.into_iter().flat_map(TierCounts::fields) {
@@ -57,9 +57,10 @@ impl<M: Machine> Lru<M> {
 
     /// Returns the generations as `lru_gen_full` shows them: as [`Self::lru_gen`], with counts of each tier. Under the
     /// oldest generation of a type, a line for each tier has the pages that refaulted (`r`), were evicted (`e`) and
-    /// were protected (`p`) since this generation became the oldest. Under the youngest generation it has the averages
-    /// over earlier ones: pages that refaulted (`R`), and all that were evicted or protected (`T`). The first three
-    /// numbers are of anonymous pages, the others of files; `x` marks a number that does not exist.
+    /// were protected (`p`) since this generation became the oldest. Under the youngest generation, the line has
+    /// averages over earlier generations: pages that refaulted (`R`), and all that were evicted or protected (`T`). The
+    /// first three numbers of a line are of anonymous pages, the others of file pages; `x` marks a number that does not
+    /// exist.
     #[must_use]
     pub fn lru_gen_full(&self) -> String {
         self.show_generations(true)
@@ -99,8 +100,8 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Returns the last tier whose pages go from an lruvec's oldest generation of a type; `None` if the kernel has no
-    /// generations.
+    /// Returns the last tier whose pages are evicted from the oldest generation of a type in an lruvec; `None` if the
+    /// kernel has no generations.
     #[must_use]
     pub fn tier_limit(&self, lruvec: &Lruvec<M>, family: Family) -> Option<usize> {
         let multigen = self.multigen()?;

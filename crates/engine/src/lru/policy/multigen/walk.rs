@@ -1,8 +1,8 @@
 //! Walks of page tables: used pages become young before the next generation begins (mechanisms/multigen, 5.2).
 //!
-//! One bit marks a table as untouched since the last walk, so the walk skips it; regions have such a bit, too. A walk
-//! promotes pages by changing their words, and they stay on their lists. Sizes are changed for many pages under one
-//! hold of the lock.
+//! Each table has a bit that says whether it was touched since the last walk, and a walk skips untouched tables.
+//! Regions have such a bit, too. A walk promotes pages by changing their words; the pages stay on their lists. Sizes
+//! are changed for many pages under one hold of the lock.
 
 use super::choices::{Promotion, Walk};
 use super::evict::{Evictable, LOOKED_AT_MAX};
@@ -16,7 +16,7 @@ use crate::page_cache::ReadPattern;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
 use std::ops::Range;
 
-/// Entries of a cache line: a table is worth the next walk if one in this many was used.
+/// Number of entries in a cache line. A table is worth the next walk if one in this many of its entries was used.
 const ENTRIES_PER_LINE: u32 = 8;
 
 /// Changes of sizes that are not counted yet.
@@ -26,10 +26,10 @@ pub(super) struct Pending {
     changes: u64,
 }
 
-/// The pages seen in some entries.
+/// Counts of the entries that were examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenEntries {
-    /// Entries that were looked at, with a page or without.
+    /// Number of examined entries, with a page or without.
     entries: u32,
     young: u32,
 }
@@ -53,7 +53,7 @@ pub(super) enum Marks {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Walks the regions of a round that no other task walks, in tables that were touched since the last walk. With
+    /// Walks the regions of a round that no other task has taken, in tables that were touched since the last walk. With
     /// `is_forced`, also walks touched tables that are not in the filter.
     pub(super) fn walk_regions(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable, is_forced: bool) {
         let of = lruvec.generational();
@@ -70,11 +70,11 @@ impl<M: Machine> Lru<M> {
             }
             for part in region.parts_with_table(0) {
                 let table = table_of(&region, part.start);
-                // The bit of the table is taken first: what is touched from here on sets it again.
+                // The table's bit is cleared before the walk, so that a later use sets it again.
                 if is_filtered && !is_forced && !of.filters.has(seq, table) || !region.take_table_touched(part.start) {
                     continue;
                 }
-                // Later kernels leave a table out whose lock somebody has; the older one waits.
+                // Later kernels skip a table whose lock another task holds; the older one waits for the lock.
                 let guard = match is_filtered {
                     true => region.page_table(part.start).try_lock(),
                     false => Some(region.page_table(part.start).lock()),
@@ -96,7 +96,8 @@ impl<M: Machine> Lru<M> {
         self.count_pending(lruvec, &mut pending);
     }
 
-    /// Promotes pages of an lruvec whose entries, all of one table, say that they were used. The caller has the table's lock.
+    /// Promotes pages of an lruvec whose entries, all of one table, say that they were used. Returns the counts of the
+    /// entries. The caller has the table's lock.
     pub(super) fn promote_used(
         &self,
         multigen: &Multigen,
@@ -110,7 +111,7 @@ impl<M: Machine> Lru<M> {
         let mut page = pages.start;
         while page < pages.end {
             let entry = region.entry(page);
-            // One entry maps all of a huge page, and has one mark.
+            // One entry maps all of a huge page, and has one accessed bit.
             let step = if entry.is_huge() { ENTRIES } else { 1 };
             seen.entries += 1;
             if let Some(frame) = entry.frame() {
@@ -145,7 +146,7 @@ impl<M: Machine> Lru<M> {
                 Promotion::FirstSighting => false,
                 Promotion::SecondSighting => !flags.has(Flags::REFERENCED),
             };
-            // The page is isolated or in a batch; the task that has it finds the mark.
+            // The page is isolated or in a batch. The task that holds it finds the mark.
             if is_first || !flags.has(Flags::LRU) {
                 return (!flags.has(Flags::REFERENCED)).then(|| flags.with(Flags::REFERENCED));
             }
@@ -165,7 +166,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds pending counts to the lruvec's.
+    /// Adds pending changes to the lruvec's sizes.
     pub(super) fn count_pending(&self, lruvec: &Lruvec<M>, pending: &mut Pending) {
         if pending.changes == 0 {
             return;
@@ -195,7 +196,7 @@ impl Pending {
     }
 }
 
-/// Returns whether pages of a region's type may go, and its uses have an effect.
+/// Returns whether pages of a region's type may be evicted, and uses in the region have an effect.
 pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) -> bool {
     match &region.file {
         None => evictable[Family::Anon as usize],
@@ -203,7 +204,7 @@ pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) ->
     }
 }
 
-/// Returns a number for a table that no other table has.
+/// Returns the number of a table. No other table has the same number.
 pub(super) fn table_of<M: Machine>(region: &Region<M>, page: u32) -> u64 {
     u64::from(region.id) << 32 | u64::from(page / ENTRIES)
 }

@@ -1,7 +1,7 @@
-//! LRU as the word says: the page goes that was not used for the longest time.
+//! LRU in the strict sense: the page that was not used for the longest time is evicted.
 //!
-//! Each use moves the page, under the lock: the reference that other policies are measured by, not one that a kernel
-//! could pay for.
+//! Each use moves the page, under the lock. This policy is the reference by which others are measured; a kernel could
+//! not pay for it.
 
 use crate::lru::policy::{Insert, Pages, Policy, Seen, Verdict, Victims};
 use crate::memory::List;
