@@ -19,7 +19,8 @@ pub struct Gfp {
     pub fs: bool,
     /// The request may use half of the reserve (`__GFP_HIGH`).
     pub high: bool,
-    /// A page-cache page that will be written (`__GFP_WRITE`): its zone's dirty share counts.
+    /// The request is for a page-cache page that will be written (`__GFP_WRITE`). Zones that have reached their share
+    /// of dirty pages are avoided.
     pub write: bool,
     /// The request does not wake kswapd (`__GFP_NO_KSWAPD`).
     pub no_kswapd: bool,
