@@ -216,8 +216,8 @@ impl ZoneFlag {
     pub const TAIL_LRU_DIRTY: Self = Self(1 << 1);
     /// Reclaim met many pages under writeback at the tail of the lists.
     pub const WRITEBACK: Self = Self(1 << 2);
-    /// Reclaim scanned six times as many pages as the zone's lists hold without freeing one, and now scans the zone
-    /// only lightly.
+    /// Reclaim scanned six times as many pages as it could reclaim from the zone without freeing one, and now scans the
+    /// zone only lightly.
     pub const ALL_UNRECLAIMABLE: Self = Self(1 << 3);
     /// A task of the zone's node reclaims here before it takes memory of another node.
     #[doc(alias = "ZONE_RECLAIM_LOCKED")]
