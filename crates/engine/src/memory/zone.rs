@@ -500,7 +500,7 @@ impl<M: Machine> Zone<M> {
         self.reclaim.flags.load(Relaxed) & flag.0 != 0
     }
 
-    /// Sets a mark.
+    /// Sets a flag.
     pub fn set(&self, flag: ZoneFlag) {
         self.reclaim.flags.fetch_or(flag.0, Relaxed);
     }
