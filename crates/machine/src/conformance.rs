@@ -129,7 +129,7 @@ fn run_alike<G: Ground>(tasks: usize, act: Act<G>, check: Act<G>) {
 
 fn nothing<M: Machine>(_: &M, _: &Stage<M>) {}
 
-/// Tests that tasks that add to a value under its lock lose no addition.
+/// Tests that no addition is lost when tasks add to a value under its lock.
 pub fn a_lock_has_one_holder_at_a_time<G: Ground>() {
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
         for _ in 0..500 {
@@ -194,7 +194,7 @@ pub fn no_wake_up_is_lost_in_ping_pong<G: Ground>() {
     });
 }
 
-/// Tests that a sleep without a wake-up lasts until its deadline and leaves no time.
+/// Tests that a sleep without a wake-up lasts until its deadline, and returns that no time is left.
 pub fn a_deadline_passes<G: Ground>() {
     G::run(
         &[|machine, stage| {
@@ -418,8 +418,8 @@ pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
     );
 }
 
-/// Tests that tasks that check and relax in turn, until another task has done something, see it done, although there
-/// are fewer CPUs than such tasks.
+/// Tests that a task can do its work while other tasks, more of them than CPUs, check and relax in turn until it is
+/// done.
 pub fn tasks_that_relax_let_others_run<G: Ground>() {
     fn relaxes<M: Machine>(machine: &M, stage: &Stage<M>) {
         while stage.get(0) == 0 {
@@ -570,14 +570,14 @@ pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
     run_alike::<G>(4, act, |_, stage| assert_eq!(stage.finished.lock().len() as u64, 4 * EACH));
 }
 
-/// Tests that requests that a ground may hold back reach their device, each once, when the task sleeps and when the
+/// Tests that requests which a ground may hold back reach their device, each once, when the task sleeps and when the
 /// plug ends.
 pub fn requests_held_back_complete_once<G: Ground>() {
     const REQUESTS: u64 = 40;
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
         let submit = |numbers: std::ops::Range<u64>| {
             for number in numbers {
-                // Some follow each other on the device, some come before the last, and some are far away.
+                // Some requests follow each other on the device, some go backwards, and some are far apart.
                 let block = [number, 500 - number, number * 1000][number as usize % 3];
                 let frame = number as u32;
                 machine.submit(request(Operation::Write, block, frame..frame + 1));

@@ -101,7 +101,7 @@ pub enum Func {
     WaitIffCongested,
     /// `throttle_vm_writeout`: wait while too much is under writeback.
     ThrottleVmWriteout,
-    /// `reclaim_throttle`: sleep for one of the reasons that it knows.
+    /// `reclaim_throttle`: sleep for a given reason.
     ReclaimThrottle,
     /// `compact_zone`: compaction of one zone.
     CompactZone,
@@ -123,7 +123,7 @@ pub enum Func {
     RotatePage,
     /// `release_pages`: drop references of a batch.
     ReleasePages,
-    /// `free_hot_cold_page`: give pages back.
+    /// `free_hot_cold_page`: give pages back to the allocator.
     FreePages,
     /// `rmqueue_bulk`: refill a per-CPU list.
     RmqueueBulk,

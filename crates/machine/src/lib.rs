@@ -62,8 +62,8 @@ pub struct Ticket(pub u64);
 /// *The engine promises* that each of its waiting loops ends once [`Machine::is_killed`] returns `true`, that it takes
 /// locks in the order of their ranks, and that no task reads or changes the bytes of a frame while a read fills it.
 pub trait Machine: Observe + Sized + 'static {
-    /// A mutual exclusion lock around a `T`. On real threads it is `Sync` if `T` is `Send`, so that an engine is `Sync`
-    /// if its machine is. On a simulated machine it need not be.
+    /// A mutual exclusion lock around a `T`. On real threads the lock is `Sync` if `T` is `Send`, so that an engine is
+    /// `Sync` if its machine is. On a simulated machine the lock need not be `Sync`.
     type Lock<T: 'static>: Lock<T>;
     /// A `T` for each CPU (on real threads: for each shard).
     type PerCpu<T: 'static>: PerCpu<T>;
@@ -82,7 +82,8 @@ pub trait Machine: Observe + Sized + 'static {
 
     // ---- CPUs ----
 
-    /// Returns the number of CPUs (slots of every [`Machine::PerCpu`]). *Anywhere.* At least 1, constant.
+    /// Returns the number of CPUs (slots of every [`Machine::PerCpu`]). *Anywhere.* The number is at least 1 and
+    /// constant.
     fn cpus(&self) -> usize;
 
     /// Returns the memory node of the CPU on which the calling task runs, from 0; requests try this node first.
@@ -93,7 +94,8 @@ pub trait Machine: Observe + Sized + 'static {
     }
 
     /// Returns the number of rows in which counters are kept, so that threads that run at the same time use different
-    /// rows. *Anywhere.* At least 1, constant. Default: 1, for machines on which only one thread ever runs.
+    /// rows. *Anywhere.* The number is at least 1 and constant. Default: 1, for machines on which only one thread ever
+    /// runs.
     fn counter_rows(&self) -> usize {
         1
     }
@@ -111,7 +113,7 @@ pub trait Machine: Observe + Sized + 'static {
     /// Makes an empty wait queue. *Anywhere.*
     fn wait_queue(&self) -> Self::WaitQueue;
 
-    /// Takes a ticket; see [`Ticket`]. *Anywhere.*
+    /// Takes a ticket of `queue` and returns it; see [`Ticket`]. *Anywhere.*
     fn ticket(&self, queue: &Self::WaitQueue) -> Ticket;
 
     /// Sleeps until `queue` is woken after `ticket` was taken, until the absolute time `deadline`, or until the calling

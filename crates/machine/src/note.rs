@@ -21,7 +21,7 @@ pub struct Met {
     pub not_swappable: u64,
     /// Pages that page tables map and that could not, or may not, be unmapped.
     pub mapped: u64,
-    /// Pages with other references: a reader, or an owner that went away.
+    /// Pages with references beside the expected ones: a reader has one, or the owner went away.
     pub held: u64,
     /// Pages whose last write failed.
     pub write_failed: u64,
@@ -116,11 +116,11 @@ pub enum WaitReason {
     DeviceQueue,
     /// Too many pages are dirty: a writer pauses, or waits until pages were written.
     DirtyLimit,
-    /// The pages of a file cannot be written at present, and more of it must not become dirty.
+    /// The pages of a file cannot be written at present, and no more pages of the file must become dirty.
     RefusedWrites,
     /// The reclaims of a request freed nothing, and the request backs off before it tries again.
     FruitlessReclaim,
-    /// A request that got no page after a reclaim waits until a device has room before it tries again.
+    /// A request got no page after a reclaim, and waits until a device has room before it tries again.
     Retry,
     /// The allowed number of tasks is already reclaiming.
     DirectReclaimers,

@@ -34,7 +34,7 @@ pub trait Observe {
     }
 
     /// Records what the calling task waited for, at the end of the wait. `note` is called only if the machine records
-    /// notes, so it must change nothing. By default nothing is recorded.
+    /// notes, so the closure must change nothing. By default nothing is recorded.
     #[inline]
     fn note(&self, note: impl FnOnce() -> Note) {
         let _ = note;

@@ -57,7 +57,7 @@ impl<M: Machine> Anonymous<M> {
         self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, is_huge_allowed, None))
     }
 
-    /// Returns the region with a number; `None` if there is none, or not any more.
+    /// Returns the region with a number; `None` if no region has it.
     pub fn region(&self, id: u32) -> Option<Arc<Region<M>>> {
         self.regions.lock().entries.get(&id).cloned()
     }
@@ -75,7 +75,7 @@ impl<M: Machine> Anonymous<M> {
         self.regions.lock().entries.remove(&region.id);
     }
 
-    /// Replaces the mappings of a locked folio of the swap cache by swap entries with its slots. The mappings'
+    /// Replaces the mappings of a locked folio of the swap cache by swap entries with the folio's slots. The mappings'
     /// reference is dropped.
     fn unmap_anonymous_folio(&self, head: FrameNumber, region: &Region<M>) {
         let descriptor = &self.frames[head];

@@ -27,7 +27,7 @@ impl Entry {
     const PRESENT: u64 = 1 << 0;
     /// The page may be written without a fault.
     const WRITABLE: u64 = 1 << 1;
-    /// The page was touched since this was last asked.
+    /// The page was touched since this bit was last cleared.
     const ACCESSED: u64 = 1 << 2;
     /// The page was written since it was mapped.
     const DIRTY: u64 = 1 << 3;
@@ -35,7 +35,7 @@ impl Entry {
     const ZERO: u64 = 1 << 4;
     /// The page is in swap.
     const SWAP: u64 = 1 << 5;
-    /// The frame is a page of the region's file, and not the region's own.
+    /// The frame holds a page of the region's file, not an anonymous page.
     const FILE: u64 = 1 << 6;
     /// The entry maps all pages of the table.
     const HUGE: u64 = 1 << 7;
@@ -113,7 +113,7 @@ impl Entry {
         Self(self.0 + ((n as u64) << Self::SHIFT))
     }
 
-    /// Returns whether the page was touched since this was last asked.
+    /// Returns whether the page was touched since the accessed bit was last cleared.
     #[must_use]
     pub const fn is_accessed(self) -> bool {
         self.0 & Self::ACCESSED != 0
@@ -152,7 +152,7 @@ struct Table {
     /// The entry one level up. It may map a huge page while all of `entries` are [`Entry::NONE`]; otherwise it is
     /// [`Entry::NONE`].
     huge: AtomicU64,
-    /// `true` if an entry that was not marked as touched was touched since this was last asked.
+    /// `true` if an entry was newly marked as touched since this flag was last read and cleared.
     is_touched: AtomicBool,
     /// The frame that the table occupies.
     frame: FrameNumber,
@@ -180,7 +180,7 @@ pub struct Region<M: Machine> {
     pub id: u32,
     /// Length of the region, pages.
     pub pages: u32,
-    /// `true` if faults may try for a huge page here.
+    /// `true` if faults may try for a huge page in this region.
     pub is_huge_allowed: bool,
     /// The file that the region maps; `None` for anonymous memory.
     pub file: Option<FileMapping<M>>,

@@ -1,7 +1,7 @@
 //! Free lists: blocks of 2^order pages, merged with their buddies when freed, kept apart by whether
 //! their pages can move.
 //!
-//! Locks: all of it under the zone's `free` lock. Description: mechanisms/reclaim, 6.
+//! Locks: everything here runs under the zone's `free` lock. Description: mechanisms/reclaim, 6.
 
 use super::choices::{Choices, FallbackRemainder};
 use super::frame::{Flags, FrameTable};

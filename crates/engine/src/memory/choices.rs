@@ -7,7 +7,7 @@ choices! {
     /// Watermarks, reserves, free lists.
     [memory]
 
-    /// Size of `min_free_kbytes`, if it is not set by hand.
+    /// The value of `min_free_kbytes`, if no number is set.
     min_free: MinFree = Formula, drawn 0, with "memory.min_free_kbytes" in ["0"] {
         /// 4 times the square root of low memory in KiB, between 128 and 65536 KiB.
         Formula,
@@ -21,7 +21,7 @@ choices! {
 
     /// Distance of the low mark from min, and of high from low.
     mark_distance: MarkDistance = QuarterOfMin, drawn 4 {
-        /// A quarter of min, at any rate of allocation. A fast program takes as many pages before kswapd has begun to
+        /// A quarter of min, at any rate of allocation. A fast program takes that many pages before kswapd has begun to
         /// work.
         QuarterOfMin,
         /// A quarter of min, plus the number of pages that were lately taken in 5 ms; at most a sixteenth of the zone.
@@ -61,7 +61,7 @@ choices! {
     /// blocks of the pageblock to the lists of the request's type. If half of the pageblock is free, the pageblock
     /// itself changes to this type, too.
     pageblock_claim: PageblockClaim = ForReclaimable, drawn 147 {
-        /// Requests for reclaimable pages, and any that takes the part from a free block of order 4 or more.
+        /// Requests for reclaimable pages, and any request that takes the part from a free block of order 4 or more.
         ForReclaimable,
         /// As `for-reclaimable`, and requests for unmovable pages, so that pages that cannot be moved stay in few
         /// pageblocks.
@@ -74,10 +74,10 @@ choices! {
 
     /// Number of pages that a CPU's lists of single pages may hold.
     per_cpu_size: PerCpuSize = SixBatches, drawn 158 {
-        /// Six batches, of at most 31 pages.
+        /// Six batches, each of at most 31 pages.
         SixBatches,
-        /// The low mark of the zone, divided among the CPUs of the node; at least four batches, of at most 63 pages.
-        /// While kswapd works for the zone: four batches.
+        /// The low mark of the zone, divided among the CPUs of the node; at least four batches, each of at most 63
+        /// pages. While kswapd works for the zone: four batches.
         ByLowMark,
         /// At least as many as with `by-low-mark`. The lists grow, up to an eighth of the zone divided among the CPUs,
         /// as pages are taken. They shrink as pages are freed while kswapd works for the zone, or while the zone is
@@ -100,7 +100,7 @@ choices! {
         /// Each zone has an lruvec.
         Zone,
         /// Each node has an lruvec, for the pages of all its zones. Reclaim for a request that only low zones can serve
-        /// skips the pages of higher ones, and counts them (`pgskip`).
+        /// skips the pages of higher zones, and counts them (`pgskip`).
         Node,
     }
 }

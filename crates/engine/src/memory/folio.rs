@@ -14,7 +14,7 @@ use super::frame::{Flags, FrameTable};
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, IoError, Order};
 
-/// Order of the largest folio: 2 MiB.
+/// Order of the largest folio, which has 2 MiB.
 pub const FOLIO_ORDER_MAX: Order = super::PAGEBLOCK_ORDER;
 
 /// The bit that says that the I/O of a page has failed, in the word that counts a folio's pages under I/O.

@@ -23,7 +23,7 @@ pub struct Flags(pub u32);
 impl Flags {
     /// A task has locked the page, to change its owner or index, or for I/O that is under way.
     pub const LOCKED: Self = Self(1 << 0);
-    /// A recent use was seen.
+    /// A recent use of the page was noted.
     pub const REFERENCED: Self = Self(1 << 1);
     /// Contents are valid.
     pub const UPTODATE: Self = Self(1 << 2);
@@ -47,11 +47,11 @@ impl Flags {
     pub const BUDDY: Self = Self(1 << 9);
     /// The page belongs on the anonymous LRU lists.
     pub const SWAPBACKED: Self = Self(1 << 10);
-    /// A read failed; see [`Frame::read_error`].
+    /// The last read of the page failed; see [`Frame::read_error`].
     pub const ERROR: Self = Self(1 << 11);
     /// Kernel memory: slab, page table, or allocated for a user outside of the engine.
     pub const KERNEL: Self = Self(1 << 12);
-    /// Free, on a per-CPU list.
+    /// The frame is free, and on a per-CPU list.
     pub const PER_CPU: Self = Self(1 << 13);
     /// The page was used again after the use that [`Flags::REFERENCED`] stands for; only with `Activation::AtScan`.
     pub const USED_AGAIN: Self = Self(1 << 14);
@@ -241,7 +241,7 @@ pub const READERS_MAX: u32 = READERS / READER;
 /// The result of an attempt to take a page's latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Latched {
-    /// The latch, and a reference, are the caller's.
+    /// The caller has the latch and a reference.
     Yes,
     /// The page has no reference: it is free, or frozen by reclaim.
     Frozen,
@@ -368,8 +368,7 @@ impl Frame {
         self.references.fetch_add(0, Ordering::AcqRel) & REFERENCES
     }
 
-    /// Takes one more reference. The caller holds a reference already, or keeps the page from being freed in another
-    /// way.
+    /// Takes one more reference. The caller holds a reference already, or otherwise keeps the page from being freed.
     #[inline]
     pub fn get(&self) {
         let before = self.references.fetch_add(1, Ordering::AcqRel) & REFERENCES;

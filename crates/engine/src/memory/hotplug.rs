@@ -35,15 +35,15 @@ impl<M: Machine> Memory<M> {
         added
     }
 
-    /// Takes a page that the caller has allocated away from the allocator, so that the ground may take its memory. The
-    /// marks do not change before the caller calls [`Memory::set_marks`].
+    /// Takes a page away from the allocator, so that the ground may take its memory. The caller has allocated the page.
+    /// The marks do not change before the caller calls [`Memory::set_marks`].
     #[doc(alias = "adjust_managed_page_count")]
     pub fn take_offline(&self, frame: FrameNumber) {
         self.frames[frame].set(Flags::OFFLINE);
         self.zone_of(frame).managed.fetch_sub(1, Relaxed);
     }
 
-    /// Gives a page that was taken offline back to the allocator.
+    /// Gives back to the allocator a page that was taken offline.
     pub fn put_online(&self, frame: FrameNumber) {
         self.zone_of(frame).managed.fetch_add(1, Relaxed);
         self.frames[frame].clear(Flags::OFFLINE);
@@ -124,7 +124,7 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Gives the allocator up to `pages` frames of the zone that it never had, as free frames; returns how many.
+    /// Adds, as free frames, up to `pages` frames of the zone that the allocator never had; returns how many.
     pub(super) fn bring_online(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let mut area = zone.free.lock();
         let added = pages.min(zone.spanned - zone.present());

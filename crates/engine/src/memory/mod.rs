@@ -302,14 +302,15 @@ impl<M: Machine> Memory<M> {
         self.free_block(head, order);
     }
 
-    /// Drops the first page's reference and frees the block, whose pages are not in use.
+    /// Frees an allocated block whose pages are not in use. Drops the caller's reference of the first page.
     pub fn free_block(&self, head: FrameNumber, order: Order) {
         if self.frames[head].put() {
             self.free(head, order, Warmth::Hot);
             return;
         }
-        // A lookup has a reference of the first page, because it took it for the page that was in the frame before. The
-        // lookup frees that page when it sees its mistake. The rest of the block is freed now, half by half.
+        // A lookup still has a reference of the first page, because it took that page for the page that was in the
+        // frame before. The lookup frees that page when it sees its mistake. The rest of the block is freed now, half
+        // by half.
         for half in (0..order.0).rev().map(Order) {
             self.free(FrameNumber(head.0 + half.pages() as u32), half, Warmth::Hot);
         }

@@ -48,7 +48,7 @@ pub fn min_free_kbytes(choices: &Choices, lowmem_pages: u64, zones: u64) -> u64 
     }
 }
 
-/// Number of units in a whole zone, for [`Choices::watermark_scale_factor`] and the boost: ten-thousandths.
+/// Divisor of [`Choices::watermark_scale_factor`] and of the boost factor, which count in ten-thousandths.
 const SCALE_PARTS: u64 = 10_000;
 
 /// Returns the marks of a zone of `pages` pages; all zones together have `lowmem_pages`. Neighboring marks are at least

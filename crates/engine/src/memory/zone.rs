@@ -219,7 +219,7 @@ impl ZoneFlag {
     /// Reclaim scanned six times as many pages as it could reclaim from the zone without freeing one, and now scans the
     /// zone only lightly.
     pub const ALL_UNRECLAIMABLE: Self = Self(1 << 3);
-    /// A task of the zone's node reclaims here before it takes memory of another node.
+    /// A task of the zone's node reclaims from this zone before it takes memory of another node.
     #[doc(alias = "ZONE_RECLAIM_LOCKED")]
     pub const ZONE_RECLAIM: Self = Self(1 << 4);
 }
@@ -281,7 +281,7 @@ pub struct Zone<M: Machine> {
     reclaim: Arc<ReclaimState>,
 }
 
-/// Reclaim's state of an lruvec; zones with a common lruvec have this state in common.
+/// Reclaim's state of an lruvec. Zones that share an lruvec share its state.
 #[derive(Debug, Default)]
 pub(super) struct ReclaimState {
     flags: AtomicU32,

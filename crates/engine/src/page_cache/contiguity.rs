@@ -114,13 +114,13 @@ mod tests {
     fn a_guess_is_given_up_when_pages_lie_elsewhere() {
         let contiguity = Contiguity::default();
         note(&contiguity, 0..STRETCH_PAGES, |page| page);
-        // In no order: most pages are where they were, as far as anybody knows, until half of them have come again.
+        // Pages come in no order. The old guess stays until half of the pages have come again.
         let anywhere = |page: u32| page * 2 + 1000;
         note(&contiguity, 0..TRUST_MAX - 1, anywhere);
         assert_eq!(contiguity.guess(500), Some(FrameNumber(500)));
         note(&contiguity, 0..TRUST_MAX, anywhere);
         assert_eq!(contiguity.guess(500), None);
-        // In order elsewhere.
+        // Pages come in order, elsewhere.
         note(&contiguity, 0..STRETCH_PAGES, |page| page + 7000);
         assert_eq!(contiguity.guess(500), Some(FrameNumber(7500)));
     }

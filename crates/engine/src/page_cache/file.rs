@@ -94,7 +94,7 @@ pub struct WriteFailure {
 }
 
 impl<M: Machine> File<M> {
-    /// Returns whether a sync waits to write the file. It has the next turn.
+    /// Returns whether a sync waits to write the file. The sync has the next turn.
     pub(crate) fn has_waiting_sync(&self) -> bool {
         self.syncs_waiting.load(Ordering::Relaxed) > 0
     }
@@ -103,7 +103,7 @@ impl<M: Machine> File<M> {
         Self::with_placement(machine, id, device, FileIndex::default(), Placement::Delayed(Box::default()))
     }
 
-    /// Creates a file of `bytes` that is a device of its own.
+    /// Creates a file of `bytes` bytes that is a device of its own.
     pub(super) fn placed(machine: &M, id: u32, device: DeviceId, backing: DeviceId, bytes: u64) -> Self {
         let index = FileIndex::with_pages(pages_of(bytes));
         let placement = Placement::Placed { stored_pages: AtomicU32::new(pages_of(bytes)) };

@@ -133,8 +133,8 @@ pub struct FileIndex {
 }
 
 impl FileIndex {
-    /// Creates the index of a file that is expected to have `pages` pages; these are found fastest. The index learns
-    /// where pages lie in memory, if they lie in order there.
+    /// Creates the index of a file that is expected to have `pages` pages, whose slots are found fastest. The index
+    /// learns where pages lie in memory, if they lie there in file order.
     #[must_use]
     pub fn with_pages(pages: u32) -> Self {
         Self { slots: Segments::with_head(pages as usize), contiguity: Some(Contiguity::default()), ..Self::default() }
@@ -329,8 +329,8 @@ impl FileIndex {
         }
     }
 
-    /// Makes room for the data of a page's node that [`FileIndex::add_to_node`] stores. Returns false if the system
-    /// does not grant it.
+    /// Makes room for the data of a page's node that [`FileIndex::add_to_node`] stores. Returns `false` if the system
+    /// does not grant the memory.
     pub(crate) fn prepare_node(&self, index: u32) -> bool {
         let node = (index / NODE_PAGES) as usize;
         self.node_pages.try_get_or_make(node).is_some() && self.node_places.try_get_or_make(node).is_some()
@@ -427,7 +427,7 @@ mod tests {
         let index = FileIndex::default();
         let (first, last) = (FrameNumber(0), FrameNumber(FRAMES_MAX - 1));
         for frame in [first, last] {
-            // Behind the head, and in it.
+            // In the head, and behind it.
             for page in [7, 100_000] {
                 let slot = || index.slot(page as usize).unwrap();
                 index.insert(page, frame).unwrap();

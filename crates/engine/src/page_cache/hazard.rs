@@ -90,7 +90,7 @@ impl<M: Machine> Readers<M> {
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Opens a page of a file that is marked as used often, if it is clean. The caller has its shared latch.
+    /// Opens a page of a file that is marked as used often, if it is clean. The caller has the page's shared latch.
     #[inline]
     pub fn open_page(&self, file: &File<M>, page: u32, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::DIRTY) || !self.machine.hazards().are_on() {

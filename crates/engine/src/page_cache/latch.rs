@@ -22,8 +22,8 @@ const PATIENCE: Nanos = Nanos::from_millis(1);
 pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<M: Machine> PageCache<M> {
-    /// Takes the latch of a page, exclusive or shared. Waits until it is free. The caller holds a reference and no page
-    /// lock. *May sleep.*
+    /// Takes the latch of a page, exclusive or shared. Waits until the latch is free. The caller holds a reference and
+    /// no page lock. *May sleep.*
     pub fn latch(&self, frame: FrameNumber, exclusive: bool) {
         loop {
             self.latch_counted(frame, exclusive, PATIENCE);

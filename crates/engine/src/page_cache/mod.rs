@@ -148,7 +148,7 @@ impl<M: Machine> PageCache<M> {
         self.files.lock().insert(|id| File::placed(&self.machine, id, device, backing, bytes))
     }
 
-    /// Returns the file with a number, if there still is one.
+    /// Returns the file with a number; `None` if no file has it.
     pub fn file(&self, id: u32) -> Option<Arc<File<M>>> {
         self.files.lock().entries.get(&id).cloned()
     }
@@ -165,7 +165,7 @@ impl<M: Machine> PageCache<M> {
         self.files.lock().entries.remove(&file.id);
     }
 
-    // ---- their pages ----
+    // ---- pages of files ----
 
     /// Takes the lock of an index and returns its guard; `None` if the kernel has no such lock
     /// (`page_cache.index_lock`). Where index nodes take memory, the lock is needed in any case, because the task that
@@ -282,8 +282,8 @@ impl<M: Machine> PageCache<M> {
         self.gauge(Gauge::NrInactiveFile) + self.gauge(Gauge::NrActiveFile)
     }
 
-    /// Takes a folio that left its file's index at `page` out of the counts of the index's nodes. Returns the slabs
-    /// that hold no node any more. The caller holds the lock of the index.
+    /// Lowers the page counts of index nodes for a folio that left its file's index at `page`. Returns the slabs that
+    /// hold no node any more. The caller holds the lock of the index.
     fn leave_nodes(&self, file: &File<M>, page: u32, folio: Folio) -> EmptySlabs {
         let mut empty = EmptySlabs::new();
         if self.index_nodes.slabs().is_some() {
@@ -316,7 +316,7 @@ impl<M: Machine> PageCache<M> {
     }
 
     /// Removes pages as [`PageCache::remove_file_page`]: up to [`REMOVALS_MAX`] pages of one file, under one hold of
-    /// its lock, each with the shadow that it leaves. Calls `then` with each page, and whether it was removed.
+    /// the index's lock, each with the shadow that it leaves. Calls `then` with each page, and whether it was removed.
     pub(crate) fn remove_file_pages(
         &self,
         pages: &[(FrameNumber, Option<Shadow>)],

@@ -107,7 +107,7 @@ impl<T: Element> Segments<T> {
         }
         // Sequentially consistent, because users of the array rely on one order of this load and of their own steps.
         let first = self.segments[0].load(Ordering::SeqCst);
-        // SAFETY: the head was made, and has that many elements. It lives as long as `self`.
+        // SAFETY: the head was made, and has more than `index` elements. It lives as long as `self`.
         (!first.is_null()).then(|| unsafe { &*first.add(index) })
     }
 
@@ -179,7 +179,7 @@ impl UsedParts {
         Some(())
     }
 
-    /// Returns the elements of `range` that lie in used parts, part by part.
+    /// Returns the elements of `range` that lie in used parts, as one range for each part.
     pub fn within(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut at = range.start;
         std::iter::from_fn(move || {

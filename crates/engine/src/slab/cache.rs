@@ -1,11 +1,11 @@
 //! Slabs of kernel objects, as SLUB keeps them: blocks of pages that hold objects of one size.
 //!
-//! *Flow*: each CPU takes objects from a slab of its own. When that is used up, it takes the objects that were freed
-//! into it meanwhile, or the slab that has been partly free for longest, with all its free places. A block is added
-//! only if there is no such slab. A full slab is on no list; the first object that is freed in it puts it on the list
-//! of partly free slabs. An empty slab is freed, unless few slabs are partly free. *Locks*: one of its own, inside
-//! which no other lock is taken. It may be taken inside the slot of a CPU, or inside the lock of a file's index.
-//! Description: mechanisms/balance-trial, 6; "The SLUB allocator" (LWN, April 2007).
+//! *Flow*: each CPU takes objects from a slab of its own. When this slab is used up, the CPU takes the objects that
+//! were freed into it meanwhile; if there are none, it takes the slab that has been partly free for longest, with all
+//! its free objects. A block is added only if there is no such slab. A full slab is on no list; the first object that
+//! is freed in it puts it on the list of partly free slabs. An empty slab is freed, unless few slabs are partly free.
+//! *Locks*: one of its own, inside which no other lock is taken. It may be taken inside the slot of a CPU, or inside
+//! the lock of a file's index. Description: mechanisms/balance-trial, 6; "The SLUB allocator" (LWN, April 2007).
 
 use super::Slab as Floor;
 use super::choices::SlabOrder;
@@ -48,9 +48,9 @@ pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
 /// States whether reclaim can free the objects of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabKind {
-    /// Reclaim can free them (`SLAB_RECLAIM_ACCOUNT`).
+    /// Reclaim can free the objects (`SLAB_RECLAIM_ACCOUNT`).
     Reclaimable,
-    /// Reclaim cannot free them.
+    /// Reclaim cannot free the objects.
     Unreclaimable,
 }
 
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn much_waste_is_taken_only_where_no_order_has_less() {
-        // 5 to a page would leave 96 bytes over, but 8 are wanted: 10 in two pages.
+        // 800 bytes: 5 objects in a page would leave 96 bytes, but 8 objects are wanted, and 10 are in two pages.
         assert_eq!(slub_order(800, 1), Order(1));
         // 700 bytes: 11 in two pages leave 492, a little under a sixteenth of 8192.
         assert_eq!(slub_order(700, 1), Order(1));

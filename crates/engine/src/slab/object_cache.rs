@@ -1,9 +1,9 @@
 //! Caches of kernel objects that reclaim can shrink: directory entries and inodes.
 //!
 //! The objects lie in slabs ([`super::cache`]). They are dropped in the order of their last use, with a second chance
-//! for objects that were in use. A directory entry holds its file's inode: only when the entry is dropped, the inode
-//! comes to the list of inodes that may be dropped. When the inode is dropped, it takes the file's clean cache pages
-//! with it. An open file holds its entry. Description: mechanisms/reclaim, 19.
+//! for objects that were in use. A directory entry holds its file's inode, which comes to the list of inodes that may
+//! be dropped only when the entry is dropped. When the inode is dropped, it takes the file's clean cache pages with it.
+//! An open file holds its entry. Description: mechanisms/reclaim, 19.
 
 use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
 use super::choices::SlabOrder;
@@ -125,7 +125,7 @@ impl<M: Machine> ObjectCache<M> {
         self.kind
     }
 
-    /// Returns the slabs that its objects lie in.
+    /// Returns the slabs that the cache's objects lie in.
     #[must_use]
     pub const fn slabs(&self) -> &SlabCache<M> {
         &self.slabs
@@ -138,7 +138,8 @@ impl<M: Machine> ObjectCache<M> {
     }
 
     /// Adds an object. The object of an inode names its file. A file has at most one inode: if two tasks add it, the
-    /// later one adds none, and gets the empty slab that it may have to free.
+    /// later one adds none. Returns a slab that this task has to free if the place that it had taken leaves a slab
+    /// empty.
     ///
     /// # Errors
     /// If no slab has a place for the object.

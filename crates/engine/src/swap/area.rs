@@ -13,8 +13,8 @@ const CLUSTER: u32 = 256;
 /// The bit for the swap cache's own use of a slot.
 const CACHE: u16 = 1 << 15;
 
-/// A set of numbers below a bound: a bit for each number, and a second bit for each word of these bits that is not 0. A
-/// search for the next number slot by slot examined a million slots in a nearly full area of 4 GiB.
+/// A set of numbers below a bound: a bit for each number and, for each word of these bits, a bit that says whether the
+/// word is not 0. A search for the next number slot by slot examined a million slots in a nearly full area of 4 GiB.
 #[derive(Debug)]
 struct Numbers {
     words: Box<[u64]>,

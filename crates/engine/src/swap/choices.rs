@@ -12,7 +12,7 @@ choices! {
     /// The slots that are read from swap together with the wanted one.
     readahead: SwapReadahead = FromBlockStart, drawn 26, unless "swap slots" in ["0"] {
         /// The used slots from the start of the wanted slot's aligned block up to the first free slot. If the first
-        /// free slot comes before the wanted slot, the wanted slot is read as well, alone.
+        /// free slot comes before the wanted slot, the wanted slot is read as well, in a read of its own.
         FromBlockStart,
         /// The contiguous used slots around the wanted slot, in the wanted slot's aligned block.
         UsedRun,

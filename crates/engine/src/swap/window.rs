@@ -85,8 +85,8 @@ impl SwapWindow {
 mod tests {
     use super::*;
 
-    /// Runs a number of faults, each `step` pages from the last. Of a hundred pages that each window reads ahead,
-    /// `used` are used.
+    /// Runs `faults` faults, each `step` pages after the one before. Of each hundred pages that a window reads ahead,
+    /// `used` are used. Returns the logarithm of the window of each fault.
     fn windows(window: &SwapWindow, faults: u32, used: u32, step: u32) -> Vec<u32> {
         let fault = |nth: u32| {
             let log = window.next(3, nth * step);
