@@ -1,10 +1,11 @@
 //! The suite that every [`crate::Machine`] passes.
 //!
-//! It needs a [`Ground`]: something that starts tasks on a new machine, with a [`Stage`] that they share. The tests are
-//! plain functions of it; [`conformance_tests!`](crate::conformance_tests) makes a `#[test]` of each.
+//! The suite needs a [`Ground`], which starts tasks on a new machine, with a [`Stage`] that the tasks share. Each test
+//! is a plain function that is generic over the ground; [`conformance_tests!`](crate::conformance_tests) makes a
+//! `#[test]` of each.
 //!
-//! The tests may run in real time and on one core. An expected event comes within milliseconds; an event that must not
-//! happen gets tens of seconds.
+//! The tests may run in real time and on one core. An expected event comes within milliseconds; a deadline that must
+//! not pass is tens of seconds away.
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::note::HeldBack;
@@ -13,9 +14,9 @@ use crate::{
     Request, Stalled, Step, WaitReason, Waiting,
 };
 
-/// Frames that a ground's machine has, at least.
+/// Smallest number of frames that a ground's machine has.
 pub const FRAMES: u32 = 256;
-/// Blocks of its device 0, at least.
+/// Smallest number of blocks that device 0 of a ground's machine has.
 pub const BLOCKS: u64 = 1 << 20;
 
 /// Time far beyond any test: a wait that lasts so long has lost its wake-up.
@@ -26,7 +27,7 @@ const SHORT: Nanos = Nanos::from_millis(20);
 /// The work of a task of a test.
 pub type Act<G> = fn(&<G as Ground>::Machine, &Stage<<G as Ground>::Machine>);
 
-/// A machine under test: provides machines with CPUs, a device and memory to the suite.
+/// Provides the suite with machines under test, which have CPUs, a device and memory.
 pub trait Ground: Sized {
     /// The machine under test.
     type Machine: Machine;
@@ -40,7 +41,7 @@ pub trait Ground: Sized {
     fn kill(machine: &Self::Machine, task: usize);
 }
 
-/// A request and how it ended.
+/// A finished request and its result.
 type Finished = (Request, Result<(), IoError>);
 
 /// The state that the tasks of one test share.
@@ -83,7 +84,7 @@ impl<M: Machine> Stage<M> {
         self.seen[index].load(Ordering::SeqCst)
     }
 
-    /// Waits until `is_done`; other tasks make it true before they wake `queue`.
+    /// Waits until `is_done` returns `true`. Other tasks bring this about before they wake `queue`.
     fn wait_until(&self, machine: &M, queue: &M::WaitQueue, mut is_done: impl FnMut() -> bool) {
         let deadline = machine.now() + NEVER;
         loop {
@@ -106,7 +107,7 @@ fn call_what_never_sleeps<M: Machine>(machine: &M) {
     let mut numbers = Vec::new();
     machine.per_cpu(|number| numbers.push(number));
     assert_eq!(numbers, (0..machine.cpus()).collect::<Vec<_>>(), "a slot for each CPU, in order");
-    // Made, and not taken: which classes may be taken depends on the context.
+    // The lock is made and not taken, because it depends on the context which classes may be taken.
     drop(machine.lock(LockClass::Other, 7));
     let queue = machine.wait_queue();
     machine.ticket(&queue);
@@ -121,14 +122,14 @@ fn call_what_never_sleeps<M: Machine>(machine: &M) {
     assert!(machine.now() >= before, "time ran backwards");
 }
 
-/// Runs tasks that all do the same.
+/// Runs `tasks` tasks, each of which does `act`.
 fn run_alike<G: Ground>(tasks: usize, act: Act<G>, check: Act<G>) {
     G::run(&vec![act; tasks], check);
 }
 
 fn nothing<M: Machine>(_: &M, _: &Stage<M>) {}
 
-/// Tasks that add to a value under its lock lose no addition.
+/// Tests that no addition is lost when tasks add to a value under its lock.
 pub fn a_lock_has_one_holder_at_a_time<G: Ground>() {
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
         for _ in 0..500 {
@@ -141,7 +142,7 @@ pub fn a_lock_has_one_holder_at_a_time<G: Ground>() {
     run_alike::<G>(8, act, |_, stage| assert_eq!(*stage.count.lock(), 8 * 500));
 }
 
-/// A held lock cannot be tried, a free one can, and locks of rising rank nest.
+/// Tests that `try_lock` fails on a held lock and takes a free one, and that locks of rising rank nest.
 pub fn try_lock_takes_free_locks_only<G: Ground>() {
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
         for _ in 0..200 {
@@ -162,7 +163,7 @@ pub fn try_lock_takes_free_locks_only<G: Ground>() {
     });
 }
 
-/// A wake between the ticket and the sleep ends the sleep at once.
+/// Tests that a wake between the ticket and the sleep ends the sleep at once.
 pub fn a_wake_after_the_ticket_is_not_lost<G: Ground>() {
     G::run(
         &[|machine, stage| {
@@ -193,7 +194,7 @@ pub fn no_wake_up_is_lost_in_ping_pong<G: Ground>() {
     });
 }
 
-/// Tests that a sleep without a wake-up lasts until its deadline and leaves no time.
+/// Tests that a sleep without a wake-up lasts until its deadline, and returns that no time is left.
 pub fn a_deadline_passes<G: Ground>() {
     G::run(
         &[|machine, stage| {
@@ -201,7 +202,7 @@ pub fn a_deadline_passes<G: Ground>() {
             let ticket = machine.ticket(&stage.queue);
             assert_eq!(machine.sleep(&stage.queue, ticket, Some(deadline)), Nanos(0));
             assert!(machine.now() >= deadline, "woke {} before {deadline}", machine.now());
-            // And one that has passed already.
+            // A deadline that has passed already.
             let ticket = machine.ticket(&stage.queue);
             assert_eq!(machine.sleep(&stage.queue, ticket, Some(Nanos(0))), Nanos(0));
         }],
@@ -231,7 +232,7 @@ pub fn an_early_wake_leaves_time<G: Ground>() {
     );
 }
 
-/// Tests that one wake ends the sleep of all.
+/// Tests that one wake ends the sleep of all tasks at a queue.
 pub fn a_wake_wakes_all<G: Ground>() {
     fn sleeper<M: Machine>(machine: &M, stage: &Stage<M>) {
         let ticket = machine.ticket(&stage.queue);
@@ -286,7 +287,7 @@ pub fn a_pause_lasts<G: Ground>() {
     );
 }
 
-/// A kill ends a sleep and a pause, and a killed task does not sleep any more.
+/// Tests that a kill ends a sleep and a pause, and that a killed task does not sleep any more.
 pub fn a_kill_ends_waits<G: Ground>() {
     G::run(
         &[
@@ -322,7 +323,7 @@ pub fn a_kill_ends_waits<G: Ground>() {
     );
 }
 
-/// Time does not run backwards, whatever work the engine does.
+/// Tests that time does not run backwards, whatever work the engine does.
 pub fn time_goes_forward<G: Ground>() {
     fn act<M: Machine>(machine: &M, _: &Stage<M>) {
         let mut last = machine.now();
@@ -336,7 +337,7 @@ pub fn time_goes_forward<G: Ground>() {
     run_alike::<G>(3, act, nothing);
 }
 
-/// A slot has one holder at a time, and a visit to all sees each addition once.
+/// Tests that a slot has one holder at a time, and that a visit to all slots sees each addition once.
 pub fn slots_are_exclusive_and_a_visit_sees_all<G: Ground>() {
     fn count<M: Machine>(machine: &M, stage: &Stage<M>) {
         for _ in 0..500 {
@@ -369,7 +370,7 @@ pub fn slots_are_exclusive_and_a_visit_sees_all<G: Ground>() {
     });
 }
 
-/// A slot can be held while locks of the inner classes are taken.
+/// Tests that a slot can be held while locks of the inner classes are taken.
 pub fn a_slot_drains_under_an_inner_lock<G: Ground>() {
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
         for _ in 0..200 {
@@ -389,8 +390,8 @@ pub fn a_slot_drains_under_an_inner_lock<G: Ground>() {
     });
 }
 
-/// Methods marked *Anywhere* may be called with a lock and a slot held, and a wake from there is not lost. Completions call them,
-/// too ([`Stage::receive`]).
+/// Tests that methods marked *Anywhere* may be called with a lock and a slot held, and that a wake from there is not
+/// lost. Completions call these methods, too ([`Stage::receive`]).
 pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
     G::run(
         &[
@@ -417,7 +418,8 @@ pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
     );
 }
 
-/// Tasks that look and relax in turn until another has done something see it done, with fewer CPUs than such tasks.
+/// Tests that a task can do its work while other tasks, more of them than CPUs, check and relax in turn until it is
+/// done.
 pub fn tasks_that_relax_let_others_run<G: Ground>() {
     fn relaxes<M: Machine>(machine: &M, stage: &Stage<M>) {
         while stage.get(0) == 0 {
@@ -433,7 +435,7 @@ pub fn tasks_that_relax_let_others_run<G: Ground>() {
     G::run(&[relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, acts], nothing);
 }
 
-/// Spans and notes, around a wait and under a lock, leave a task to do what it does without them.
+/// Tests that spans and notes, around a wait and under a lock, do not change what a task does.
 pub fn what_is_observed_goes_on_as_without<G: Ground>() {
     G::run(
         &[
@@ -463,7 +465,7 @@ pub fn what_is_observed_goes_on_as_without<G: Ground>() {
     );
 }
 
-/// Frames are zeroed, copied, and keep the first bytes that are written to them.
+/// Tests that frames are zeroed and copied, and keep the first bytes that are written to them.
 pub fn frames_hold_their_stamps<G: Ground>() {
     G::run(
         &[|machine, _| {
@@ -520,7 +522,8 @@ pub fn requests_complete_once_and_carry_contents<G: Ground>() {
             machine.zero_frame(FrameNumber(frame));
         }
         for number in 0..REQUESTS {
-            // Into other frames than they came from, and one block, at the end, that was never written.
+            // The blocks are read into other frames than those that they were written from. The last block of each read
+            // was never written.
             let first = ((REQUESTS + number) * LEN) as u32;
             machine.submit(request(Operation::Read, number * 1000 + 1, first..first + LEN as u32));
         }
@@ -550,9 +553,10 @@ pub fn requests_complete_once_and_carry_contents<G: Ground>() {
     });
 }
 
-/// Many tasks that submit more than the device's queue holds all get through.
+/// Tests that all requests complete when many tasks together submit more of them than the device's queue holds.
 pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
-    // A frame for each: a device fills it while others are under way.
+    // Number of requests of a task. Each request has its own frame, because a device fills it while others are under
+    // way.
     const EACH: u64 = FRAMES as u64 / 4;
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
         let task = stage.add(0, 1) - 1;
@@ -566,13 +570,14 @@ pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
     run_alike::<G>(4, act, |_, stage| assert_eq!(stage.finished.lock().len() as u64, 4 * EACH));
 }
 
-/// Tests that requests that a ground may hold back are at their device when the task sleeps and when the plug ends, each once.
+/// Tests that requests which a ground may hold back reach their device, each once, when the task sleeps and when the
+/// plug ends.
 pub fn requests_held_back_complete_once<G: Ground>() {
     const REQUESTS: u64 = 40;
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
         let submit = |numbers: std::ops::Range<u64>| {
             for number in numbers {
-                // Some follow each other on the device, some come before the last, and some are far away.
+                // Some requests follow each other on the device, some go backwards, and some are far apart.
                 let block = [number, 500 - number, number * 1000][number as usize % 3];
                 let frame = number as u32;
                 machine.submit(request(Operation::Write, block, frame..frame + 1));
@@ -581,7 +586,7 @@ pub fn requests_held_back_complete_once<G: Ground>() {
         machine.plugged(|| {
             submit(0..REQUESTS / 2);
             stage.wait_until(machine, &stage.done, || stage.finished.lock().len() as u64 == REQUESTS / 2);
-            // One within another changes nothing.
+            // A plug within another changes nothing.
             machine.plugged(|| submit(REQUESTS / 2..REQUESTS));
         });
         stage.wait_until(machine, &stage.done, || stage.finished.lock().len() as u64 == REQUESTS);
@@ -607,7 +612,7 @@ pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
                     let published = [hazards.publish(FRAME), hazards.publish_at_once(FRAME)];
                     return assert!(published.iter().all(Option::is_none) && hazards.published().is_empty());
                 }
-                // At once or not, they are the same pointers.
+                // Both ways to publish use the same pointers.
                 let hazard = hazards.publish(FRAME);
                 let at_once = hazards.publish_at_once(FrameNumber(3));
                 let second = at_once.or_else(|| hazards.publish(FrameNumber(3)));

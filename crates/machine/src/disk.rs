@@ -23,7 +23,8 @@ pub struct Request {
     pub block: u64,
     /// A frame for each block, in block order; never empty.
     pub frames: Vec<FrameNumber>,
-    /// Whether a task waits for it (every read, and writes of `sync`). Elevators treat other requests as background.
+    /// `true` if a task waits for the request (every read, and writes of `sync`). Elevators treat other requests as
+    /// background.
     pub is_sync: bool,
 }
 
@@ -43,7 +44,7 @@ pub enum IoError {
 }
 
 impl IoError {
-    /// Returns the error as one number, to be kept where there is room for no more; see [`IoError::from_code`].
+    /// Returns a number that stands for the error, for places with no room for more; see [`IoError::from_code`].
     #[must_use]
     pub const fn code(self) -> u32 {
         match self {
@@ -55,7 +56,7 @@ impl IoError {
         }
     }
 
-    /// Returns the error of a code.
+    /// Returns the error that a code stands for.
     #[must_use]
     pub const fn from_code(code: u32) -> Self {
         match code {

@@ -1,7 +1,7 @@
 //! Functions under which CPU time is recorded.
 
-/// A function under whose kernel name a profile shows the time spent in it. The names are those of
-/// the 3.10 era.
+/// A function under whose kernel name a profile shows the time spent in it. The names are those of Linux 3.10 and the
+/// kernels around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Func {
@@ -59,7 +59,7 @@ pub enum Func {
     ZoneReclaim,
     /// `throttle_direct_reclaim`: wait while the reserves are used up.
     ThrottleDirectReclaim,
-    /// `out_of_memory`: nothing can be reclaimed.
+    /// `out_of_memory`: act when nothing can be reclaimed.
     OutOfMemory,
     /// `kswapd`: the reclaim task of a node.
     Kswapd,
@@ -69,7 +69,7 @@ pub enum Func {
     ShrinkZone,
     /// `shrink_lruvec`: reclaim from the lists of one zone.
     ShrinkLruvec,
-    /// `get_scan_count`: how much of each list to scan.
+    /// `get_scan_count`: compute how much of each list to scan.
     GetScanCount,
     /// `shrink_inactive_list`: reclaim one batch of inactive pages.
     ShrinkInactiveList,
@@ -101,11 +101,11 @@ pub enum Func {
     WaitIffCongested,
     /// `throttle_vm_writeout`: wait while too much is under writeback.
     ThrottleVmWriteout,
-    /// `reclaim_throttle`: sleep for one of the reasons that it knows.
+    /// `reclaim_throttle`: sleep for a given reason.
     ReclaimThrottle,
     /// `compact_zone`: compaction of one zone.
     CompactZone,
-    /// `compaction_suitable`: could compaction help.
+    /// `compaction_suitable`: decide whether compaction could help.
     CompactionSuitable,
     /// `isolate_migratepages`: search for pages to move.
     IsolateMigratepages,
@@ -123,7 +123,7 @@ pub enum Func {
     RotatePage,
     /// `release_pages`: drop references of a batch.
     ReleasePages,
-    /// `free_hot_cold_page`: give pages back.
+    /// `free_hot_cold_page`: give pages back to the allocator.
     FreePages,
     /// `rmqueue_bulk`: refill a per-CPU list.
     RmqueueBulk,
@@ -137,7 +137,7 @@ pub enum Func {
     SubmitBio,
     /// `end_bio_bh_io_sync`: a device finished a request.
     IoInterrupt,
-    /// Answering packets that a network card received.
+    /// `net_rx_action`: answer packets that a network card received.
     NetRxAction,
     /// `_raw_spin_lock`: wait for a lock.
     SpinLock,
@@ -219,7 +219,7 @@ impl Func {
         Self::Schedule,
     ];
 
-    /// Returns the kernel's name for it.
+    /// Returns the kernel's name of the function.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Hazard pointers: places where a task says which frame it is about to use, for as long as it does.
+//! Hazard pointers: places in which a task publishes a frame that it is about to use, until the use ends.
 //!
 //! A reader with a hazard pointer changes nothing that others read, so it waits for no memory except the page's own. A
 //! task that needs the page exclusively asks all readers ([`Hazards::barrier`]). Maged Michael, "Hazard Pointers: Safe
@@ -23,15 +23,15 @@ pub trait Hazards: 'static {
     /// Returns whether tasks have hazard pointers. Otherwise nothing is ever published.
     fn are_on(&self) -> bool;
 
-    /// Returns whether this read of the calling task counts for many. One in [`READS_PER_COUNT`] does, by chance, so
-    /// that counting costs little.
+    /// Returns whether this read of the calling task is to be counted. By chance, one read in [`READS_PER_COUNT`] is,
+    /// and stands for all of them, so that counting costs little.
     fn counts_read(&self) -> bool;
 
     /// Publishes that the calling task is about to use a frame, until [`Hazards::withdraw`]. Returns `None` if all
     /// hazard pointers of the task are in use.
     ///
-    /// At the time of each [`Hazards::barrier`], either the frame is published for [`Hazards::published`] to find, or the
-    /// calling task sees, after this, all that the caller of `barrier` did before it.
+    /// For each [`Hazards::barrier`], one of two things holds: [`Hazards::published`] finds the frame after the
+    /// barrier, or the calling task sees, after this call, everything that the caller of `barrier` did before it.
     fn publish(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
     /// Publishes as [`Hazards::publish`], if that is nearly free. After `None`, `publish` may still succeed.

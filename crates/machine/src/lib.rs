@@ -1,15 +1,15 @@
 //! The boundary between the page-reclaim engine and the machine under it.
 //!
 //! The engine never calls the operating system: the trait [`Machine`] is all that it needs. `sim` implements it in
-//! virtual time, the library over threads, memory and disks. What the engine says of its work, and needs no answer to, is a trait
-//! of its own below it, [`Observe`]. This crate contains no behaviour, only the words that both sides share:
+//! virtual time, the library over threads, memory and disks. What the engine reports of its work, without needing an
+//! answer, goes to the supertrait [`Observe`]. This crate contains no behaviour, only the words that both sides share:
 //!
 //! * [`units`]: frame numbers, orders, nanoseconds, devices;
 //! * [`lock`]: [`LockClass`] (how a lock nests, whether interrupts are off under it), [`Lock`], [`PerCpu`];
 //! * [`step`]: [`Step`], one word for each kind of work that costs CPU time;
 //! * [`func`]: [`Func`], the kernel function names under which a profile shows that time;
 //! * [`disk`]: [`Request`], sent to a block device and returned by it;
-//! * [`observe`]: [`Observe`], which spans and notes go to;
+//! * [`observe`]: [`Observe`], which receives spans and notes;
 //! * [`note`]: [`Note`], reports of tasks on their waits for memory;
 //! * [`hazard`]: [`Hazards`], the hazard pointers of the machines that have some;
 //! * [`conformance`]: the suite that every `Machine` passes.
@@ -38,38 +38,38 @@ pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Ord
 
 /// A state of a wait queue, taken before the waiter checks its condition.
 ///
-/// A waiter takes a ticket, checks its condition, and only then sleeps with the ticket. A [`Machine::wake`] between the
-/// two makes the sleep return at once, so no wake-up is lost.
+/// A waiter takes a ticket, checks its condition, and only then sleeps with the ticket. A [`Machine::wake`] between
+/// ticket and sleep makes the sleep return at once, so no wake-up is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
-/// The ground that the engine needs under it: time, CPUs, locks, wait queues, devices and the bytes of frames.
+/// The *ground* under the engine: time, CPUs, locks, wait queues, devices and the bytes of frames.
 ///
 /// # Contract
 ///
-/// A *task* is a thread of control that calls the engine. A *completion* is a call of [`Completions::complete`] by the ground. The
-/// mark of a method says in which contexts the engine may call it:
+/// A *task* is a thread of control that calls the engine. A *completion* is a call of [`Completions::complete`] by the
+/// ground. The mark of a method says in which contexts the engine may call it:
 ///
 /// | mark | by a task | with locks and slots held | in a completion | before tasks run |
 /// | --- | --- | --- | --- | --- |
 /// | *Anywhere* | yes | yes | yes | yes |
 /// | *May sleep* | yes | no | no | no |
 ///
-/// *The ground promises* that any number of tasks may call methods at the same time, and that what is marked *Anywhere* waits for no
-/// other task. It panics where a method says so, and may report by a panic what is a bug of the engine: a call in another context, a
-/// device or a frame that it does not have.
+/// *The ground promises* that any number of tasks may call methods at the same time, and that a method marked
+/// *Anywhere* waits for no other task. The ground panics where a method says so. It may also panic to report a bug of
+/// the engine: a call in a context that is not allowed, or a device or a frame that the ground does not have.
 ///
-/// *The engine promises* that each of its loops that wait ends once [`Machine::is_killed`], that it takes locks in the order of their
-/// ranks, and that nobody reads or changes the bytes of a frame while a read fills it.
+/// *The engine promises* that each of its waiting loops ends once [`Machine::is_killed`] returns `true`, that it takes
+/// locks in the order of their ranks, and that no task reads or changes the bytes of a frame while a read fills it.
 pub trait Machine: Observe + Sized + 'static {
-    /// A mutual exclusion lock around a `T`. On real threads it is `Sync` if `T` is `Send`, so that an engine is `Sync`
-    /// if its machine is. On a simulated machine it need not be.
+    /// A mutual exclusion lock around a `T`. On real threads the lock is `Sync` if `T` is `Send`, so that an engine is
+    /// `Sync` if its machine is. On a simulated machine the lock need not be `Sync`.
     type Lock<T: 'static>: Lock<T>;
     /// A `T` for each CPU (on real threads: for each shard).
     type PerCpu<T: 'static>: PerCpu<T>;
-    /// A place to wait at.
+    /// A queue in which tasks wait.
     type WaitQueue: 'static;
-    /// The hazard pointers of its tasks; [`NoHazards`] where they have none.
+    /// The hazard pointers of the machine's tasks; [`NoHazards`] if they have none.
     type Hazards: Hazards;
 
     // ---- time ----
@@ -82,7 +82,8 @@ pub trait Machine: Observe + Sized + 'static {
 
     // ---- CPUs ----
 
-    /// Returns the number of CPUs (slots of every [`Machine::PerCpu`]). *Anywhere.* At least 1, constant.
+    /// Returns the number of CPUs (slots of every [`Machine::PerCpu`]). *Anywhere.* The number is at least 1 and
+    /// constant.
     fn cpus(&self) -> usize;
 
     /// Returns the memory node of the CPU on which the calling task runs, from 0; requests try this node first.
@@ -93,7 +94,8 @@ pub trait Machine: Observe + Sized + 'static {
     }
 
     /// Returns the number of rows in which counters are kept, so that threads that run at the same time use different
-    /// rows. *Anywhere.* At least 1, constant. Default: 1, for machines on which only one thread ever runs.
+    /// rows. *Anywhere.* The number is at least 1 and constant. Default: 1, for machines on which only one thread ever
+    /// runs.
     fn counter_rows(&self) -> usize {
         1
     }
@@ -111,23 +113,23 @@ pub trait Machine: Observe + Sized + 'static {
     /// Makes an empty wait queue. *Anywhere.*
     fn wait_queue(&self) -> Self::WaitQueue;
 
-    /// Takes a ticket; see [`Ticket`]. *Anywhere.*
+    /// Takes a ticket of `queue` and returns it; see [`Ticket`]. *Anywhere.*
     fn ticket(&self, queue: &Self::WaitQueue) -> Ticket;
 
-    /// Sleeps until `queue` is woken later than `ticket`, until the absolute time `deadline`, or until the calling task
-    /// is killed. *May sleep.* Returns the time left until the deadline: 0 after the deadline, and `Nanos(u64::MAX)`
-    /// without one.
+    /// Sleeps until `queue` is woken after `ticket` was taken, until the absolute time `deadline`, or until the calling
+    /// task is killed. *May sleep.* Returns the time left until the deadline: 0 after the deadline, and
+    /// `Nanos(u64::MAX)` without one.
     ///
-    /// Returns at once when `queue` was woken since the ticket was taken, or when the task is killed. The engine tests its condition
-    /// again in any case.
+    /// Returns at once when `queue` was woken since the ticket was taken, or when the task is killed. The engine tests
+    /// its condition again in any case.
     fn sleep(&self, queue: &Self::WaitQueue, ticket: Ticket, deadline: Option<Nanos>) -> Nanos;
 
     /// Wakes every task that sleeps at `queue`, and ends sleeps that begin later with an older ticket. *Anywhere.*
     fn wake(&self, queue: &Self::WaitQueue);
 
-    /// Wakes the task that has slept longest at `queue` among those that no such call has woken yet, and maybe others.
-    /// It is for resources that only one task can use. *Anywhere.* As [`Machine::wake`], it ends sleeps that begin
-    /// later with an older ticket. Default: wakes all tasks.
+    /// Wakes the task that has slept longest at `queue` among those that no call of this method has woken yet, and
+    /// maybe others. This is for resources that only one task can use. *Anywhere.* As [`Machine::wake`], it ends sleeps
+    /// that begin later with an older ticket. Default: wakes all tasks.
     fn wake_first(&self, queue: &Self::WaitQueue) {
         self.wake(queue);
     }
@@ -150,12 +152,13 @@ pub trait Machine: Observe + Sized + 'static {
         self.spend(step, n);
     }
 
-    /// Lets another task run, without which the caller cannot continue; the caller checks again soon. *May sleep.* It
-    /// takes no simulated time: unless the other task spends some time before it is done, the caller spends some before
-    /// each check.
+    /// Lets another task run, because the caller cannot continue before that task has done something; the caller checks
+    /// again soon. *May sleep.* This takes no simulated time. So either the other task spends some time before it is
+    /// done, or the caller spends some before each check.
     fn relax(&self);
 
-    /// Offers the CPU to other tasks, within long work. *May sleep.* Does nothing where tasks are preempted anyway.
+    /// Offers the CPU to other tasks in the course of long work. *May sleep.* Does nothing where tasks are preempted
+    /// anyway.
     fn cond_resched(&self);
 
     /// Returns whether another task is due on the caller's CPU; [`Machine::cond_resched`] then yields it. *Anywhere.*
@@ -167,15 +170,15 @@ pub trait Machine: Observe + Sized + 'static {
 
     // ---- devices ----
 
-    /// Hands a request to its device, and waits for a place in the device's queue if it is full. *May sleep*, and no
-    /// kill ends that. The request comes back once, through [`Completions::complete`], maybe before this returns. A
-    /// write carries the bytes that its frames have at some time before it comes back. A ground may hold requests back
-    /// until the task sleeps.
+    /// Hands a request to its device, and waits for a place in the device's queue if it is full. *May sleep*, and a
+    /// kill does not end this wait. The request comes back once, through [`Completions::complete`], maybe before this
+    /// returns. A write carries the bytes that its frames have at some time before it comes back. A ground may hold
+    /// requests back until the task sleeps.
     fn submit(&self, request: Request);
 
-    /// Runs `work`, and may hold back the requests that the task submits meanwhile, so that those on consecutive blocks become one
-    /// (`blk_start_plug`). They are at their devices when this returns, and whenever the task sleeps. *May sleep.* Default: none
-    /// is held back.
+    /// Runs `work`, and may hold back the requests that the task submits meanwhile, so that requests for consecutive
+    /// blocks become one (`blk_start_plug`). All of them are at their devices when this returns, and whenever the task
+    /// sleeps. *May sleep.* Default: no request is held back.
     #[doc(alias = "blk_start_plug")]
     fn plugged<T>(&self, work: impl FnOnce() -> T) -> T {
         work()
@@ -192,8 +195,8 @@ pub trait Machine: Observe + Sized + 'static {
 
     // ---- the bytes of frames ----
 
-    /// Announces a read of `bytes` of a frame from byte `offset` on. *Anywhere.* A real machine may prefetch them. The frame need
-    /// not exist. Does nothing by default.
+    /// Announces a read of `bytes` bytes of a frame from byte `offset` on. *Anywhere.* A real machine may prefetch the
+    /// bytes. The frame need not exist. Does nothing by default.
     #[inline]
     fn prefetch_frame(&self, _frame: FrameNumber, _offset: usize, _bytes: usize) {}
 
@@ -211,7 +214,8 @@ pub trait Machine: Observe + Sized + 'static {
     /// When `offset + bytes.len()` is over [`PAGE_BYTES`].
     fn write_frame(&self, frame: FrameNumber, offset: usize, bytes: &[u8]);
 
-    /// Copies bytes out of a frame, from byte `offset` on; bytes that a simulated machine does not hold read as zero. *Anywhere.*
+    /// Copies bytes out of a frame, from byte `offset` on; bytes that a simulated machine does not hold read as zero.
+    /// *Anywhere.*
     ///
     /// # Panics
     /// When `offset + bytes.len()` is over [`PAGE_BYTES`].
@@ -219,6 +223,6 @@ pub trait Machine: Observe + Sized + 'static {
 
     // ---- readers ----
 
-    /// Returns the hazard pointers of its tasks. *Anywhere.*
+    /// Returns the hazard pointers of the machine's tasks. *Anywhere.*
     fn hazards(&self) -> &Self::Hazards;
 }

@@ -2,8 +2,8 @@
 
 use std::ops::DerefMut;
 
-/// The data that a lock protects. The class, not the call site, says how it nests ([`LockClass::rank`]) and
-/// whether interrupts are off while it is held.
+/// The class of a lock, by the data that it protects. The class, not the call site, says how the lock nests
+/// ([`LockClass::rank`]) and whether interrupts are off while it is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum LockClass {
@@ -11,7 +11,7 @@ pub enum LockClass {
     Table,
     /// Lists of files that wait for writeback (`wb.list_lock`).
     Writeback,
-    /// The page table of one anonymous region.
+    /// The page table of one region.
     PageTable,
     /// Swap slots of one device.
     Swap,
@@ -66,7 +66,7 @@ impl LockClass {
 
 /// A lock around a `T`, made by [`crate::Machine::lock`].
 pub trait Lock<T> {
-    /// Holds the lock until it is dropped.
+    /// The guard of the lock, which is held until the guard is dropped.
     type Guard<'a>: DerefMut<Target = T>
     where
         Self: 'a,
@@ -87,17 +87,17 @@ pub trait Lock<T> {
 
 /// A `T` for each CPU, made by [`crate::Machine::per_cpu`].
 pub trait PerCpu<T> {
-    /// Holds the slot until it is dropped; interrupts are off on a simulated CPU meanwhile.
+    /// The guard of a slot, which is held until the guard is dropped; interrupts are off on a simulated CPU meanwhile.
     type Guard<'a>: DerefMut<Target = T>
     where
         Self: 'a,
         T: 'a;
 
     /// Returns the slot of the CPU that runs the caller. While the slot is held, only locks of the classes that
-    /// [`LockClass::may_be_taken_in_slot`] allows may be taken, and the caller must hold no lock of these classes
-    /// before.
+    /// [`LockClass::may_be_taken_in_slot`] allows may be taken, and the caller must not hold a lock of these classes
+    /// already.
     fn local(&self) -> Self::Guard<'_>;
 
-    /// Visits every slot in turn, each while its own CPU stays out of it.
+    /// Visits every slot in turn. The CPU of a slot cannot use it during the visit.
     fn for_each_cpu(&self, visit: impl FnMut(&mut T));
 }

@@ -1,11 +1,11 @@
-//! Notes of tasks on their waits for memory: for machines that keep records, and free on all others.
+//! Notes of tasks on their waits for memory. They are for machines that keep records, and cost nothing on all others.
 
 use crate::{DeviceId, Nanos, Observe, Order};
 
 /// The fates of the pages that a reclaim scanned; kept pages are counted by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
-    /// Freed.
+    /// Pages that were freed.
     pub freed: u64,
     /// Pages whose lock another task held.
     pub locked: u64,
@@ -21,7 +21,7 @@ pub struct Met {
     pub not_swappable: u64,
     /// Pages that page tables map and that could not, or may not, be unmapped.
     pub mapped: u64,
-    /// Pages with other references: a reader, or an owner that went away.
+    /// Pages with references beside the expected ones: a reader has one, or the owner went away.
     pub held: u64,
     /// Pages whose last write failed.
     pub write_failed: u64,
@@ -43,24 +43,24 @@ impl Met {
     }
 }
 
-/// The work of a request to get its pages.
+/// The work that was done to get the pages of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Direct reclaims.
+    /// Number of direct reclaims.
     pub reclaims: u64,
-    /// Direct compactions.
+    /// Number of direct compactions.
     pub compactions: u64,
-    /// Pages that its reclaims scanned; mapped and swap-cache pages count twice.
+    /// Pages that the reclaims scanned; mapped and swap-cache pages count twice.
     pub scanned: u64,
-    /// Pages that they freed, objects of slabs included.
+    /// Pages that the reclaims freed, including pages of slabs.
     pub freed: u64,
     /// The priority of the last reclaim: 12 scans 1/4096 of each list, 0 all of it.
     pub priority: u32,
-    /// The fates of the pages that it met.
+    /// The fates of the pages that the reclaims met.
     pub met: Met,
 }
 
-/// A request for memory that took the slow path, at its end.
+/// A request for memory that took the slow path, recorded at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRequest {
     /// The time at which the request came to the slow path.
@@ -73,24 +73,24 @@ pub struct SlowRequest {
     pub zone: String,
     /// `true` if the request was served.
     pub is_served: bool,
-    /// The work done for it.
+    /// The work that was done for the request.
     pub work: Work,
 }
 
 /// A throttling of a writer, recorded at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
-    /// The time at which it began.
+    /// The time at which the throttling began.
     pub began: Nanos,
-    /// The device that it writes to.
+    /// The device that the writer writes to.
     pub device: DeviceId,
-    /// Pages dirty or under writeback when it began.
+    /// Number of pages that were dirty or under writeback when the throttling began.
     pub dirty_pages: u64,
-    /// Pages that may be dirty or under writeback.
+    /// Largest number of pages that may be dirty or under writeback.
     pub limit_pages: u64,
 }
 
-/// The note of a task.
+/// A note that a task leaves at the end of a wait for memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// The task had to make room for a request, or waited for others to do so.
@@ -102,31 +102,31 @@ pub enum Note {
 /// The reason for which a task sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WaitReason {
-    /// A page lock that another has.
+    /// Another task has the page lock.
     PageLock,
-    /// A page that the task wants to use and that is still being read, or its own direct I/O.
+    /// A page that the task wants to use is still being read, or the task's own direct I/O has not ended.
     PageIo,
-    /// The end of a page's write.
+    /// A page is still being written.
     PageWriteback,
-    /// The latch of a page: others read or change its bytes.
+    /// Other tasks have the latch of a page, to read or change its bytes.
     PageLatch,
     /// Another task is writing back the same file.
     FileWriteback,
-    /// A place in a device's queue.
+    /// A device's queue has no free place.
     DeviceQueue,
-    /// Too much is dirty: a writer pauses, or waits until pages were written.
+    /// Too many pages are dirty: a writer pauses, or waits until pages were written.
     DirtyLimit,
-    /// The pages of a file cannot be written at present, and more of it must not become dirty.
+    /// The pages of a file cannot be written at present, and no more pages of the file must become dirty.
     RefusedWrites,
-    /// Reclaims of a request freed nothing, and it backs off before it tries again.
+    /// The reclaims of a request freed nothing, and the request backs off before it tries again.
     FruitlessReclaim,
-    /// A request that got no page after a reclaim waits until a device has room before it tries again.
+    /// A request got no page after a reclaim, and waits until a device has room before it tries again.
     Retry,
     /// The allowed number of tasks is already reclaiming.
     DirectReclaimers,
     /// The reserve is used up.
     Reserve,
-    /// Other reclaimers hold too many pages of a list.
+    /// Other reclaimers have isolated too many pages of a list.
     Isolated,
     /// More pages are under writeback than allowed.
     VmWriteout,
@@ -140,8 +140,8 @@ pub enum WaitReason {
     Generation,
 }
 
-/// Notes that the calling task sleeps for a reason, if it sleeps before this is dropped ([`Observe::note_wait`]). Two
-/// of them are not nested: the code that sleeps gives the reason.
+/// A guard that notes the reason for which the calling task sleeps, if it sleeps before the guard is dropped
+/// ([`Observe::note_wait`]). Guards are not nested: only the code that sleeps gives the reason.
 #[must_use = "the wait ends at once"]
 pub struct Waiting<'a, O: Observe>(&'a O);
 
@@ -159,7 +159,8 @@ impl<O: Observe> Drop for Waiting<'_, O> {
     }
 }
 
-/// Notes that the calling task cannot continue for lack of memory, until this is dropped ([`Observe::note_stall`]).
+/// A guard that notes that the calling task cannot continue for lack of memory, until the guard is dropped
+/// ([`Observe::note_stall`]).
 #[must_use = "the stall ends at once"]
 pub struct Stalled<'a, O: Observe>(&'a O);
 

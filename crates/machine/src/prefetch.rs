@@ -1,4 +1,4 @@
-//! A hint to the processor that it is to bring memory nearer.
+//! A hint to the processor to load memory into its caches.
 
 #![allow(unsafe_code)]
 

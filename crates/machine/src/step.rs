@@ -3,8 +3,8 @@
 /// Declares the steps, each once, with its description and its name in a cost table, in snake_case.
 macro_rules! steps {
     ($($(#[doc = $about:literal])+ $step:ident = $name:literal,)+) => {
-        /// A kind of work that costs CPU time. The cost table of a simulated machine gives each its nanoseconds. The
-        /// cost depends on nothing but the step.
+        /// A kind of work that costs CPU time. The cost table of a simulated machine gives the cost of each step in
+        /// nanoseconds, which depends on nothing but the step.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Step {
@@ -15,7 +15,7 @@ macro_rules! steps {
             /// Every step, in declaration order: `ALL[step as usize] == step`.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$step),+];
 
-            /// Returns the name under which a cost table gives the step, in snake_case.
+            /// Returns the name under which a cost table lists the step, in snake_case.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -47,9 +47,9 @@ steps! {
     Wake = "wake",
     /// Enter and leave an interrupt handler.
     InterruptEntry = "interrupt_entry",
-    /// Takes and releases a lock without contention.
+    /// Take and release a lock without contention.
     LockAcquire = "lock_acquire",
-    /// A contended lock passes to another CPU: the cache line moves.
+    /// Pass a contended lock to another CPU: its cache line moves.
     LockHandover = "lock_handover",
     /// Compare one zone with a watermark.
     WatermarkCheck = "watermark_check",
@@ -75,13 +75,13 @@ steps! {
     RotatePage = "rotate_page",
     /// Put one page into a per-CPU batch of pages to be rotated.
     BatchPage = "batch_page",
-    /// Take or drop the reference that such a batch has of a page.
+    /// Take or drop the reference that a per-CPU batch has of a page.
     PageReference = "page_reference",
     /// Take one page off an LRU list for reclaim.
     IsolatePage = "isolate_page",
     /// Look at one isolated page: lock it, read its flags, decide.
     ScanPage = "scan_page",
-    /// See that no page table maps one page, in place of the walk of its mappings.
+    /// Find that no page table maps one page, which replaces the walk of its mappings.
     ReferenceCheck = "reference_check",
     /// Walk the mappings of one page for accessed bits.
     ReferenceWalk = "reference_walk",
@@ -95,7 +95,7 @@ steps! {
     ScanCount = "scan_count",
     /// Look at one swap slot, allocate or free it.
     SwapSlot = "swap_slot",
-    /// The file system prepares one page for a write and finishes it: reserves a block, holds the journal.
+    /// Prepare one page for a write in the file system, and finish the write: reserve a block, hold the journal.
     WriteBegin = "write_begin",
     /// Account one page dirty or clean.
     DirtyPage = "dirty_page",
@@ -113,9 +113,9 @@ steps! {
     SlabObject = "slab_object",
     /// Look at one item of a flusher's or kswapd's work list.
     WorkItem = "work_item",
-    /// Look at the descriptor of one frame, in order of their numbers.
+    /// Look at the descriptor of one frame, in a scan of frames in order of their numbers.
     ScanFrame = "scan_frame",
-    /// Moves one page to another frame: a copy, two walks of its mappings and the change of its owner together.
+    /// Move one page to another frame: a copy, two walks of its mappings and the change of its owner together.
     MigratePage = "migrate_page",
 }
 

@@ -83,7 +83,7 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// The number of a slot of memory of [`PAGE_BYTES`] (kernel: pfn).
+/// The number of a frame: a slot of memory of [`PAGE_BYTES`] bytes (kernel: pfn).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameNumber(pub u32);
 

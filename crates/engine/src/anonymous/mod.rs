@@ -1,10 +1,10 @@
 //! Anonymous: regions of a process's memory, and the way from a page back to the entries that map it.
 //!
-//! *Holds* the regions with their page tables ([`region`]), and which of them map a file ([`reverse_map`]). *Flow*: a fault fills
-//! an entry; reclaim asks the entries whether they were used ([`Anonymous::page_referenced`]) and empties them
-//! ([`Anonymous::try_to_unmap`]): one of anonymous memory says then in which slot of swap its page is. *Called by* `writeback`,
-//! `lru`, `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`. *Description*:
-//! mechanisms/reclaim, 1, 9, 12, 20.
+//! *Holds* the regions with their page tables ([`region`]), and which of them map a file ([`reverse_map`]). *Flow*: a
+//! fault fills an entry; reclaim asks the entries whether they were used ([`Anonymous::page_referenced`]) and empties
+//! them ([`Anonymous::try_to_unmap`]). An entry of anonymous memory then names the swap slot of its page. *Called by*
+//! `writeback`, `lru`, `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`.
+//! *Description*: mechanisms/reclaim, 1, 9, 12, 20.
 //!
 //! Next: [`crate::writeback`], which takes the right to write away before it writes.
 
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// The layer (*floor*) of the engine that holds regions and their page tables.
 pub struct Anonymous<M: Machine> {
-    // Not `swap`, which is the area.
+    // Not named `swap`, which is the name of the swap area.
     below: Swap<M>,
     regions: M::Lock<Table<Region<M>>>,
     /// The regions that map a file.
@@ -42,7 +42,7 @@ impl<M: Machine> Deref for Anonymous<M> {
 }
 
 impl<M: Machine> Anonymous<M> {
-    /// Creates the floor, without regions.
+    /// Creates the layer, without regions.
     pub fn new(swap: Swap<M>) -> Self {
         let machine = &swap.machine;
         Self {
@@ -57,7 +57,7 @@ impl<M: Machine> Anonymous<M> {
         self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, is_huge_allowed, None))
     }
 
-    /// Returns the region with a number, if there still is one.
+    /// Returns the region with a number; `None` if no region has it.
     pub fn region(&self, id: u32) -> Option<Arc<Region<M>>> {
         self.regions.lock().entries.get(&id).cloned()
     }
@@ -67,7 +67,7 @@ impl<M: Machine> Anonymous<M> {
         self.regions.lock().entries.values().cloned().collect()
     }
 
-    /// Forgets a region, none of whose pages is left.
+    /// Removes a region, which has no pages left, from the table of regions.
     pub(crate) fn forget_region(&self, region: &Region<M>) {
         if let Some(mapped) = &region.file {
             self.forget_mapper(&mapped.file, region);
@@ -75,7 +75,8 @@ impl<M: Machine> Anonymous<M> {
         self.regions.lock().entries.remove(&region.id);
     }
 
-    /// Replaces the mappings of a locked folio of the swap cache by its slots. The mappings' reference is dropped.
+    /// Replaces the mappings of a locked folio of the swap cache by swap entries with the folio's slots. The mappings'
+    /// reference is dropped.
     fn unmap_anonymous_folio(&self, head: FrameNumber, region: &Region<M>) {
         let descriptor = &self.frames[head];
         let (page, slot) = (descriptor.index(), descriptor.swap_slot());
@@ -84,7 +85,7 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Replaces the mapping of one page of a locked folio of the swap cache.
+    /// Replaces the mapping of one page of a locked folio of the swap cache by a swap entry with `slot`.
     fn unmap_anonymous_page(&self, head: FrameNumber, frame: FrameNumber, region: &Region<M>, page: u32, slot: u32) {
         let _guard = region.page_table(page).lock();
         self.machine.spend(Step::UnmapPage, 1);

@@ -1,4 +1,4 @@
-//! Owners of the pages of a list.
+//! Finds the owners of the pages of a list.
 
 use super::{Anonymous, Region};
 use crate::memory::Owner;
@@ -7,8 +7,8 @@ use machine::{FrameNumber, Machine};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A cache of the last owners looked up: files (by [`FileOwners`], to which it dereferences) and regions. Most pages of
-/// a list have the same owner.
+/// A cache of the last owners that were looked up: a file (by [`FileOwners`], to which it dereferences) and a region.
+/// It helps because most pages of a list have the same owner.
 pub struct Owners<M: Machine> {
     files: FileOwners<M>,
     region: Option<Arc<Region<M>>>,
@@ -36,7 +36,7 @@ impl<M: Machine> DerefMut for Owners<M> {
 }
 
 impl<M: Machine> Owners<M> {
-    /// Returns the region that a page belongs to.
+    /// Returns the region that a page belongs to; `None` if it belongs to no region.
     pub fn region_of(&mut self, anonymous: &Anonymous<M>, frame: FrameNumber) -> Option<&Region<M>> {
         let Owner::Region(id) = anonymous.frames[frame].owner() else { return None };
         if self.region.as_ref().is_none_or(|region| region.id != id) {

@@ -2,7 +2,7 @@
 //!
 //! An entry is read, and its accessed and dirty bits are set, without a lock, as hardware does. It is filled, emptied
 //! or turned into a swap entry under the region's `page_table` lock. An anonymous page is mapped once, so its reverse
-//! map is its owner and page number (mechanisms/reclaim, 12, 20). The reverse map of a page of a file is
+//! map is its owner and page number (mechanisms/reclaim, 12, 20). The reverse map of a page of a file is in
 //! [`super::reverse_map`].
 
 use super::reverse_map::FileMapping;
@@ -13,7 +13,7 @@ use machine::{FrameNumber, LockClass, Machine};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Entries of one page-table page.
+/// Number of entries of a page-table page.
 pub const ENTRIES: u32 = 512;
 
 /// A page-table entry.
@@ -23,44 +23,44 @@ pub struct Entry(u64);
 impl Entry {
     /// An entry that was never used.
     pub const NONE: Self = Self(0);
-    /// Mapped.
+    /// The entry maps a page.
     const PRESENT: u64 = 1 << 0;
     /// The page may be written without a fault.
     const WRITABLE: u64 = 1 << 1;
-    /// Touched since last asked.
+    /// The page was touched since this bit was last cleared.
     const ACCESSED: u64 = 1 << 2;
-    /// Written since mapped.
+    /// The page was written since it was mapped.
     const DIRTY: u64 = 1 << 3;
-    /// Mapped to the shared page of zeroes.
+    /// The entry maps the shared page of zeroes.
     const ZERO: u64 = 1 << 4;
     /// The page is in swap.
     const SWAP: u64 = 1 << 5;
-    /// The frame is a page of the region's file, and not the region's own.
+    /// The frame holds a page of the region's file, not an anonymous page.
     const FILE: u64 = 1 << 6;
     /// The entry maps all pages of the table.
     const HUGE: u64 = 1 << 7;
     const SHIFT: u32 = 8;
 
-    /// Maps a frame, touched just now.
+    /// Returns an entry that maps a frame and is marked as touched.
     #[must_use]
     pub const fn mapped(frame: FrameNumber, writable: bool) -> Self {
         let write = if writable { Self::WRITABLE | Self::DIRTY } else { 0 };
         Self(Self::PRESENT | Self::ACCESSED | write | (frame.0 as u64) << Self::SHIFT)
     }
 
-    /// Maps a page of the region's file, touched just now.
+    /// Returns an entry that maps a page of the region's file and is marked as touched.
     #[must_use]
     pub const fn mapped_file(frame: FrameNumber, writable: bool) -> Self {
         Self(Self::mapped(frame, writable).0 | Self::FILE)
     }
 
-    /// Maps the shared page of zeroes, read-only.
+    /// Returns an entry that maps the shared page of zeroes, read-only.
     #[must_use]
     pub const fn zero_page() -> Self {
         Self(Self::PRESENT | Self::ZERO | Self::ACCESSED)
     }
 
-    /// Creates the entry of a page in swap slot `slot`.
+    /// Returns the entry of a page in swap slot `slot`.
     #[must_use]
     pub const fn swapped(slot: u32) -> Self {
         Self(Self::SWAP | (slot as u64) << Self::SHIFT)
@@ -72,7 +72,7 @@ impl Entry {
         self.0 == 0
     }
 
-    /// Returns the frame that is mapped.
+    /// Returns the frame that the entry maps; `None` if it maps none, or the shared page of zeroes.
     #[must_use]
     #[inline]
     pub const fn frame(self) -> Option<FrameNumber> {
@@ -83,7 +83,7 @@ impl Entry {
         }
     }
 
-    /// Returns the swap slot.
+    /// Returns the swap slot of the page; `None` if the page is not in swap.
     #[must_use]
     pub const fn slot(self) -> Option<u32> {
         if self.0 & Self::SWAP != 0 { Some((self.0 >> Self::SHIFT) as u32) } else { None }
@@ -113,7 +113,7 @@ impl Entry {
         Self(self.0 + ((n as u64) << Self::SHIFT))
     }
 
-    /// Returns whether the page was touched since this was last asked.
+    /// Returns whether the page was touched since the accessed bit was last cleared.
     #[must_use]
     pub const fn is_accessed(self) -> bool {
         self.0 & Self::ACCESSED != 0
@@ -125,7 +125,7 @@ impl Entry {
         self.0 & Self::DIRTY != 0
     }
 
-    /// Returns whether the access can continue without a fault.
+    /// Returns whether an access can continue without a fault; `write` says whether it writes.
     #[must_use]
     #[inline]
     pub const fn allows(self, write: bool) -> bool {
@@ -138,7 +138,7 @@ impl Entry {
         Self(self.0 & ((1 << Self::SHIFT) - 1) | (frame.0 as u64) << Self::SHIFT)
     }
 
-    /// Returns the entry, writable and dirty.
+    /// Returns the entry made writable, dirty and accessed.
     #[must_use]
     pub const fn made_writable(self) -> Self {
         Self(self.0 | Self::WRITABLE | Self::DIRTY | Self::ACCESSED)
@@ -149,18 +149,20 @@ impl Entry {
 #[derive(Debug)]
 struct Table {
     entries: Box<[AtomicU64]>,
-    /// The entry one floor up: of a huge page that lies where all of `entries` are [`Entry::NONE`], or [`Entry::NONE`].
+    /// The entry one level up. It may map a huge page while all of `entries` are [`Entry::NONE`]; otherwise it is
+    /// [`Entry::NONE`].
     huge: AtomicU64,
-    /// `true` if an entry that was not marked as touched was touched since this was last asked.
+    /// `true` if an entry was newly marked as touched since this flag was last read and cleared.
     is_touched: AtomicBool,
-    /// The frame that it occupies.
+    /// The frame that the table occupies.
     frame: FrameNumber,
 }
 
 /// Page-table pages of a part of a region.
 type Directory = Box<[OnceLock<Table>]>;
 
-/// Page-table pages of a directory: 8 GiB of a region. A region of 16 TiB costs 48 KiB before it is written.
+/// Number of page-table pages of a directory, which map 8 GiB of a region. A region of 16 TiB costs 48 KiB before it is
+/// written.
 const DIRECTORY: u32 = 4096;
 
 /// The reason why no table was made for a page. The caller owns the frame for the table again.
@@ -178,16 +180,17 @@ pub struct Region<M: Machine> {
     pub id: u32,
     /// Length of the region, pages.
     pub pages: u32,
-    /// `true` if faults may try for a huge page here.
+    /// `true` if faults may try for a huge page in this region.
     pub is_huge_allowed: bool,
-    /// The file that it maps, if it is not anonymous.
+    /// The file that the region maps; `None` for anonymous memory.
     pub file: Option<FileMapping<M>>,
-    /// The slots that its faults read from swap together.
+    /// The number of slots that the region's faults read from swap together.
     pub(crate) swap_window: SwapWindow,
-    /// `true` if the region is about to be dropped. Set before its entries are emptied: a page that was mapped later
-    /// would stay.
+    /// `true` if the region is about to be dropped. Set before the region's entries are emptied, because a page that
+    /// was mapped later would stay mapped.
     pub(crate) is_closing: AtomicBool,
-    /// A bit for each lruvec (its number modulo 64): set if an entry was touched since this was last asked.
+    /// A bit for each lruvec (its number modulo 64): set if an entry was touched since the bit was last read for that
+    /// lruvec.
     touched: AtomicU64,
     /// The tables, [`DIRECTORY`] in each directory.
     directories: Box<[OnceLock<Directory>]>,
@@ -258,7 +261,7 @@ impl<M: Machine> Region<M> {
     /// Makes the page's table in `frame`.
     ///
     /// # Errors
-    /// The frame, when the table exists already, or the system grants no memory beside it.
+    /// If the table exists already, or the host system grants no memory for it. The error gives the frame back.
     pub fn make_table(&self, page: u32, frame: FrameNumber) -> Result<(), NoTable> {
         let table = page / ENTRIES;
         let place = &self.directories[(table / DIRECTORY) as usize];
@@ -266,7 +269,7 @@ impl<M: Machine> Region<M> {
             let first = table / DIRECTORY * DIRECTORY;
             let tables = (self.pages.div_ceil(ENTRIES) - first).min(DIRECTORY);
             let directory = try_collect((0..tables).map(|_| OnceLock::new())).ok_or(NoTable::NoMemory(frame))?;
-            // Somebody else may be faster.
+            // Another task may have been faster.
             let _ = place.set(directory);
         }
         let directory = place.get().expect("made just now");
@@ -292,19 +295,19 @@ impl<M: Machine> Region<M> {
         })
     }
 
-    /// Returns the entry of a page whose own entry, `slot`, was empty: the one that the huge page around it gives, if
-    /// there is one.
+    /// Returns the entry of a page whose own entry, `slot`, was empty. If a huge page is mapped there, the result is
+    /// the page's part of the huge page's entry.
     #[cold]
     fn huge_part(&self, page: u32, slot: &AtomicU64) -> Entry {
         let huge = self.table(page).map_or(Entry::NONE, |table| Entry(table.huge.load(Ordering::Acquire)));
         match huge {
-            // It may have been split since: then the page's own entry was filled before.
+            // The huge page may have been split since. The page's own entry was filled before that.
             Entry::NONE => Entry(slot.load(Ordering::Acquire)),
             huge => huge.part(page % ENTRIES),
         }
     }
 
-    /// Returns the head of the huge page that is mapped where `page` lies.
+    /// Returns the head of the huge page that is mapped where `page` lies; `None` if there is none.
     #[inline]
     pub fn huge_page(&self, page: u32) -> Option<FrameNumber> {
         if !self.is_huge_allowed {
@@ -313,8 +316,8 @@ impl<M: Machine> Region<M> {
         Entry(self.table(page)?.huge.load(Ordering::Acquire)).frame()
     }
 
-    /// Maps a huge page where `page` lies, touched and written just now, unless an entry there is in use. The caller holds the
-    /// entries' lock; the region may have huge pages.
+    /// Maps a huge page where `page` lies, marked as touched and written, if no entry there is in use. Returns whether
+    /// it did. The caller holds the entries' lock; the region may have huge pages.
     pub(crate) fn try_map_huge(&self, page: u32, head: FrameNumber) -> bool {
         let Some(table) = self.table(page) else { return false };
         debug_assert!(self.is_huge_allowed, "region {} is to have no huge page", self.id);
@@ -327,15 +330,15 @@ impl<M: Machine> Region<M> {
         is_unused
     }
 
-    /// Returns the entries of all pages where `page` lies, unless there is no table, or one entry maps a huge page
-    /// there. The caller holds the entries' lock.
+    /// Returns the entries of all pages in the table of `page`; `None` if there is no table, or if one entry maps a
+    /// huge page there. The caller holds the entries' lock.
     pub(crate) fn small_entries(&self, page: u32) -> Option<impl Iterator<Item = Entry> + '_> {
         let table = self.table(page).filter(|table| table.huge.load(Ordering::Acquire) == 0)?;
         Some(table.entries.iter().map(|entry| Entry(entry.load(Ordering::Acquire))))
     }
 
-    /// Maps a huge page where `page` lies, in place of small ones, whose references the caller has frozen, and whose entries' lock
-    /// it holds.
+    /// Maps a huge page where `page` lies, in place of small pages. The caller has frozen the references of the small
+    /// pages, and holds the lock of their entries.
     pub(crate) fn replace_by_huge(&self, page: u32, head: FrameNumber) {
         let table = self.table(page).expect("a range with pages has a table");
         // This comes first, so that a task that touches a page meanwhile, without the lock, finds either the one entry
@@ -358,7 +361,8 @@ impl<M: Machine> Region<M> {
         for (n, entry) in (0..).zip(&table.entries) {
             entry.store(Entry(huge & !Entry::HUGE).part(n).0, Ordering::Release);
         }
-        // What is noted of its use in between is lost; it is writable, and so dirty, anyway.
+        // A touch that was noted in the huge page's entry meanwhile is lost. A write is not lost, because the huge page
+        // is writable and therefore dirty.
         table.huge.store(0, Ordering::Release);
     }
 
@@ -384,8 +388,9 @@ impl<M: Machine> Region<M> {
         debug_assert!(before.is_ok_and(|entry| Entry(entry).frame().is_some()), "page {page} is not mapped");
     }
 
-    /// Touches pages one after the other as the processor does, up to the first that needs a fault, which it returns. The
-    /// accessed bit of each, and for a write the dirty bit, is set.
+    /// Touches pages one after the other as the processor does, up to the first page that needs a fault. Returns that
+    /// page; `None` if no page needs a fault. Sets the accessed bit of each touched page and, for a write, the dirty
+    /// bit.
     ///
     /// # Panics
     /// When a page lies outside the region.
@@ -417,7 +422,7 @@ impl<M: Machine> Region<M> {
     /// notes before it reads entries.
     #[inline]
     fn note_touched(&self, table: &Table) {
-        // Most of the time others have said so: nothing is written.
+        // Most of the time another task has noted this before, and nothing is written.
         if !table.is_touched.load(Ordering::Relaxed) {
             table.is_touched.store(true, Ordering::Release);
         }
@@ -433,7 +438,8 @@ impl<M: Machine> Region<M> {
         self.touched.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
-    /// Returns whether an entry of the table where `page` lies was marked as touched since anybody last asked. It is not by now.
+    /// Returns whether an entry of the table where `page` lies was marked as touched since this was last asked for the
+    /// table, and clears the mark.
     pub(crate) fn take_table_touched(&self, page: u32) -> bool {
         self.table(page).is_some_and(|table| table.is_touched.swap(false, Ordering::AcqRel))
     }
@@ -445,7 +451,7 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// Clears the accessed bit and returns whether it was set. A huge page has a single bit.
+    /// Clears the accessed bit of a page and returns whether it was set. All pages of a huge page have one bit.
     #[inline]
     pub fn test_clear_accessed(&self, page: u32) -> bool {
         let Some(table) = self.table(page) else { return false };
@@ -462,7 +468,7 @@ impl<M: Machine> Region<M> {
         self.slot(page).is_some_and(|slot| slot.fetch_and(!bits, Ordering::AcqRel) & bits != 0)
     }
 
-    /// Returns the frames of its page tables.
+    /// Returns the frames of the region's page tables.
     pub fn table_frames(&self) -> impl Iterator<Item = FrameNumber> + '_ {
         self.tables().map(|(_, table)| table.frame)
     }
@@ -474,14 +480,14 @@ impl<M: Machine> Region<M> {
     }
 }
 
-/// The finding of a touch of a page.
+/// The result of touching a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Touched {
     /// A fault is needed.
     Not,
     /// The entry was marked as touched before.
     Again,
-    /// The entry was not touched before.
+    /// The entry was not marked as touched before.
     Anew,
 }
 
@@ -500,7 +506,7 @@ fn touch_entry(slot: &AtomicU64, write: bool) -> Touched {
         if !entry.allows(write) {
             return Touched::Not;
         }
-        // The entry may be taken away at the same time: set bits only in the entry that was seen.
+        // The entry may be taken away at the same time, so bits are set only in the entry that was read.
         if entry.0 & wanted == wanted
             || slot.compare_exchange(entry.0, entry.0 | wanted, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
@@ -509,16 +515,17 @@ fn touch_entry(slot: &AtomicU64, write: bool) -> Touched {
     }
 }
 
-/// Touches a page whose own entry, `slot`, allowed no access, by the entry of a huge page.
+/// Touches a page by the entry of a huge page, after its own entry, `slot`, allowed no access.
 #[cold]
 fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> Touched {
     loop {
         let huge = Entry(table.huge.load(Ordering::Acquire));
         if !huge.allows(write) {
-            // It may have been split since the page's own entry was looked at: that was filled before.
+            // The huge page may have been split since the page's own entry was read. That entry was filled before the
+            // entry of the huge page was emptied.
             return touch_entry(slot, write);
         }
-        // It is dirty since it was mapped.
+        // The dirty bit is not set here: a huge page is dirty from the time it is mapped.
         if huge.is_accessed()
             || table
                 .huge

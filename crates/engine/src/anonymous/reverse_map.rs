@@ -4,8 +4,8 @@
 //! and looked up under the page lock, so the holder of the lock sees all mappings. *Dirtying*: an entry of a shared
 //! mapping becomes writable only after the page was marked dirty, and writeback removes the right to write before it
 //! clears the mark (`page_mkwrite`, `page_mkclean`). So a writable entry always has a dirty page, and unmapping has no
-//! dirty bit to transfer. *Locks*: the list alone; then each region's `page_table`. *Description*:
-//! mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux since 2.6.19.
+//! dirty bit to transfer. *Locks*: that of the list of mappers alone; after its release, each region's `page_table`.
+//! *Description*: mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux since 2.6.19.
 
 use super::{Anonymous, Entry, Owners, Region};
 use crate::memory::{Flags, Owner};
@@ -50,13 +50,14 @@ pub struct FileMapping<M: Machine> {
 }
 
 impl<M: Machine> FileMapping<M> {
-    /// Returns the page of a region of `pages` pages that maps page `index` of the file.
+    /// Returns the page of a region of `pages` pages that maps page `index` of the file; `None` if the region does not
+    /// map that page.
     fn place(&self, index: u32, pages: u32) -> Option<u32> {
         index.checked_sub(self.first_page).filter(|page| *page < pages)
     }
 }
 
-/// The regions that map a file; replaced as a whole, so that they are walked without a lock.
+/// The list of the regions that map a file. It is replaced as a whole, so that it can be walked without a lock.
 type Mappers<M> = Arc<[Weak<Region<M>>]>;
 
 /// The mappings of each file, by the file's number. Few files are ever mapped.
@@ -79,7 +80,7 @@ impl<M: Machine> FileMappers<M> {
         mappers.unwrap_or_else(|| Arc::new([]))
     }
 
-    /// Changes which regions map a file.
+    /// Replaces the list of the regions that map a file by the result of `change`.
     fn change(&self, file: &File<M>, change: impl FnOnce(&[Weak<Region<M>>]) -> Mappers<M>) {
         let mut lists = self.lock_of(file).lock();
         let mappers = change(lists.get(&file.id).map_or(&[], |mappers| mappers));
@@ -107,16 +108,18 @@ pub(crate) struct TakenMapping<M: Machine> {
 /// The use of a page by its mappings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedUse {
-    /// Mappings that touched it since that was last asked.
+    /// Number of mappings, without those that announced sequential access, that touched the page since this was last
+    /// asked.
     pub touched: u32,
-    /// The number of them without advice of sequential or random access (`vma_has_recency`).
+    /// Number of these mappings that have no advice of sequential or random access (`vma_has_recency`).
     pub recent: u32,
-    /// `true` if one of the mappings is executable.
+    /// `true` if one of these mappings is executable.
     pub is_executable: bool,
 }
 
 impl<M: Machine> Anonymous<M> {
-    /// Creates a region of `pages` that maps a file from `first_page` on. The caller keeps the file open.
+    /// Creates a region of `pages` pages that maps a file from its page `first_page` on. The caller keeps the file
+    /// open.
     pub(crate) fn create_file_region(
         &self,
         file: &Arc<File<M>>,
@@ -146,7 +149,8 @@ impl<M: Machine> Anonymous<M> {
         self.mappers.of(file).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Visits each entry that maps a page of a folio of a file: its region, its place in it, and the page's frame.
+    /// Visits each entry that maps a page of a file's folio. `visit` gets the region of the entry, the number of the
+    /// page in the region, and the page's frame.
     pub(crate) fn for_each_mapping(
         &self,
         file: &File<M>,
@@ -166,7 +170,7 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Finds the mappings that touched a page since this was last asked, and clears their accessed bits.
+    /// Returns the use of a page by its mappings since this was last asked, and clears their accessed bits.
     pub fn page_referenced(&self, frame: FrameNumber, owners: &mut Owners<M>) -> MappedUse {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -184,7 +188,8 @@ impl<M: Machine> Anonymous<M> {
         MappedUse { touched, recent: touched, is_executable: false }
     }
 
-    /// Returns the entries of a large folio in a region that were touched since this was last asked.
+    /// Returns the number of entries of a large folio in a region that were touched since this was last asked. A huge
+    /// page has one entry.
     #[cold]
     fn folio_touched(&self, head: FrameNumber, region: &Region<M>) -> u32 {
         let first = self.frames[head].index();
@@ -213,8 +218,9 @@ impl<M: Machine> Anonymous<M> {
         found
     }
 
-    /// Removes all mappings of a locked page: of a page in the swap cache by its slot, of a page of a file for good.
-    /// Their references are dropped; the caller holds one.
+    /// Removes all mappings of a locked page. The entries of a page in the swap cache become swap entries with its
+    /// slot; the entries of a page of a file become empty. The references of the mappings are dropped; the caller holds
+    /// a reference of its own.
     pub fn try_to_unmap(&self, frame: FrameNumber, owners: &mut Owners<M>) {
         let _span = self.machine.span(Func::TryToUnmap);
         match self.frames[frame].owner() {
@@ -247,7 +253,8 @@ impl<M: Machine> Anonymous<M> {
     }
 
     /// Removes all mappings of a locked folio of a file for a while, so that no task uses it; a fault waits for the
-    /// folio's lock. Their references are dropped; the caller holds one.
+    /// folio's lock. Returns the mappings for [`Anonymous::give_mappings`]. Their references are dropped; the caller
+    /// holds a reference of its own.
     pub(crate) fn take_mappings(&self, file: &File<M>, frame: FrameNumber) -> Vec<TakenMapping<M>> {
         let mut taken = Vec::new();
         if self.frames[frame].mappings() == 0 {
@@ -265,13 +272,14 @@ impl<M: Machine> Anonymous<M> {
         taken
     }
 
-    /// Restores mappings of a folio, now to the one with head `to`, which the caller has locked. Leaves out mappings whose
-    /// region, or whose part of the file, went away meanwhile.
+    /// Restores mappings that [`Anonymous::take_mappings`] removed, so that they map the folio with head `to`, which
+    /// the caller has locked. Leaves out mappings whose region, or whose part of the file, went away meanwhile.
     pub(crate) fn give_mappings(&self, file: &File<M>, to: FrameNumber, taken: Vec<TakenMapping<M>>) {
         let first = self.frames[to].index();
         for TakenMapping { region, page, part, entry } in taken {
             let _guard = region.page_table(page).lock();
-            // Both are changed before entries are emptied, which takes this lock.
+            // `is_closing` and the length of the file are changed before entries are emptied, and emptying takes this
+            // lock.
             let is_wanted = !region.is_closing.load(Acquire) && first + part < file.length_pages();
             if is_wanted && region.entry(page) == Entry::NONE {
                 let frame = FrameNumber(to.0 + part);
@@ -292,8 +300,8 @@ impl<M: Machine> Anonymous<M> {
         );
     }
 
-    /// Takes the right to write a locked page away from all its mappings: the next to write it faults, and marks
-    /// it dirty again (`page_mkclean`).
+    /// Takes the right to write a locked page away from all its mappings. The next task that writes the page faults,
+    /// and marks the page dirty again (`page_mkclean`).
     pub(crate) fn write_protect_page(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].mappings() == 0 {
             return;
@@ -310,8 +318,9 @@ impl<M: Machine> Anonymous<M> {
         if self.frames[frame].is_anon() { Gauge::NrAnonPages } else { Gauge::NrMapped }
     }
 
-    /// Accounts a mapping that was just made of one page, which may be a part of a large folio. Returns whether the caller
-    /// gives it a reference of the folio: the mappings of a large folio have one together.
+    /// Accounts a mapping that was just made of one page, which may be a part of a large folio. Returns `true` if the
+    /// mapping takes over the caller's reference of the folio. A further mapping of a large folio does not, because all
+    /// mappings of a large folio have one reference together.
     #[must_use = "the mapping has the caller's reference, or the caller has it still"]
     #[doc(alias = "folio_add_file_rmap_pte")]
     pub(crate) fn mapped(&self, frame: FrameNumber) -> bool {
@@ -322,8 +331,8 @@ impl<M: Machine> Anonymous<M> {
         change.moves_reference()
     }
 
-    /// Accounts a mapping that was just made of one page, and gives it the caller's reference of the folio. The mapping
-    /// holds the folio.
+    /// Accounts a mapping that was just made of one page, and gives it the caller's reference of the folio. If the
+    /// mapping needs none, drops the reference.
     pub(crate) fn give_to_mapping(&self, frame: FrameNumber) {
         if !self.mapped(frame) {
             let last = self.frames[self.frames.head(frame)].put();
@@ -331,7 +340,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Accounts a mapping of one page that was just removed. Returns whether its reference of the folio is the caller's now.
+    /// Accounts a mapping of one page that was just removed. Returns whether the caller now has the mapping's reference
+    /// of the folio, and has to drop it.
     #[must_use = "the caller has to drop the reference"]
     #[doc(alias = "folio_remove_rmap_pte")]
     pub(crate) fn unmapped(&self, frame: FrameNumber) -> bool {
@@ -342,7 +352,8 @@ impl<M: Machine> Anonymous<M> {
         change.moves_reference()
     }
 
-    /// Accounts a mapping of one page that was just removed, and drops its reference. The caller holds another.
+    /// Accounts a mapping of one page that was just removed, and drops its reference, if it had one. The caller holds
+    /// another reference.
     pub(crate) fn end_mapping(&self, frame: FrameNumber) {
         if self.unmapped(frame) {
             let last = self.frames[self.frames.head(frame)].put();
@@ -350,7 +361,7 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Accounts the one entry that maps all pages of a huge page, made just now (`sign` 1), or removed (-1).
+    /// Accounts the one entry that maps all pages of a huge page, after it was made (`sign` 1) or removed (-1).
     pub(crate) fn count_huge_mapping(&self, head: FrameNumber, sign: i64) {
         let is_changed = if sign > 0 { self.frames[head].map() } else { self.frames[head].unmap() };
         debug_assert!(is_changed, "{head} is mapped twice: {:?}", self.frames[head]);

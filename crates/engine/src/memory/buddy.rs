@@ -1,7 +1,7 @@
 //! Free lists: blocks of 2^order pages, merged with their buddies when freed, kept apart by whether
 //! their pages can move.
 //!
-//! Locks: all of it under the zone's `free` lock. Description: mechanisms/reclaim, 6.
+//! Locks: everything here runs under the zone's `free` lock. Description: mechanisms/reclaim, 6.
 
 use super::choices::{Choices, FallbackRemainder};
 use super::frame::{Flags, FrameTable};
@@ -22,7 +22,8 @@ pub(super) struct FreeLists<'a, M: Machine> {
 
 impl<M: Machine> Drop for FreeLists<'_, M> {
     fn drop(&mut self) {
-        // Each count takes the cache line away from a CPU that allocates, and that reads it.
+        // The gauge is changed once, because each change takes its cache line away from CPUs that allocate, which read
+        // the gauge.
         if self.freed != 0 {
             self.zone.gauges.add(Gauge::NrFreePages, self.freed);
         }
@@ -30,7 +31,7 @@ impl<M: Machine> Drop for FreeLists<'_, M> {
 }
 
 impl<'a, M: Machine> FreeLists<'a, M> {
-    /// Creates the allocator's view of `area`, of a zone whose lock the caller holds.
+    /// Creates the allocator's view of `area`, the free lists of `zone`. The caller holds the lock of the zone.
     pub const fn new(zone: &'a Zone<M>, frames: &'a FrameTable, area: &'a mut FreeArea) -> Self {
         Self { zone, frames, area, freed: 0 }
     }
@@ -39,12 +40,12 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.zone
     }
 
-    /// Takes back that `pages` pages were freed: they are counted already.
+    /// Takes `pages` pages out of the count of freed pages, because they were counted as free before.
     pub(super) const fn uncount(&mut self, pages: u64) {
         self.freed -= pages as i64;
     }
 
-    /// Returns the first single page of a type, which is taken next.
+    /// Returns the first page on the list of single pages of a migrate type; it is the next to be taken.
     pub fn first_single(&self, kind: MigrateType) -> Option<FrameNumber> {
         self.area.list(0, kind).first()
     }
@@ -62,14 +63,14 @@ impl<'a, M: Machine> FreeLists<'a, M> {
             order += 1;
         }
         let head = self.frame(offset);
-        // When the next merge is likely soon, keep the block from being taken first.
+        // If the next merge is likely soon, the block goes to the tail of its list, so that it is not taken first.
         let merges_soon = order < MAX_ORDERS - 2 && self.free_buddy(offset & !(1 << order), order + 1).is_some();
         self.link(head, order, kind, merges_soon);
         self.freed += pages as i64;
     }
 
-    /// Takes a block of the order, from the lists of `kind`, else from another type's as far as types may be mixed, else from
-    /// the reserve.
+    /// Takes a block of the order and returns its head. The block comes from the lists of `kind`; if these have none,
+    /// from another type's lists as far as types may be mixed; last, if they may, from the reserve.
     pub fn take(&mut self, order: Order, kind: MigrateType, mixing: Mixing, choices: &Choices) -> Option<FrameNumber> {
         let order = usize::from(order.0);
         let head = self
@@ -84,7 +85,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Takes the free block that begins at `head`, if one does; returns its order.
+    /// Takes the free block that begins at `head` and returns its order; `None` if no free block begins there.
     pub fn take_given(&mut self, head: FrameNumber) -> Option<Order> {
         let order = free_order(self.frames, head)?;
         self.unlink(head, usize::from(order.0), self.listed_kind(head));
@@ -92,8 +93,9 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(order)
     }
 
-    /// Takes the first block of one type that has the order or a larger one, if `is_allowed` accepts its order. The
-    /// rest of a larger block stays on the same lists. A block of a pageblock or more becomes movable.
+    /// Takes a block of the order from the lists of one type. Among free blocks of this order and larger ones, smallest
+    /// first, takes the first whose own order `is_allowed` accepts. The rest of a larger block stays on the lists of
+    /// the type. If the free block was at least half a pageblock, its pageblocks become movable.
     pub fn capture(
         &mut self,
         order: Order,
@@ -127,7 +129,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Takes a block from frames that are on no list yet, in preference to another type.
+    /// Takes a block from frames that are on no list yet. This is tried before the lists of another type.
     fn take_deferred(&mut self, order: usize, kind: MigrateType) -> Option<FrameNumber> {
         if !self.list_deferred() {
             return None;
@@ -135,7 +137,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.take_smallest(order, kind)
     }
 
-    /// Steals from another type: the biggest block first, so that few pageblocks get mixed.
+    /// Takes a block from another type's lists. The biggest blocks are tried first, so that few pageblocks get mixed.
     fn take_fallback(
         &mut self,
         order: usize,
@@ -180,7 +182,8 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         None
     }
 
-    /// Moves the free blocks of `head`'s pageblock to the list of `kind`; returns the pages moved.
+    /// Moves the free blocks of `head`'s pageblock to the list of `kind`. Returns the number of free pages in the
+    /// pageblock, including those that were on that list before.
     fn move_pageblock(&mut self, head: FrameNumber, kind: MigrateType) -> u64 {
         let start = (head.0 - self.zone.start.0) & !(BLOCK_PAGES as u32 - 1);
         let end = (start + BLOCK_PAGES as u32).min(self.zone.spanned as u32);
@@ -228,13 +231,13 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.frames[head].free_block().0 as usize
     }
 
-    /// Returns the list that a free block is on. It is kept beside its order, because the type of its pageblock may
-    /// have changed since.
+    /// Returns the migrate type of the list that a free block is on. It is stored beside the block's order, because the
+    /// type of the pageblock may have changed since.
     fn listed_kind(&self, head: FrameNumber) -> MigrateType {
         MigrateType::ALL[self.frames[head].free_block().1 as usize]
     }
 
-    /// Changes the count of blocks. The caller holds the lock, so there is no other writer.
+    /// Adds `blocks` to the count of free blocks of an order. The caller holds the lock, so there is no other writer.
     fn count_block(&self, order: usize, blocks: i64) {
         let count = &self.zone.nr_free[order];
         count.store(count.load(Relaxed).wrapping_add_signed(blocks), Relaxed);
@@ -261,15 +264,17 @@ impl<'a, M: Machine> FreeLists<'a, M> {
     }
 }
 
-/// Returns the order of the free block that begins at a frame, if one does.
+/// Returns the order of the free block that begins at a frame; `None` if none does.
 pub(super) fn free_order(frames: &FrameTable, head: FrameNumber) -> Option<Order> {
     let frame = &frames[head];
-    // Without the lock the block may be taken between the two looks: what is there then may be no order.
+    // Without the lock, the block may be taken between the two reads; the second may then find a number that is no
+    // order.
     let order = frame.is(Flags::BUDDY).then(|| frame.free_block().0)?;
     ((order as usize) < MAX_ORDERS).then_some(Order(order as u8))
 }
 
-/// Prefetches the descriptors of a page's buddies, because the page will be freed soon. They decide whether it merges.
+/// Prefetches the descriptors of a page's buddies, because the page will be freed soon. The buddies decide whether the
+/// page merges.
 pub(super) fn prefetch_buddies<M: Machine>(zone: &Zone<M>, frames: &FrameTable, page: FrameNumber) {
     let offset = page.0 - zone.start.0;
     for buddy in [offset ^ 1, (offset & !1) ^ 2] {

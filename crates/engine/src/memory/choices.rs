@@ -7,12 +7,12 @@ choices! {
     /// Watermarks, reserves, free lists.
     [memory]
 
-    /// Size of `min_free_kbytes`, if it is not set by hand.
+    /// The value of `min_free_kbytes`, if no number is set.
     min_free: MinFree = Formula, drawn 0, with "memory.min_free_kbytes" in ["0"] {
         /// 4 times the square root of low memory in KiB, between 128 and 65536 KiB.
         Formula,
-        /// The formula, raised so that each zone keeps a few free pageblocks for huge pages; at most a
-        /// twentieth of memory. About six times the plain value on 8 GiB.
+        /// The formula, raised so that each zone keeps a few free pageblocks for huge pages; at most a twentieth of
+        /// memory. On 8 GiB this is about six times the value of the formula.
         ForHugePages,
     }
 
@@ -21,12 +21,14 @@ choices! {
 
     /// Distance of the low mark from min, and of high from low.
     mark_distance: MarkDistance = QuarterOfMin, drawn 4 {
-        /// A quarter of min, at any rate of allocation. A fast program takes that much before kswapd has begun.
+        /// A quarter of min, at any rate of allocation. A fast program takes that many pages before kswapd has begun to
+        /// work.
         QuarterOfMin,
-        /// A quarter of min, plus the pages that were lately taken in 5 ms; at most a sixteenth of the zone. Kswapd
-        /// then has the same time at any rate. Pages that replaced others which were dropped at once (`lru.admission`)
-        /// count only as far as they may wait. From low to high the distance is a quarter of this addition more than a
-        /// quarter of min, because free pages are missing in the cache.
+        /// A quarter of min, plus the number of pages that were lately taken in 5 ms; at most a sixteenth of the zone.
+        /// Kswapd then has the same time at any rate of allocation. If a page only replaced a page that was dropped at
+        /// once (`lru.admission`), it counts only up to the number of pages that may wait to be dropped. High is
+        /// further from low by only a quarter of this addition, because pages that are kept free are missing in the
+        /// cache.
         ByRate,
     }
 
@@ -36,31 +38,33 @@ choices! {
 
     /// Sysctl `watermark_boost_factor`: a zone's low mark rises by a pageblock when a request takes a part of a
     /// pageblock of another migrate type (`watermark_boost_by` says which requests count). The rise is limited to this
-    /// many ten-thousandths of the high mark, or to one pageblock if that is more. Kswapd reclaims that much without
-    /// writing or swapping, and compacts; then the mark falls again. 0 leaves marks alone. Zones of less than four
-    /// pageblocks have no boost.
+    /// many ten-thousandths of the high mark, or to one pageblock if that is more. Kswapd reclaims as many pages as the
+    /// mark has risen by, without writing or swapping, and compacts memory; then the mark falls again. 0 leaves marks
+    /// alone. Zones of less than four pageblocks have no boost.
     watermark_boost_factor: u64 = 0 in 0..=1 << 20, drawn 143: [0, 15000];
 
-    /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: a zone keeps 1/ratio of the pages of
-    /// the zones above it from requests that could have used those.
+    /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: a zone keeps 1/ratio of the pages of the zones above it
+    /// from requests that could have used the zones above.
     lowmem_reserve_ratio: [u64; 3] = [256, 256, 32] in 1..=i64::MAX, drawn 2:
         [[256, 256, 32], [1, 1, 1], [32, 32, 32]];
 
     /// Requests that raise the low mark (`watermark_boost_factor`), among those that take less than a whole pageblock
     /// of another migrate type.
     watermark_boost_by: WatermarkBoostBy = EachFallback, drawn 146, unless "memory.watermark_boost_factor" in ["0"] {
-        /// All of them.
+        /// All such requests.
         EachFallback,
         /// Requests that may claim the pageblock (`pageblock_claim`).
         Claim,
     }
 
-    /// Requests that may claim the pageblock of another migrate type of which they take a part. All that is free in it
-    /// then changes to their type. If that is half of it, the pageblock changes, too.
+    /// Requests that may claim a pageblock of another migrate type when they take a part of it. A claim moves all free
+    /// blocks of the pageblock to the lists of the request's type. If half of the pageblock is free, the pageblock
+    /// itself changes to this type, too.
     pageblock_claim: PageblockClaim = ForReclaimable, drawn 147 {
-        /// Requests for reclaimable pages, and any that takes the part from a free block of order 4 or more.
+        /// Requests for reclaimable pages, and any request that takes the part from a free block of order 4 or more.
         ForReclaimable,
-        /// As `for-reclaimable`, and requests for unmovable pages: pages that cannot be moved stay in few pageblocks.
+        /// As `for-reclaimable`, and requests for unmovable pages, so that pages that cannot be moved stay in few
+        /// pageblocks.
         ForUnmovable,
     }
 
@@ -68,35 +72,35 @@ choices! {
     /// (`MIGRATE_RESERVE`).
     reserve_pageblocks: u64 = 2 in 0..=2, drawn 149: [0, 2];
 
-    /// Pages that a CPU's lists of single pages hold.
+    /// Number of pages that a CPU's lists of single pages may hold.
     per_cpu_size: PerCpuSize = SixBatches, drawn 158 {
-        /// Six batches, of at most 31 pages.
+        /// Six batches, each of at most 31 pages.
         SixBatches,
-        /// The low mark of their zone, divided among the CPUs of the node; at least four batches, of at most 63 pages. Four
-        /// batches while kswapd works for the zone.
+        /// The low mark of the zone, divided among the CPUs of the node; at least four batches, each of at most 63
+        /// pages. While kswapd works for the zone: four batches.
         ByLowMark,
-        /// At least as many as with `by-low-mark`. They grow to an eighth of the zone, divided among the CPUs, as pages are
-        /// taken. They shrink as pages are freed while kswapd works for the zone, or while the zone is below its high mark. A
-        /// refill is twice as large as the one before, up to 32 batches, while no page is freed. So one refill can take a
-        /// zone from above its low mark to below min.
+        /// At least as many as with `by-low-mark`. The lists grow, up to an eighth of the zone divided among the CPUs,
+        /// as pages are taken. They shrink as pages are freed while kswapd works for the zone, or while the zone is
+        /// below its high mark. A refill is twice as large as the one before, up to 32 batches, while no page is freed.
+        /// A single refill can therefore take a zone from above its low mark to below min.
         Tuned,
     }
 
     /// The list that gets the rest of a block that was split for another migrate type.
     fallback_remainder: FallbackRemainder = DonorList, drawn 3 {
-        /// The list that the block came from: only the stolen page mixes types.
+        /// The list that the block came from: only the page that was taken mixes types.
         DonorList,
-        /// The list of the request's type: the next request of this type steals nothing.
+        /// The list of the request's type: the next request of this type takes nothing from another type.
         RequestList,
     }
 
-    /// The owner of the lists of pages, their lock, and what reclaim knows of them: congestion, pages scanned,
-    /// hopelessness.
+    /// The unit, zone or node, that owns the LRU lists, their lock, and what reclaim knows of them: congestion, pages
+    /// scanned, and whether all pages are unreclaimable.
     lruvec_of: LruvecOf = Zone, drawn 89 {
         /// Each zone has an lruvec.
         Zone,
         /// Each node has an lruvec, for the pages of all its zones. Reclaim for a request that only low zones can serve
-        /// skips the pages of higher ones, and counts them (`pgskip`).
+        /// skips the pages of higher zones, and counts them (`pgskip`).
         Node,
     }
 }

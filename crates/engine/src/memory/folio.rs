@@ -1,23 +1,24 @@
 //! Folios: pages that are owned, counted, listed, written and freed together.
 //!
 //! A folio is an aligned block of frames with one owner: a single page, or a compound page of order 1 to 9. Its first
-//! frame, the *head*, has the state: flags, references, latch, owner, place on a list, and the word `private`. The other frames, its *tails*, have none of these, so that no lookup can take a reference of a tail. They
-//! have [`Flags::COMPOUND`], and `private` names head and order. The order of a folio is therefore read from its first
-//! tail, and the head's `private` is free for a swap slot.
+//! frame, the *head*, has the state: flags, references, latch, owner, place on a list, and the word `private`. The
+//! other frames, its *tails*, have none of these, so that no lookup can take a reference of a tail. They have
+//! [`Flags::COMPOUND`], and `private` names head and order. The order of a folio is therefore read from its first tail,
+//! and the head's `private` is free for a swap slot.
 //!
-//! Page-table entries map single pages of a folio. The head counts all of them, and holds one reference for all of them
-//! together. Each tail counts its own, and the first tail also counts those of the head's page, in a word that tails have
-//! no other use for. *Description*: mechanisms/modern, 6.
+//! Page-table entries map single pages of a folio. The head counts all of these entries, and holds one reference for
+//! all of them together. Each tail counts the entries that map its own page. The first tail also counts the entries
+//! that map the head's page, in a word that tails do not use otherwise. *Description*: mechanisms/modern, 6.
 
 use super::frame::{Flags, FrameTable};
 use super::free_area::MAX_ORDERS;
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, IoError, Order};
 
-/// Order of the largest folio: 2 MiB.
+/// Order of the largest folio, which has 2 MiB.
 pub const FOLIO_ORDER_MAX: Order = super::PAGEBLOCK_ORDER;
 
-/// The bit beside the count of pages under I/O that says that one has failed.
+/// The bit that says that the I/O of a page has failed, in the word that counts a folio's pages under I/O.
 const FAILED: u32 = 1 << 31;
 
 /// A folio: its head, and its size.
@@ -25,7 +26,7 @@ const FAILED: u32 = 1 << 31;
 pub struct Folio {
     /// The first frame, which has the state.
     pub head: FrameNumber,
-    /// The binary logarithm of the pages.
+    /// The binary logarithm of the number of pages.
     pub order: Order,
 }
 
@@ -63,7 +64,7 @@ impl Folio {
         (self.head.0..self.head.0 + self.pages()).map(FrameNumber)
     }
 
-    /// Returns the number of frames from `frame`, a part of the folio, to its end.
+    /// Returns the number of frames from `frame`, which is a part of the folio, to the folio's end.
     #[must_use]
     #[inline]
     pub const fn frames_from(self, frame: FrameNumber) -> u32 {
@@ -78,12 +79,13 @@ impl Folio {
     }
 }
 
-/// Encodes head and order in one word. A head's number is a multiple of its pages, so its low bits are free.
+/// Returns a word that encodes a large folio's head and order. The number of a head is a multiple of the folio's pages,
+/// so its low bits are free to mark the order.
 const fn encode(folio: Folio) -> u32 {
     folio.head.0 | 1 << (folio.order.0 - 1)
 }
 
-/// Returns the folio that a word encodes; `None` for 0, which the word of a frame is after a split of its folio.
+/// Returns the folio that a word encodes; `None` for 0, the value of the word after the folio was split.
 const fn decode(word: u32) -> Option<Folio> {
     if word == 0 {
         return None;
@@ -92,8 +94,8 @@ const fn decode(word: u32) -> Option<Folio> {
 }
 
 impl FrameTable {
-    /// Returns the folio that a frame is a part of. It is stable while the caller holds a reference of the folio and the
-    /// folio cannot be split.
+    /// Returns the folio that a frame is a part of. The result stays true while the caller holds a reference of the
+    /// folio and the folio cannot be split.
     #[must_use]
     #[inline]
     #[doc(alias = "page_folio")]
@@ -125,7 +127,7 @@ impl FrameTable {
         self.folio(head).order.pages()
     }
 
-    /// Makes one folio of a block whose pages are not in use yet. Its head has the references.
+    /// Makes one folio of a block whose pages are not in use yet. The head has the references of the folio.
     ///
     /// # Panics
     /// When the order is 0, or the block is not aligned to its own size.
@@ -165,7 +167,8 @@ impl FrameTable {
 
     // ---- mappings of single pages ----
 
-    /// Counts a new mapping of one page, which may be a part of a large folio. The caller holds a reference of the folio.
+    /// Counts a new mapping of one page, which may be a part of a large folio. Returns whether the page and the folio
+    /// have become mapped. The caller holds a reference of the folio.
     #[inline]
     pub fn map_page(&self, frame: FrameNumber) -> MappingChange {
         let folio = self.folio(frame);
@@ -177,7 +180,7 @@ impl FrameTable {
         MappingChange { is_of_page, is_of_folio, is_large: folio.is_large() }
     }
 
-    /// Counts a removed mapping of one page.
+    /// Counts a removed mapping of one page. Returns whether the page and the folio have become unmapped.
     #[inline]
     pub fn unmap_page(&self, frame: FrameNumber) -> MappingChange {
         let folio = self.folio(frame);
@@ -191,14 +194,14 @@ impl FrameTable {
         MappingChange { is_of_page, is_of_folio, is_large: folio.is_large() }
     }
 
-    /// Returns the number of entries that map one page of a large folio for itself.
+    /// Returns the number of page-table entries that map one page, which may be a part of a large folio.
     #[must_use]
     pub fn mappings_of_page(&self, frame: FrameNumber) -> u32 {
         let folio = self.folio(frame);
         if folio.is_large() { self.page_mappings(folio, frame).load(Ordering::Acquire) } else { self[frame].mappings() }
     }
 
-    /// Leaves each page of a block that was a folio until now its own mapping. Each has one.
+    /// Gives each page of a folio that was just split its own mapping count, which is 1.
     pub(crate) fn split_mappings(&self, head: FrameNumber, pages: u32) {
         let first_tail = FrameNumber(head.0 + 1);
         let of_head = self[first_tail].folio_head_mappings().swap(0, Ordering::AcqRel);
@@ -217,8 +220,8 @@ impl FrameTable {
         self[folio.page(1)].folio_io().store(pages, Ordering::Release);
     }
 
-    /// Notes that the I/O of one page of a folio has ended. Returns the result for the folio when it was the last: the
-    /// error of any of its pages.
+    /// Notes that the I/O of one page of a folio has ended. If it was the last page under I/O, returns the result for
+    /// the whole folio, which is the error of one of its pages if any failed; otherwise returns `None`.
     pub fn end_io(&self, folio: Folio, result: Result<(), IoError>) -> Option<Result<(), IoError>> {
         if !folio.is_large() {
             return Some(result);
@@ -238,7 +241,7 @@ impl FrameTable {
     }
 }
 
-/// The effect of adding or removing a mapping.
+/// The effect of adding or removing a mapping of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingChange {
     /// `true` if the page has become mapped, or unmapped.
@@ -250,8 +253,9 @@ pub struct MappingChange {
 }
 
 impl MappingChange {
-    /// Returns whether a reference of the folio goes with the change. Each mapping of a single page has a reference; all
-    /// mappings of a large folio have one together, so that their number is not limited by that of references.
+    /// Returns whether a reference of the folio is to be taken, or dropped, together with the mapping. Each mapping of
+    /// a single page has a reference of its own. All mappings of a large folio share one reference, so that the limit
+    /// on references does not limit the number of mappings.
     #[must_use]
     pub const fn moves_reference(self) -> bool {
         !self.is_large || self.is_of_folio

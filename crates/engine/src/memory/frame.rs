@@ -1,11 +1,11 @@
 //! The frame table: one small descriptor for each slot of memory.
 //!
-//! A *frame* is a numbered slot of memory, a *page* is contents with an owner. The descriptor holds
-//! what both need: flags, references, owner, and one intrusive link pair, which belongs to exactly
-//! one list at a time (a free list under `zone`, an LRU list under `lru`).
+//! A *frame* is a numbered slot of memory, a *page* is contents with an owner. The descriptor holds what both need:
+//! flags, references, owner, and one intrusive link pair, which belongs to at most one list at a time: a free list,
+//! changed under the `zone` lock, or an LRU list, changed under the `lru` lock.
 //!
-//! Every field is an atomic, so that the table is shared without a lock; each field says which task may change it.
-//! Description: mechanisms/reclaim, 1.
+//! Every field is an atomic, so that the table is shared without a lock; the comment on a field says which task may
+//! change it. Description: mechanisms/reclaim, 1.
 
 use super::list::Links;
 use super::zeroes::zeroes;
@@ -13,7 +13,7 @@ use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, IoError, prefetch};
 use std::fmt;
 
-/// Frames that can be numbered, 4 TiB: a slot of an index has 30 bits for the number.
+/// Largest number of frames that can be numbered, which is 4 TiB: a slot of an index has 30 bits for a frame's number.
 pub const FRAMES_MAX: u32 = 1 << 30;
 
 /// State bits of a page.
@@ -21,83 +21,87 @@ pub const FRAMES_MAX: u32 = 1 << 30;
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// A task owns the page's identity or has I/O under way on it.
+    /// A task has locked the page, to change its owner or index, or for I/O that is under way.
     pub const LOCKED: Self = Self(1 << 0);
-    /// A recent use was seen.
+    /// A recent use of the page was noted.
     pub const REFERENCED: Self = Self(1 << 1);
     /// Contents are valid.
     pub const UPTODATE: Self = Self(1 << 2);
-    /// Contents are newer than the device's.
+    /// Contents are newer than those on the device.
     pub const DIRTY: Self = Self(1 << 3);
     /// The page is on an LRU list.
     pub const LRU: Self = Self(1 << 4);
-    /// Belongs on an active list.
+    /// The page belongs on an active list.
     pub const ACTIVE: Self = Self(1 << 5);
-    /// Being written; must not be freed.
+    /// The page is being written, and must not be freed.
     pub const WRITEBACK: Self = Self(1 << 6);
     /// The page is in the swap cache; the swap slot is in `private`.
     pub const SWAPCACHE: Self = Self(1 << 7);
-    /// Rotate as soon as writeback ends. Pages that are not being written use the same bit as [`Flags::READAHEAD`].
+    /// The page is to be rotated as soon as its writeback ends. On a page that is not being written, the same bit means
+    /// [`Flags::READAHEAD`].
     pub const RECLAIM: Self = Self(1 << 8);
     /// The first page of a readahead window's asynchronous part; in the swap cache, a page that was read ahead and not
     /// used yet.
     pub const READAHEAD: Self = Self::RECLAIM;
     /// Head of a free block, whose order is in `private`.
     pub const BUDDY: Self = Self(1 << 9);
-    /// Belongs to the anonymous family of lists.
+    /// The page belongs on the anonymous LRU lists.
     pub const SWAPBACKED: Self = Self(1 << 10);
-    /// A read failed; see [`Frame::read_error`].
+    /// The last read of the page failed; see [`Frame::read_error`].
     pub const ERROR: Self = Self(1 << 11);
     /// Kernel memory: slab, page table, or allocated for a user outside of the engine.
     pub const KERNEL: Self = Self(1 << 12);
-    /// Free, on a per-CPU list.
+    /// The frame is free, and on a per-CPU list.
     pub const PER_CPU: Self = Self(1 << 13);
-    /// Used again after the use that [`Flags::REFERENCED`] stands for; only with `Activation::AtScan`.
+    /// The page was used again after the use that [`Flags::REFERENCED`] stands for; only with `Activation::AtScan`.
     pub const USED_AGAIN: Self = Self(1 << 14);
 
-    /// The ground has the frame's memory. The frame has no owner until it comes back ([`super::Memory::take_offline`]).
+    /// The ground has taken the frame's memory. The frame has no owner until it comes back
+    /// ([`super::Memory::take_offline`]).
     pub const OFFLINE: Self = Self(1 << 15);
 
-    /// Readers may hold it by hazard pointers, without a reference ([`crate::page_cache::hazard`]).
+    /// Readers may hold the page by hazard pointers, without a reference ([`crate::page_cache::hazard`]).
     pub const HAZARD: Self = Self(1 << 16);
 
-    /// The last write of the page failed, and it is still to be written
+    /// The last write of the page failed, and the page is still to be written
     /// ([`crate::writeback::choices::WriteFailure::KeepDirty`]).
     pub const WRITE_FAILED: Self = Self(1 << 17);
 
-    /// The write under way is of a copy, so the page may change meanwhile.
+    /// The write under way takes its bytes from a copy of the page, so the page itself may change meanwhile.
     pub const COPIED: Self = Self(1 << 18);
 
-    /// Kernel memory that holds the copy from which the page of frame `private` is written.
+    /// The frame is kernel memory. It holds a copy of the page in frame `private`, and the write of that page takes its
+    /// bytes from the copy.
     pub const BOUNCE: Self = Self(1 << 19);
 
-    /// The page became dirty lately. Its readers count themselves by [`Frame::count_read`] until it is open again to
-    /// readers with hazard pointers ([`crate::page_cache::hazard`]).
+    /// The page became dirty lately. Its readers count themselves by [`Frame::count_read`] until the page is open again
+    /// to readers with hazard pointers ([`crate::page_cache::hazard`]).
     pub const WRITTEN: Self = Self(1 << 20);
 
-    /// The frame is a part of a large folio; [`FrameTable::folio`] returns its head and size.
+    /// The frame is a part of a large folio; [`FrameTable::folio`] returns the folio's head and order.
     pub const COMPOUND: Self = Self(1 << 21);
 
-    /// The page was active before it became inactive, in this stay in memory or the one before; only with `lru.refault
-    /// = "by-workingset"`. With `lru.policy = "multigen"`: the page was used through its file as often as
+    /// The page was active before it became inactive, during this stay in memory or the stay before; only with
+    /// `lru.refault = "by-workingset"`. With `lru.policy = "multigen"`: the page was used through its file as often as
     /// `multigen.use_marks` says.
     pub const WORKINGSET: Self = Self(1 << 22);
 
-    /// The slot of the generation that a page with [`Flags::LRU`] belongs to; only with `lru.policy = "multigen"`. It may be on the
-    /// list of an older one still.
+    /// The slot of the generation that a page with [`Flags::LRU`] belongs to; only with `lru.policy = "multigen"`. The
+    /// page may still be on the list of an older generation.
     pub(crate) const GENERATION: Self = Self(0b11 << Self::GENERATION_SHIFT);
     pub(crate) const GENERATION_SHIFT: u32 = 23;
 
-    /// Uses through its file after those that [`Flags::REFERENCED`] and [`Flags::WORKINGSET`] stand for; only with
-    /// `lru.policy = "multigen"`.
+    /// Number of uses of the page through its file, after the uses that [`Flags::REFERENCED`] and [`Flags::WORKINGSET`]
+    /// stand for; only with `lru.policy = "multigen"`.
     pub(crate) const USES: Self = Self(0b11 << Self::USES_SHIFT);
     pub(crate) const USES_SHIFT: u32 = 25;
 
-    /// A single read, in the bits of the word that count reads.
+    /// One read, as it is counted in [`Flags::READS`].
     const READ: u32 = 1 << 27;
-    /// The bits that count reads: all that the flags do not use.
+    /// The bits that count reads: all bits of the word that no flag uses.
     const READS: u32 = !(Self::READ - 1);
-    /// Largest number of reads that can be counted ([`Frame::count_read`]). The last of them need not be stored.
+    /// Largest number of reads that can be counted ([`Frame::count_read`]). It is one more than the bits can hold,
+    /// because the last read need not be stored.
     pub(crate) const READS_MAX: u32 = Self::READS / Self::READ + 1;
 
     /// Returns whether all bits of `other` are set.
@@ -161,13 +165,13 @@ impl fmt::Debug for Flags {
 pub enum Owner {
     /// No owner: the frame is free, or kernel memory.
     None,
-    /// A file's, by its number.
+    /// A file, by its number.
     File(u32),
-    /// An anonymous region's, by its number.
+    /// An anonymous region, by its number.
     Region(u32),
 }
 
-/// Numbers of files, and of regions, that a descriptor can hold.
+/// Largest number of files, and of regions, that a descriptor can tell apart.
 pub const OWNERS_MAX: u32 = (1 << 31) - 1;
 
 impl Owner {
@@ -202,13 +206,14 @@ pub struct Frame {
     references: AtomicU32,
     /// Page-table entries that map the page. Changed under the owner's `page_table` lock.
     mappings: AtomicU32,
-    /// Set while the page is locked and not yet, or no longer, in an index; [`Owner::None`] is 0.
+    /// The encoded [`Owner`]; 0 is [`Owner::None`]. Changed while the page is locked and is not yet, or no longer, in
+    /// an index.
     owner: AtomicU32,
     /// Page number in the owner.
     index: AtomicU32,
-    /// A word that depends on the state: order and list of a free block, swap slot of a page in the swap cache, the page that this
-    /// is a copy of, the time at which a page with [`Flags::HAZARD`] was closed, the reason of a failed read, or, of a folio's
-    /// tail, head and order. Each has functions of its own.
+    /// A word whose meaning depends on the state: order and list of a free block; swap slot of a page in the swap
+    /// cache; the page of which this frame holds a copy; the time at which a page with [`Flags::HAZARD`] was closed;
+    /// the reason why a read failed; or, in a folio's tail, head and order. Each meaning has functions of its own.
     private: AtomicU32,
     next: AtomicU32,
     previous: AtomicU32,
@@ -219,28 +224,28 @@ const _: () = assert!(size_of::<Frame>() == 32, "a terabyte's frame table must f
 
 /// The part of [`Frame::references`] that counts references.
 const REFERENCES: u32 = (1 << 16) - 1;
-/// A single reader of the page's bytes.
+/// One reader of the page's bytes, as it is counted in [`READERS`].
 const READER: u32 = 1 << 16;
-/// The part that counts readers.
+/// The part of [`Frame::references`] that counts readers.
 const READERS: u32 = !(REFERENCES | WAITED_FOR | WRITER);
-/// A task sleeps until the latch is free. The release of the latch sees this bit in the same step.
+/// Set while a task sleeps until the latch is free. The atomic step that releases the latch also reads this bit.
 const WAITED_FOR: u32 = 1 << 30;
-/// A writer of the page's bytes.
+/// Set while a writer of the page's bytes has the latch.
 const WRITER: u32 = 1 << 31;
-/// Set when the references, or the readers, are half as many as can be counted.
+/// The highest bits of the two counts. A count whose highest bit is set has reached half of what it can hold.
 const MANY_REFERENCES: u32 = 1 << 15;
 const MANY_READERS: u32 = 1 << 29;
-/// Readers that a page can have at a time.
+/// Largest number of readers that a page can have at a time.
 pub const READERS_MAX: u32 = READERS / READER;
 
-/// The finding of a try for a page's latch.
+/// The result of an attempt to take a page's latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Latched {
-    /// The latch, and a reference, are the caller's.
+    /// The caller has the latch and a reference.
     Yes,
     /// The page has no reference: it is free, or frozen by reclaim.
     Frozen,
-    /// A writer's latch is in the way.
+    /// A writer has the latch.
     Held,
     /// The page has as many readers as can be counted.
     Full,
@@ -271,29 +276,31 @@ impl Frame {
         self.flags.fetch_and(!flag.0, Ordering::AcqRel);
     }
 
-    /// Returns whether a bit is set, ordered after all earlier stores of the caller. A plain load could come before
-    /// them. If other tasks clear the bit and then read what the caller stored, both sides could miss each other.
+    /// Returns whether a bit is set. The read is ordered after all earlier stores of the caller, which a plain load
+    /// could overtake. Without this order, a task that clears the bit and then reads what the caller stores could miss
+    /// the store, while the caller misses the clearing.
     #[must_use]
     pub fn is_now(&self, flag: Flags) -> bool {
         Flags(self.flags.fetch_or(0, Ordering::SeqCst)).has(flag)
     }
 
-    /// Sets bits of a frame without references by a plain store, because only one task can change them: the one that
-    /// frees or takes the frame, or holds the lock of its list. [`Frame::is_now`] is not ordered with such a store.
+    /// Sets bits of a frame that has no references. A plain store is enough, because only one task can change these
+    /// bits: the task that frees or takes the frame, or that holds the lock of its list. [`Frame::is_now`] is not
+    /// ordered with such a store.
     #[inline]
     pub fn set_free(&self, flag: Flags) {
         debug_assert!(self.references() == 0, "not free: {self:?}");
         self.flags.store(self.flags.load(Ordering::Relaxed) | flag.0, Ordering::Release);
     }
 
-    /// Clears bits of a frame without references, as [`Frame::set_free`].
+    /// Clears bits of a frame that has no references, by a plain store as [`Frame::set_free`] does.
     #[inline]
     pub fn clear_free(&self, flag: Flags) {
         debug_assert!(self.references() == 0, "not free: {self:?}");
         self.flags.store(self.flags.load(Ordering::Relaxed) & !flag.0, Ordering::Release);
     }
 
-    /// Clears all bits of a frame without references.
+    /// Clears all bits of a frame that has no references.
     #[inline]
     pub fn reset_free(&self) {
         debug_assert!(self.references() == 0, "not free: {self:?}");
@@ -320,17 +327,17 @@ impl Frame {
         self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed).map(Flags).map_err(Flags)
     }
 
-    /// Notes that a page became dirty: its reads are counted anew.
+    /// Notes that a page became dirty: sets [`Flags::WRITTEN`] and counts reads from 0 again.
     pub fn note_written(&self) {
         let written = |flags: u32| Some(flags & !Flags::READS | Flags::WRITTEN.0);
         let _ = self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
     }
 
-    /// Counts a read of a page with [`Flags::WRITTEN`]. Returns `true` if that was number `enough`, and then clears the
-    /// mark.
+    /// Counts a read of a page with [`Flags::WRITTEN`]. If it is read number `enough`, clears the flag and the count,
+    /// and returns `true`.
     ///
     /// # Panics
-    /// In debug builds, when more are asked for than can be counted, 32.
+    /// In debug builds, if `enough` is greater than 32, the largest number that can be counted.
     pub fn count_read(&self, enough: u32) -> bool {
         // The last read need not be counted, so its addition may overflow the word.
         debug_assert!(enough <= Flags::READS_MAX, "{enough} reads are too many to count");
@@ -342,7 +349,7 @@ impl Frame {
         is_enough
     }
 
-    /// Locks the page if it is not locked.
+    /// Locks the page if it is not locked. Returns whether the caller has the lock now.
     #[inline]
     pub fn try_lock(&self) -> bool {
         !self.test_set(Flags::LOCKED)
@@ -354,14 +361,14 @@ impl Frame {
         self.references.load(Ordering::Acquire) & REFERENCES
     }
 
-    /// Returns the number of references, in one total order with all steps that take and drop references. A task that
-    /// takes one later sees what the caller did before.
+    /// Returns the number of references. The read has a place in one total order with all steps that take or drop a
+    /// reference of the page: a task that takes a reference after the read sees what the caller did before it.
     #[inline]
     pub fn references_exact(&self) -> u32 {
         self.references.fetch_add(0, Ordering::AcqRel) & REFERENCES
     }
 
-    /// Takes one more reference; the caller holds one, or keeps the page from being freed.
+    /// Takes one more reference. The caller holds a reference already, or otherwise keeps the page from being freed.
     #[inline]
     pub fn get(&self) {
         let before = self.references.fetch_add(1, Ordering::AcqRel) & REFERENCES;
@@ -369,7 +376,7 @@ impl Frame {
         assert!(before < REFERENCES, "{REFERENCES} references are too many: {self:?}");
     }
 
-    /// Takes a reference unless the page has none (it is free, or frozen by reclaim).
+    /// Takes a reference unless the page has none (it is free, or frozen by reclaim). Returns whether it took one.
     #[inline]
     pub fn get_unless_zero(&self) -> bool {
         let more = |word| if word & REFERENCES == 0 { None } else { Some(more_references(word, 1)) };
@@ -384,15 +391,15 @@ impl Frame {
         before == 1
     }
 
-    /// Removes all references at once if there are exactly `expected`, so that no task can take another. Fails while
-    /// the latch is held.
+    /// Removes all references at once if there are exactly `expected`, so that no task can take another one. Returns
+    /// whether it did. It fails while the latch is held.
     #[inline]
     pub fn freeze(&self, expected: u32) -> bool {
         self.references.compare_exchange(expected, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Freezes the page as [`Frame::freeze`], unless it is dirty. References are checked first, then dirty, because a
-    /// writer sets dirty and then drops its reference.
+    /// Freezes the page as [`Frame::freeze`], unless the page is dirty. References are checked before the dirty flag,
+    /// because a writer sets the flag and then drops its reference.
     #[inline]
     pub fn freeze_clean(&self, expected: u32) -> bool {
         if !self.freeze(expected) {
@@ -405,8 +412,8 @@ impl Frame {
         is_clean
     }
 
-    /// Freezes the page as [`Frame::freeze`], for a caller that alone holds the shared latch; the latch goes with the
-    /// references. Also fails while a task waits for the latch.
+    /// Freezes the page as [`Frame::freeze`], for a caller that is the only holder of the shared latch. The latch is
+    /// removed together with the references. Also fails while a task waits for the latch.
     #[inline]
     pub fn freeze_latched(&self, expected: u32) -> bool {
         self.references.compare_exchange(expected + READER, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -420,7 +427,7 @@ impl Frame {
 
     // ---- the latch ----
 
-    /// Takes a reference and the latch, shared by readers, in one step.
+    /// Takes a reference and the latch, in shared mode, in one step.
     #[inline(always)]
     pub fn get_shared(&self) -> Latched {
         let word = self.references.load(Ordering::Acquire);
@@ -455,7 +462,8 @@ impl Frame {
         }
     }
 
-    /// Takes the latch, shared or exclusive, if it is free for that. The caller holds a reference.
+    /// Takes the latch, shared or exclusive, if it is free for that, and returns whether it did. The caller holds a
+    /// reference.
     #[inline]
     pub fn try_latch(&self, exclusive: bool) -> bool {
         let latched = |word: u32| match exclusive {
@@ -471,7 +479,8 @@ impl Frame {
         self.references.load(Ordering::Acquire) & READERS == READERS
     }
 
-    /// Says that the caller is about to sleep until the latch is free; it tries once more before.
+    /// Notes that the caller is about to sleep until the latch is free. The caller tries once more to take the latch
+    /// before it sleeps.
     pub fn note_latch_wait(&self) {
         self.references.fetch_or(WAITED_FOR, Ordering::AcqRel);
     }
@@ -498,15 +507,16 @@ impl Frame {
         (before & REFERENCES == 1, before & WAITED_FOR != 0 && self.end_latch_wait())
     }
 
-    /// Releases a shared latch on which tasks wait. The mark must be cleared before the reference is dropped, because
-    /// without a reference the page is not the caller's.
+    /// Releases a shared latch on which tasks wait. [`WAITED_FOR`] must be cleared before the reference is dropped,
+    /// because a caller without a reference must not change the page.
     #[cold]
     fn put_shared_waited_for(&self) -> (bool, bool) {
         let must_wake = self.unlatch(false);
         (self.put(), must_wake)
     }
 
-    /// Clears the mark of waiters, which are about to be woken. A waiter that must continue to wait sets it again.
+    /// Clears [`WAITED_FOR`], because the waiters are about to be woken, and returns whether it was set. A waiter that
+    /// must continue to wait sets it again.
     #[cold]
     fn end_latch_wait(&self) -> bool {
         self.references.fetch_and(!WAITED_FOR, Ordering::AcqRel) & WAITED_FOR != 0
@@ -553,27 +563,27 @@ impl Frame {
 
     // ---- the meanings of `private` ----
 
-    /// Returns the order of a free block, whose head this frame is, and the number of the list that it is on. Without the
-    /// zone's lock the frame may be in use by now, and the numbers mean nothing.
+    /// Returns the order of the free block whose head this frame is, and the number of the list that the block is on.
+    /// If the caller does not hold the zone's lock, the frame may be in use by now; the numbers then mean nothing.
     #[inline]
     pub(super) fn free_block(&self) -> (u32, u32) {
         let word = self.private.load(Ordering::Acquire);
         (word & 0xff, word >> 8)
     }
 
-    /// Sets the order of a free block, whose head this frame is, and the number of its list.
+    /// Sets the order of the free block whose head this frame is, and the number of its list.
     #[inline]
     pub(super) fn set_free_block(&self, order: u32, list: u32) {
         self.private.store(order | list << 8, Ordering::Release);
     }
 
-    /// Returns the swap slot of a page in the swap cache; of a large folio, that of its first page.
+    /// Returns the swap slot of a page in the swap cache; for a large folio, the slot of its first page.
     #[inline]
     pub fn swap_slot(&self) -> u32 {
         self.private.load(Ordering::Acquire)
     }
 
-    /// Sets the swap slot of a page that comes to the swap cache.
+    /// Sets the swap slot of a page that enters the swap cache.
     #[inline]
     pub fn set_swap_slot(&self, slot: u32) {
         self.private.store(slot, Ordering::Release);
@@ -605,13 +615,13 @@ impl Frame {
         self.private.store(barrier, Ordering::Release);
     }
 
-    /// Returns the word in which a tail of a folio has its head and its order.
+    /// Returns the word in which a tail stores its folio's head and order.
     #[inline]
     pub(super) fn folio_word(&self) -> u32 {
         self.private.load(Ordering::Acquire)
     }
 
-    /// Sets the word in which a tail of a folio has its head and its order; 0 after the folio was split.
+    /// Sets the word in which a tail stores its folio's head and order; 0 after the folio was split.
     pub(super) fn set_folio_word(&self, word: u32) {
         self.private.store(word, Ordering::Release);
     }
@@ -623,22 +633,23 @@ impl Frame {
         &self.index
     }
 
-    /// Returns the count of pages of the folio that are being read or written; 0 at other times, which is [`Owner::None`].
+    /// Returns the count of pages of the folio that are being read or written. It is 0 at other times, which is the
+    /// code of [`Owner::None`] in this word.
     pub(super) const fn folio_io(&self) -> &AtomicU32 {
         &self.owner
     }
 
-    /// Returns the code of the error of a page of the folio that could not be read or written.
+    /// Returns the error code of a page of the folio that could not be read or written.
     pub(super) const fn folio_error(&self) -> &AtomicU32 {
         &self.next
     }
 
-    /// Returns the count of mappings: of a tail those of its page, of a head those of the whole folio.
+    /// Returns the count of mappings: in a tail, the mappings of its own page; in a head, those of the whole folio.
     pub(super) const fn mappings_word(&self) -> &AtomicU32 {
         &self.mappings
     }
 
-    /// Sets the word to 0, so that an earlier page in the frame leaves nothing in it.
+    /// Sets `private` to 0, so that nothing is left of the page that was in the frame before.
     #[inline]
     pub(super) fn clear_private(&self) {
         self.private.store(0, Ordering::Release);
@@ -646,7 +657,8 @@ impl Frame {
 
     /// Notes why the page could not be read. The page is locked, and no page table maps it yet.
     pub fn note_read_error(&self, error: IoError) {
-        // A page in the swap cache has its slot in `private`, but belongs to no region before it is valid.
+        // In the swap cache, `private` holds the page's slot. `index` is unused there until the contents are valid,
+        // because the page belongs to no region before.
         let place = if self.is(Flags::SWAPCACHE) { &self.index } else { &self.private };
         place.store(error.code(), Ordering::Release);
         self.set(Flags::ERROR);
@@ -670,9 +682,9 @@ impl Frame {
 pub struct FrameTable(Box<[Frame]>);
 
 impl FrameTable {
-    /// Creates a table of `frames` descriptors, none with an owner; `None` if there is no memory for it.
+    /// Creates a table of `frames` descriptors without owners; returns `None` if the system has no memory for it.
     ///
-    /// Memory comes with the first use of each part.
+    /// The system provides the memory of each part of the table when that part is first used.
     #[must_use]
     pub fn new(frames: u32) -> Option<Self> {
         Some(Self(zeroes(frames as usize)?))
@@ -684,7 +696,7 @@ impl FrameTable {
         self.0.len() as u32
     }
 
-    /// Returns the addresses of the descriptors of `frames`, for a ground that can make their memory faster.
+    /// Returns the addresses of the descriptors of `frames`, for a ground that can put them into huge pages.
     #[must_use]
     pub fn addresses(&self, frames: std::ops::Range<u32>) -> std::ops::Range<*const Frame> {
         self.0[frames.start as usize..frames.end as usize].as_ptr_range()
@@ -732,7 +744,8 @@ impl std::ops::Index<FrameNumber> for FrameTable {
     }
 }
 
-/// Adds references to `word`. Panics where the bits of references end and the page's latch begins.
+/// Returns `word` with `n` more references. Panics if the count of references would overflow into the bits of the
+/// latch.
 #[inline]
 fn more_references(word: u32, n: u32) -> u32 {
     assert!(word & REFERENCES < REFERENCES, "{REFERENCES} references of one page are too many");

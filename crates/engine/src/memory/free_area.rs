@@ -5,7 +5,7 @@
 use super::list::List;
 use machine::Order;
 
-/// Orders 0 to 10 (`MAX_ORDER`).
+/// Number of orders: 0 to 10 (`MAX_ORDER`).
 pub const MAX_ORDERS: usize = 11;
 
 /// Order of a pageblock: a huge page.
@@ -32,7 +32,7 @@ pub enum MigrateType {
 /// States whether a request may take a part of another migrate type's pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mixing {
-    /// The request may, and takes from the reserve when there is nothing else.
+    /// The request may take a part of such a pageblock, and takes from the reserve if there is nothing else.
     Allowed,
     /// The request takes whole pageblocks of other types, or none (`ALLOC_NOFRAGMENT`).
     Avoided,
@@ -42,7 +42,7 @@ impl MigrateType {
     /// All types, in order: `ALL[t as usize] == t`.
     pub const ALL: [Self; 4] = [Self::Unmovable, Self::Reclaimable, Self::Movable, Self::Reserve];
 
-    /// Types that have per-CPU lists: the first three.
+    /// Number of types that have per-CPU lists: the first three.
     pub const PER_CPU: usize = 3;
 
     /// Returns the name that `/proc/pagetypeinfo` prints.

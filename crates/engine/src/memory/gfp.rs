@@ -19,7 +19,8 @@ pub struct Gfp {
     pub fs: bool,
     /// The request may use half of the reserve (`__GFP_HIGH`).
     pub high: bool,
-    /// A page-cache page that will be written (`__GFP_WRITE`): its zone's dirty share counts.
+    /// The request is for a page-cache page that will be written (`__GFP_WRITE`). Zones that have reached their share
+    /// of dirty pages are avoided.
     pub write: bool,
     /// The request does not wake kswapd (`__GFP_NO_KSWAPD`).
     pub no_kswapd: bool,
@@ -27,11 +28,11 @@ pub struct Gfp {
     pub no_retry: bool,
     /// The request tries until reclaim has freed twice its size (`__GFP_REPEAT`).
     pub repeat: bool,
-    /// The request must not use the reserve, even in a task that may (`__GFP_NOMEMALLOC`).
+    /// The request must not use the reserve, even if its task may (`__GFP_NOMEMALLOC`).
     pub no_reserve: bool,
-    /// `true` for a page that is read back from swap. If nothing can be freed, it may use a quarter of the reserve,
-    /// provided that swap is so full that the page's slot is freed after the read. Reclaim can then put another page
-    /// into the slot.
+    /// `true` for a page that is read back from swap. If nothing can be freed, the request may use a quarter of the
+    /// reserve, provided that swap is so full that the page's slot is freed after the read. Reclaim can then put
+    /// another page into the slot.
     pub swap_in: bool,
 }
 

@@ -10,15 +10,15 @@ use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Lock, Machine, Order, Step};
 
 impl<M: Machine> Memory<M> {
-    /// Returns the order of the free block that begins at a frame, if one does. Without the zone's lock it may be taken
-    /// any moment.
+    /// Returns the order of the free block that begins at a frame; `None` if none does. If the caller does not hold the
+    /// zone's lock, the block may be taken at any moment.
     #[inline]
     pub(crate) fn free_order(&self, head: FrameNumber) -> Option<Order> {
         free_order(&self.frames, head)
     }
 
-    /// Returns whether pages of the pageblock that begins at `head` may be taken as targets of a move: it is movable,
-    /// or free as a whole.
+    /// Returns whether pages of the pageblock that begins at `head` may be taken as targets of a move: the pageblock is
+    /// movable, or free as a whole.
     #[doc(alias = "suitable_migration_target")]
     pub(crate) fn is_suitable_target(&self, zone: &Zone<M>, head: FrameNumber) -> bool {
         match zone.block_type(head) {
@@ -30,8 +30,9 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Takes the free block that begins at `head` off its list, its pages without a reference, if one does and the zone is above
-    /// its low mark without it; returns its order. `area` is the zone's.
+    /// Takes the free block that begins at `head` off its list and returns its order; its pages have no reference.
+    /// Returns `None` if no free block begins there, or if the zone would not stay above its low mark. `area` has the
+    /// free lists of the zone.
     #[doc(alias = "split_free_page")]
     pub(crate) fn take_free_block(&self, zone: &Zone<M>, area: &mut FreeArea, head: FrameNumber) -> Option<Order> {
         let order = self.free_order(head).filter(|order| self.may_take(zone, *order))?;
@@ -43,7 +44,8 @@ impl<M: Machine> Memory<M> {
         Some(order)
     }
 
-    /// Makes a page, or the first of a block, that was taken off its list one that is in use, with `references` of them.
+    /// Prepares a page, or the first page of a block, for use after it was taken off its list: gives it `references`
+    /// references.
     pub(crate) fn prepare_given(&self, frame: FrameNumber, references: u32) {
         let descriptor = &self.frames[frame];
         debug_assert!(
@@ -54,7 +56,7 @@ impl<M: Machine> Memory<M> {
         descriptor.set_references(references);
     }
 
-    /// Makes a folio, without a reference, of a block or a part of one that [`Memory::take_free_block`] took.
+    /// Makes a folio without references from a block that [`Memory::take_free_block`] took, or from a part of it.
     pub(crate) fn prepare_given_folio(&self, folio: Folio) {
         for frame in folio.frames() {
             self.prepare_given(frame, 0);
@@ -64,8 +66,9 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Takes a block of the order from the free lists of the first of `kinds` that has one, if the zone stays above its
-    /// low mark. The first page gets one reference.
+    /// Takes a block of the order from the free lists of the first type in `kinds` that has one, and gives its first
+    /// page one reference. Returns `None` if there is none, if the zone would not stay above its low mark, or if
+    /// another task holds the zone's lock.
     #[doc(alias = "compact_capture_page")]
     pub(crate) fn capture(&self, zone: &Zone<M>, order: Order, kinds: &[MigrateType]) -> Option<FrameNumber> {
         if !zone.has_free_block(order) {
@@ -81,8 +84,8 @@ impl<M: Machine> Memory<M> {
         Some(head)
     }
 
-    /// Returns whether a request of the order and type could be served from its own lists, or by a whole pageblock of
-    /// another type.
+    /// Returns whether a request of the order and type could be served from the lists of its own type, or by a whole
+    /// pageblock of another type.
     pub(crate) fn has_block_for(&self, zone: &Zone<M>, order: Order, kind: MigrateType) -> bool {
         if !zone.has_free_block(order) {
             return false;
@@ -99,7 +102,7 @@ impl<M: Machine> Memory<M> {
     }
 }
 
-/// Returns the position of a zone's last pageblock, pages from the zone's start.
+/// Returns the offset of a zone's last online pageblock from the zone's start, pages.
 pub(crate) fn last_block<M: Machine>(zone: &Zone<M>) -> u32 {
     (zone.online().saturating_sub(1) / BLOCK_PAGES * BLOCK_PAGES) as u32
 }

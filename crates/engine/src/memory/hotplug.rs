@@ -13,7 +13,7 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Lock, Machine, Order};
 
-/// Deferred pages that are put on the free lists at a time, 256 MiB: their descriptors are a huge page.
+/// Number of deferred pages that are put on the free lists at a time: 256 MiB, whose descriptors fill one huge page.
 const LISTED_NEXT: u64 = 1 << 16;
 
 impl<M: Machine> Memory<M> {
@@ -27,7 +27,7 @@ impl<M: Machine> Memory<M> {
         self.zones.iter().map(Zone::managed).sum()
     }
 
-    /// Adds up to `pages` frames of a zone that the allocator never had; returns how many were added.
+    /// Adds to a zone up to `pages` of its frames that the allocator never had; returns how many were added.
     pub fn online_pages(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let added = self.bring_online(zone, pages);
         zone.managed.fetch_add(added, Relaxed);
@@ -35,23 +35,23 @@ impl<M: Machine> Memory<M> {
         added
     }
 
-    /// Removes a page that the caller allocated from the allocator, so that the ground may take its memory. The caller
-    /// says when the marks are to follow ([`Memory::set_marks`]).
+    /// Takes a page away from the allocator, so that the ground may take its memory. The caller has allocated the page.
+    /// The marks do not change before the caller calls [`Memory::set_marks`].
     #[doc(alias = "adjust_managed_page_count")]
     pub fn take_offline(&self, frame: FrameNumber) {
         self.frames[frame].set(Flags::OFFLINE);
         self.zone_of(frame).managed.fetch_sub(1, Relaxed);
     }
 
-    /// Returns a page to the allocator that was taken offline.
+    /// Gives back to the allocator a page that was taken offline.
     pub fn put_online(&self, frame: FrameNumber) {
         self.zone_of(frame).managed.fetch_add(1, Relaxed);
         self.frames[frame].clear(Flags::OFFLINE);
         self.free_block(frame, Order::ZERO);
     }
 
-    /// Returns the present `min_free_kbytes`, KiB: the last value set, otherwise the choices' value for the managed
-    /// pages.
+    /// Returns the present `min_free_kbytes`, KiB: the last value set or, if none was set, the choices' value for the
+    /// managed pages.
     pub fn min_free_kbytes(&self) -> u64 {
         match self.min_free_kbytes.load(Relaxed) {
             0 => watermark::min_free_kbytes(&self.choices, self.managed_pages(), self.zones.len() as u64),
@@ -59,8 +59,8 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Sets the sysctl `min_free_kbytes` while the engine runs; the marks follow. 0 leaves it to the choices again. The
-    /// pageblocks that were set aside when the zones were empty stay as they are.
+    /// Sets the sysctl `min_free_kbytes` while the engine runs; the marks follow. 0 leaves the value to the choices
+    /// again. The pageblocks that were set aside at the start, when the zones were empty, stay as they are.
     #[doc(alias = "min_free_kbytes_sysctl_handler")]
     pub fn set_min_free_kbytes(&self, kib: u64) {
         self.min_free_kbytes.store(kib, Relaxed);
@@ -74,7 +74,7 @@ impl<M: Machine> Memory<M> {
         let lowmem_pages = self.managed_pages();
         let min_free_kbytes = self.min_free_kbytes();
         let mut total = min_free_kbytes / 4;
-        // Of each node, if all have as many.
+        // CPUs of each node, if all nodes have the same number.
         let cpus = (self.machine.cpus() / self.nodes.len()).max(1) as u64;
         for zone in &self.zones {
             let managed = zone.managed();
@@ -94,7 +94,7 @@ impl<M: Machine> Memory<M> {
         self.reserve_pages.store(total, Relaxed);
     }
 
-    /// Sets `lowmem_reserve`: mechanisms/reclaim, 2.
+    /// Sets the `lowmem_reserve` of all zones (mechanisms/reclaim, 2).
     fn set_lowmem_reserves(&self) {
         for node in &self.nodes {
             for class in 0..3 {
@@ -124,7 +124,7 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Frees up to `pages` frames that never were the allocator's; returns how many.
+    /// Adds, as free frames, up to `pages` frames of the zone that the allocator never had; returns how many.
     pub(super) fn bring_online(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let mut area = zone.free.lock();
         let added = pages.min(zone.spanned - zone.present());
@@ -147,11 +147,13 @@ impl<M: Machine> FreeLists<'_, M> {
     fn list_next(&mut self, pages: u64) {
         let zone = self.zone();
         let (start, end) = (zone.online(), zone.online() + pages);
-        // A merged block goes to the list of the part that was freed last: the reserve's comes last, and keeps its list.
+        // A merged block goes to the list of the part that was freed last. Reserve pageblocks are freed last, so they
+        // stay on the reserve's list.
         for is_reserve in [false, true] {
             let mut offset = start;
             while offset < end {
-                // Whole pageblocks; less where the last time ended, or this time ends, in the middle of one.
+                // Blocks are whole pageblocks, or smaller where the last call ended, or this call ends, in the middle
+                // of a pageblock.
                 let fits = |order: &Order| offset.is_multiple_of(order.pages()) && order.pages() <= end - offset;
                 let largest = (0..=super::PAGEBLOCK_ORDER.0).rev().map(Order).find(fits).unwrap_or(Order::ZERO);
                 let head = FrameNumber(zone.start.0 + offset as u32);
@@ -165,7 +167,7 @@ impl<M: Machine> FreeLists<'_, M> {
         zone.online.store(end, Relaxed);
     }
 
-    /// Puts deferred frames on the free lists, if there are any: they are counted as free already.
+    /// Puts deferred frames on the free lists and returns whether there were any. They are counted as free already.
     #[cold]
     pub(super) fn list_deferred(&mut self) -> bool {
         let zone = self.zone();

@@ -1,7 +1,7 @@
 //! Blocks that a user outside of the engine has: a driver, a module of the kernel, a test.
 //!
-//! The engine does not know their contents, so it can neither free nor move them. They count as kernel memory, under no
-//! gauge: `/proc/vmstat` has none for pages that were just allocated.
+//! The engine does not know the contents of these blocks, so it can neither free nor move them. They count as kernel
+//! memory, but in no gauge: `/proc/vmstat` has none for pages that were just allocated.
 
 use super::{Flags, Memory, Owner};
 use machine::atomic::Ordering::Relaxed;
@@ -10,7 +10,7 @@ use machine::{FrameNumber, Machine, Order};
 /// The page number in the descriptor of a lent page: no other kernel page has it.
 const LENT: u32 = u32::MAX;
 
-/// A block of pages that its owner returns. Dropping it leaks its memory: see [`Memory::take_back`].
+/// A block of pages that is lent to a user, who gives it back by [`Memory::take_back`]. Dropping it leaks its memory.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Block {
@@ -25,7 +25,7 @@ impl Block {
         self.head
     }
 
-    /// Returns the number of pages of the block.
+    /// Returns the order of the block, which has 2^order pages.
     #[must_use]
     pub const fn order(&self) -> Order {
         self.order

@@ -1,7 +1,7 @@
 //! Lists of pages, through links that lie in a table.
 //!
 //! A page is on one list at a time: its one pair of links belongs to that list. The table is the engine's frame table,
-//! or a smaller one of [`crate::lru::policy::replay`], which has no engine.
+//! or a smaller table in [`crate::lru::policy::replay`], which runs without an engine.
 
 use super::frame::FRAMES_MAX;
 use machine::FrameNumber;
@@ -11,19 +11,19 @@ pub const NO_FRAME: u32 = u32::MAX;
 
 /// A table that holds a pair of links for each page.
 pub trait Links {
-    /// Returns the page behind, nearer to the tail; [`NO_FRAME`] for none.
+    /// Returns the page behind `page`, nearer to the tail; [`NO_FRAME`] for none.
     fn next(&self, page: FrameNumber) -> u32;
-    /// Returns the page before, nearer to the head; [`NO_FRAME`] for none.
+    /// Returns the page before `page`, nearer to the head; [`NO_FRAME`] for none.
     fn previous(&self, page: FrameNumber) -> u32;
-    /// Changes the page behind.
+    /// Sets the page behind `page`.
     fn set_next(&self, page: FrameNumber, to: u32);
-    /// Changes the page before.
+    /// Sets the page before `page`.
     fn set_previous(&self, page: FrameNumber, to: u32);
     /// Prefetches the cache line of a page's links, which will be read soon.
     fn look_at(&self, page: FrameNumber);
 }
 
-/// A doubly linked list through the links of pages. It is changed only under the lock that it lives in.
+/// A doubly linked list through the links of pages. A list is changed only under the lock that contains it.
 #[derive(Debug)]
 pub struct List {
     first: u32,
@@ -86,7 +86,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Puts a page behind one that is on this list, nearer to the tail.
+    /// Puts `frame` directly behind `before`, a page of this list: one place nearer to the tail.
     pub fn insert_behind(&mut self, pages: &impl Links, before: FrameNumber, frame: FrameNumber) {
         let Some(next) = some(pages.next(before)) else { return self.push_back(pages, frame) };
         pages.set_previous(frame, before.0);
@@ -119,7 +119,7 @@ impl List {
     }
 
     /// Prefetches the descriptor of the page behind another one, and returns that page. The result is a hint, for which
-    /// the list's lock is not needed: a page that has left its list leads to any page, or none.
+    /// the list's lock is not needed: if `frame` has left its list meanwhile, the result may be any page, or none.
     pub fn look_behind(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
         let behind = some(pages.next(frame))?;
         pages.look_at(behind);
@@ -140,8 +140,8 @@ impl List {
     }
 }
 
-/// Returns the page of a link. `None` for [`NO_FRAME`], and for the end of a list of another kind, which has a number
-/// that no frame has.
+/// Returns the page to which a link points. `None` for [`NO_FRAME`], and for the end of a list of another kind, which
+/// is marked by a number that no frame has.
 const fn some(page: u32) -> Option<FrameNumber> {
     if page >= FRAMES_MAX { None } else { Some(FrameNumber(page)) }
 }

@@ -1,8 +1,8 @@
 //! A picture of physical memory at a moment: free blocks, types of pageblocks, and the use of each page in them.
 //!
-//! Views only. They take no lock, change nothing and take no virtual time. They read descriptors alone, because a
-//! ground may look between any two steps of its tasks. Pages that a task has taken at that moment count as
-//! [`Use::Other`]. Description: mechanisms/reclaim, 6.
+//! The functions here only read: they take no lock, change nothing and take no virtual time. They read nothing but
+//! descriptors, because a ground may call them between any two steps of its tasks. Pages that a task has taken at that
+//! moment count as [`Use::Other`]. Description: mechanisms/reclaim, 6.
 
 use super::buddy::free_order;
 use super::free_area::BLOCK_PAGES;
@@ -14,7 +14,7 @@ use std::fmt;
 /// The use of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Free, on a free list or a CPU's.
+    /// Free: on a free list or a per-CPU list, or on no list yet.
     Free,
     /// The page is on an LRU list of files.
     File,
@@ -49,17 +49,17 @@ impl Use {
     ];
 }
 
-/// A pageblock.
+/// The map of a pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockMap {
     /// Migrate type of the pageblock.
     pub kind: MigrateType,
-    /// Pages by use: `pages[u as usize]`. They sum to 512, or fewer at the end of a zone.
+    /// Number of pages with each use: `pages[u as usize]`. The sum is 512, or less at the end of a zone.
     pub pages: [u16; Use::ALL.len()],
 }
 
 impl BlockMap {
-    /// Returns the use that more than half of its pages have, if there is one.
+    /// Returns the use that more than half of the pages have; `None` if there is no such use.
     #[must_use]
     pub fn most(&self) -> Option<Use> {
         let all: u16 = self.pages.iter().sum();
@@ -67,22 +67,22 @@ impl BlockMap {
     }
 }
 
-/// A zone.
+/// The map of a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneMap {
     /// Node of the zone.
     pub node: NodeId,
     /// Name of the zone, as the kernel prints it.
     pub name: &'static str,
-    /// Free blocks by order and migrate type of their list. Blocks on per-CPU lists, and frames that are not listed
-    /// yet, are not counted.
+    /// Number of free blocks by order, then by the migrate type of their list. Blocks on per-CPU lists, and frames that
+    /// are not listed yet, are not counted.
     pub free: [[u64; MigrateType::ALL.len()]; MAX_ORDERS],
     /// Pageblocks of the zone from low to high frames, as far as memory is present.
     pub blocks: Vec<BlockMap>,
 }
 
 impl ZoneMap {
-    /// Pageblocks of a type.
+    /// Returns the number of pageblocks of a migrate type.
     #[must_use]
     pub fn pageblocks(&self, kind: MigrateType) -> u64 {
         self.blocks.iter().filter(|block| block.kind == kind).count() as u64
@@ -110,7 +110,7 @@ impl fmt::Display for ZoneMap {
 }
 
 impl<M: Machine> Memory<M> {
-    /// Returns the free blocks of each order, as the zone counts them.
+    /// Returns the number of free blocks of each order, as the zone counts them.
     #[must_use]
     pub fn free_blocks(&self, zone: &Zone<M>) -> [u64; MAX_ORDERS] {
         zone.nr_free.each_ref().map(|blocks| blocks.load(Relaxed))
@@ -142,18 +142,18 @@ impl<M: Machine> Memory<M> {
                 continue;
             };
             let kind = self.frames[frame].free_block().1 as usize;
-            // Where others run meanwhile it may have been taken since, and its word be another.
+            // If other tasks run meanwhile, the block may have been taken since, and its word may then be any number.
             free[usize::from(order.0)][kind.min(MigrateType::ALL.len() - 1)] += 1;
             let end = (offset + order.pages()).min(online);
             (offset..end).for_each(|offset| count(offset, Use::Free));
             offset = end;
         }
-        // Frames that are on no list yet: nobody has touched their descriptors.
+        // Frames that are on no list yet are free. Their descriptors were never touched.
         (online..present).for_each(|offset| count(offset, Use::Free));
         ZoneMap { node: zone.node, name: zone.kind.name(), free, blocks }
     }
 
-    /// Returns the use of a page that is no free block's.
+    /// Returns the use of a page that is not in a free block.
     fn use_of(&self, frame: FrameNumber) -> Use {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();

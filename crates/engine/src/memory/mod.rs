@@ -1,9 +1,9 @@
 //! Memory: frames, zones, nodes, watermarks, free lists, per-CPU lists.
 //!
-//! *Holds* every frame and its owner. *Flow*: [`Memory::take`] goes through the local CPU's list to
-//! the zone's free lists; [`Memory::free`] the other way. *Called by* `allocate` to take, by `lru`,
-//! `slab`, `writeback` and `access` to free. *Locks*: interrupts off, then `zone`; nothing is taken inside.
-//! *Description*: mechanisms/reclaim, 1 to 7.
+//! *Holds* every frame and its owner. *Flow*: [`Memory::take`] goes through the local CPU's list to the zone's free
+//! lists; [`Memory::free`] the other way. *Called by* `allocate` to take, by `lru`, `slab`, `writeback` and `access` to
+//! free. *Locks*: interrupts off, then `zone`; no lock is taken inside `zone`. *Description*: mechanisms/reclaim, 1 to
+//! 7.
 //!
 //! Next: [`crate::slab`], the first to use frames.
 
@@ -78,11 +78,12 @@ pub struct Memory<M: Machine> {
     pub zones: Vec<Zone<M>>,
     /// All nodes, by number: `nodes[id.0]`.
     pub nodes: Vec<Node>,
-    /// Pages that never count as dirtyable, over all zones: those kept back by the marks and lowmem reserves.
+    /// Number of pages that never count as dirtyable, over all zones: the pages that marks and lowmem reserves keep
+    /// back.
     reserve_pages: AtomicU64,
-    /// `min_free_kbytes` as it was set while the engine ran; 0 while the choices say it.
+    /// Value of `min_free_kbytes` that was set while the engine ran; 0 if none was set, so that the choices decide.
     min_free_kbytes: AtomicU64,
-    /// Pages of blocks that users outside of the engine have.
+    /// Number of pages in blocks that are lent to users outside of the engine.
     lent_pages: AtomicU64,
     /// The limit of the memory cgroup that all tasks are in, if they are in one.
     limit_pages: Option<u64>,
@@ -98,7 +99,7 @@ pub enum LayoutError {
     TooSmall {
         /// Pages of the layout, or of its limit.
         pages: u64,
-        /// Pages needed at least.
+        /// Smallest number of pages that the engine can work with.
         least_pages: u64,
     },
     /// The layout has more frames than a frame number can count.
@@ -155,11 +156,11 @@ impl std::error::Error for LayoutError {}
 /// Largest number of nodes.
 pub const NODES_MAX: usize = 64;
 
-/// The smallest memory: one largest block, so that every order exists.
+/// Smallest number of pages: one block of the largest order, so that every order exists.
 pub const LEAST_PAGES: u64 = 1024;
 
 impl<M: Machine> Memory<M> {
-    /// Returns this floor, for a call from further up that names it.
+    /// Returns `self`, so that code of the layers above can name this layer.
     #[inline(always)]
     pub(crate) fn memory(&self) -> &Self {
         self
@@ -168,7 +169,7 @@ impl<M: Machine> Memory<M> {
     /// Creates the memory of `layout`, all of it free.
     ///
     /// # Errors
-    /// When the layout is empty, out of order, too small or too large.
+    /// If the layout is not valid ([`check_layout`]), or the system has no memory for the descriptors.
     pub fn new(machine: M, choices: Choices, layout: &Layout) -> Result<Self, LayoutError> {
         check_layout(layout)?;
         let no_table = LayoutError::NoTable { frames: layout.frames() };
@@ -218,13 +219,13 @@ impl<M: Machine> Memory<M> {
         Ok(memory)
     }
 
-    /// Takes a block out of `zone`, if it has one: 2^`order` pages with one reference on the first. Checks no
-    /// watermark.
+    /// Takes a block of 2^`order` pages from `zone` and returns its first page, with one reference; `None` if the zone
+    /// has no such block. Does not check watermarks.
     pub fn take(&self, zone: &Zone<M>, order: Order, kind: MigrateType, warmth: Warmth) -> Option<FrameNumber> {
         self.take_mixing(zone, order, kind, warmth, Mixing::Allowed)
     }
 
-    /// Takes a block like [`Memory::take`]; `mixing` says whether migrate types may be mixed for it.
+    /// Takes a block like [`Memory::take`]; `mixing` says whether migrate types may be mixed for the request.
     pub fn take_mixing(
         &self,
         zone: &Zone<M>,
@@ -252,7 +253,7 @@ impl<M: Machine> Memory<M> {
     /// Frees a block after its last reference was dropped. A compound page is freed as one block.
     ///
     /// # Panics
-    /// When the first page still has a reference, an owner's state, or a list.
+    /// If the first page still has a reference or a mapping, or has a flag that says that it is in use or on a list.
     pub fn free(&self, head: FrameNumber, order: Order, warmth: Warmth) {
         let frame = &self.frames[head];
         let flags = frame.flags();
@@ -287,12 +288,12 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Frees pages that the kernel took for its own use.
+    /// Frees a page that the kernel took for its own use; `gauge` counted it.
     pub fn free_kernel(&self, frame: FrameNumber, gauge: Gauge) {
         self.free_kernel_block(frame, Order::ZERO, gauge);
     }
 
-    /// Frees a block of 2^`order` pages that the kernel took for its own use.
+    /// Frees a block of 2^`order` pages that the kernel took for its own use; `gauge` counted them.
     pub fn free_kernel_block(&self, head: FrameNumber, order: Order, gauge: Gauge) {
         self.add_gauge(head, gauge, -(order.pages() as i64));
         for n in 0..order.pages() as u32 {
@@ -301,14 +302,15 @@ impl<M: Machine> Memory<M> {
         self.free_block(head, order);
     }
 
-    /// Frees a block that was allocated and whose pages were not used.
+    /// Frees an allocated block whose pages are not in use. Drops the caller's reference of the first page.
     pub fn free_block(&self, head: FrameNumber, order: Order) {
         if self.frames[head].put() {
             self.free(head, order, Warmth::Hot);
             return;
         }
-        // A lookup took the first page for the one that was in the frame before. It frees that page when
-        // it sees its mistake; the rest of the block goes now, half by half.
+        // A lookup still has a reference of the first page, because it took that page for the page that was in the
+        // frame before. The lookup frees that page when it sees its mistake. The rest of the block is freed now, half
+        // by half.
         for half in (0..order.0).rev().map(Order) {
             self.free(FrameNumber(head.0 + half.pages() as u32), half, Warmth::Hot);
         }
@@ -320,7 +322,7 @@ impl<M: Machine> Memory<M> {
     /// When no zone manages the frame.
     #[inline]
     pub fn zone_of(&self, frame: FrameNumber) -> &Zone<M> {
-        // Highest first: that is where most pages are.
+        // The highest zone is tried first, because most pages are there.
         self.zones.iter().rev().find(|zone| frame.0 >= zone.start.0).expect("every frame lies in a zone")
     }
 
@@ -342,7 +344,7 @@ impl<M: Machine> Memory<M> {
         NodeId(self.machine.node() as u8)
     }
 
-    /// Counts a block taken from `zone` that was wanted from `preferred` (`zone_statistics`).
+    /// Counts, for `zone_statistics`, a block that was taken from `zone` for a request that preferred `preferred`.
     pub(crate) fn count_node(&self, preferred: &Zone<M>, zone: &Zone<M>) {
         if zone.node == preferred.node {
             zone.stat.count(ZoneEvent::NumaHit, 1);
@@ -368,15 +370,16 @@ impl<M: Machine> Memory<M> {
         self.zones.last().map_or(0, |zone| usize::from(zone.lruvec.0) + 1)
     }
 
-    /// Returns the zones whose pages reclaim takes from a zone's lruvec for a request that the zone can serve: that
-    /// zone and, where the lruvec is the node's, the lower ones of the node.
+    /// Returns the zones whose pages reclaim takes from a zone's lruvec for a request that `zone` can serve: `zone`
+    /// itself and, if the lruvec is the node's, the node's lower zones.
     #[inline]
     pub fn zones_served(&self, zone: &Zone<M>) -> &[Zone<M>] {
         let first = if self.shares_lruvecs() { self.node(zone.node).zones[0] } else { zone.id };
         &self.zones[usize::from(first.0)..=usize::from(zone.id.0)]
     }
 
-    /// Returns the zones whose pages are on a zone's lruvec: itself, or all of its node.
+    /// Returns the zones whose pages are on a zone's lruvec: the zone itself, or all zones of its node if they share
+    /// the lruvec.
     #[inline]
     pub fn zones_of_lruvec(&self, zone: &Zone<M>) -> &[Zone<M>] {
         let first = usize::from(zone.id.0);
@@ -396,19 +399,20 @@ impl<M: Machine> Memory<M> {
         CHARGED.iter().map(|gauge| self.gauge(*gauge)).sum()
     }
 
-    /// Returns the limit of the memory cgroup that all tasks are in, pages; `None`: they are in none.
+    /// Returns the limit of the memory cgroup that all tasks are in, pages; `None` if they are in no cgroup.
     #[inline]
     pub fn limit_pages(&self) -> Option<u64> {
         self.limit_pages
     }
 
-    /// Returns the number of pages that tasks may have: all that there are, or as many as the limit of their cgroup.
+    /// Returns the number of pages that tasks may have: all managed pages, or the limit of the tasks' cgroup if that is
+    /// less.
     pub fn usable_pages(&self) -> u64 {
         let managed = self.zones.iter().map(Zone::managed).sum();
         self.limit_pages.unwrap_or(u64::MAX).min(managed)
     }
 
-    /// Returns a gauge over all zones, pages.
+    /// Returns the value of a gauge, summed over all zones, pages.
     #[inline]
     pub fn gauge(&self, gauge: Gauge) -> u64 {
         self.zones.iter().map(|zone| zone.gauges.get(gauge)).sum()
@@ -459,10 +463,10 @@ impl<M: Machine> Memory<M> {
     }
 }
 
-/// Checks whether memory can be laid out in this way.
+/// Checks whether a memory can have this layout.
 ///
 /// # Errors
-/// When it is empty, out of order, too small or too large.
+/// If the layout has no zones, zones out of order, too many nodes, invalid distances, or too few or too many pages.
 pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
     if layout.nodes.is_empty() || layout.nodes.iter().any(|node| node.zones.is_empty()) {
         return Err(LayoutError::Empty);
@@ -491,8 +495,8 @@ pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// Sets zonelists in node order: the local node's zones from high to low, then the nearest other node's. Equally near
-/// nodes follow by number, starting after the local node, so that not all nodes fall back to the same one.
+/// Sets zonelists in node order: the local node's zones from high to low, then the nearest other node's. Nodes at an
+/// equal distance follow by number, starting after the local node, so that not all nodes fall back to the same one.
 fn set_zonelists<M: Machine>(nodes: &mut [Node], zones: &[Zone<M>], layout: &Layout) {
     let by_node: Vec<Vec<ZoneId>> = nodes.iter().map(|node| node.zones.clone()).collect();
     for (n, node) in nodes.iter_mut().enumerate() {

@@ -30,17 +30,19 @@ impl PerCpuPages {
     }
 }
 
-/// The likelihood that the CPU's cache holds a page that is freed or wanted.
+/// States whether the CPU's cache is likely to hold a page that is freed or wanted, and so at which end of a per-CPU
+/// list the page is put or taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmth {
-    /// Yes: at the head.
+    /// The cache is likely to hold the page: the head of the list.
     Hot,
-    /// No: at the tail.
+    /// The cache is not likely to hold the page: the tail of the list.
     Cold,
 }
 
 impl<M: Machine> Memory<M> {
-    /// Takes a single page through the local CPU's list.
+    /// Takes a single page from the local CPU's list, which is refilled from the zone if it is empty; `None` if the
+    /// zone has no page either.
     pub(super) fn take_per_cpu(
         &self,
         zone: &Zone<M>,
@@ -59,7 +61,7 @@ impl<M: Machine> Memory<M> {
             while (list.len() as u32) < refill {
                 let Some(frame) = lists.take(Order::ZERO, kind, mixing, &self.choices) else { break };
                 self.frames[frame].set_free(Flags::PER_CPU);
-                // Ascending addresses come out first.
+                // At the tail, so that pages leave the list in ascending order of addresses.
                 list.push_back(frame);
                 pages.count += 1;
             }
@@ -73,7 +75,7 @@ impl<M: Machine> Memory<M> {
         }?;
         pages.count -= 1;
         self.frames[frame].clear_free(Flags::PER_CPU);
-        // The next refill follows a chain of pages that nobody touched of late, under the zone's lock.
+        // Prefetches for the next refill, which walks under the zone's lock through pages that were not touched lately.
         pages.refill_from = pages.refill_from.and_then(|next| List::look_behind(&self.frames, next));
         self.machine.spend(Step::AllocateFast, 1);
         Some(frame)
@@ -89,7 +91,7 @@ impl<M: Machine> Memory<M> {
         let pages = &mut slots[usize::from(zone.id.0)];
         self.frames[frame].set_free(Flags::PER_CPU);
         if warmth == Warmth::Cold {
-            // It is among the next to leave again.
+            // A page at the tail is among the next to be flushed.
             prefetch_buddies(zone, &self.frames, frame);
         }
         match warmth {
@@ -99,7 +101,7 @@ impl<M: Machine> Memory<M> {
         pages.count += 1;
         self.machine.spend(Step::AllocateFast, 1);
         let rule = self.choices.per_cpu_size;
-        // Nothing is learned from it then.
+        // With fixed sizes, a free below the limit has nothing to adapt.
         if matches!(rule, PerCpuSize::SixBatches) && pages.count < zone.per_cpu_high_min() {
             return;
         }
@@ -115,12 +117,12 @@ impl<M: Machine> Memory<M> {
         zone.free_pages() < zone.high()
     }
 
-    /// Returns all pages of all CPUs' lists to the free lists.
+    /// Gives all pages of all CPUs' lists back to the free lists.
     pub fn drain_all_per_cpu(&self) {
         self.per_cpu.for_each_cpu(|slots| self.drain(slots));
     }
 
-    /// Returns all pages of the local CPU's lists to the free lists.
+    /// Gives all pages of the local CPU's lists back to the free lists.
     pub fn drain_local_per_cpu(&self) {
         let mut slots = self.per_cpu.local();
         self.drain(&mut slots);
@@ -134,8 +136,8 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Returns `n` pages to the free lists, in turn from the per-CPU lists: one from the first that has any, two from
-    /// the next, and so on as empty lists are met. A single list that has pages gives all.
+    /// Gives `n` pages back to the free lists, from the per-CPU lists in turn: from each list that has pages, one page
+    /// and one more for each empty list passed on the way to it. A list that alone has pages gives them all.
     fn flush(&self, zone: &Zone<M>, pages: &mut PerCpuPages, n: u32) {
         let _span = self.machine.span(Func::FreePcppagesBulk);
         let mut area = zone.free.lock();

@@ -2,22 +2,23 @@
 
 use super::choices::PerCpuSize as Rule;
 
-/// Doublings of a refill at most (`CONFIG_PCP_BATCH_SCALE_MAX`).
+/// Largest number of times that a refill is doubled (`CONFIG_PCP_BATCH_SCALE_MAX`).
 const DOUBLINGS_MAX: u32 = 5;
 
 /// The sizes of a zone's lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerCpuSize {
-    /// Pages of a flush, and of a refill that is not doubled.
+    /// Number of pages in a flush, and in a refill that is not doubled.
     pub batch: u32,
-    /// Pages that a list may hold in any case.
+    /// Number of pages that a CPU's lists may always hold.
     pub high_min: u32,
-    /// Pages that a list may hold that has grown.
+    /// Number of pages that a CPU's lists may hold after they have grown as far as they can.
     pub high_max: u32,
 }
 
 impl PerCpuSize {
-    /// Returns the sizes of a zone with `managed` pages and a low mark of `low` pages; `cpus` of its node have a list each.
+    /// Returns the sizes of a zone with `managed` pages and a low mark of `low` pages; `cpus` is the number of CPUs of
+    /// its node, each of which has lists of its own.
     ///
     /// # Panics
     /// If `cpus` is 0.
@@ -46,30 +47,31 @@ impl PerCpuSize {
     }
 }
 
-/// Returns the batch of a zone; it stops growing at `4 * most` MiB.
+/// Returns the batch of a zone with `managed` pages. The batch grows with the zone, up to a zone of `4 * most` MiB.
 fn batch(managed: u64, most: u64) -> u32 {
     let base = ((managed / 1024).min(most) / 4).max(1) as u32;
     ((1 << (base * 3 / 2).ilog2()) - 1).max(1)
 }
 
-/// The present limits of a CPU's lists of a zone, which follow their use. Unused where sizes are fixed.
+/// The present limits of one CPU's lists for one zone, which follow the use of the lists. Unused where sizes are fixed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tuning {
-    /// Pages that they may hold; the sizes of the moment limit it.
+    /// Number of pages that the lists may hold. The sizes in force limit this number when it is used.
     high: u32,
-    /// Doublings of the next refill.
+    /// Number of times that the next refill is doubled.
     doublings: u32,
 }
 
 impl Tuning {
-    /// Returns the pages that the lists may hold now.
+    /// Returns the number of pages that the lists may hold now.
     fn high(self, size: PerCpuSize) -> u32 {
-        // The sizes may just be changing: not `clamp`, which wants the smaller one first.
+        // Not `clamp`, which panics if the smaller bound is not first; this can happen while the sizes are being
+        // changed.
         self.high.min(size.high_max).max(size.high_min)
     }
 
-    /// Returns the number of pages of a refill of lists with `count` pages. They may hold more afterwards, unless the zone is
-    /// below its high mark (`is_scarce`).
+    /// Returns the number of pages of a refill of lists with `count` pages. The lists may hold more pages afterwards,
+    /// unless the zone is below its high mark (`is_scarce`).
     pub(super) fn refill(&mut self, size: PerCpuSize, count: u32, is_scarce: impl FnOnce() -> bool) -> u32 {
         if !size.can_grow() {
             return size.batch;
@@ -86,8 +88,9 @@ impl Tuning {
         doubled.min(most)
     }
 
-    /// Notes that a page was freed to the lists. Returns the number of pages at which they are flushed: fewer while kswapd
-    /// works, and where the zone is below its high mark (`is_scarce`) no more than in any case.
+    /// Notes that a page was freed to the lists. Returns the number of pages at which the lists are flushed. Lists that
+    /// are not fixed to six batches are flushed at four batches at most while kswapd works; lists that can grow are
+    /// flushed at `high_min` while the zone is below its high mark (`is_scarce`).
     pub(super) fn limit_at_free(
         &mut self,
         rule: Rule,

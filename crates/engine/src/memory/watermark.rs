@@ -10,25 +10,26 @@ use super::choices::MinFree;
 pub struct Marks {
     /// The reserve.
     pub min: u64,
-    /// Below it, kswapd is woken.
+    /// Kswapd is woken when fewer pages are free.
     pub low: u64,
     /// Kswapd's goal.
     pub high: u64,
 }
 
-/// The rights of a request below a mark.
+/// The rights of a request to go below a mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkRights {
-    /// `__GFP_HIGH`: may use half of the mark.
+    /// `__GFP_HIGH`: the request may use half of the mark.
     pub high: bool,
-    /// Atomic or realtime: may use a quarter of the rest.
+    /// The request is atomic, or from a realtime task: it may use a quarter of the mark, or of what `high` leaves of
+    /// it.
     pub harder: bool,
 }
 
 /// Pages of a pageblock on a machine with huge pages, the unit of `MinFree::ForHugePages`.
 const PAGEBLOCK: u64 = super::free_area::BLOCK_PAGES;
 
-/// Types of pages that may each spill into another's pageblock (`MIGRATE_PCPTYPES`).
+/// Number of migrate types whose pages may spill into another type's pageblock (`MIGRATE_PCPTYPES`).
 const PCP_TYPES: u64 = 3;
 
 /// Returns `min_free_kbytes` of a machine with `lowmem_pages` in `zones` populated zones, KiB.
@@ -47,11 +48,11 @@ pub fn min_free_kbytes(choices: &Choices, lowmem_pages: u64, zones: u64) -> u64 
     }
 }
 
-/// Parts of a zone in which [`Choices::watermark_scale_factor`] counts.
+/// Divisor of [`Choices::watermark_scale_factor`] and of the boost factor, which count in ten-thousandths.
 const SCALE_PARTS: u64 = 10_000;
 
-/// Returns the marks of a zone of `pages` pages, out of `lowmem_pages` of all zones. They are at least `scale_factor`
-/// ten-thousandths of the zone apart.
+/// Returns the marks of a zone of `pages` pages; all zones together have `lowmem_pages`. Neighboring marks are at least
+/// `scale_factor` ten-thousandths of the zone apart.
 #[must_use]
 pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: u64) -> Marks {
     let min = min_free_kbytes / 4 * pages / lowmem_pages;
@@ -63,7 +64,8 @@ pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: 
     Marks { min, low: min + scaled, high: min + 2 * scaled }
 }
 
-/// A zone of fewer pageblocks is not boosted: most of it would be kept free ("mm: limit boost_watermark on small zones").
+/// A zone of fewer pageblocks is not boosted: most of it would be kept free ("mm: limit boost_watermark on small
+/// zones").
 const BOOSTED_BLOCKS_MIN: u64 = 4;
 
 /// Returns the largest boost of a zone of `pages` pages when migrate types are mixed: `factor` ten-thousandths of its

@@ -1,9 +1,9 @@
 //! Large arrays of zeroes, whose memory comes with the first use of each of their parts.
 
-/// Elements that are zero at first, in any number.
+/// A type whose values can be made in large arrays that are all zero at first.
 ///
-/// It cannot be implemented outside of this module, because [`Segments`](crate::page_cache::Segments) relies on the
-/// length of the result. The only implementation is for all types that `bytemuck` calls
+/// The trait cannot be implemented outside of this module, because [`Segments`](crate::page_cache::Segments) relies on
+/// the length of the result. The only implementation is for all types that `bytemuck` calls
 /// [`Zeroable`](bytemuck::Zeroable), a trait that is unsafe to implement.
 ///
 /// ```compile_fail,E0119

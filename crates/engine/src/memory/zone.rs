@@ -1,7 +1,7 @@
 //! Nodes and zones: the frames of the machine, and their division.
 //!
-//! A zone holds its free lists and its gauges, not its LRU lists: those are the floor above.
-//! Description: mechanisms/reclaim, 2, 4.
+//! A zone holds its free lists and its gauges. Its LRU lists are in a layer above (`lru`). Description:
+//! mechanisms/reclaim, 2, 4.
 
 use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType};
 use super::per_cpu_size::PerCpuSize;
@@ -20,7 +20,7 @@ pub enum ZoneKind {
     Dma,
     /// Memory under 4 GiB.
     Dma32,
-    /// The rest.
+    /// All other memory.
     Normal,
 }
 
@@ -47,8 +47,8 @@ pub struct ZoneId(pub u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u8);
 
-/// An lruvec: lists of pages with their lock. It is a zone's or a node's ([`super::choices::LruvecOf`]), and numbered
-/// as those are. There may be more of them than zones.
+/// The number of an lruvec, which is a set of LRU lists with their lock. Each zone or each node has one
+/// ([`super::choices::LruvecOf`]); an lruvec's number is that of its zone or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LruvecId(pub u16);
 
@@ -59,8 +59,8 @@ pub struct Layout {
     /// The nodes, at least one.
     pub nodes: Vec<NodeLayout>,
     /// Distances from each node's CPUs to each node's memory, as `numactl --hardware` prints them: 10 for the node
-    /// itself, 20 where an access takes twice as long (ACPI, "System Locality Information Table"). If empty, 20 to all
-    /// others.
+    /// itself, 20 where an access takes twice as long (ACPI, "System Locality Information Table"). If empty, the
+    /// distance to every other node is 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<Vec<u8>>,
     /// The limit of a memory cgroup that all tasks are in, pages ([`super::Memory::charged_pages`]); `None`: no cgroup.
@@ -86,8 +86,8 @@ pub struct ZoneLayout {
     pub kind: ZoneKind,
     /// Pages that the allocator manages (present pages without those reserved at boot).
     pub managed_pages: u64,
-    /// Pages up to which the zone may grow ([`super::Memory::online_pages`]); 0 for its present size. Descriptors of
-    /// absent pages are not touched.
+    /// Number of pages to which the zone may grow ([`super::Memory::online_pages`]); 0 for a zone that does not grow.
+    /// Descriptors of absent pages are not touched.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spanned_pages: u64,
     /// Smallest number of pages that are put on the free lists at the start. Later pages follow as they are needed, so
@@ -103,7 +103,7 @@ pub const LOCAL_DISTANCE: u8 = 10;
 /// Default distance of other nodes (`REMOTE_DISTANCE`).
 const REMOTE_DISTANCE: u8 = 20;
 
-/// Pages of a growing layout that are put on the free lists at once: their descriptors are 8 MiB.
+/// Number of pages of a growing layout that are put on the free lists at the start. Their descriptors take 8 MiB.
 const LISTED_FIRST: u64 = 1 << 18;
 
 fn is_zero(pages: &u64) -> bool {
@@ -125,7 +125,7 @@ impl ZoneLayout {
 }
 
 impl Layout {
-    /// Returns a layout with one Normal zone on one node, as the ground of an application has.
+    /// Returns a layout with one Normal zone on one node. The ground of an application has such a layout.
     #[must_use]
     pub fn flat(pages: u64) -> Self {
         Self::of_nodes(vec![NodeLayout { zones: vec![ZoneLayout::new(ZoneKind::Normal, pages)] }])
@@ -186,7 +186,8 @@ impl Layout {
         self.nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed_pages).sum()
     }
 
-    /// Returns the number of pages that tasks may have: all of them, or as many as the limit of their cgroup.
+    /// Returns the number of pages that tasks may have: all managed pages, or the limit of the tasks' cgroup if that is
+    /// less.
     #[must_use]
     pub fn usable_pages(&self) -> u64 {
         self.limit_pages.unwrap_or(u64::MAX).min(self.pages())
@@ -203,20 +204,22 @@ impl Layout {
 /// Pages of the largest buddy block.
 pub(super) const LARGEST_BLOCK_PAGES: u64 = 1 << (MAX_ORDERS - 1);
 
-/// Marks on a zone that reclaim leaves for reclaim (mechanisms/reclaim, 18.7).
+/// A flag that reclaim sets on a zone for later runs of reclaim (mechanisms/reclaim, 18.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneFlag(u32);
 
 impl ZoneFlag {
-    /// All dirty pages that reclaim saw were congested, so waits may sleep.
+    /// All dirty pages that reclaim saw were on congested devices, so tasks that wait for congestion to end may sleep.
     pub const CONGESTED: Self = Self(1 << 0);
-    /// Every page isolated from the tail was dirty and not queued, so kswapd may write file pages.
+    /// Every page that reclaim isolated from the tail was dirty and not queued for writing, so kswapd may write file
+    /// pages.
     pub const TAIL_LRU_DIRTY: Self = Self(1 << 1);
-    /// Reclaim met many pages at the tail of the lists that are being written.
+    /// Reclaim met many pages under writeback at the tail of the lists.
     pub const WRITEBACK: Self = Self(1 << 2);
-    /// The zone was scanned six times over without success, and is scanned lightly.
+    /// Reclaim scanned six times as many pages as it could reclaim from the zone without freeing one, and now scans the
+    /// zone only lightly.
     pub const ALL_UNRECLAIMABLE: Self = Self(1 << 3);
-    /// A task of the zone's node reclaims here before it takes memory of another node.
+    /// A task of the zone's node reclaims from this zone before it takes memory of another node.
     #[doc(alias = "ZONE_RECLAIM_LOCKED")]
     pub const ZONE_RECLAIM: Self = Self(1 << 4);
 }
@@ -229,33 +232,34 @@ pub struct Zone<M: Machine> {
     pub node: NodeId,
     /// Kind of the zone; `kind as usize` is its class-zone index.
     pub kind: ZoneKind,
-    /// The lruvec that its pages are on.
+    /// The lruvec that the zone's pages are on.
     pub lruvec: LruvecId,
     /// First frame.
     pub start: FrameNumber,
-    /// Pages that it may ever have, all from `start` on.
+    /// Largest number of pages that the zone may ever have; the first is `start`.
     pub spanned: u64,
-    /// Pages from `start` on that came to the allocator; changed under `free`.
+    /// Number of frames, from `start` on, that have been on a free list; changed under the lock `free`.
     pub(super) online: AtomicU64,
-    /// Pages after these that are the allocator's, too, and free, but on no list yet; changed under `free`.
+    /// Number of frames after the online ones that are the allocator's and free, but on no list yet; changed under the
+    /// lock `free`.
     pub(super) deferred: AtomicU64,
     /// Value of [`ZoneLayout::listed_first`].
     pub(super) listed_first: Option<u64>,
     /// Pages that the allocator manages now: the present pages without those that are offline.
     pub(super) managed: AtomicU64,
-    /// Watermarks, pages; low and high as they are at rest.
+    /// The marks min, low and high, pages; low and high without `distance` and `boost`.
     pub(super) marks: [AtomicU64; 3],
-    /// Pages that low is further from min than at rest; high is further from low by a quarter of that: of a quarter and all,
-    /// the faster by trial.
+    /// Number of pages by which `mark_distance` moves low further from min. It moves high further from low by a quarter
+    /// of this number; trials of a quarter and of the whole number showed that a quarter is faster.
     pub(crate) distance: AtomicU64,
     /// Pages by which low is raised because migrate types were mixed, until kswapd has reclaimed them.
     #[doc(alias = "watermark_boost")]
     boost: AtomicU64,
-    /// The most that it may be raised by.
+    /// Largest value of `boost`, pages.
     pub(super) boost_max: AtomicU64,
-    /// Pages kept from requests that could have used the zone of kind `j`.
+    /// Number of pages that the zone keeps from requests that could use zones up to kind `j`, at index `j`.
     pub(super) lowmem_reserve: [AtomicU64; 3],
-    /// Pages that count as not dirtyable: high mark and largest reserve.
+    /// Number of pages that do not count as dirtyable: the high mark plus the largest lowmem reserve.
     pub(super) dirty_balance_reserve: AtomicU64,
     /// The fields of [`PerCpuSize`].
     per_cpu_size: [AtomicU32; 3],
@@ -266,18 +270,18 @@ pub struct Zone<M: Machine> {
     pub gauges: Gauges,
     /// Counters of the zone.
     pub stat: ZoneStat,
-    /// Free blocks of each order. Written under `free` only; watermark checks read them without the lock. The gauge of
-    /// free pages follows when the lock is released.
+    /// Number of free blocks of each order. Written only under the lock `free`; watermark checks read the numbers
+    /// without the lock. The gauge of free pages is updated later, when the lock is released.
     pub nr_free: [AtomicU64; MAX_ORDERS],
     /// The free lists.
     pub free: M::Lock<FreeArea>,
-    /// Migrate type of each pageblock; written under `free`.
+    /// Migrate type of each pageblock; written under the lock `free`.
     block_types: Box<[AtomicU8]>,
-    /// Reclaim's state of its lruvec.
+    /// Reclaim's state of the lruvec that the zone's pages are on.
     reclaim: Arc<ReclaimState>,
 }
 
-/// Reclaim's state of an lruvec; all zones that share the lruvec share it.
+/// Reclaim's state of an lruvec. Zones that share an lruvec share its state.
 #[derive(Debug, Default)]
 pub(super) struct ReclaimState {
     flags: AtomicU32,
@@ -322,7 +326,7 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// Returns the largest result of [`Zone::distance`].
+    /// Returns the largest value that `distance` may have: a sixteenth of the managed pages.
     pub(crate) fn distance_max(&self) -> u64 {
         self.managed() / 16
     }
@@ -333,7 +337,8 @@ impl<M: Machine> Zone<M> {
         self.managed.load(Relaxed)
     }
 
-    /// Frames from `start` on that have been on a free list; descriptors of others were never touched.
+    /// Returns the number of frames, from `start` on, that have been on a free list. The descriptors of later frames
+    /// were never touched.
     pub fn online(&self) -> u64 {
         self.online.load(Relaxed)
     }
@@ -343,7 +348,8 @@ impl<M: Machine> Zone<M> {
         self.deferred.load(Relaxed)
     }
 
-    /// Frames from `start` on that have been the allocator's; the rest of the zone was never there.
+    /// Returns the number of frames, from `start` on, that have ever been the allocator's. The rest of the zone was
+    /// never present.
     pub fn present(&self) -> u64 {
         self.online() + self.deferred()
     }
@@ -353,18 +359,19 @@ impl<M: Machine> Zone<M> {
         self.kswapd_works.load(Relaxed)
     }
 
-    /// Notes that kswapd begins or ends such work.
+    /// Notes that kswapd begins (`true`) or ends (`false`) work for a request that the zone can serve.
     pub(crate) fn note_kswapd(&self, works: bool) {
         self.kswapd_works.store(works, Relaxed);
     }
 
-    /// Returns the sizes of per-CPU lists. While they are being changed, some may be new and others old.
+    /// Returns the sizes of the zone's per-CPU lists. While the sizes are being changed, some of them may be new and
+    /// others old.
     pub fn per_cpu_size(&self) -> PerCpuSize {
         let [batch, high_min, high_max] = self.per_cpu_size.each_ref().map(|size| size.load(Relaxed));
         PerCpuSize { batch, high_min, high_max }
     }
 
-    /// Returns the field `high_min` of these sizes alone.
+    /// Returns [`PerCpuSize::high_min`] of the zone's per-CPU lists.
     #[inline]
     pub(super) fn per_cpu_high_min(&self) -> u32 {
         self.per_cpu_size[1].load(Relaxed)
@@ -376,7 +383,7 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// Returns the present marks, without the boost.
+    /// Returns the marks without `distance` and `boost`.
     pub fn marks(&self) -> Marks {
         let [min, low, high] = self.marks.each_ref().map(|mark| mark.load(Relaxed));
         Marks { min, low, high }
@@ -388,7 +395,7 @@ impl<M: Machine> Zone<M> {
         self.marks[0].load(Relaxed)
     }
 
-    /// Returns the number of pages that count as not dirtyable: high mark and largest reserve.
+    /// Returns the number of pages that do not count as dirtyable: the high mark plus the largest lowmem reserve.
     #[inline]
     pub fn dirty_balance_reserve(&self) -> u64 {
         self.dirty_balance_reserve.load(Relaxed)
@@ -400,20 +407,21 @@ impl<M: Machine> Zone<M> {
         self.gauges.get(Gauge::NrFreePages)
     }
 
-    /// Returns the present low mark: below it, kswapd is woken.
+    /// Returns the present low mark, without the boost. Kswapd is woken when fewer pages are free.
     #[inline]
     pub fn low(&self) -> u64 {
         self.marks[1].load(Relaxed) + self.distance.load(Relaxed)
     }
 
-    /// Returns the number of pages by which low is raised for a while after migrate types were mixed. The values
-    /// returned for low and high do not include them.
+    /// Returns the number of pages by which low is raised for a while after migrate types were mixed. The results of
+    /// [`Zone::low`] and [`Zone::high`] do not include them.
     #[inline]
     pub fn boost(&self) -> u64 {
         self.boost.load(Relaxed)
     }
 
-    /// Raises low by a pageblock, if it may rise, because a part of a pageblock was taken for another migrate type.
+    /// Raises the boost of the low mark by a pageblock, or to its largest value, because a part of a pageblock was
+    /// taken for another migrate type.
     #[doc(alias = "boost_watermark")]
     pub(super) fn raise_boost(&self) {
         let max = self.boost_max.load(Relaxed);
@@ -427,7 +435,7 @@ impl<M: Machine> Zone<M> {
         self.boost.store(0, Relaxed);
     }
 
-    /// Returns the present high mark: kswapd's goal.
+    /// Returns the present high mark, without the boost: kswapd's goal.
     #[inline]
     pub fn high(&self) -> u64 {
         self.marks[2].load(Relaxed) + self.distance.load(Relaxed) * 5 / 4
@@ -436,7 +444,7 @@ impl<M: Machine> Zone<M> {
     /// Returns whether the zone would still have more than `mark` free pages, and a block of the order, after a request
     /// of 2^`order` pages that may use zones up to `classzone`.
     ///
-    /// Exactly at the mark is too few (`zone_watermark_ok`).
+    /// A zone that is exactly at the mark is not above it (`zone_watermark_ok`).
     #[doc(alias = "zone_watermark_ok")]
     pub fn is_above(&self, mark: u64, order: Order, classzone: usize, rights: MarkRights) -> bool {
         let mut free = self.free_pages() as i64 - (order.pages() as i64 - 1);
@@ -461,7 +469,7 @@ impl<M: Machine> Zone<M> {
         true
     }
 
-    /// Returns whether a free block of the order or a larger one is counted, of any type.
+    /// Returns whether the zone counts a free block of the order or of a larger one, of any migrate type.
     pub(crate) fn has_free_block(&self, order: Order) -> bool {
         self.nr_free[usize::from(order.0)..].iter().any(|blocks| blocks.load(Relaxed) > 0)
     }
@@ -477,7 +485,7 @@ impl<M: Machine> Zone<M> {
         MigrateType::ALL[usize::from(self.block_types[self.block_of(frame)].load(Relaxed))]
     }
 
-    /// Changes the migrate type of the pageblock that holds `frame`; the caller holds `free`.
+    /// Changes the migrate type of the pageblock that holds `frame`; the caller holds the lock `free`.
     pub(super) fn set_block_type(&self, frame: FrameNumber, kind: MigrateType) {
         self.block_types[self.block_of(frame)].store(kind as u8, Relaxed);
     }
@@ -486,31 +494,31 @@ impl<M: Machine> Zone<M> {
         (u64::from(frame.0 - self.start.0) / BLOCK_PAGES) as usize
     }
 
-    /// Returns whether the mark is set.
+    /// Returns whether the flag is set.
     #[inline]
     pub fn is(&self, flag: ZoneFlag) -> bool {
         self.reclaim.flags.load(Relaxed) & flag.0 != 0
     }
 
-    /// Sets a mark.
+    /// Sets a flag.
     pub fn set(&self, flag: ZoneFlag) {
         self.reclaim.flags.fetch_or(flag.0, Relaxed);
     }
 
-    /// Sets a mark. Returns `true` for the one caller that found it not set.
+    /// Sets a flag. Returns `true` to the one caller that found it clear.
     #[must_use]
     pub fn try_set(&self, flag: ZoneFlag) -> bool {
         self.reclaim.flags.fetch_or(flag.0, Relaxed) & flag.0 == 0
     }
 
-    /// Clears a mark.
+    /// Clears a flag.
     pub fn clear(&self, flag: ZoneFlag) {
         if self.is(flag) {
             self.reclaim.flags.fetch_and(!flag.0, Relaxed);
         }
     }
 
-    /// Returns the number of pages scanned on its lruvec since a page of the lruvec was last freed.
+    /// Returns the number of pages scanned on the zone's lruvec since a page of the lruvec was last freed.
     pub fn pages_scanned(&self) -> u64 {
         self.reclaim.pages_scanned.load(Relaxed)
     }

@@ -10,8 +10,8 @@ choices! {
     index_lock: IndexLock = PerPage, drawn 30 {
         /// The index's `i_pages` lock, which is taken for each page.
         PerPage,
-        /// As `per-page`, but reclaim takes the lock once for pages of one file that it meets one after another, at
-        /// most a cluster. Proposed in 2012 and 2013, never merged (mechanisms/multigen, 9.2).
+        /// As `per-page`, but reclaim takes the lock once for all pages of one file that it meets one after another, up
+        /// to a cluster of pages. Proposed in 2012 and 2013, never merged (mechanisms/multigen, 9.2).
         ByFile,
         /// The page lock: one atomic step fills or empties a slot, and the page lock excludes conflicting operations.
         None,

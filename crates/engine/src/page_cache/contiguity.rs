@@ -5,18 +5,19 @@
 //! differ by the same number over long stretches, and the bytes can be prefetched while the slot is on its way. This
 //! is speculative translation (Barr, Cox, Rixner: SpecTLB, ISCA 2011). A guess is only a hint: the slot decides.
 //!
-//! One word for each 2 MiB of a file, 4 KiB for a GiB, which stays in the nearest caches. Where pages come in no
-//! order hardly anything is written: earlier knowledge only wears off.
+//! There is one word for each 2 MiB of a file. A GiB takes 4 KiB of words, which stay in the nearest caches. If pages
+//! are read in no order, hardly anything is written: only the trust in earlier guesses falls.
 
 use super::segments::Segments;
 use crate::memory::free_area::BLOCK_PAGES;
 use machine::FrameNumber;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Pages that share one word.
+/// Number of pages that share one word.
 const STRETCH_PAGES: u32 = BLOCK_PAGES as u32;
 
-/// Largest trust in a guess: half of the stretch. A guess is given up when as many pages contradict it.
+/// Largest trust in a guess: half of the pages of a stretch. A guess with this trust is given up after as many pages
+/// have contradicted it.
 const TRUST_MAX: u32 = STRETCH_PAGES / 2;
 
 /// The guess for a stretch: the frame of its first page, assuming that frames are in order, and the trust in this
@@ -36,7 +37,8 @@ impl Guess {
         self.first as u64 | (self.trust as u64) << 32
     }
 
-    /// Returns the guess after another page; `follows` says whether that page lies behind the page before it.
+    /// Returns the guess after another page was noted. By that page's frame, the stretch begins at frame `first`.
+    /// `follows` says whether the frame is next to the frame of the page before.
     const fn with_page(self, first: u32, follows: bool) -> Self {
         match (self.first == first, self.trust) {
             (true, TRUST_MAX) => self,
@@ -48,7 +50,7 @@ impl Guess {
     }
 }
 
-/// The guesses of one file. Written without a lock, so that a page may not be counted: a hint may be wrong.
+/// The guesses of one file. They are written without a lock, so a page may be missed in the trust; a hint may be wrong.
 #[derive(Debug, Default)]
 pub(super) struct Contiguity(Segments<AtomicU64>);
 
@@ -67,7 +69,8 @@ impl Contiguity {
         }
     }
 
-    /// Returns the frame that a page is in if it is in memory, in order with its neighbours. It may be no frame at all.
+    /// Returns the frame that a page is in, provided that the page is in memory and in order with its neighbours. The
+    /// number may be that of no frame.
     #[inline(always)]
     pub fn guess(&self, page: usize) -> Option<FrameNumber> {
         let stretch = STRETCH_PAGES as usize;
@@ -111,13 +114,13 @@ mod tests {
     fn a_guess_is_given_up_when_pages_lie_elsewhere() {
         let contiguity = Contiguity::default();
         note(&contiguity, 0..STRETCH_PAGES, |page| page);
-        // In no order: most pages are where they were, as far as anybody knows, until half of them have come again.
+        // Pages come in no order. The old guess stays until half of the pages have come again.
         let anywhere = |page: u32| page * 2 + 1000;
         note(&contiguity, 0..TRUST_MAX - 1, anywhere);
         assert_eq!(contiguity.guess(500), Some(FrameNumber(500)));
         note(&contiguity, 0..TRUST_MAX, anywhere);
         assert_eq!(contiguity.guess(500), None);
-        // In order elsewhere.
+        // Pages come in order, elsewhere.
         note(&contiguity, 0..STRETCH_PAGES, |page| page + 7000);
         assert_eq!(contiguity.guess(500), Some(FrameNumber(7500)));
     }

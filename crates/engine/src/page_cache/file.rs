@@ -11,7 +11,7 @@ const NO_BLOCK: u64 = 0;
 /// The way in which pages of a file find their blocks.
 #[derive(Debug)]
 enum Placement {
-    /// A block of the device is taken when a page is first written (delayed allocation); 0 while it has none.
+    /// A block of the device is taken when a page is first written (delayed allocation); 0 while the page has no block.
     Delayed(Box<Segments<AtomicU64>>),
     /// Page `n` lies at block `n` of a device of the file's own. The layer under the engine leaves placement to a file
     /// system.
@@ -25,7 +25,7 @@ enum Placement {
 pub struct File<M: Machine> {
     /// Number of the file in the table of files.
     pub id: u32,
-    /// The device that its blocks are on.
+    /// The device that the file's blocks are on.
     pub device: DeviceId,
     /// The device whose limits and flusher apply to the file: its own device, unless the file is itself a device.
     pub backing: DeviceId,
@@ -37,28 +37,28 @@ pub struct File<M: Machine> {
     placement: Placement,
     /// Page at which the next cyclic writeback continues.
     pub writeback_index: AtomicU32,
-    /// `true` if the file is on one of its device's lists of dirty files. A writer tags a page and then looks here. The
-    /// flusher takes the file off its list and then looks for tags. One of them must see the other, so both pairs are
-    /// sequentially consistent.
+    /// `true` if the file is on one of its device's lists of dirty files. A writer tags a page and then reads this
+    /// flag. The flusher takes the file off its list and then looks for tags. One of them must see the other, so both
+    /// pairs are sequentially consistent.
     pub(crate) is_listed: AtomicBool,
     /// `true` while a task writes the file's dirty pages. Two tasks at a time would tear its extents into single pages.
     pub(crate) is_being_written: AtomicBool,
-    /// Tasks that wait to be the next.
+    /// Tasks that wait to be the next to write the file's dirty pages.
     pub(crate) written_wait: M::WaitQueue,
     /// Number of syncs that wait in `written_wait`.
     pub(crate) syncs_waiting: AtomicU32,
-    /// Number of further pages of the file that are written from copies, unless one is changed meanwhile
-    /// (`writeback.stable_pages = "copy-when-changed"`).
+    /// Number of further pages of the file that are written from copies. A change of a page during its write sets the
+    /// number again (`writeback.stable_pages = "copy-when-changed"`).
     pub(crate) copies_left: AtomicU32,
     /// Number of regions that map the file; [`crate::anonymous::reverse_map`] has the regions.
     pub(crate) mapper_count: AtomicU32,
-    /// Handles that are open; changed by [`crate::access::Access::open`] and `close`.
+    /// Number of open handles; changed by [`crate::access::Access::open`] and `close`.
     pub(crate) handles: AtomicU32,
     /// Count of failed writes (`errseq_t`). A caller that remembers the count sees whether another write failed.
     failed_writes: AtomicU32,
-    /// Number of these failures that were reported to callers without a handle of their own.
+    /// Number of failed writes that were reported to callers without a handle of their own.
     pub(crate) reported: AtomicU32,
-    /// Page of the last one, and the code of its cause.
+    /// Page of the last failed write, and the code of its cause.
     last_failure: AtomicU64,
     /// Pages of the file that could not be written and still have to be.
     pub(crate) failed_pages: FailedPages,
@@ -71,9 +71,9 @@ pub(crate) struct FailedPages {
     pub(crate) pages: AtomicI64,
     /// Number of these pages that are being written again.
     pub(crate) retried: AtomicI64,
-    /// `true` if one was written since the flusher last continued with them.
+    /// `true` if one of these pages was written since the flusher last continued with them.
     pub(crate) has_recovered: AtomicBool,
-    /// Page at which the flusher continues.
+    /// Page at which the flusher continues with these pages.
     pub(crate) next: AtomicU32,
 }
 
@@ -94,7 +94,7 @@ pub struct WriteFailure {
 }
 
 impl<M: Machine> File<M> {
-    /// Returns whether a sync waits to write the file. It has the next turn.
+    /// Returns whether a sync waits to write the file. The sync has the next turn.
     pub(crate) fn has_waiting_sync(&self) -> bool {
         self.syncs_waiting.load(Ordering::Relaxed) > 0
     }
@@ -103,7 +103,7 @@ impl<M: Machine> File<M> {
         Self::with_placement(machine, id, device, FileIndex::default(), Placement::Delayed(Box::default()))
     }
 
-    /// Creates a file of `bytes` that is a device of its own.
+    /// Creates a file of `bytes` bytes that is a device of its own.
     pub(super) fn placed(machine: &M, id: u32, device: DeviceId, backing: DeviceId, bytes: u64) -> Self {
         let index = FileIndex::with_pages(pages_of(bytes));
         let placement = Placement::Placed { stored_pages: AtomicU32::new(pages_of(bytes)) };
@@ -142,7 +142,7 @@ impl<M: Machine> File<M> {
         self.length.load(Ordering::Acquire)
     }
 
-    /// Returns the first page after the last one that may have a block.
+    /// Returns the number of the first page after the last page that may have a block.
     pub(crate) fn end_page(&self) -> u32 {
         self.index.end().max(pages_of(self.length()))
     }
@@ -158,7 +158,7 @@ impl<M: Machine> File<M> {
         self.length.fetch_max(bytes, Ordering::AcqRel);
     }
 
-    /// Makes the file `bytes` long; contents after that are no more. The caller drops their pages.
+    /// Makes the file `bytes` long; contents after that are lost. The caller drops the pages that held them.
     pub(crate) fn set_length(&self, bytes: u64) {
         self.length.store(bytes, Ordering::SeqCst);
         if let Placement::Placed { stored_pages, .. } = &self.placement {
@@ -177,11 +177,11 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Returns the device block that holds the contents of a page, if there are any: a hole, and what lies after the
-    /// end, reads as zeroes.
+    /// Returns the device block that holds the contents of a page; `None` for a hole and for a page after the end,
+    /// which read as zeroes.
     ///
-    /// A task that fills a page reads this after the page is in the index. A task that makes the file shorter changes
-    /// it before it looks into the index. So no page outlives the contents that it had.
+    /// A task that fills a page calls this after it has put the page into the index. A task that makes the file shorter
+    /// changes the length before it searches the index. So no page stays in memory with contents that were cut off.
     #[must_use]
     pub fn stored_block(&self, index: u32) -> Option<u64> {
         if index >= pages_of(self.length.load(Ordering::SeqCst)) {
@@ -208,7 +208,7 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Takes a page's block away, if it was taken from the device.
+    /// Takes a page's block away and returns it; `None` if no block was taken from the device for the page.
     pub(crate) fn take_block(&self, index: u32) -> Option<u64> {
         let Placement::Delayed(blocks) = &self.placement else { return None };
         Some(blocks.get(index as usize)?.swap(NO_BLOCK, Ordering::AcqRel)).filter(|b| *b != NO_BLOCK)
@@ -245,21 +245,22 @@ impl<M: Machine> File<M> {
         self.failed_writes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns the last failure there was.
+    /// Returns the last write that failed.
     pub(crate) fn last_failure(&self) -> WriteFailure {
         let last = self.last_failure.load(Ordering::Acquire);
         WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
     }
 
-    /// Writes that have failed so far; a handle that is opened now starts to report after them.
+    /// Returns the number of writes that have failed so far. A handle that is opened now reports only failures that
+    /// come later.
     #[must_use]
     pub fn failed_writes(&self) -> u32 {
         self.failed_writes.load(Ordering::Acquire)
     }
 
-    /// Returns the last failure of a write, if it came after the first `seen` failures, which were reported already, or
-    /// after the first `before`. So a task that waits for writes learns of failures in the meantime, even if they were
-    /// reported to other tasks. All failures then count as reported.
+    /// Returns the last failed write, if it came after the first `seen` failures, which were reported already, or after
+    /// the first `before` failures. With `before` read at the start, a task that waits for writes learns of failures
+    /// during its wait, even if they were reported to other tasks. All failures then count as reported in `seen`.
     pub fn write_error_since(&self, seen: &AtomicU32, before: u32) -> Option<WriteFailure> {
         let failed = self.failed_writes();
         (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| self.last_failure())

@@ -1,9 +1,10 @@
-//! Which page of a file is in which frame.
+//! The index of a file, which says in which frame each page is.
 //!
-//! Each slot of a folio's pages holds the folio's head. A slot is read without a lock. It is written by one atomic step; `page_cache.index_lock` says under which lock. The
-//! slot also says whether its page is open to readers with hazard pointers ([`super::hazard`]). A page that leaves may
-//! leave its shadow there ([`Shadow`]). Tags say which pages are dirty, and which are under writeback, so that writers
-//! find them in file order. Description: mechanisms/reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
+//! The slots of all pages of a folio hold the folio's head. A slot is read without a lock. It is written by one atomic
+//! step; `page_cache.index_lock` says under which lock. The slot also says whether its page is open to readers with
+//! hazard pointers ([`super::hazard`]). A page that leaves memory may leave its shadow in the slot ([`Shadow`]). Tags
+//! say which pages are dirty, and which are under writeback, so that writers find them in file order. Description:
+//! mechanisms/reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
 use super::contiguity::Contiguity;
 use super::segments::{Segments, UsedParts};
@@ -21,26 +22,27 @@ use std::ops::Range;
 pub enum Miss {
     /// The page is leaving memory.
     Frozen,
-    /// A writer has its latch.
+    /// A writer has the page's latch.
     Held,
     /// The page has as many readers as its descriptor can count.
     Full,
-    /// The frame already belongs to another page: reference and latch are to be released.
+    /// The frame already belongs to another page. The caller has to release the reference and the latch, which were
+    /// taken.
     Undo,
 }
 
-/// Says that a slot holds a page: its frame's number is in the other bits.
+/// Marks a slot that holds a page; the other bits are the number of the page's frame.
 const PAGE: u32 = 0b10 << 30;
-/// The mark of a page that is open to readers with hazard pointers.
+/// Marks a slot that holds a page which is open to readers with hazard pointers.
 const OPEN: u32 = 0b11 << 30;
-/// Says that a slot holds the shadow of a page that left. A slot in which nothing ever was is 0.
+/// Marks a slot that holds the shadow of a page that left memory. A slot without page and shadow is 0.
 const SHADOW: u32 = 0b01 << 30;
-/// The other bits.
+/// The bits of a slot for the number of a frame, or for a shadow.
 const NUMBER: u32 = !OPEN;
 
 const _: () = assert!(FRAMES_MAX <= NUMBER + 1 && Shadow::BITS == NUMBER.count_ones());
 
-/// Returns the frame in a slot.
+/// Returns the frame in a slot; `None` if the slot holds no page.
 #[inline(always)]
 const fn frame_of(stored: u32) -> Option<FrameNumber> {
     if stored & PAGE != 0 { Some(FrameNumber(stored & NUMBER)) } else { None }
@@ -93,7 +95,8 @@ impl Found<'_> {
     /// The slot is then read again, because the frame may have been freed and belong to another page.
     ///
     /// # Errors
-    /// What was in the way; [`Miss::Undo`] leaves the caller something to give back.
+    /// The reason why the page was not taken. After [`Miss::Undo`], the caller has to release the reference and the
+    /// latch.
     #[inline(always)]
     pub fn get_shared<'a>(&self, frames: &'a FrameTable) -> Result<&'a Frame, Miss> {
         let descriptor = &frames[self.frame];
@@ -107,7 +110,7 @@ impl Found<'_> {
     }
 }
 
-/// A count in a cache line of its own. It changes with each miss, and hits read its neighbours.
+/// A count of pages, in a cache line of its own: the count changes with each miss, and hits read the fields beside it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Pages(AtomicU32);
@@ -130,21 +133,22 @@ pub struct FileIndex {
 }
 
 impl FileIndex {
-    /// Creates the index of a file that is expected to have `pages` pages; these are found fastest. The index learns
-    /// where pages lie in memory, if they lie in order there.
+    /// Creates the index of a file that is expected to have `pages` pages, whose slots are found fastest. The index
+    /// learns where pages lie in memory, if they lie there in file order.
     #[must_use]
     pub fn with_pages(pages: u32) -> Self {
         Self { slots: Segments::with_head(pages as usize), contiguity: Some(Contiguity::default()), ..Self::default() }
     }
 
-    /// Returns the frame that is in a slot now. It may leave the slot at any time unless the caller has its page lock
-    /// or a reference.
+    /// Returns the frame that is in a slot now. The frame may leave the slot at any time unless the caller has the page
+    /// lock or a reference.
     #[inline]
     pub fn get(&self, index: u32) -> Option<FrameNumber> {
         self.find(index).map(|found| found.frame)
     }
 
-    /// Finds the page as [`FileIndex::get`] and returns it with its slot, for callers that take hold of the page.
+    /// Returns the frame that is in a slot now, as [`FileIndex::get`], together with the slot, for callers that take
+    /// hold of the page.
     #[inline(always)]
     pub fn find(&self, index: u32) -> Option<Found<'_>> {
         let slot = self.slots.get(index as usize)?;
@@ -154,7 +158,7 @@ impl FileIndex {
         frame_of(stored).map(|frame| Found { slot, stored, frame })
     }
 
-    /// Returns the frame that probably has a page, without reading the page's slot. It may be no valid frame.
+    /// Returns the frame that probably has a page, without reading the page's slot. The number may be that of no frame.
     #[inline(always)]
     pub fn guess(&self, index: usize) -> Option<FrameNumber> {
         self.contiguity.as_ref()?.guess(index)
@@ -168,7 +172,7 @@ impl FileIndex {
         }
     }
 
-    /// Returns a page's slot, if there was ever a page near it.
+    /// Returns a page's slot; `None` if no page near it was ever in the index.
     #[inline]
     pub fn slot(&self, index: usize) -> Option<Slot<'_>> {
         self.slots.get(index).map(Slot)
@@ -186,16 +190,16 @@ impl FileIndex {
         self.slots.get_behind(index).map(Slot)
     }
 
-    /// Opens a page to readers with hazard pointers. Does nothing if `frame` is not in its slot. The caller has its
-    /// shared latch.
+    /// Opens a page to readers with hazard pointers. Does nothing if `frame` is not in the page's slot. The caller has
+    /// the page's shared latch.
     pub fn open(&self, index: u32, frame: FrameNumber) {
         if let Some(slot) = self.slots.get(index as usize) {
             let _ = slot.compare_exchange(PAGE | frame.0, OPEN | frame.0, Ordering::SeqCst, Ordering::Relaxed);
         }
     }
 
-    /// Closes a page to readers with hazard pointers: no other reader gets it that way. Returns `false` if it was not
-    /// open, or `frame` is not in its slot.
+    /// Closes a page to readers with hazard pointers: no other reader gets the page by such a pointer. Returns `false`
+    /// if the page was not open, or `frame` is not in its slot.
     pub fn close(&self, index: u32, frame: FrameNumber) -> bool {
         let close = |slot: &AtomicU32| {
             slot.compare_exchange(OPEN | frame.0, PAGE | frame.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -203,8 +207,8 @@ impl FileIndex {
         self.slots.get(index as usize).is_some_and(close)
     }
 
-    /// Makes room for a page. Returns `false` if the system does not grant the memory. Far into a large file this takes
-    /// much address space: as much as for all pages before it.
+    /// Makes room for a page. Returns `false` if the system does not grant the memory. A page far into a large file
+    /// takes much address space: as much as all pages before it together.
     #[inline]
     pub fn prepare(&self, index: u32) -> bool {
         let has_tags = self.tags.prepare(index);
@@ -212,10 +216,10 @@ impl FileIndex {
         has_tags && self.used.note(index).is_some() && self.slots.try_get_or_make(index).is_some()
     }
 
-    /// Fills a slot without a page; returns the shadow that was there.
+    /// Puts a page's frame into its slot, which holds no page so far. Returns the shadow that was in the slot.
     ///
     /// # Errors
-    /// The frame that is there already.
+    /// The frame that is in the slot already.
     ///
     /// # Panics
     /// When there is no memory for the slot; see [`FileIndex::prepare`].
@@ -248,7 +252,8 @@ impl FileIndex {
     /// Fills the slots of all pages of a folio, each with the folio's head; returns a shadow that was in one of them.
     ///
     /// # Errors
-    /// The folio that is in one of the slots already; then nothing was changed but shadows, which may be lost.
+    /// The head of the folio that is in one of the slots already. Nothing was changed then, except that shadows may be
+    /// lost.
     ///
     /// # Panics
     /// As [`FileIndex::insert`].
@@ -274,17 +279,18 @@ impl FileIndex {
         (0..folio.pages()).for_each(|n| self.remove(index + n, folio.head, shadow));
     }
 
-    /// Empties a slot and its tags; only `shadow` stays. The caller has the page's lock, or froze it.
+    /// Empties a slot and its tags; only `shadow` stays. The caller has the page's lock, or froze the page.
     ///
     /// # Panics
     /// When the slot does not hold `frame`.
     pub fn remove(&self, index: u32, frame: FrameNumber, shadow: Option<Shadow>) {
         let slot = self.slots.get(index as usize).expect("a page that is in the index has a slot");
-        // Before the slot is empty: the next page there may be dirty at once, and the tags are its own.
+        // The tags are cleared before the slot is empty. The next page in the slot may be dirty at once, and the tags
+        // are then its own.
         for tag in Tag::ALL {
             self.clear_tag(index, tag);
         }
-        // So is the count: a task that finds every slot empty also finds a count of 0.
+        // The count is lowered before, too: a task that finds every slot empty then also finds a count of 0.
         self.pages.0.fetch_sub(1, Ordering::Relaxed);
         let stored = slot.swap(shadow.map_or(0, |shadow| SHADOW | shadow.0), Ordering::AcqRel);
         assert!(frame_of(stored) == Some(frame), "slot {index} holds {:?}, not {frame}", frame_of(stored));
@@ -323,8 +329,8 @@ impl FileIndex {
         }
     }
 
-    /// Makes room for the data of a page's node that [`FileIndex::add_to_node`] stores. Returns false if the system
-    /// does not grant it.
+    /// Makes room for the data of a page's node that [`FileIndex::add_to_node`] stores. Returns `false` if the system
+    /// does not grant the memory.
     pub(crate) fn prepare_node(&self, index: u32) -> bool {
         let node = (index / NODE_PAGES) as usize;
         self.node_pages.try_get_or_make(node).is_some() && self.node_places.try_get_or_make(node).is_some()
@@ -335,7 +341,8 @@ impl FileIndex {
         self.node_pages.get((index / NODE_PAGES) as usize).is_none_or(|pages| pages.load(Ordering::Relaxed) == 0)
     }
 
-    /// Counts an added page, and makes its node if it is the first there. The caller holds the lock of the index.
+    /// Counts a page that was added, and makes its node if it is the first page of the node. The caller holds the lock
+    /// of the index.
     pub(super) fn add_to_node(&self, index: u32, make: impl FnOnce() -> NodePlace) {
         let node = (index / NODE_PAGES) as usize;
         if self.node_pages.get_or_make(node).fetch_add(1, Ordering::Relaxed) == 0 {
@@ -343,8 +350,8 @@ impl FileIndex {
         }
     }
 
-    /// Counts a removed page, and returns the place of its node if it was the last there. The caller holds the lock of
-    /// the index.
+    /// Counts a page that was removed, and returns the place of its node if it was the node's last page. The caller
+    /// holds the lock of the index.
     pub(super) fn remove_from_node(&self, index: u32) -> Option<NodePlace> {
         let node = (index / NODE_PAGES) as usize;
         let is_last = self.node_pages.get_or_make(node).fetch_sub(1, Ordering::Relaxed) == 1;
@@ -363,15 +370,15 @@ impl FileIndex {
         self.end.load(Ordering::SeqCst)
     }
 
-    /// Tags a page. The caller has its lock, or ends its writeback.
+    /// Tags a page. The caller has the page's lock, or ends the page's writeback.
     pub fn set_tag(&self, index: u32, tag: Tag) {
         self.tags.set(index, tag);
     }
 
-    /// Removes a tag. The caller has the page's lock, or ends its writeback.
+    /// Removes a page's tag. The caller has the page's lock, or ends the page's writeback.
     ///
-    /// The page's tag was set before the caller had its lock, or submitted its write. (A writer that dirties a page
-    /// while its write fails may be too late for that: then its tag stays, which does no harm.)
+    /// The tag was set before the caller took the lock, or submitted the write. (A writer that dirties a page while the
+    /// page's write fails may set the tag too late for this: the tag then stays, which does no harm.)
     pub fn clear_tag(&self, index: u32, tag: Tag) {
         self.tags.clear(index, tag);
     }
@@ -421,7 +428,7 @@ mod tests {
         let index = FileIndex::default();
         let (first, last) = (FrameNumber(0), FrameNumber(FRAMES_MAX - 1));
         for frame in [first, last] {
-            // Behind the head, and in it.
+            // In the head, and behind it.
             for page in [7, 100_000] {
                 let slot = || index.slot(page as usize).unwrap();
                 index.insert(page, frame).unwrap();

@@ -1,26 +1,28 @@
 //! Pages that readers hold by hazard pointers: without a reference and without a latch.
 //!
 //! Taking a reference and a latch changes the page's descriptor, a cache line that this reader and readers on other
-//! CPUs then wait for. A clean page that is used often is *open* instead, as its slot in the index says. A reader
-//! publishes the frame in a hazard pointer of its own and reads the slot again. If nothing has changed, it holds the
-//! page until it withdraws the pointer.
+//! CPUs then wait for. A clean page that is used often is therefore *open*, which its slot in the index says. A reader
+//! of an open page publishes the frame in a hazard pointer of its own and reads the slot again. If nothing has changed,
+//! it holds the page until it withdraws the pointer.
 //!
 //! A task that needs the page exclusively pays for this: it *closes* the slot, makes every CPU take notice
-//! ([`machine::Hazards::barrier`]), and reads the published pointers. One barrier serves all pages that were closed before it:
-//! a page keeps the number of the last barrier that had begun when it was closed. Reclaim closes pages when it clears
-//! their use marks, one round of the lists before it frees them, so it needs one barrier a round. A writer needs one
-//! for each open page that it makes dirty. It waits without the latch, because a reader may want the latch of a page
-//! that it holds. A page that is cut off its file while it is held stays in place until it is released.
+//! ([`machine::Hazards::barrier`]), and reads the published pointers. One barrier serves all pages that were closed
+//! before it: a page keeps the number of the last barrier that had begun when it was closed. Reclaim closes pages when
+//! it clears their use marks, one round of the lists before it frees them, so it needs one barrier a round. A writer
+//! needs one barrier for each open page that it makes dirty. The writer waits for readers without the latch, because a
+//! reader that holds the page by a hazard pointer may want the latch as well. A page that leaves its file while a
+//! reader holds it stays in its frame until it is released.
 //!
 //! Only clean pages are opened. A page that was dirty is opened only after [`READS_AFTER_A_WRITE`] reads, so readers of
-//! a page that is written repeatedly count themselves.
+//! a page that is written repeatedly take a reference and the latch.
 //!
 //! [`Flags::HAZARD`] is set while a page may be held this way: from its opening until a task, after closing it, found
 //! it in no hazard pointer while nobody could open it (the page was frozen, its latch was exclusive, or it belonged
 //! to no file any more).
 //!
-//! This applies only where the machine has hazard pointers, and with `lru.activation = at-scan`. Uses of open pages
-//! are not recorded, which is correct while they are marked as used. The task that clears the marks closes the page.
+//! Hazard pointers are used only where the machine has them, and with `lru.activation = at-scan`. A use of an open page
+//! is not recorded. This is correct as long as the page is marked as used; the task that clears the marks closes the
+//! page.
 
 use super::{File, FileOwners, PageCache, Shadow};
 use crate::memory::{Flags, Owner};
@@ -29,23 +31,24 @@ use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, W
 
 /// Average number of reads after which a page that was dirty is opened again to readers with hazard pointers.
 ///
-/// A read that counts itself takes some 80 ns more than one of an open page (docs/studies/library-changes.md, "Hazard
-/// pointers beside writes"). A `page_mut` beside readers took 15 us longer for its barrier (two CPUs, Linux 6.18), so a
-/// barrier costs as much as 190 such reads. More reads than that keep pages closed of which one use in a hundred is a
-/// write: 32 counted reads come before one write with a chance of (0.031 / 0.041)^32, 0.01 %. With 512 reads, of which
-/// one in 16 was counted, it was 0.8 %. Chosen, not swept.
+/// A read that takes a reference needs some 80 ns more than a read of an open page (docs/studies/library-changes.md,
+/// "Hazard pointers beside writes"). A `page_mut` beside readers took 15 us longer for its barrier (two CPUs, Linux
+/// 6.18), so a barrier costs as much as 190 such reads. The constant is larger than that, to keep closed a page of
+/// which one use in a hundred is a write. A use of such a page is a counted read with a chance of 0.031 and a write
+/// with a chance of 0.01, so the chance that 32 counted reads come before one write is (0.031 / 0.041)^32, or 0.01 %.
+/// With 512 reads, of which one in 16 was counted, it was 0.8 %. The constant was chosen, not found by a sweep.
 pub const READS_AFTER_A_WRITE: u32 = 1024;
 
-/// The number of these reads that are counted, on average.
+/// The number of reads, out of [`READS_AFTER_A_WRITE`], that are counted on average.
 const COUNTED_READS: u32 = READS_AFTER_A_WRITE / READS_PER_COUNT;
 
 const _: () = assert!(COUNTED_READS <= Flags::READS_MAX, "a page's word counts no more");
 
-/// The frames that were published at some time.
+/// The frames that hazard pointers named at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     frames: Vec<FrameNumber>,
-    /// The last barrier before that.
+    /// Number of the last barrier before that moment.
     barrier: u32,
 }
 
@@ -58,12 +61,12 @@ impl Held {
     }
 }
 
-/// Returns whether barrier `number` began after `begun` barriers. Numbers repeat after 2^32.
+/// Returns whether barrier `number` began after the first `begun` barriers. Numbers repeat after 2^32.
 const fn is_before(begun: u32, number: u32) -> bool {
     number.wrapping_sub(begun).cast_signed() > 0
 }
 
-/// State for readers with hazard pointers: tasks and pages that wait for their release.
+/// State for readers with hazard pointers: barriers, and tasks and pages that wait until readers release pages.
 pub(crate) struct Readers<M: Machine> {
     /// Number of barriers that have begun, which is the number of the last one. The second number is the last one that
     /// is complete.
@@ -87,26 +90,27 @@ impl<M: Machine> Readers<M> {
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Opens a page of a file that is marked as used often, if it is clean. The caller has its shared latch.
+    /// Opens a page of a file that is marked as used often, if it is clean. The caller has the page's shared latch.
     #[inline]
     pub fn open_page(&self, file: &File<M>, page: u32, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::DIRTY) || !self.machine.hazards().are_on() {
             return;
         }
         let descriptor = &self.frames[frame];
-        // First of all: a page that is written again and again is met most, and its readers do no more than this.
+        // This is tested first, because pages that are written again and again are met most often, and their readers do
+        // no more than this here.
         if flags.has(Flags::WRITTEN) && !(self.machine.hazards().counts_read() && descriptor.count_read(COUNTED_READS))
         {
             return;
         }
-        // Not while somebody waits that has closed it, or another.
+        // No page is opened while a task waits for readers to release one, be it this page or another.
         if !self.is_hazard_waited_for() {
             descriptor.set(Flags::HAZARD);
             file.index.open(page, frame);
         }
     }
 
-    /// Closes a page whose marks of use were cleared, so that its readers leave new ones. The caller has a reference.
+    /// Closes a page whose marks of use were cleared, so that its readers set new marks. The caller has a reference.
     #[inline]
     pub fn close_page(&self, frame: FrameNumber, owners: &mut FileOwners<M>) {
         let descriptor = &self.frames[frame];
@@ -114,7 +118,7 @@ impl<M: Machine> PageCache<M> {
             && let Some(file) = owners.file_of(self, frame)
             && file.index.close(descriptor.index(), frame)
         {
-            // Nobody freezes the page before this is known: there is a reference.
+            // No task can freeze the page before this number is stored, because the caller has a reference.
             descriptor.set_closed_at(self.readers.barriers_begun.load(Ordering::SeqCst));
         }
     }
@@ -169,14 +173,14 @@ impl<M: Machine> PageCache<M> {
         self.readers.waits.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Returns whether a task waits for a page to be released.
+    /// Returns whether a task waits until a page is released, or a page that left its file is still held.
     #[inline(always)]
     pub fn is_hazard_waited_for(&self) -> bool {
         self.readers.waits.load(Ordering::Relaxed) != 0
     }
 
-    /// Keeps the pages of `pages` that readers still hold; their references are dropped later. The pages have left
-    /// their files, and the caller has a reference to each.
+    /// Takes out of `pages` the pages that readers still hold, and keeps them until they are released; their references
+    /// are dropped then. All of the pages have left their files, and the caller has a reference to each.
     pub(crate) fn keep_held(&self, pages: &mut Vec<FrameNumber>) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::HAZARD)) {
             return;
@@ -186,7 +190,7 @@ impl<M: Machine> PageCache<M> {
         if !kept.is_empty() {
             self.readers.waits.fetch_add(kept.len() as u32, Ordering::SeqCst);
             self.readers.cut_off.lock().extend(&kept);
-            // A reader that let go before it could know of them has left them here.
+            // A reader that released one of the pages before it could see it in `cut_off` has left it there.
             pages.extend(self.let_go(None));
         }
     }
@@ -195,7 +199,8 @@ impl<M: Machine> PageCache<M> {
     /// Returns none if `let_go`, which a reader has just released, is not among the pages that left.
     #[must_use]
     pub(crate) fn let_go(&self, let_go: Option<FrameNumber>) -> Vec<FrameNumber> {
-        // Held while the machine is asked: what comes here later may be held by those that it did not see.
+        // The lock is held while the hazard pointers are read. A page that is added to `cut_off` later may be held by a
+        // reader that was not seen.
         let mut cut_off = self.readers.cut_off.lock();
         if cut_off.is_empty() || let_go.is_some_and(|frame| !cut_off.contains(&frame)) {
             return Vec::new();
@@ -206,19 +211,19 @@ impl<M: Machine> PageCache<M> {
         gone
     }
 
-    /// Wakes the tasks that wait for a page that a reader has released.
+    /// Wakes the tasks that wait for a page, which a reader has released.
     pub(crate) fn wake_hazard_waiters(&self, frame: FrameNumber) {
         self.machine.wake(self.page_queue(frame));
     }
 
-    /// Returns whether pages of a file may be held by hazard pointers.
+    /// Returns whether a page belongs to a file and may be held by hazard pointers.
     #[must_use]
     pub(crate) fn may_be_held(&self, frame: FrameNumber) -> bool {
         self.frames[frame].is(Flags::HAZARD) && matches!(self.frames[frame].owner(), Owner::File(_))
     }
 
-    /// Closes pages that hazard pointers may hold, and determines once which are held. The caller has references to
-    /// them.
+    /// Closes pages that hazard pointers may hold. Returns the frames that are held, which are determined once for all
+    /// of the pages. The caller has references to the pages.
     pub(crate) fn close_pages(&self, pages: &[FrameNumber], owners: &mut FileOwners<M>) -> Held {
         for frame in pages {
             self.close_page(*frame, owners);
@@ -228,14 +233,15 @@ impl<M: Machine> PageCache<M> {
         if is_known {
             return self.held_at_last_barrier();
         }
-        // One that was closed 2^31 barriers ago would be taken for one that will be.
+        // All of the pages get the present number: the number of a page that was closed 2^31 barriers ago would be
+        // taken for a number of the future.
         let begun = self.readers.barriers_begun.load(Ordering::SeqCst);
         pages.iter().for_each(|frame| self.frames[*frame].set_closed_at(begun));
         self.held()
     }
 
-    /// Returns whether no reader holds a frozen page of a file, according to `held`, and then clears the mark that one
-    /// may. No task opens the page while it is frozen.
+    /// Returns whether no reader holds a frozen page of a file, according to `held`. If so, clears [`Flags::HAZARD`].
+    /// No task opens the page while it is frozen.
     pub(crate) fn is_free_of_readers(&self, file: &File<M>, frame: FrameNumber, held: Option<&Held>) -> bool {
         let descriptor = &self.frames[frame];
         if !descriptor.is(Flags::HAZARD) {

@@ -1,12 +1,12 @@
-//! The latch of a page: readers of its bytes and a writer keep out of each other's way.
+//! The latch of a page, which readers of its bytes share and a writer has alone.
 //!
 //! A word of the frame holds the latch, next to the references ([`crate::memory::Frame::get_shared`]): a hit takes both
-//! in one step and no lock. The page lock is another matter: it guards the page's identity and its I/O. *Order*: the
+//! in one step and no lock. The page lock is a different lock, which guards the page's owner and its I/O. *Order*: the
 //! latch first, then the page lock. Reclaim and the flusher never wait for a latch; a sync does, for pages that must
 //! not change while they are written. *Turns*: a task that changes a page repeatedly would take the latch again each
 //! time before a waiter has woken up. So a waiter that has waited for a millisecond claims the next turn, and tasks
-//! that want the page for writing leave it to that waiter. Readers do not: a reader may have the page already, and the
-//! next one would wait for it.
+//! that want the page for writing leave it to that waiter. Readers do not leave the page to the waiter: another reader
+//! may have the latch already, and the waiter and the new reader would both wait for that one.
 
 use super::file_index::Miss;
 use super::{FileIndex, PageCache};
@@ -22,8 +22,8 @@ const PATIENCE: Nanos = Nanos::from_millis(1);
 pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<M: Machine> PageCache<M> {
-    /// Takes the latch of a page, exclusive or shared. Waits until it is free. The caller holds a reference and no page
-    /// lock. *May sleep.*
+    /// Takes the latch of a page, exclusive or shared. Waits until the latch is free. The caller holds a reference and
+    /// no page lock. *May sleep.*
     pub fn latch(&self, frame: FrameNumber, exclusive: bool) {
         loop {
             self.latch_counted(frame, exclusive, PATIENCE);
@@ -40,8 +40,8 @@ impl<M: Machine> PageCache<M> {
         self.latch_counted(frame, false, Nanos(0));
     }
 
-    /// Takes the latch as [`PageCache::latch`] does, but looks at no hazard pointers. The caller says that it is next after it has
-    /// waited for `patience`.
+    /// Takes the latch as [`PageCache::latch`] does, but checks no hazard pointers. After a wait of `patience`, the
+    /// caller claims the next turn.
     fn latch_counted(&self, frame: FrameNumber, exclusive: bool, patience: Nanos) {
         if exclusive {
             self.let_next_go_first(frame);
@@ -59,7 +59,8 @@ impl<M: Machine> PageCache<M> {
             if self.frames[frame].try_latch(exclusive) {
                 break;
             }
-            // Another of the queue's pages may be waited for; then this one's turn comes later.
+            // The queue has one claim for all of its pages. If another page has the claim, the turn of this page comes
+            // later.
             if !is_next && self.machine.now().since(began) >= patience {
                 is_next = next.compare_exchange(NOBODY, frame.0, SeqCst, SeqCst).is_ok();
             }
@@ -84,7 +85,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Waits until a waiter that is next has had the latch. The caller wants it for writing. *May sleep.*
+    /// Waits, if a waiter has claimed the next turn, until that waiter has had the latch. The caller wants the latch
+    /// for writing. *May sleep.*
     fn let_next_go_first(&self, frame: FrameNumber) {
         let next = self.next_at_queue(frame);
         while next.load(SeqCst) == frame.0 && !self.machine.is_killed() {
@@ -116,7 +118,7 @@ impl<M: Machine> PageCache<M> {
     pub fn find_shared(&self, index: &FileIndex, page: u32) -> Option<(FrameNumber, &Frame)> {
         self.machine.spend(Step::IndexLookup, 1);
         let found = index.find(page)?;
-        // While the descriptor is on its way, so can the bytes be.
+        // The bytes are prefetched while the descriptor is being loaded.
         self.machine.prefetch_frame(found.frame, 0, 1);
         let frame = match found.get_shared(&self.frames) {
             Ok(descriptor) => return Some((found.frame, descriptor)),
@@ -137,7 +139,7 @@ impl<M: Machine> PageCache<M> {
             match miss {
                 Miss::Undo => self.put_shared(frame),
                 Miss::Frozen => self.machine.relax(),
-                // The caller sees for itself ([`Frame::has_all_readers`]).
+                // The caller can find out this reason by [`Frame::has_all_readers`].
                 Miss::Full => return None,
                 Miss::Held => {
                     let frame = self.find_page(index, page)?;
@@ -154,7 +156,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Releases the shared latch of a page and its reference, as `PageCache::put_page_in_use`.
+    /// Releases the shared latch of a page, and drops its reference as `PageCache::put_page_in_use` does.
     #[inline]
     pub fn put_shared(&self, frame: FrameNumber) {
         self.put_shared_of(frame, &self.frames[self.frames.head(frame)]);
@@ -171,7 +173,8 @@ impl<M: Machine> PageCache<M> {
 
     #[cold]
     fn end_use(&self, frame: FrameNumber, is_last: bool, is_waited_for: bool) {
-        // The waiter has a reference, and so has a task that drops the last one, so the folio is unchanged.
+        // The folio is unchanged: a waiter has a reference, and after the last reference was dropped the page is still
+        // this task's.
         let frame = self.frames.head(frame);
         if is_waited_for {
             self.wake_latch_waiters(frame);

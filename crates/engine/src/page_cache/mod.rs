@@ -1,10 +1,11 @@
 //! Page cache: files, and which of their pages are in which frames.
 //!
-//! *Holds* the files with their indexes, the page lock and the latch of a page, and what readers hold without either
-//! ([`hazard`]). *Flow*: `access` puts a page into its file ([`PageCache::add_to_page_cache`]) and finds it there
-//! ([`PageCache::find_page`], [`PageCache::find_shared`]); reclaim takes it out ([`PageCache::remove_file_page`]).
-//! *Called by* every floor above: the swap cache is an index like a file's. *Locks*: the page lock (a bit, sleeps)
-//! outermost, then `table`; then `i_pages`, never two of one class. *Description*: mechanisms/reclaim, 1, 13, 19.
+//! *Holds* the files with their indexes, the page lock and the latch of a page, and the hazard pointers by which
+//! readers hold a page without either ([`hazard`]). *Flow*: `access` puts a page into its file
+//! ([`PageCache::add_to_page_cache`]) and finds it there ([`PageCache::find_page`], [`PageCache::find_shared`]);
+//! reclaim takes it out ([`PageCache::remove_file_page`]). *Called by* every floor above: the swap cache is an index
+//! like a file's. *Locks*: the page lock (a bit, sleeps) outermost, then `table`; then `i_pages`, never two of one
+//! class. *Description*: mechanisms/reclaim, 1, 13, 19.
 //!
 //! # Order of two operations on one page
 //!
@@ -16,7 +17,8 @@
 //! * *truncate*: a reference and the page lock, then `i_pages` to take the page out;
 //! * *reclaim*: the page off its list, the page lock if it is free, then `i_pages` to take the page out;
 //! * *migrate*: as reclaim, and the shared latch if it is free, to copy the bytes;
-//! * *writeback*: a reference and the page lock until the page is marked; where pages are stable, the shared latch as well.
+//! * *writeback*: a reference and the page lock until the page is marked; where pages are stable, the shared latch as
+//!   well.
 //!
 //! | | read | hazard | write | truncate | reclaim | migrate | writeback |
 //! | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -32,8 +34,9 @@
 //! * *latch*: one waits for the other ([`latch`]). Migration does not wait: a page that is being written stays.
 //! * *reference*: the page leaves its file, and its frame stays until the reader drops its reference
 //!   (`PageCache::put_page_in_use`). The reader then checks the length of the file again.
-//! * *freeze*: the page is taken only with the two references of its index and of the caller, and clean, in one step. A
-//!   later task gets no reference of a frozen page, and looks it up again.
+//! * *freeze*: the page is taken only if it is clean and has no references but those of its index and of the caller,
+//!   which are removed in one step. A task that comes later gets no reference of a frozen page, and looks the page up
+//!   again.
 //! * *close*: the slot is closed, a barrier makes this visible on every CPU, and the published pointers are read. A
 //!   page that a pointer names stays in its frame. A writer waits for the reader.
 //! * *kept*: the page leaves its file, and its frame is kept until no pointer names it ([`hazard`]).
@@ -85,10 +88,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use table::Table;
 
-/// Pages that leave a file at once at most ([`PageCache::remove_file_pages`]).
+/// Largest number of pages that leave a file at once ([`PageCache::remove_file_pages`]).
 pub(crate) const REMOVALS_MAX: usize = 32;
 
-/// Slabs that are empty after a folio left its file: seldom any.
+/// The slabs that became empty when a folio left its file; usually none.
 type EmptySlabs = Vec<EmptySlab>;
 
 /// The layer (*floor*) of the engine that holds files and their cached pages.
@@ -100,7 +103,7 @@ pub struct PageCache<M: Machine> {
     page_queues: Vec<M::WaitQueue>,
     /// For each queue, the page whose latch a waiter gets next.
     next_at_queues: Vec<AtomicU32>,
-    /// Pages whose last reference a lookup dropped; see [`PageCache::put_page_in_use`].
+    /// Pages whose last reference was dropped by a lookup; see [`PageCache::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
     /// `true` if there are orphans; read without the lock.
     pub(crate) has_orphans: AtomicBool,
@@ -117,7 +120,7 @@ impl<M: Machine> Deref for PageCache<M> {
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Creates the floor, without files.
+    /// Creates the layer, without files.
     pub fn new(slab: Slab<M>, choices: Choices) -> Self {
         let machine = &slab.machine;
         Self {
@@ -139,13 +142,13 @@ impl<M: Machine> PageCache<M> {
         self.files.lock().insert(|id| File::new(&self.machine, id, device))
     }
 
-    /// Creates a file of `bytes` whose page `n` lies at block `n` of a device of its own, as where a file system places
-    /// it. For limits and the flusher it counts to the device `backing`.
+    /// Creates a file of `bytes` whose page `n` lies at block `n` of a device of its own; a file system under the
+    /// engine places the blocks. For limits and the flusher, the file counts to the device `backing`.
     pub fn add_placed_file(&self, device: DeviceId, backing: DeviceId, bytes: u64) -> Arc<File<M>> {
         self.files.lock().insert(|id| File::placed(&self.machine, id, device, backing, bytes))
     }
 
-    /// Returns the file with a number, if there still is one.
+    /// Returns the file with a number; `None` if no file has it.
     pub fn file(&self, id: u32) -> Option<Arc<File<M>>> {
         self.files.lock().entries.get(&id).cloned()
     }
@@ -155,17 +158,18 @@ impl<M: Machine> PageCache<M> {
         self.files.lock().entries.values().cloned().collect()
     }
 
-    /// Forgets a file, none of whose pages is left and whose blocks were given back.
+    /// Removes a file from the table of files. None of its pages is in memory, and its blocks were given back.
     pub(crate) fn forget_file(&self, file: &File<M>) {
         assert_eq!(file.index.pages(), 0, "file {} forgotten with pages in memory", file.id);
         assert!(!file.is_mapped(), "file {} forgotten while it is mapped", file.id);
         self.files.lock().entries.remove(&file.id);
     }
 
-    // ---- their pages ----
+    // ---- pages of files ----
 
-    /// Takes the lock of an index, if the kernel has one (`page_cache.index_lock`). Nodes that take memory need it in
-    /// any case, because the task that removes the last page of a node frees it.
+    /// Takes the lock of an index and returns its guard; `None` if the kernel has no such lock
+    /// (`page_cache.index_lock`). Where index nodes take memory, the lock is needed in any case, because the task that
+    /// removes the last page of a node frees the node.
     pub(crate) fn lock_index<'a>(&self, i_pages: &'a M::Lock<()>) -> Option<<M::Lock<()> as Lock<()>>::Guard<'a>> {
         let is_locked = match self.choices.index_lock {
             IndexLock::PerPage | IndexLock::ByFile => true,
@@ -182,7 +186,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Returns the page of a file, with a reference for the caller.
+    /// Returns the frame of a page of a file, with a reference for the caller; `None` if the page is not in memory.
     #[inline]
     #[doc(alias = "find_get_page")]
     pub fn find_page(&self, index: &FileIndex, page: u32) -> Option<FrameNumber> {
@@ -200,7 +204,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Returns the frame of a page of a file whose folio has this head.
+    /// Returns the frame of page `page` of a file; `head` is the head of the folio that has the page.
     #[inline]
     #[doc(alias = "folio_file_page")]
     pub fn frame_of(&self, head: FrameNumber, page: u32) -> FrameNumber {
@@ -211,8 +215,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Returns the number of the page after a folio in which page `page` was found. The caller has a reference; the
-    /// folio may have left its file.
+    /// Returns the number of the first page after the folio in which page `page` was found. The caller has a reference
+    /// of the folio, which may have left its file.
     pub(crate) fn end_of_folio(&self, head: FrameNumber, page: u32) -> u32 {
         let pages = self.frames.pages(head) as u32;
         page / pages * pages + pages
@@ -224,17 +228,18 @@ impl<M: Machine> PageCache<M> {
         self.frames[head].index() + (frame.0 - head.0)
     }
 
-    /// Returns whether a folio is an owner's, and has this page.
+    /// Returns whether a folio belongs to `owner` and has the owner's page `page`.
     pub(crate) fn is_page_of(&self, head: FrameNumber, owner: Owner, page: u32) -> bool {
         let descriptor = &self.frames[head];
         descriptor.owner() == owner && u64::from(page.wrapping_sub(descriptor.index())) < self.frames.pages(head)
     }
 
-    /// Puts a fresh folio, locked by the caller, into a file at the place of its first page, `page`; returns a shadow that
-    /// was in one of its slots.
+    /// Puts a fresh folio, which the caller has locked, into a file; its first page becomes page `page` of the file.
+    /// Returns a shadow that was in one of its slots.
     ///
     /// # Errors
-    /// The page that is there already; then nothing was changed.
+    /// The head of a folio that is in one of the slots already. Nothing was changed then, except that shadows may be
+    /// lost.
     pub fn add_to_page_cache(
         &self,
         file: &File<M>,
@@ -248,7 +253,8 @@ impl<M: Machine> PageCache<M> {
         let shadow = {
             let _guard = self.lock_index(&file.i_pages);
             self.machine.spend(Step::IndexInsert, 1);
-            // The reference of the index is taken first, because other tasks can take theirs from the next step on.
+            // The index's reference is taken first, because other tasks can find the page and take references from the
+            // next step on.
             descriptor.get();
             let folio = self.frames.folio(frame);
             let shadow = match file.index.insert_folio(page, folio) {
@@ -271,13 +277,13 @@ impl<M: Machine> PageCache<M> {
         Ok(shadow)
     }
 
-    /// Returns the number of pages of files on the lists of all zones.
+    /// Returns the number of file pages on the LRU lists of all zones.
     pub(crate) fn listed_file_pages(&self) -> u64 {
         self.gauge(Gauge::NrInactiveFile) + self.gauge(Gauge::NrActiveFile)
     }
 
-    /// Counts a folio that left its file's index at `page`. Returns the blocks of its nodes' slabs that are empty now. The
-    /// caller holds the lock of the index.
+    /// Lowers the page counts of index nodes for a folio that left its file's index at `page`. Returns the slabs that
+    /// hold no node any more. The caller holds the lock of the index.
     fn leave_nodes(&self, file: &File<M>, page: u32, folio: Folio) -> EmptySlabs {
         let mut empty = EmptySlabs::new();
         if self.index_nodes.slabs().is_some() {
@@ -287,12 +293,13 @@ impl<M: Machine> PageCache<M> {
         empty
     }
 
-    /// Removes a page from its file if only the caller refers to it and it is clean. The page then belongs to the
-    /// caller, without any reference, and has to be freed. Otherwise nothing changes. See
-    /// [`crate::swap::Swap::remove_mapping`].
+    /// Removes a page from its file if the page is clean and has no references but those of the index and of the
+    /// caller. Returns whether it did. The removed page belongs to the caller, has no reference, and has to be freed.
+    /// If the page is not removed, nothing changes. See [`crate::swap::Swap::remove_mapping`].
     ///
-    /// The caller isolated the page (one reference), locked it and unmapped it. Readers may hold it by hazard pointers.
-    /// Then `held` says which pages they do not hold, and without it the page stays. The page leaves `shadow`.
+    /// The caller isolated the page (one reference), locked it and unmapped it. Readers may hold the page by hazard
+    /// pointers. In this case `held` says which pages they do not hold; if it is `None`, the page is not removed.
+    /// `shadow` stays in the slots of the page.
     pub fn remove_file_page(
         &self,
         frame: FrameNumber,
@@ -309,7 +316,7 @@ impl<M: Machine> PageCache<M> {
     }
 
     /// Removes pages as [`PageCache::remove_file_page`]: up to [`REMOVALS_MAX`] pages of one file, under one hold of
-    /// its lock, each with the shadow that it leaves. Calls `then` with each page, and whether it was removed.
+    /// the index's lock, each with the shadow that it leaves. Calls `then` with each page, and whether it was removed.
     pub(crate) fn remove_file_pages(
         &self,
         pages: &[(FrameNumber, Option<Shadow>)],
@@ -327,8 +334,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Removes a folio from its file, whose index the caller has locked. Returns what is left to free of its nodes;
-    /// `None` if the folio stays.
+    /// Removes a folio from its file, whose index the caller has locked. Returns the slabs of index nodes that are to
+    /// be freed; `None` if the folio is not removed.
     fn remove_under_lock(
         &self,
         frame: FrameNumber,
@@ -347,8 +354,8 @@ impl<M: Machine> PageCache<M> {
         }
         let folio = self.frames.folio(frame);
         file.index.remove_folio(descriptor.index(), folio, shadow);
-        // Not while the page is frozen and in its slot: a task that finds it there tries again in a loop, which takes
-        // no simulated time.
+        // The time is spent only here. While the page was frozen and in its slot, a task that found it there tried
+        // again in a loop, which takes no simulated time.
         if shadow.is_some() {
             self.machine.spend(Step::ShadowStore, 1);
         }
@@ -386,15 +393,16 @@ impl<M: Machine> PageCache<M> {
         assert!(!last, "the caller holds a reference of {frame}");
     }
 
-    /// Drops a reference that a lookup took. A page that left its file meanwhile is not freed here but put aside: it
-    /// may be on an LRU list, which only the floor above can change (`Lru::release_orphans`).
+    /// Drops a reference that a lookup took. If it is the last one, because the page left its file meanwhile, the page
+    /// is not freed here but put aside: it may be on an LRU list, which only the layer above can change
+    /// (`Lru::release_orphans`).
     pub(crate) fn put_page_in_use(&self, frame: FrameNumber) {
         if self.frames[frame].put() {
             self.orphan(frame);
         }
     }
 
-    /// Puts a page aside whose last reference was just dropped.
+    /// Puts aside a page whose last reference was just dropped.
     #[cold]
     pub(super) fn orphan(&self, frame: FrameNumber) {
         self.frames[frame].set_references(1);

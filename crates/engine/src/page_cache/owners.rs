@@ -1,11 +1,11 @@
-//! Which files own the pages of a list.
+//! Finds the files that own the pages of a list.
 
 use super::{File, PageCache};
 use crate::memory::Owner;
 use machine::{FrameNumber, Machine};
 use std::sync::Arc;
 
-/// A cache of the last file looked up. Most pages of a list belong to the same file.
+/// A cache of the last file that was looked up. It helps because most pages of a list belong to the same file.
 pub struct FileOwners<M: Machine> {
     file: Option<Arc<File<M>>>,
 }
@@ -17,7 +17,7 @@ impl<M: Machine> Default for FileOwners<M> {
 }
 
 impl<M: Machine> FileOwners<M> {
-    /// Returns the file that a page belongs to.
+    /// Returns the file that a page belongs to; `None` if it belongs to no file.
     pub fn file_of(&mut self, page_cache: &PageCache<M>, frame: FrameNumber) -> Option<&Arc<File<M>>> {
         let Owner::File(id) = page_cache.frames[frame].owner() else { return None };
         if self.file.as_ref().is_none_or(|file| file.id != id) {

@@ -1,14 +1,14 @@
 //! The page lock, and waiting for a page.
 //!
-//! The lock is a bit in the frame's descriptor: it guards whose page it is, and its I/O. A page's waiters share a queue with
-//! those of other pages.
+//! The lock is a bit in the frame's descriptor. It guards the owner and the I/O of the page. Waiters of several pages
+//! share a queue.
 
 use super::PageCache;
 use crate::memory::Flags;
 use machine::atomic::AtomicU32;
 use machine::{FrameNumber, Machine, WaitReason, Waiting};
 
-/// Page queues: a page's waiters wait at the one that its number falls on.
+/// Number of page queues. The waiters of a page wait in the queue that is computed from the number of its frame.
 pub(super) const PAGE_QUEUES: usize = 256;
 
 /// Returns the queue of a page, by Fibonacci hashing, so that neighbouring pages wait in different queues.
@@ -22,7 +22,7 @@ impl<M: Machine> PageCache<M> {
         &self.page_queues[queue_of(frame)]
     }
 
-    /// Returns the page of that queue whose latch a waiter has next: see [`super::latch`].
+    /// Returns a word of the page's queue: the page whose latch a waiter of this queue has next (see [`super::latch`]).
     pub(super) fn next_at_queue(&self, frame: FrameNumber) -> &AtomicU32 {
         &self.next_at_queues[queue_of(frame)]
     }

@@ -5,7 +5,7 @@ use machine::PAGE_BYTES;
 /// The expected access pattern of a handle or a mapping (`posix_fadvise`, `madvise`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadPattern {
-    /// Unknown: detected from the reads.
+    /// Unknown: the pattern is detected from the reads.
     #[default]
     Normal,
     /// Sequential, from beginning to end: windows are twice as large.

@@ -1,10 +1,10 @@
 //! A growing array that is read without a lock.
 //!
-//! It consists of segments: the *head*, whose length is chosen with the array, and segments behind it, each as long as
-//! everything before it. A segment is made once, when one of its elements is first needed, and lives as long as the
-//! array. So elements never move, and a lookup is two loads, with hardly one more instruction in the head. Elements are
-//! zero at first. The memory of a segment comes with the first use of each of its parts, so a large file costs only its
-//! used parts.
+//! It consists of segments: the *head*, whose length is chosen when the array is created, and segments behind it, each
+//! as long as everything before it. A segment is made once, when one of its elements is first needed, and lives as long
+//! as the array. So elements never move, and a lookup takes two loads; in the head it takes hardly any other
+//! instruction. Elements are zero at first. The system provides the memory of each part of a segment when that part is
+//! first used, so a large file costs only its used parts.
 
 #![allow(unsafe_code)]
 
@@ -16,21 +16,22 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
-/// Elements of the shortest head.
+/// Number of elements of the shortest head.
 const HEAD_MIN: usize = 8;
-/// Elements of the longest head, as for 4 GiB of a file. The whole head takes address space with the first element.
+/// Number of elements of the longest head: as many as 4 GiB of a file have pages. The whole head takes address space as
+/// soon as its first element is used.
 const HEAD_MAX: usize = 1 << 20;
-/// Number of segments: the head, and those behind it for 2^32 elements with the shortest head.
+/// Number of segments, with the head. With the shortest head, they hold 2^32 elements.
 const SEGMENTS: usize = 30;
 
-/// The array; see the module's head.
+/// The array that the module's documentation describes.
 pub struct Segments<T> {
-    /// The first element of each segment; null until it is made, and never changed again. Segment 0 is the head, segment
-    /// `k` has `head << (k - 1)` elements.
-    // Pointers, and not boxes in `OnceLock`s: every hit goes through here, and half of its instructions would be for
-    // states and lengths that are known.
+    /// The first element of each segment; null until the segment is made, and never changed again. Segment 0 is the
+    /// head, segment `k` has `head << (k - 1)` elements.
+    // Pointers, not boxes in `OnceLock`s. Every hit goes through here, and half of its instructions would handle states
+    // and lengths that are known.
     segments: [AtomicPtr<T>; SEGMENTS],
-    /// Elements of the head, a power of two.
+    /// Number of elements of the head, a power of two.
     head: usize,
     owned: PhantomData<Box<[T]>>,
 }
@@ -42,7 +43,7 @@ impl<T> Default for Segments<T> {
 }
 
 impl<T> Segments<T> {
-    /// Creates an array of which `elements` can be foreseen, without memory so far.
+    /// Creates an array that is expected to have `elements` elements. It takes no memory yet.
     pub fn with_head(elements: usize) -> Self {
         Self {
             segments: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
@@ -56,7 +57,7 @@ impl<T> Segments<T> {
         (index.ilog2() - self.head.trailing_zeros()) as usize + 1
     }
 
-    /// Returns the elements of a segment.
+    /// Returns the range of the indexes of a segment's elements.
     const fn range_of(&self, segment: usize) -> Range<usize> {
         match segment {
             0 => 0..self.head,
@@ -64,7 +65,7 @@ impl<T> Segments<T> {
         }
     }
 
-    /// Returns the index after the last one of the segment that `index` lies in.
+    /// Returns the first index after the segment that `index` lies in.
     const fn end_of_segment(&self, index: usize) -> usize {
         let segment = if index < self.head { 0 } else { self.segment_of(index) };
         self.range_of(segment).end
@@ -77,7 +78,7 @@ impl<T> Drop for Segments<T> {
             let first = *self.segments[segment].get_mut();
             if !first.is_null() {
                 let elements = self.range_of(segment).len();
-                // SAFETY: a box of so many elements, which `make` took apart; nobody refers to them any more.
+                // SAFETY: `make` got the pointer from a box of `elements` elements, and nobody refers to them any more.
                 drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, elements)) });
             }
         }
@@ -104,9 +105,9 @@ impl<T: Element> Segments<T> {
         if index >= self.head {
             return None;
         }
-        // In one order with what users of the array keep in order by that.
+        // Sequentially consistent, because users of the array rely on one order of this load and of their own steps.
         let first = self.segments[0].load(Ordering::SeqCst);
-        // SAFETY: the head was made, and has that many elements. It lives as long as `self`.
+        // SAFETY: the head was made, and has more than `index` elements. It lives as long as `self`.
         (!first.is_null()).then(|| unsafe { &*first.add(index) })
     }
 
@@ -122,8 +123,8 @@ impl<T: Element> Segments<T> {
         (!first.is_null()).then(|| unsafe { &*first.add(index - self.range_of(segment).start) })
     }
 
-    /// Returns the element, and makes its segment, of zeroes, if it does not exist yet. Returns `None` if there is no
-    /// memory for that.
+    /// Returns the element. Makes its segment, filled with zeroes, if it does not exist yet. Returns `None` if there is
+    /// no memory for the segment.
     #[inline]
     pub fn try_get_or_make(&self, index: usize) -> Option<&T> {
         if self.get(index).is_none() {
@@ -138,32 +139,34 @@ impl<T: Element> Segments<T> {
         let first = Box::into_raw(zeroes::<T>(elements)?).cast::<T>();
         let place = &self.segments[segment];
         if place.compare_exchange(ptr::null_mut(), first, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            // SAFETY: somebody else was faster; this one is as it was taken apart, and nobody else's.
+            // SAFETY: another task was faster. This pointer comes from a box of `elements` elements, and no other task
+            // has it.
             drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, elements)) });
         }
         Some(())
     }
 
-    /// Returns the element as [`Segments::try_get_or_make`], where memory must be available.
+    /// Returns the element as [`Segments::try_get_or_make`] does, for callers that rely on having memory.
     ///
     /// # Panics
-    /// When the system does not grant it.
+    /// If the system does not grant the memory.
     #[inline]
     pub fn get_or_make(&self, index: usize) -> &T {
         self.try_get_or_make(index).expect("there is memory for a part of an index")
     }
 }
 
-/// Elements of a part. [`UsedParts`] records for each part whether it was ever used: one page of slots of an index.
+/// Number of elements of a part: as many slots of an index as a page of memory holds. [`UsedParts`] records for each
+/// part whether it was ever used.
 const PART: usize = 1024;
 
-/// The parts of a growing array that were ever used. A walk over the array can skip the others, which have no memory
-/// yet.
+/// The parts of a growing array that were ever used. A walk over the array can skip all other parts, which have no
+/// memory yet.
 #[derive(Debug, Default)]
 pub struct UsedParts(Segments<AtomicU64>);
 
 impl UsedParts {
-    /// Notes that an element is about to be used; `None` when there is no memory for that.
+    /// Notes that an element is about to be used. Returns `None` if there is no memory for the note.
     #[inline]
     pub fn note(&self, index: usize) -> Option<()> {
         let (word, bit) = Self::place(index);
@@ -176,7 +179,7 @@ impl UsedParts {
         Some(())
     }
 
-    /// Returns the elements of `range` that lie in used parts, part by part.
+    /// Returns the elements of `range` that lie in used parts, as one range for each part.
     pub fn within(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut at = range.start;
         std::iter::from_fn(move || {

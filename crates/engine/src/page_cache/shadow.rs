@@ -1,15 +1,15 @@
 //! Shadows: the entries that pages leave in their slots.
 
-/// A few bits that a policy chooses ([`crate::lru`]) and gets back when the page is read again. They tell the policy
-/// whether the page has returned soon.
+/// The bits that a page leaves in its slot. A policy chooses them ([`crate::lru`]) and gets them back when the page is
+/// read again. They tell the policy whether the page has returned soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow(pub(super) u32);
 
 impl Shadow {
-    /// Bits of one.
+    /// Number of bits of a shadow.
     pub const BITS: u32 = 30;
 
-    /// Creates a shadow of the lowest [`Shadow::BITS`] bits.
+    /// Creates a shadow from the lowest [`Shadow::BITS`] bits of `bits`.
     #[must_use]
     pub const fn of_bits(bits: u32) -> Self {
         Self(bits & ((1 << Self::BITS) - 1))

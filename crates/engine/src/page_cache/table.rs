@@ -1,11 +1,12 @@
-//! Numbers for owners of pages: a frame says with one which file, or which region, its page belongs to.
+//! Numbers for owners of pages. By such a number, a frame's descriptor names the file, or the region, that its page
+//! belongs to.
 
 use crate::memory::OWNERS_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A table of numbered things. A number is used again only after all others, so that a remembered number finds the same
-/// thing or nothing.
+/// A table of numbered entries. A number is used again only after all other numbers, so that a remembered number finds
+/// the same entry or none.
 pub(crate) struct Table<T> {
     pub(crate) entries: BTreeMap<u32, Arc<T>>,
     next: u32,
@@ -18,10 +19,10 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Adds a new entry with the next free number, which `make` gets.
+    /// Adds a new entry with the next free number, and returns it. `make` makes the entry from its number.
     ///
     /// # Panics
-    /// When none is.
+    /// If no number is free.
     pub(crate) fn insert(&mut self, make: impl FnOnce(u32) -> T) -> Arc<T> {
         assert!(self.entries.len() < OWNERS_MAX as usize, "all {OWNERS_MAX} numbers of owners are in use");
         while self.entries.contains_key(&self.next) {

@@ -1,14 +1,15 @@
 //! Tags of a file's pages, found in file order without a walk over the file.
 //!
-//! A tag has a bit for each page, 64 to a *word*. Above the words is a tower of counts: each counts the non-zero places
-//! among the [`FAN_OUT`] places below it. A search skips a place with a count of zero, so its cost grows with the
-//! tagged pages, and not with the length of the file. The tags of one file share the tower.
+//! A tag has a bit for each page; 64 bits are a *word*. Above the words is a tower of counts: each count is the number
+//! of non-zero places among the [`FAN_OUT`] places below it. A search skips a place with a count of zero, so its cost
+//! grows with the tagged pages, and not with the length of the file. The tags of one file share the tower.
 //!
 //! *Order*: no lock is taken, and no tagged page is ever hidden. A place is counted above before it stops being zero,
 //! and uncounted after it is zero again. So at each moment a count is at least the number of non-zero places below it.
-//! (A tower of bits could not do that: one task clears a bit and looks again, another sets one and finds it set; in
-//! between, a page is lost for a moment.) Loom checks it: `a_tagged_page_is_never_hidden` and its neighbours. All steps
-//! are in one order, as `File::is_listed` needs.
+//! (A tower of bits could not do that: while one task clears a bit of the tower and then searches below it again,
+//! another task may tag a page there after it found the bit still set. The page is then hidden until the first task
+//! sets the bit again.) Loom checks it: `a_tagged_page_is_never_hidden` and its neighbours. All steps are in one order,
+//! as `File::is_listed` needs.
 
 use super::segments::Segments;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -19,9 +20,9 @@ use std::ops::Range;
 pub enum Tag {
     /// The contents are newer than the device's, and the flusher has to write them.
     Dirty,
-    /// Being written.
+    /// The page is being written.
     Writeback,
-    /// Contents newer than the device's, which the last write could not bring there.
+    /// The contents are newer than the device's, and the last write of them failed.
     WriteFailed,
 }
 
@@ -30,11 +31,12 @@ impl Tag {
     pub(super) const ALL: [Self; 3] = [Self::Dirty, Self::Writeback, Self::WriteFailed];
 }
 
-/// Pages of a word.
+/// Number of pages of a word.
 const WORD_PAGES: usize = u64::BITS as usize;
-/// Places that one count covers.
+/// Number of places that one count covers.
 const FAN_OUT: usize = 64;
-/// Levels of the tree. A count of the highest level covers about 64 GiB, and the largest file has 256 of them.
+/// Number of levels (*floors*) of the tower. A count of the highest floor covers about 64 GiB, and the largest file has
+/// 256 such counts.
 const FLOORS: usize = 3;
 
 /// Returns the number of words that one count of a floor covers.
@@ -50,7 +52,7 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    /// Makes room for the tags of a page; false when the system does not grant the memory.
+    /// Makes room for the tags of a page. Returns `false` if the system does not grant the memory.
     #[inline]
     pub fn prepare(&self, page: u32) -> bool {
         let word = page as usize / WORD_PAGES;
@@ -72,7 +74,7 @@ impl Tags {
         let word = self.words[tag as usize].get_or_make(at);
         let mut bits = word.load(SeqCst);
         while bits & bit == 0 {
-            // A word that is not zero is counted, and stays so while it is not.
+            // A word that is not zero is counted above, and stays counted as long as it is not zero.
             if bits == 0 {
                 self.count(0, at / FAN_OUT);
             }
@@ -91,7 +93,7 @@ impl Tags {
     /// Removes a tag.
     pub fn clear(&self, page: u32, tag: Tag) {
         let bit = bit_of(page);
-        // Most pages have none, and a look costs less than a locked step.
+        // Most pages do not have the tag, and a load costs less than a locked step.
         if let Some(word) = self.word(page, tag)
             && word.load(SeqCst) & bit != 0
             && word.fetch_and(!bit, SeqCst) == bit
@@ -112,7 +114,7 @@ impl Tags {
         let mut at = start;
         while at < end {
             let enters = |floor: &usize| at == start || at.is_multiple_of(words_of(*floor));
-            // The widest first: what counts nothing is skipped.
+            // The widest count is tried first. If it is zero, everything below it is skipped.
             if let Some(floor) = (0..FLOORS).rev().filter(enters).find(|floor| self.is_empty(*floor, at)) {
                 at = (at / words_of(floor) + 1) * words_of(floor);
                 continue;
@@ -128,18 +130,18 @@ impl Tags {
         None
     }
 
-    /// Returns whether the count above a word says that there is nothing.
+    /// Returns whether the count of a floor above a word is zero: there is no tagged page below it.
     fn is_empty(&self, floor: usize, word: usize) -> bool {
         self.tower[floor].get(word / words_of(floor)).is_none_or(|count| count.load(SeqCst) == 0)
     }
 
-    /// Counts a place below `at` that is about to become non-zero.
+    /// Adds 1 to count `at` of a floor, for a place below it that is about to become non-zero.
     fn count(&self, floor: usize, at: usize) {
         let count = self.tower[floor].get_or_make(at);
         let above = floor + 1 < FLOORS;
         let mut n = count.load(SeqCst);
         loop {
-            // As in `set`: what is not zero is counted above.
+            // As in `set`: a count that is not zero is itself counted above.
             if n == 0 && above {
                 self.count(floor + 1, at / FAN_OUT);
             }
@@ -155,7 +157,7 @@ impl Tags {
         }
     }
 
-    /// Counts a place below `at` that has become zero, or stayed zero.
+    /// Subtracts 1 from count `at` of a floor, for a place below it that has become zero, or stayed zero.
     fn discount(&self, floor: usize, at: usize) {
         let is_zero = self.tower[floor].get_or_make(at).fetch_sub(1, SeqCst) == 1;
         if is_zero && floor + 1 < FLOORS {
@@ -163,7 +165,7 @@ impl Tags {
         }
     }
 
-    /// Returns the counts of the highest floor, of all of the file: nothing where no page is tagged.
+    /// Returns the sum of the highest floor's counts over the whole file: 0 if no page is tagged.
     #[cfg(test)]
     pub fn counted(&self) -> u32 {
         let highest = &self.tower[FLOORS - 1];

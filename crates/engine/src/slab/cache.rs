@@ -1,11 +1,11 @@
 //! Slabs of kernel objects, as SLUB keeps them: blocks of pages that hold objects of one size.
 //!
-//! *Flow*: each CPU takes objects from a slab of its own. When that is used up, it takes the objects that were freed
-//! into it meanwhile, or the slab that has been partly free for longest, with all its free places. Only where there
-//! is none is a block added. A full slab is on no list; the first freed object puts it among the partly free ones. An
-//! empty slab is freed, unless few are partly free. *Locks*: one of its own, nothing inside it; it may be taken
-//! inside the slot of a CPU, or inside that of a file's index. Description: mechanisms/balance-trial, 6; "The SLUB
-//! allocator" (LWN, April 2007).
+//! *Flow*: each CPU takes objects from a slab of its own. When this slab is used up, the CPU takes the objects that
+//! were freed into it meanwhile; if there are none, it takes the slab that has been partly free for longest, with all
+//! its free objects. A block is added only if there is no such slab. A full slab is on no list; the first object that
+//! is freed in it puts it on the list of partly free slabs. An empty slab is freed, unless few slabs are partly free.
+//! *Locks*: one of its own, inside which no other lock is taken. It may be taken inside the slot of a CPU, or inside
+//! the lock of a file's index. Description: mechanisms/balance-trial, 6; "The SLUB allocator" (LWN, April 2007).
 
 use super::Slab as Floor;
 use super::choices::SlabOrder;
@@ -17,13 +17,15 @@ use std::collections::BTreeMap;
 /// Largest order of a slab (`slub_max_order`).
 const SLAB_ORDER_MAX: u8 = 3;
 
-/// Slabs without objects that stay on the list for objects to come (`MIN_PARTIAL`; "how many empty slabs shall remain
-/// on a node's partial list", the kernel's documentation of `/sys/kernel/slab`). One value for all kernels is assumed.
+/// Number of partly free slabs up to which a slab without objects stays on the list, for objects to come
+/// (`MIN_PARTIAL`; "how many empty slabs shall remain on a node's partial list", the kernel's documentation of
+/// `/sys/kernel/slab`). One value for all kernels is assumed.
 const MIN_PARTIAL: usize = 5;
 
 /// Returns the order of SLUB's slabs for objects of `object_bytes` bytes (mechanisms/balance-trial, 6). It is the
-/// smallest order that holds `4 × (fls(CPUs) + 1)` objects and wastes at most a sixteenth of the slab. If there is
-/// none, an eighth and then a quarter may be wasted. If there is none either, the same limits apply to fewer objects.
+/// smallest order that holds `4 × (fls(CPUs) + 1)` objects and wastes at most a sixteenth of the slab. If there is no
+/// such order, an eighth and then a quarter of the slab may be wasted. If there is still none, the same limits are
+/// tried for fewer objects.
 #[must_use]
 pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
     let fls = u64::from(usize::BITS - cpus.leading_zeros());
@@ -46,14 +48,14 @@ pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
 /// States whether reclaim can free the objects of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabKind {
-    /// Yes (`SLAB_RECLAIM_ACCOUNT`).
+    /// Reclaim can free the objects (`SLAB_RECLAIM_ACCOUNT`).
     Reclaimable,
-    /// No.
+    /// Reclaim cannot free the objects.
     Unreclaimable,
 }
 
 impl SlabKind {
-    /// Returns the gauge that counts its pages.
+    /// Returns the gauge that counts the pages of such slabs.
     #[must_use]
     pub const fn gauge(self) -> Gauge {
         match self {
@@ -62,7 +64,7 @@ impl SlabKind {
         }
     }
 
-    /// Returns the properties with which the cache's blocks are allocated.
+    /// Returns the rights of a request for a block of such a slab.
     #[must_use]
     pub const fn gfp(self) -> Gfp {
         match self {
@@ -72,7 +74,7 @@ impl SlabKind {
     }
 }
 
-/// The block of a slab that has no object and is not kept: to be freed by [`crate::slab::Slab::free_slab`].
+/// The block of a slab that has no object and is not kept. [`crate::slab::Slab::free_slab`] is to free it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct EmptySlab {
@@ -90,7 +92,7 @@ pub struct SlabNumber(pub u32);
 enum Place {
     /// No task: the slab had no free object when it was put aside.
     Full,
-    /// The CPU that has it.
+    /// The tasks of the CPU that has the slab.
     Cpu,
     /// Any task: the slab is on the list, with this number.
     Partial(u64),
@@ -102,18 +104,18 @@ enum Place {
 struct Slab {
     head: FrameNumber,
     order: Order,
-    /// Objects that it holds.
+    /// Number of objects that the slab has room for.
     room: u32,
-    /// Free objects, except those that its CPU has taken over.
+    /// Number of free objects, except those that the slab's CPU has taken over.
     free: u32,
     place: Place,
 }
 
-/// The slab of a CPU.
+/// The slab that a CPU has.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     number: u32,
-    /// Free objects that are the CPU's alone.
+    /// Number of free objects that are the CPU's alone.
     left: u32,
 }
 
@@ -122,9 +124,10 @@ struct Slabs {
     slabs: Vec<Slab>,
     /// Numbers that no slab has.
     unused: Vec<u32>,
-    /// Slabs with free objects that no CPU has, in the order in which they came.
+    /// The list of slabs that have free objects and no CPU. The key is a number that grows with each slab put on the
+    /// list.
     partial: BTreeMap<u64, u32>,
-    /// The number of the next that comes.
+    /// The number of the next slab that is put on the list.
     next: u64,
 }
 
@@ -145,7 +148,7 @@ impl Slabs {
         self.next += 1;
     }
 
-    /// Takes all free objects of a slab for its CPU.
+    /// Takes all free objects of a slab for a CPU and returns them; `None` if there are none.
     fn take_over(&mut self, number: u32) -> Option<Current> {
         let slab = &mut self.slabs[number as usize];
         let left = std::mem::take(&mut slab.free);
@@ -153,7 +156,7 @@ impl Slabs {
         (left > 0).then_some(Current { number, left })
     }
 
-    /// Returns more objects for a CPU whose slab is used up.
+    /// Returns more objects for a CPU whose slab is used up; `None` if no slab has any.
     fn refill(&mut self, used_up: Option<Current>) -> Option<Current> {
         if let Some(Current { number, .. }) = used_up {
             if let Some(current) = self.take_over(number) {
@@ -195,13 +198,13 @@ impl<M: Machine> SlabCache<M> {
         self.kind
     }
 
-    /// Returns the order of the blocks that it wants; smaller ones will do.
+    /// Returns the order of the blocks that the cache asks for; it accepts smaller blocks, too.
     #[must_use]
     pub const fn order(&self) -> Order {
         self.order
     }
 
-    /// Returns whether the CPU has a free object left.
+    /// Returns whether the CPU can take an object without a new block.
     pub fn has_free(&self) -> bool {
         let current = self.current.local();
         if current.is_some_and(|current| current.left > 0) {
@@ -211,7 +214,7 @@ impl<M: Machine> SlabCache<M> {
         current.is_some_and(|current| slabs.slabs[current.number as usize].free > 0) || !slabs.partial.is_empty()
     }
 
-    /// Adds a block, for any task.
+    /// Adds a block as a new slab, from which any task may take objects.
     pub fn add(&self, head: FrameNumber, order: Order) {
         let room = (order.pages() * PAGE_BYTES as u64 / self.object_bytes) as u32;
         let mut slabs = self.slabs.lock();
@@ -230,7 +233,7 @@ impl<M: Machine> SlabCache<M> {
         Some(SlabNumber(*number))
     }
 
-    /// Frees an object; returns the block of its slab if the caller has to free that.
+    /// Frees an object. Returns the block of the object's slab if the caller has to free this block.
     pub fn give(&self, number: SlabNumber) -> Option<EmptySlab> {
         let SlabNumber(number) = number;
         if let Some(current) = self.current.local().as_mut()
@@ -257,8 +260,8 @@ impl<M: Machine> SlabCache<M> {
         Some(EmptySlab { head, order, kind: self.kind })
     }
 
-    /// Returns the pages of slabs without an object in use, which are kept for new objects. Exact only while no task
-    /// takes or frees objects.
+    /// Returns the number of pages of slabs that have no object in use and are kept for new objects. The number is
+    /// exact only while no task takes or frees objects.
     #[must_use]
     pub fn idle_pages(&self) -> u64 {
         let mut left = BTreeMap::new();
@@ -273,7 +276,7 @@ impl<M: Machine> SlabCache<M> {
 }
 
 impl<M: Machine> Floor<M> {
-    /// Frees the block of a slab; returns how many pages it had.
+    /// Frees the block of a slab and returns its number of pages.
     pub fn free_slab(&self, slab: EmptySlab) -> u64 {
         self.free_kernel_block(slab.head, slab.order, slab.kind.gauge());
         slab.order.pages()
@@ -295,7 +298,7 @@ mod tests {
 
     #[test]
     fn much_waste_is_taken_only_where_no_order_has_less() {
-        // 5 to a page would leave 96 bytes over, but 8 are wanted: 10 in two pages.
+        // 800 bytes: 5 objects in a page would leave 96 bytes, but 8 objects are wanted, and 10 are in two pages.
         assert_eq!(slub_order(800, 1), Order(1));
         // 700 bytes: 11 in two pages leave 492, a little under a sixteenth of 8192.
         assert_eq!(slub_order(700, 1), Order(1));

@@ -1,9 +1,9 @@
-//! The nodes of files' indexes as kernel objects (`radix_tree_node`): each maps 64 pages, and many lie in a slab.
-//! With `slab.order = "slub"` a slab is a block of several pages, so filling the page cache requests such
-//! blocks, too. Upper nodes, one for 64 of these, take no memory here.
+//! The nodes of files' indexes as kernel objects (`radix_tree_node`): each maps 64 pages, and many lie in a slab. With
+//! `slab.order = "slub"` a slab is a block of several pages, so filling the page cache requests such blocks, too. Upper
+//! nodes, one for each 64 of these nodes, take no memory here.
 //!
-//! *Flow*: before a task adds a page it makes sure that there is room for the node ([`SlabCache::has_free`]),
-//! because this may have to allocate. The node is taken when its first page comes, and freed when its last page
+//! *Flow*: before a task adds a page it makes sure that there is room for the node ([`SlabCache::has_free`]), because
+//! making room may need an allocation. The node is taken when its first page comes, and freed when its last page
 //! leaves.
 
 use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
@@ -11,7 +11,7 @@ use super::choices::SlabOrder;
 use machine::Machine;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Pages that a node maps (`RADIX_TREE_MAP_SIZE`).
+/// Number of pages that a node maps (`RADIX_TREE_MAP_SIZE`).
 pub const NODE_PAGES: u32 = 64;
 
 /// Bytes of a node: 64 pointers, three sets of tags, and the links to other nodes (x86-64, 2.6.37).
@@ -57,14 +57,15 @@ impl<M: Machine> IndexNodes<M> {
         self.slabs.as_ref()
     }
 
-    /// Takes a node. Where others were faster, it lies nowhere: the caller holds a lock and cannot allocate.
+    /// Takes a node and returns its place. If other tasks were faster and no slab has room, the node lies nowhere,
+    /// because the caller holds a lock and cannot allocate.
     pub(crate) fn take(&self) -> NodePlace {
         self.nodes.fetch_add(1, Relaxed);
         let slab = self.slabs.as_ref().and_then(SlabCache::take);
         slab.map_or(NodePlace::NOWHERE, |SlabNumber(number)| NodePlace(number))
     }
 
-    /// Frees a node; returns the block of its slab if the caller has to free that.
+    /// Frees a node. Returns the block of the node's slab if the caller has to free this block.
     pub(crate) fn give(&self, place: NodePlace) -> Option<EmptySlab> {
         self.nodes.fetch_sub(1, Relaxed);
         if place == NodePlace::NOWHERE {

@@ -1,9 +1,9 @@
 //! Caches of kernel objects that reclaim can shrink: directory entries and inodes.
 //!
-//! They lie in slabs ([`super::cache`]) and are dropped in the order of their last use, with a second chance for those used
-//! since. A directory entry holds its file's inode; only when the entry is dropped does the inode come on to its own
-//! list, and when that is dropped it takes the file's clean cache pages with it. An open file holds its entry.
-//! Description: mechanisms/reclaim, 19.
+//! The objects lie in slabs ([`super::cache`]). They are dropped in the order of their last use, with a second chance
+//! for objects that were in use. A directory entry holds its file's inode, which comes to the list of inodes that may
+//! be dropped only when the entry is dropped. When the inode is dropped, it takes the file's clean cache pages with it.
+//! An open file holds its entry. Description: mechanisms/reclaim, 19.
 
 use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
 use super::choices::SlabOrder;
@@ -11,10 +11,10 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Step};
 use std::collections::BTreeMap;
 
-/// Objects that are scanned in one step (`SHRINK_BATCH`).
+/// Number of objects that are scanned in one step (`SHRINK_BATCH`).
 pub const SHRINK_BATCH: u64 = 128;
 
-/// Disk seeks that making an object again costs (`DEFAULT_SEEKS`).
+/// Number of disk seeks that it costs to make an object again (`DEFAULT_SEEKS`).
 pub const DEFAULT_SEEKS: u64 = 2;
 
 /// The kind of a cache.
@@ -50,7 +50,7 @@ struct Object {
 struct Objects {
     /// Objects that may be dropped, oldest first.
     objects: BTreeMap<u64, Object>,
-    /// Number of the next of them.
+    /// Number of the next object that may be dropped.
     next: u64,
     /// The places of the objects of files, by the file's number.
     files: BTreeMap<u32, FileObject>,
@@ -93,14 +93,14 @@ pub struct ObjectCache<M: Machine> {
     pub deferred: AtomicU64,
 }
 
-/// No slab has a place for an object: a block is wanted ([`SlabCache::add`]).
+/// The error that no slab has a place for an object, so that a block must be added ([`SlabCache::add`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPlace;
 
 /// The memory that shrinking a cache set free.
 #[derive(Debug, Default)]
 pub struct Shrunk {
-    /// Objects dropped.
+    /// Number of objects that were dropped.
     pub objects: u64,
     /// Slabs without objects, to be freed.
     pub slabs: Vec<EmptySlab>,
@@ -125,23 +125,24 @@ impl<M: Machine> ObjectCache<M> {
         self.kind
     }
 
-    /// Returns the slabs that its objects lie in.
+    /// Returns the slabs that the cache's objects lie in.
     #[must_use]
     pub const fn slabs(&self) -> &SlabCache<M> {
         &self.slabs
     }
 
-    /// Objects that may be dropped.
+    /// Returns the number of objects that may be dropped.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count.load(Relaxed)
     }
 
     /// Adds an object. The object of an inode names its file. A file has at most one inode: if two tasks add it, the
-    /// later one adds none. That task may be left with a block for a slab, which it has to free.
+    /// later one adds none. Returns a slab that this task has to free if the place that it had taken leaves a slab
+    /// empty.
     ///
     /// # Errors
-    /// When no slab has a place for it.
+    /// If no slab has a place for the object.
     pub fn try_add(&self, file: Option<u32>) -> Result<Option<EmptySlab>, NoPlace> {
         let slab = self.slabs.take().ok_or(NoPlace)?;
         let mut objects = self.objects.lock();
@@ -161,7 +162,8 @@ impl<M: Machine> ObjectCache<M> {
         Ok(None)
     }
 
-    /// Notes that no task uses a file's object any more. Reclaim may drop it, but not at its first scan.
+    /// Notes that no task uses a file's object any more. Reclaim may drop the object, but not at the first scan that
+    /// meets it.
     pub fn let_go(&self, file: u32) {
         let mut objects = self.objects.lock();
         if let Some(&FileObject::Held(slab)) = objects.files.get(&file) {
@@ -170,7 +172,7 @@ impl<M: Machine> ObjectCache<M> {
         }
     }
 
-    /// Takes a file's object into use again, until [`ObjectCache::let_go`]. Returns `false` if it was dropped.
+    /// Takes a file's object into use again, until [`ObjectCache::let_go`]. Returns `false` if the object was dropped.
     pub fn hold(&self, file: u32) -> bool {
         let mut objects = self.objects.lock();
         let number = match objects.files.get(&file) {
@@ -184,7 +186,8 @@ impl<M: Machine> ObjectCache<M> {
         true
     }
 
-    /// Looks at `n` objects, oldest first.
+    /// Scans `n` objects, oldest first. An object that was in use before loses its mark and stays; any other is
+    /// dropped. `shrunk` gets what this set free.
     pub fn shrink(&self, machine: &M, n: u64, shrunk: &mut Shrunk) {
         let mut dropped = Vec::new();
         {
@@ -205,7 +208,8 @@ impl<M: Machine> ObjectCache<M> {
         shrunk.slabs.extend(dropped.iter().filter_map(|object| self.slabs.give(object.slab)));
     }
 
-    /// Drops the object of a file that is being removed; returns its slab if that is free then.
+    /// Drops the object of a file that is being removed. Returns the block of the object's slab if the caller has to
+    /// free this block.
     pub fn remove_file(&self, file: u32) -> Option<EmptySlab> {
         let slab = {
             let mut objects = self.objects.lock();
@@ -221,7 +225,7 @@ impl<M: Machine> ObjectCache<M> {
     }
 }
 
-/// All caches.
+/// The caches of all kinds of objects.
 pub struct ObjectCaches<M: Machine> {
     caches: [ObjectCache<M>; 2],
 }

@@ -1,20 +1,20 @@
-//! A swap area: slots, the search for free ones, and the cache of pages that have one.
+//! A swap area: slots, the search for free slots, and the cache of pages that have a slot.
 //!
-//! *Slots*: a use count for each, with a bit for the cache's own use, under one `swap` lock. New slots
-//! come from runs of 256 free ones, so that pages written together lie together (mechanisms/reclaim, 20.1).
+//! *Slots*: each slot has a use count, with a bit for the cache's own use. One `swap` lock guards all of them. New
+//! slots come from runs of 256 free ones, so that pages written together lie together (mechanisms/reclaim, 20.1).
 //! *Cache*: an index by slot, under its `i_pages` lock (20.2).
 
 use crate::page_cache::FileIndex;
 use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Order, Step};
 
-/// Slots of a cluster (`SWAPFILE_CLUSTER`).
+/// Number of slots of a cluster (`SWAPFILE_CLUSTER`).
 const CLUSTER: u32 = 256;
 
 /// The bit for the swap cache's own use of a slot.
 const CACHE: u16 = 1 << 15;
 
-/// A set of numbers below a bound, with a bit for each word that has one. Finding the next number slot by slot examined
-/// a million slots in a nearly full area of 4 GiB.
+/// A set of numbers below a bound: a bit for each number and, for each word of these bits, a bit that says whether the
+/// word is not 0. A search for the next number slot by slot examined a million slots in a nearly full area of 4 GiB.
 #[derive(Debug)]
 struct Numbers {
     words: Box<[u64]>,
@@ -68,9 +68,10 @@ impl Numbers {
 /// The slots of one swap area.
 #[derive(Debug)]
 pub struct Slots {
-    /// Uses by page tables, and [`CACHE`]. Changed by [`Slots::set_uses`] only.
+    /// For each slot, the number of its uses by page tables, and the bit [`CACHE`]. Changed by [`Slots::set_uses`]
+    /// only.
     uses: Box<[u16]>,
-    /// Slots without a use.
+    /// Slots that neither a page table nor the cache uses.
     unused: Numbers,
     /// Slots that only the cache uses.
     only_cached: Numbers,
@@ -115,7 +116,7 @@ impl Slots {
         self.uses[slot as usize] & !CACHE
     }
 
-    /// Returns whether the slot's page is in the cache, as far as the slot knows.
+    /// Returns whether the slot's page is in the cache, as far as the slot's use count says.
     #[must_use]
     pub fn is_cached(&self, slot: u32) -> bool {
         self.uses[slot as usize] & CACHE != 0
@@ -127,10 +128,11 @@ impl Slots {
         self.uses[slot as usize] == 0
     }
 
-    /// Takes a free slot for the cache. Also returns how many slots were looked at.
+    /// Takes a free slot for the cache, and returns it with the number of slots that were looked at; `None` if no slot
+    /// is free.
     ///
-    /// With `or_cached`, the slot found may also be one that only the cache uses. Nothing is taken then; the caller may
-    /// free the slot by dropping its page from the cache.
+    /// With `or_cached`, the slot found may also be one that only the cache uses. In this case nothing is taken; the
+    /// caller may free the slot by dropping its page from the cache.
     pub fn take(&mut self, or_cached: bool) -> Option<Found> {
         if self.free == 0 {
             return None;
@@ -162,8 +164,8 @@ impl Slots {
         Some(Found { slot, is_free, looked_at })
     }
 
-    /// Takes an aligned block of 2^`order` free slots for the cache; `None` when there is none. Also returns how many slots
-    /// were looked at.
+    /// Takes an aligned block of 2^`order` free slots for the cache; `None` if there is none. Returns its first slot
+    /// with the number of slots that were looked at.
     #[doc(alias = "swap_alloc_cluster")]
     pub fn take_block(&mut self, order: Order) -> Option<Found> {
         let slots = 1 << order.0;
@@ -183,8 +185,9 @@ impl Slots {
         None
     }
 
-    /// Finds the first [`CLUSTER`] consecutive free slots. All slots up to their end count as looked at, as in a search
-    /// slot by slot. Here the last used slot of each run says where the next run can begin, so most slots are skipped.
+    /// Finds the first [`CLUSTER`] consecutive free slots. All slots up to the end of these count as looked at, as in a
+    /// search slot by slot. In fact most slots are skipped, because the last used slot of a run says where the next run
+    /// can begin.
     fn find_cluster(&self, looked_at: &mut u32) -> Option<u32> {
         let mut start = self.lowest;
         while start + CLUSTER <= self.highest + 1 {
@@ -225,7 +228,7 @@ impl Slots {
         self.set_uses(slot, self.uses[slot as usize] + 1);
     }
 
-    /// Counts one page table less that refers to the slot. Returns whether the slot is free now.
+    /// Counts one page table fewer that refers to the slot. Returns whether the slot is free now.
     pub fn release(&mut self, slot: u32) -> bool {
         assert!(self.uses(slot) > 0, "swap slot {slot} has no page-table use");
         self.set_uses(slot, self.uses[slot as usize] - 1);
@@ -254,14 +257,14 @@ impl Slots {
     }
 }
 
-/// A slot that [`Slots::take`] came upon.
+/// A slot that [`Slots::take`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Number of the slot.
     pub slot: u32,
-    /// `true` if the slot was free; it is the caller's then.
+    /// `true` if the slot was free, and is now the caller's.
     pub is_free: bool,
-    /// Slots looked at.
+    /// Number of slots that were looked at.
     pub looked_at: u32,
 }
 
@@ -273,9 +276,9 @@ pub struct SwapArea<M: Machine> {
     pub first_block: u64,
     /// Slots.
     pub slots: M::Lock<Slots>,
-    /// Frames by slot.
+    /// The swap cache: the pages that have a slot, by slot.
     pub cache: FileIndex,
-    /// Taken to change the cache.
+    /// The lock under which the cache is changed.
     pub i_pages: M::Lock<()>,
     free: machine::atomic::AtomicU32,
     total: u32,

@@ -6,33 +6,34 @@ choices! {
     /// Reads from swap.
     [swap]
 
-    /// Sysctl `page_cluster`: logarithm of the slots read together from swap.
+    /// Sysctl `page_cluster`: binary logarithm of the number of slots that are read together from swap.
     page_cluster: u8 = 3 in 0..=9, drawn 23, unless "swap slots" in ["0"]: [0, 3, 5];
 
     /// The slots that are read from swap together with the wanted one.
     readahead: SwapReadahead = FromBlockStart, drawn 26, unless "swap slots" in ["0"] {
-        /// The slots in use from the start of its aligned block up to the first free one. If that comes before the
-        /// wanted slot, the wanted slot is read alone as well.
+        /// The used slots from the start of the wanted slot's aligned block up to the first free slot. If the first
+        /// free slot comes before the wanted slot, the wanted slot is read as well, in a read of its own.
         FromBlockStart,
-        /// The contiguous used slots around the wanted one in its aligned block.
+        /// The contiguous used slots around the wanted slot, in the wanted slot's aligned block.
         UsedRun,
-        /// All used slots of its aligned block.
+        /// All used slots of the wanted slot's aligned block.
         AlignedBlock,
     }
 
-    /// The form in which a large folio goes to swap, below a huge page, which always goes in pages.
+    /// The form in which a large folio that is smaller than a huge page goes to swap. A huge page always goes in pages.
     folios: SwapFolios = InPages, drawn 153, unless "swap slots" in ["0"] {
-        /// Its pages are split from each other before, and each has a slot of its own.
+        /// The folio is split into its pages first, and each page has a slot of its own.
         InPages,
-        /// As a whole, in consecutive slots of one aligned block (`THP_SWAP`); in pages where no block of slots is free.
+        /// As a whole, in consecutive slots of one aligned block (`THP_SWAP`); in pages if no such block is free.
         Whole,
     }
 
     /// Use of swap that answers at once, such as zram or persistent memory (`SWP_SYNCHRONOUS_IO`).
     synchronous: SynchronousSwap = LikeOthers, drawn 120, with "synchronous swap" in ["yes"] {
-        /// As of any other swap.
+        /// Such swap is used like any other swap.
         LikeOthers,
-        /// A fault reads the wanted page alone, and its slot is free as soon as it is mapped. Reclaim waits for its writes.
+        /// A fault reads the wanted page alone, and the page's slot is freed as soon as the page is mapped. Reclaim
+        /// waits until its writes to swap have ended.
         Apart,
     }
 
@@ -40,13 +41,13 @@ choices! {
     window: SwapWindows = Fixed, drawn 27, unless "swap slots" in ["0"] {
         /// `2^page_cluster`.
         Fixed,
-        /// At most the configured number, and fewer where pages of the region that were read ahead were not used.
+        /// At most `2^page_cluster`, and fewer where pages of the region that were read ahead were not used.
         ByUse,
     }
 }
 
 impl SwapFolios {
-    /// Returns whether a folio is first tried as a whole.
+    /// Returns whether a large folio is first tried as a whole.
     pub(crate) const fn are_whole(self) -> bool {
         match self {
             Self::Whole => true,

@@ -1,18 +1,18 @@
 //! Swap that is compressed in the memory of the machine itself (zram): its contents take pages.
 //!
 //! A page in swap takes [`SwapLayout::memory_percent`](super::SwapLayout) of a page; compressed pages are packed
-//! without gaps. Pages for them come from zones above their low mark, or else below any mark, like everything that reclaim needs. If none is
-//! free, a page gets no slot, as if swap were full. A free slot takes nothing. *Called by* code that changes slots
-//! ([`Swap::with_slots`]). *Locks*: one of its own, nothing inside it. Source: Linux,
-//! Documentation/admin-guide/blockdev/zram.rst.
+//! without gaps. The memory comes from a zone above its low mark; if there is none, from any zone, without regard to
+//! marks, like everything that reclaim needs. If no memory is free, a page gets no slot, as if swap were full. A free
+//! slot takes no memory. *Called by* code that changes slots ([`Swap::with_slots`]). *Locks*: one of its own, nothing
+//! inside it. Source: Linux, Documentation/admin-guide/blockdev/zram.rst.
 
 use super::{Slots, Swap};
 use crate::memory::{Block, MarkRights, MigrateType, Warmth, Zone, ZoneKind};
 use machine::{Lock, LockClass, Machine, Order};
 
-/// The pages that it takes.
+/// The pages that compressed swap takes.
 pub(super) struct Compressed<M: Machine> {
-    /// Memory that a page takes, percent of a page; 0 where swap is not in memory.
+    /// Memory that a page in swap takes, percent of a page; 0 if swap is not in memory.
     percent: u64,
     blocks: M::Lock<Vec<Block>>,
 }
@@ -22,7 +22,7 @@ impl<M: Machine> Compressed<M> {
         Self { percent: percent.into(), blocks: machine.lock(LockClass::Other, Vec::new()) }
     }
 
-    /// Returns the pages that `slots` compressed pages take.
+    /// Returns the number of pages that `slots` compressed pages take.
     const fn pages_for(&self, slots: u64) -> u64 {
         (slots * self.percent).div_ceil(100)
     }
@@ -38,18 +38,19 @@ impl<M: Machine> Swap<M> {
         result
     }
 
-    /// Returns the pages that compressed swap takes now (`mem_used_total` of a zram device, in pages).
+    /// Returns the number of pages that compressed swap takes now (`mem_used_total` of a zram device, in pages).
     pub fn compressed_pages(&self) -> u64 {
         self.compressed.blocks.lock().len() as u64
     }
 
-    /// Takes the memory that is missing for the slots in use. Returns false when nothing is free.
+    /// Takes the memory that is missing for the slots in use. Returns `false` if no page is free.
     pub(super) fn take_memory_for_slots(&self) -> bool {
         if self.compressed.percent == 0 {
             return true;
         }
         while self.compressed_pages() < self.compressed_pages_wanted() {
-            // As any request: first of zones above their low mark. Who reclaims may then use up the reserves.
+            // As for any request, zones above their low mark come first. A task that reclaims may then use the reserves
+            // as well.
             let is_above_low = |zone: &&Zone<M>| {
                 zone.is_above(zone.low(), Order::ZERO, ZoneKind::Normal as usize, MarkRights::default())
             };

@@ -23,14 +23,14 @@ use compressed::Compressed;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, Step};
 use std::ops::{Deref, Range};
 
-/// The place of swap.
+/// The place and the size of swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapLayout {
     /// The block device.
     pub device: DeviceId,
     /// Block of slot 0.
     pub first_block: u64,
-    /// Slots of one page; 0 for no swap.
+    /// Number of slots, each for one page; 0 for no swap.
     pub slots: u32,
     /// `true` if the device answers at once, as memory does (`BLK_FEAT_SYNCHRONOUS`).
     pub is_synchronous: bool,
@@ -66,7 +66,7 @@ impl<M: Machine> Deref for Swap<M> {
 }
 
 impl<M: Machine> Swap<M> {
-    /// Returns this floor, for a call from further up that names it.
+    /// Returns `self`, so that code of the layers above can name this layer.
     #[inline(always)]
     pub(crate) fn swap_floor(&self) -> &Self {
         self
@@ -86,8 +86,9 @@ impl<M: Machine> Swap<M> {
         self.is_synchronous
     }
 
-    /// Removes a page from its file, or from the swap cache, if only the caller refers to it and it is clean. The page
-    /// then belongs to the caller, without any reference, and has to be freed.
+    /// Removes a page from its file, or from the swap cache, if the page is clean and has no references but those of
+    /// the index and of the caller. Returns whether it did. The removed page belongs to the caller, has no reference,
+    /// and has to be freed.
     ///
     /// The caller isolated the page (one reference), locked it and unmapped it. For a page of a file see
     /// [`PageCache::remove_file_page`].
@@ -136,14 +137,15 @@ impl<M: Machine> Swap<M> {
         first..first + self.frames.folio(head).pages()
     }
 
-    /// Returns whether the slot of a page that a lookup found in the swap cache is one of a folio that is there now. The
-    /// caller has locked the folio.
+    /// Returns whether a folio that a lookup of `slot` found in the swap cache is still there, at slots that include
+    /// `slot`. The caller has locked the folio.
     pub(crate) fn has_swap_slot(&self, head: FrameNumber, slot: u32) -> bool {
         self.frames[head].is(Flags::SWAPCACHE) && self.slots_of(head).contains(&slot)
     }
 
-    /// Assigns a swap slot to an anonymous page, or an aligned block of them to a large folio, which the caller has locked.
-    /// Returns `false` if swap has no such room, or if there is no memory for the index of its cache.
+    /// Assigns a swap slot to an anonymous page, or an aligned block of slots to a large anonymous folio. The caller
+    /// has locked the page or folio. Returns `false` if no such slots are free, or if there is no memory for the index
+    /// of the swap cache or for compressed contents.
     pub fn add_to_swap(&self, frame: FrameNumber) -> bool {
         let _span = self.machine.span(Func::AddToSwap);
         let folio = self.frames.folio(frame);
@@ -159,8 +161,8 @@ impl<M: Machine> Swap<M> {
         true
     }
 
-    /// Returns the first slot of a free aligned block of slots, if there is memory for the pages that will be stored
-    /// there.
+    /// Takes a free aligned block of slots and returns its first slot; `None` if no block is free, or if there is no
+    /// memory for the pages that will be stored there.
     fn take_swap_block(&self, order: Order) -> Option<u32> {
         let found = self.with_slots(|slots| slots.take_block(order))?;
         self.machine.spend(Step::SwapSlot, found.looked_at);
@@ -171,8 +173,9 @@ impl<M: Machine> Swap<M> {
         has_memory.then_some(found.slot)
     }
 
-    /// Returns a free slot, if there is memory for the page that will be stored there. When swap is more than half
-    /// full, it may free a slot that only the swap cache uses (mechanisms/reclaim, 20.1).
+    /// Takes a free slot and returns it; `None` if no slot is free, or if there is no memory for the page that will be
+    /// stored there. When swap is more than half full, it may free a slot that only the swap cache uses
+    /// (mechanisms/reclaim, 20.1).
     fn take_swap_slot(&self) -> Option<u32> {
         let mut or_cached = self.swap.is_nearly_full();
         loop {
@@ -185,7 +188,8 @@ impl<M: Machine> Swap<M> {
                 self.with_slots(|slots| slots.clear_cached(found.slot));
                 return None;
             }
-            // The page is locked or wanted again; then only a free slot will do.
+            // If the slot was not freed, because its page is locked or wanted again, the search goes on for free slots
+            // only.
             or_cached = self.reclaim_swap_slot(found.slot);
         }
     }
@@ -208,7 +212,7 @@ impl<M: Machine> Swap<M> {
     /// there. The shadow of a free slot means nothing: it belongs to the page that had the slot before.
     ///
     /// # Errors
-    /// The page that is there already.
+    /// The head of the folio that is in the cache at such a slot already.
     pub(crate) fn insert_into_swap_cache(&self, frame: FrameNumber, slot: u32) -> Result<Option<Shadow>, FrameNumber> {
         let shadow = {
             let _guard = self.lock_index(&self.swap.i_pages);
@@ -229,8 +233,8 @@ impl<M: Machine> Swap<M> {
         Ok(shadow)
     }
 
-    /// Takes a locked page out of the swap cache and drops the cache's reference. The page is dirty
-    /// then: its contents are nowhere else.
+    /// Takes a locked page out of the swap cache and drops the cache's reference. The page becomes dirty, because its
+    /// contents are nowhere else.
     pub(crate) fn delete_from_swap_cache(&self, frame: FrameNumber) {
         let (descriptor, folio, slots) = (&self.frames[frame], self.frames.folio(frame), self.slots_of(frame));
         {
@@ -246,8 +250,8 @@ impl<M: Machine> Swap<M> {
         assert!(!last, "the caller holds a reference of {frame}");
     }
 
-    /// Frees the slot of a locked page of the swap cache if no page table needs it and it is not
-    /// being written (`try_to_free_swap`).
+    /// Frees the slot of a locked page of the swap cache if no page table needs the slot and the page is not being
+    /// written (`try_to_free_swap`). Returns whether it was freed.
     pub(crate) fn try_to_free_swap(&self, frame: FrameNumber) -> bool {
         let descriptor = &self.frames[frame];
         if !descriptor.is(Flags::SWAPCACHE) || descriptor.is(Flags::WRITEBACK) {

@@ -1,29 +1,31 @@
-//! The number of slots that a fault of a region reads from swap at once, by the success of earlier reads.
+//! The number of slots that a fault of a region reads from swap at once, which depends on the success of earlier reads.
 //!
-//! Linux always reads `2^page_cluster` slots (mechanisms/reclaim, 20.4). Where faults come in no order, all of these
-//! reads but one are useless and take the room of other pages.
+//! Linux always reads `2^page_cluster` slots (mechanisms/reclaim, 20.4). If faults come in no order, all of these reads
+//! but one are useless, and take the room of other pages.
 
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::ops::Range;
 
-/// Faults with one window, after which it is judged.
+/// Number of faults with one window after which the window is judged.
 const TRIAL_FAULTS: u32 = 4;
 
-/// The window of a region. It is a guess: concurrent faults may miss each other's counts, and neighbours in swap may be
-/// pages of another region, whose faults then count as uses.
+/// The window of a region: the number of slots that its faults read together. It is a guess: concurrent faults may miss
+/// each other's counts, and neighbours in swap may be pages of another region, whose faults then count as uses.
 #[derive(Debug)]
 pub(crate) struct SwapWindow {
-    /// Logarithm of the slots that are read together; `u32::MAX` at first: as many as may be.
+    /// Binary logarithm of the number of slots that are read together; `u32::MAX` at first, for the largest number
+    /// allowed.
     log: AtomicU32,
-    /// Pages that were read ahead since the last judgement.
+    /// Number of pages that were read ahead since the last judgement.
     ahead: AtomicU32,
-    /// The part of them that was asked for soon.
+    /// Number of these pages that were used soon.
     used: AtomicU32,
-    /// The slots of the last windows, each from its first (upper half) up to its end (lower half).
+    /// The slots of the last windows: for each window, its first slot in the upper half and the end of its slots in the
+    /// lower half.
     recent: [AtomicU64; TRIAL_FAULTS as usize],
-    /// Windows so far.
+    /// Number of windows so far.
     windows: AtomicU32,
-    /// The page of the last fault that read.
+    /// The page of the last fault that read from swap.
     last: AtomicU32,
 }
 
@@ -37,8 +39,8 @@ impl Default for SwapWindow {
 
 impl SwapWindow {
     /// Returns the logarithm of the number of slots to read for a fault on `page`, at most `log_max`. A window grows if
-    /// half of it was used soon, and shrinks otherwise, down to one slot. From there it grows if the page is next to
-    /// that of the previous fault.
+    /// half of the pages that it read ahead were used soon; otherwise it shrinks, down to one slot. A window of one
+    /// slot grows if `page` is next to the page of the previous fault.
     pub(crate) fn next(&self, log_max: u32, page: u32) -> u32 {
         let last = self.last.swap(page, Relaxed);
         if log_max == 0 {
@@ -70,8 +72,8 @@ impl SwapWindow {
         self.recent[nth % self.recent.len()].store(ends, Relaxed);
     }
 
-    /// Notes that a page that was read ahead has been used. Even of pages read in random order many are used sooner or
-    /// later, like any page that stays in memory. So only pages of the last windows count.
+    /// Notes that a page that was read ahead has been used. Only pages of the last windows count, because many pages
+    /// that were read in random order are also used sooner or later, like any page that stays in memory.
     pub(crate) fn note_used(&self, slot: u32) {
         let has_slot = |ends: u64| (ends >> 32) as u32 <= slot && slot < ends as u32;
         let is_recent = self.recent.iter().any(|window| has_slot(window.load(Relaxed)));
@@ -83,8 +85,8 @@ impl SwapWindow {
 mod tests {
     use super::*;
 
-    /// Runs a number of faults, each `step` pages from the last. Of a hundred pages that each window reads ahead,
-    /// `used` are used.
+    /// Runs `faults` faults, each `step` pages after the one before. Of each hundred pages that a window reads ahead,
+    /// `used` are used. Returns the logarithm of the window of each fault.
     fn windows(window: &SwapWindow, faults: u32, used: u32, step: u32) -> Vec<u32> {
         let fault = |nth: u32| {
             let log = window.next(3, nth * step);

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub const SHARDS: usize = 4;
-/// Places of each direction in the device's queue, and when that is congested.
+/// Number of places for each direction in the device's queue, and the numbers of taken places with which congestion
+/// begins, and below which it ends.
 const QUEUE: usize = 16;
 const CONGESTED: usize = 14;
 const UNCONGESTED: usize = 12;
@@ -35,7 +36,7 @@ pub struct Shared {
     frames: Vec<Mutex<[u8; PAGE_BYTES]>>,
     kill_flags: Vec<Arc<AtomicBool>>,
     device: Mutex<Device>,
-    /// The device has work, or a place, or its machine ends.
+    /// Signalled when the device has work, or a free place, or when its machine ends.
     device_changed: Condvar,
     uncongested: Queue,
     receive: OnceLock<Receive>,
@@ -47,12 +48,12 @@ struct Device {
     allocated: [usize; 2],
     is_congested: [bool; 2],
     blocks: BTreeMap<u64, [u8; PAGE_BYTES]>,
-    /// Fraction of failing writes, and the block before which they fail.
+    /// `(n, end)`: one in `n` writes to blocks before `end` fails.
     bad: Option<(u64, u64)>,
-    /// Writes to such blocks, and the failed ones among them.
+    /// Number of writes to such blocks, and the number of these that failed.
     tried: u64,
     failed: u64,
-    /// Pages that changed in memory while they were written.
+    /// Number of pages that changed in memory while they were written.
     unstable: u64,
     is_over: bool,
 }
@@ -227,7 +228,7 @@ impl Machine for ThreadMachine {
 }
 
 impl ThreadMachine {
-    /// A machine of `frames` frames for `tasks` tasks.
+    /// Creates a machine of `frames` frames for `tasks` tasks.
     pub fn new(tasks: usize, frames: u32) -> Self {
         Self(Arc::new(Shared {
             began: Instant::now(),
@@ -240,7 +241,7 @@ impl ThreadMachine {
         }))
     }
 
-    /// The device's thread: one request after another, until the machine is over.
+    /// Runs the device's thread, which serves one request after another until the machine is over.
     pub fn serve(&self) {
         loop {
             let mut device = self.0.device.lock().unwrap();
@@ -280,17 +281,17 @@ impl ThreadMachine {
         }
     }
 
-    /// From now on one in `n` writes to blocks before `end` fails.
+    /// Lets one in `n` writes to blocks before `end` fail from now on.
     pub fn fail_writes(&self, n: u64, end: u64) {
         self.0.device.lock().unwrap().bad = Some((n, end));
     }
 
-    /// Writes that have failed.
+    /// Returns the number of writes that have failed.
     pub fn failed_writes(&self) -> u64 {
         self.0.device.lock().unwrap().failed
     }
 
-    /// Pages that changed in memory while they were written.
+    /// Returns the number of pages that changed in memory while they were written.
     pub fn unstable_writes(&self) -> u64 {
         self.0.device.lock().unwrap().unstable
     }
@@ -306,7 +307,7 @@ impl ThreadMachine {
         assert!(self.0.receive.set(receive).is_ok(), "requests have a receiver already");
     }
 
-    /// The calling thread is task number `number` from now on.
+    /// Makes the calling thread task number `number`.
     pub fn enter_task(&self, number: usize) {
         TASK.set((number % SHARDS, Arc::clone(&self.0.kill_flags[number])));
     }
