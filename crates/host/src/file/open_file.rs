@@ -122,7 +122,7 @@ impl OpenFile {
     /// Cuts the file in the system where it ends here. The caller holds `length` for writing.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub(super) fn cut_in_system(&self) -> io::Result<()> {
         let cut = self.device.set_len(self.cached.length());
         self.is_uncut.store(cut.is_err(), Ordering::Release);
@@ -133,7 +133,7 @@ impl OpenFile {
     /// `length`. This is as good as exclusive access, because no write makes the file longer before this has succeeded.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub(super) fn finish_cut(&self) -> io::Result<()> {
         if !self.is_uncut.load(Ordering::Acquire) {
             return Ok(());
