@@ -5,8 +5,8 @@
 //! the place, what was expected, and the nearest known name. This crate touches no file system: it takes text and
 //! returns values.
 //!
-//! The crate `toml` parses the text. Its spans count bytes of one text, but a tree of values may come from several
-//! files. So each value keeps its place here, with the name of its file.
+//! The crate `toml` parses the text. The spans of `toml` count bytes of one text, but a tree of values may come from
+//! several files. Therefore each value of a [`Node`] keeps its place together with the name of its file.
 //!
 //! ```
 //! use placed::Node;
