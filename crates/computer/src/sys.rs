@@ -33,7 +33,8 @@ impl Mapping {
         Ok(Self { start, bytes })
     }
 
-    /// Maps `pages` pages of zeroes that begin where a huge page may, without advice for or against huge pages.
+    /// Maps `pages` pages of zeroes at an address that is a multiple of the size of a huge page, without advice for or
+    /// against huge pages.
     ///
     /// # Errors
     /// When the address space has no room.
@@ -55,7 +56,7 @@ impl Mapping {
         Ok(Self { start: aligned, bytes })
     }
 
-    /// Maps `pages` pages of a file from `first` on, for reads and writes.
+    /// Maps `pages` pages of a file, from page `first` on, for reads and writes.
     ///
     /// # Errors
     /// When the address space has no room, or when an executable mapping is wanted from a file system whose files may
@@ -76,7 +77,7 @@ impl Mapping {
             Reads::Sequential => libc::MADV_SEQUENTIAL,
             Reads::Random => libc::MADV_RANDOM,
         };
-        // SAFETY: the range is the mapping just made. Reads are right without the advice, too.
+        // SAFETY: the range is the mapping just made. Reads also return the right bytes without the advice.
         unsafe { libc::madvise(start, bytes, advice) };
         let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
         Ok(Self { start, bytes })
@@ -154,7 +155,7 @@ fn map_zeroes(pages: u32, more: usize) -> io::Result<(NonNull<u8>, usize)> {
 pub struct FileMode {
     /// `true` if written data stay with the task and never reach the file.
     pub is_private: bool,
-    /// `true` if the mapping is a program's text.
+    /// `true` if the mapping holds the text of a program, which may be executed.
     pub is_executable: bool,
     /// The pattern of reads that is expected.
     pub reads: Reads,
@@ -165,9 +166,9 @@ pub struct FileMode {
 pub enum Reads {
     /// The pattern is unknown; the system detects it.
     Unknown,
-    /// From the beginning to the end.
+    /// The pages are read from the beginning to the end.
     Sequential,
-    /// At random: nothing is read ahead.
+    /// The pages are read at random; nothing is read ahead.
     Random,
 }
 
@@ -208,7 +209,7 @@ impl FileMapping {
             return Err(io::Error::last_os_error());
         }
         if is_random {
-            // SAFETY: the range is the mapping just made. Reads are right without the advice, too.
+            // SAFETY: the range is the mapping just made. Reads also return the right bytes without the advice.
             unsafe { libc::madvise(start, bytes, libc::MADV_RANDOM) };
         }
         let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
@@ -284,7 +285,7 @@ fn thread_time() -> Nanos {
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Makes a write beyond the largest file size (`ulimit -f`) an error instead of the end of the process.
+/// Makes a write beyond the largest file size (`ulimit -f`) return an error instead of ending the process.
 pub fn ignore_size_signal() {
     // SAFETY: no handler is set, and the signal has no other use here.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -435,7 +436,7 @@ pub fn swap_off(path: &Path) -> io::Result<()> {
 /// Returns whether a file lies in memory instead of on a disk.
 ///
 /// # Errors
-/// When the system does not tell.
+/// When the system does not report the file system.
 pub fn is_in_memory(file: &File) -> io::Result<bool> {
     // SAFETY: all zeroes is a value of this structure of numbers.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };

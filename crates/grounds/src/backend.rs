@@ -36,7 +36,7 @@ pub trait Backend {
     /// Checks that this computer can provide `memory_bytes` on this ground.
     ///
     /// # Errors
-    /// What is missing, in words for the user.
+    /// The missing requirement, in words for the user.
     fn ready(place: &Place, memory_bytes: u64) -> Result<(), String>;
 
     /// Returns the resources that the ground offers to the workload of a job.
@@ -48,7 +48,7 @@ pub trait Backend {
     /// Checks a job of a workload before it runs.
     ///
     /// # Errors
-    /// When its parameters are wrong, or its machine is too small.
+    /// When the job's parameters are wrong, or its machine is too small.
     fn check<W: Workload>(job: &Job) -> Result<(), Failure>;
 
     /// Runs a workload in this process, and returns the outcome.

@@ -36,7 +36,7 @@ pub struct Job {
     pub seed: u64,
     /// Factor by which the experiment is scaled.
     pub scale: Scale,
-    /// Whether virtual time by call path is recorded.
+    /// Whether virtual time is recorded by call path.
     pub profile: bool,
     /// Interval between records of counters, in virtual or real time; `None` records nothing.
     pub series_every: Option<Every>,
@@ -85,7 +85,7 @@ impl Job {
         self.scale.of(self.machine.disks.iter().map(|disk| room(disk.file_blocks.value)).sum())
     }
 
-    /// Returns the swap of the machine at the job's scale, pages.
+    /// Returns the size of the machine's swap at the job's scale, pages.
     #[must_use]
     pub fn swap_pages(&self) -> u64 {
         self.machine.swap_disk().map_or(0, |(_, disk)| self.scale.of(disk.swap_slots.value))
@@ -150,7 +150,8 @@ pub struct Inside {
 pub struct Outcome {
     /// The run's figures, in the order in which they are printed.
     pub rows: Vec<Row>,
-    /// Hash over states and events, independent of the output format and of [`Job::profile`]; 0 in real time.
+    /// Hash over the states and events of a simulated run, independent of the output format and of [`Job::profile`]; 0
+    /// for a run in real time.
     pub fingerprint: u64,
     /// Duration of the run, virtual or real, ns.
     pub virtual_time_ns: u64,
@@ -160,7 +161,8 @@ pub struct Outcome {
     /// Whether reclaim scanned no page in a simulated run, because memory never became full.
     #[serde(default)]
     pub is_idle: bool,
-    /// Folded stacks such as "`kswapd0;balance_pgdat;shrink_zone 1234`" with virtual nanoseconds, if requested.
+    /// Profile, if requested: folded stacks, each with its virtual nanoseconds, such as
+    /// "`kswapd0;balance_pgdat;shrink_zone 1234`".
     pub profile: Option<Vec<String>>,
     /// Counters over time, if requested.
     pub series: Option<Series>,
@@ -173,7 +175,7 @@ pub struct Outcome {
     /// Events over time, if a trace was requested.
     #[serde(skip)]
     pub trace: Option<Trace>,
-    /// Notes of a ground of real time: the memory limit, and what was not granted.
+    /// Notes of a ground of real time: the memory limit, and resources that the system did not grant.
     pub notes: Vec<String>,
     /// The report of the workload, as lines of text.
     #[serde(default)]

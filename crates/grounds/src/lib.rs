@@ -76,7 +76,7 @@ pub fn device_pages(ground: Ground, place: &Place) -> Option<u64> {
 /// Checks that this computer can provide `memory_bytes` on a ground.
 ///
 /// # Errors
-/// What is missing, in words for the user.
+/// The missing requirement, in words for the user.
 pub fn ready(ground: Ground, place: &Place, memory_bytes: u64) -> Result<(), String> {
     on!(ground, B => B::ready(place, memory_bytes))
 }

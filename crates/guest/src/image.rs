@@ -70,7 +70,7 @@ impl Image {
             PROTOCOL_WITH_NEED.. => u32::from_le_bytes(needed).into(),
             _ => return Err(format!("{shown}: too old: kernels before 2.6.31 do not say how much memory they need")),
         };
-        // "#1 SMP PREEMPT_DYNAMIC Debian 6.1.176-1 (2026-05-02)"
+        // The text is, for example, "#1 SMP PREEMPT_DYNAMIC Debian 6.1.176-1 (2026-05-02)".
         let built_as = match text.split_once("Debian ") {
             Some((_, version)) => format!("Debian {}", version.split_whitespace().next().unwrap_or_default()),
             None => release.clone(),

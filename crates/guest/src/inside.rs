@@ -29,7 +29,7 @@ pub const PROGRAM: &str = "/highwater";
 /// The file with the [`Plan`] of the first process.
 pub const PLAN: &str = "/plan.json";
 
-/// The folder of modules in the archive, in files `NN-NAME`.
+/// The folder of the modules in the archive. Each module is a file `NN-NAME`, where NN gives the order of loading.
 pub const MODULES: &str = "/modules";
 
 /// The folder for the worker's files.

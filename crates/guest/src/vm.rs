@@ -179,7 +179,7 @@ impl Vm {
         let console = folder.join(CONSOLE);
         let mut command = command(wanted, &archive, &console);
         for (n, path) in drives.into_iter().enumerate() {
-            // Commas in values are written twice.
+            // In QEMU's options, a comma within a value is written twice.
             let file = path.display().to_string().replace(',', ",,");
             // `cache=unsafe`: data that the guest has written need not reach this computer's disk.
             let drive = format!("file={file},format=raw,if=none,id=d{n},cache=unsafe,discard=unmap");

@@ -26,7 +26,7 @@ const DEPTH: usize = 32;
 const WINDOW: u32 = 32;
 const WINDOWS: usize = 4;
 
-/// Sizes at full length, and in tests.
+/// The sizes of a run: one set for the bench, a smaller one for tests.
 struct Sizes {
     blocks: u64,
     reads: u64,

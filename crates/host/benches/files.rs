@@ -7,8 +7,8 @@
 //! with the lowest and the highest ratio and the medians of both sides.
 //!
 //! *Commits*: several threads write 200 bytes to one file and make them durable, with `write_at` and `sync_data` of the
-//! library, and with `pwrite` and `fdatasync` of the system. After each round the file is checked for all committed
-//! data.
+//! library, and with `pwrite` and `fdatasync` of the system. After each round the test checks that the file has all
+//! committed data.
 //!
 //! *Syncs*: one page of a sparse file is written and synced repeatedly. The line compares the CPU time in files of 1, 4
 //! and 64 GiB with that in a file of 0.25 GiB. Before, one page of each 4 MiB of the file has been in memory.
@@ -31,7 +31,7 @@ const RECORD: u64 = 200;
 
 const PAGE: u64 = 4096;
 
-/// Sizes at full length, and in tests.
+/// The sizes of a run: one set for the bench, a smaller one for tests.
 struct Sizes {
     /// Time for which a side runs in a round; then, the largest number of commits of a thread.
     time: Duration,

@@ -322,7 +322,7 @@ impl Times {
         hash
     }
 
-    /// Returns the 99th percentile, ns, and restarts the counts.
+    /// Returns the 99th percentile of the durations, ns, and removes all durations.
     fn take_p99(&self) -> f64 {
         let mut times = self.0.lock().expect("no thread failed");
         let p99 = times.value_at_quantile(0.99) as f64;
@@ -331,7 +331,7 @@ impl Times {
     }
 }
 
-/// CPU time of this process so far, s: of all its threads, in user space and in the kernel.
+/// Returns the CPU time of all threads of this process so far, in user mode and in the kernel, s.
 fn cpu_time() -> f64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: there is room for what the system writes.
@@ -372,7 +372,7 @@ fn measure(threads: u64, n: u64, seed: u64, run: &(dyn Fn(u64, u64) -> u64 + Syn
 /// if there are enough CPUs. Has no effect if the system does not permit this.
 fn keep_to_a_cpu(seed: u64) {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    // SAFETY: a set of CPUs is plain numbers; the system reads as many bytes as it is told.
+    // SAFETY: a set of CPUs is plain numbers, and the system reads only the bytes of the set.
     unsafe {
         let mut only: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(((seed - 1) % SEEDS) as usize % cpus, &mut only);

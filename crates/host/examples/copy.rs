@@ -5,9 +5,9 @@
 //! with [`Advice::Sequential`], so that pages are read ahead. Every few MiB it writes its data back, and gives up the
 //! copied pages with [`Advice::DontNeed`]. The naive copy reads and writes, as `cp` does.
 //!
-//! The program runs both. For each it prints the duration, the hit ratio of the hot reads meanwhile, and the reads of
-//! the hot set from the disk afterwards. It compares every hot page with its expected contents, and both copies with
-//! the original, and exits with 1 on a wrong byte.
+//! The program runs both. For each copy it prints the duration, the hit ratio of the hot reads during the copy, and the
+//! number of hot pages that had to be read from the disk afterwards. The program compares every hot page with its
+//! expected contents, and both copies with the original, and exits with 1 on a wrong byte.
 //!
 //! Run: `cargo run --release -p highwater --example copy`, with `-- --help` for sizes.
 

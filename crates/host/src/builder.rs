@@ -1,4 +1,4 @@
-//! The settings of a memory, checked, and the machine and the engine that they make.
+//! The settings of a memory, their check, and the making of the machine and the engine.
 
 use crate::error::Error;
 use crate::kernel;
@@ -28,12 +28,13 @@ enum WantedKernel {
 /// The place of the swap file.
 #[derive(Clone, Debug)]
 enum SwapPlace {
-    /// A file without a name in a folder. By default the folder is the one for temporary files that outlive a restart.
+    /// A file without a name, in this folder. By default the file lies in the folder for temporary files that outlive a
+    /// restart.
     Folder(Option<PathBuf>),
     File(PathBuf),
 }
 
-/// Describes a [`Memory`]; [`Builder::start`] makes it.
+/// The settings of a [`Memory`]; [`Builder::start`] makes the memory.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -94,7 +95,7 @@ impl SwapPlace {
 }
 
 impl Memory {
-    /// Begins to describe a memory.
+    /// Returns the default settings of a memory, to be changed and started.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -266,14 +267,14 @@ impl Builder {
         self
     }
 
-    /// Sets the number of threads that read and write where io_uring is not permitted, 1 to 1024. Default: 4.
+    /// Sets the number of threads that read and write if io_uring cannot be used, 1 to 1024. Default: 4.
     #[must_use]
     pub const fn io_threads(mut self, threads: usize) -> Self {
         self.io_threads = Some(threads);
         self
     }
 
-    /// Sets whether io_uring may be used. Default: yes, where the system permits it.
+    /// Sets whether io_uring may be used, if the system permits it. Default: yes.
     #[must_use]
     pub const fn io_uring(mut self, is_used: bool) -> Self {
         self.uses_io_uring = is_used;
@@ -327,8 +328,8 @@ impl Builder {
     /// Sets whether the system is asked to back the memory by huge pages (`MADV_HUGEPAGE`), which it may refuse.
     /// Default: yes.
     ///
-    /// A random hit then seldom waits for the processor's walk of page tables. A huge page takes 2 MiB at the first touch of
-    /// any part of it.
+    /// With huge pages, a random hit seldom waits for the processor's page-table walk. A huge page takes 2 MiB of
+    /// memory at the first touch of any part of it.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).huge_pages(false).start()?;

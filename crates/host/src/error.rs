@@ -61,14 +61,14 @@ pub enum Error {
         /// The file.
         path: Arc<Path>,
     },
-    /// A page lies after the end of its file or region.
+    /// The page that was asked for lies after the end of its file or region.
     OutOfRange {
         /// The number of the page.
         page: u64,
         /// Number of pages of the file or region.
         pages: u64,
     },
-    /// Bytes of a region lie after its end.
+    /// The bytes that were asked for reach beyond the end of the region.
     OutOfBytes {
         /// First byte of the range.
         offset: u64,
@@ -99,7 +99,7 @@ pub enum Error {
         /// The number of the page in its file or region.
         page: u64,
     },
-    /// All memory is in use and none can be freed: swap is full, or dirty pages cannot be written.
+    /// All memory is in use and none can be freed, because swap is full or dirty pages cannot be written.
     OutOfMemory {
         /// The state of the memory, in words.
         state: String,

@@ -1,4 +1,4 @@
-//! Highwater: a page cache, and memory larger than memory, for applications.
+//! Highwater: a page cache, and anonymous memory backed by a swap file, for applications.
 //!
 //! A database, a cache or a file server has more data than memory. [`Memory`] keeps the used part in memory, like
 //! Linux, but for one program and inside its process. A hit takes no lock and makes no system call. Reads of disks
@@ -7,7 +7,7 @@
 //! * [`Memory::open`] and [`Memory::create`] return a [`File`]: [`File::read_at`], [`File::write_at`],
 //!   [`File::sync_data`], and access to pages in place by [`File::page`] and [`File::page_mut`];
 //! * [`Memory::anonymous`] returns a [`Region`], which may be larger than the memory, with a swap file behind it;
-//! * [`Memory::vmstat`] returns counters under their kernel names.
+//! * [`Memory::vmstat`] returns counters under the names that they have in the Linux kernel.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// A page cache and swap-backed memory of a fixed size, managed as Linux manages its own.
 ///
-/// Handles ([`File`], [`Region`]) keep the memory alive. Everything may be used from any thread.
+/// Handles ([`File`], [`Region`]) keep the memory alive. The memory and its handles may be used from any thread.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,7 +40,7 @@ pub struct Memory {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Errors that [`Memory::shutdown`] met; never empty.
+/// The errors that [`Memory::shutdown`] met; the list is never empty.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -64,7 +64,7 @@ impl fmt::Display for ShutdownError {
 
 impl std::error::Error for ShutdownError {}
 
-/// Counters and gauges under the names of `/proc/vmstat`; prints like that file.
+/// Counters and gauges under the names of `/proc/vmstat`. They are displayed in the format of that file.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

@@ -198,7 +198,7 @@ fn errors_name_file_offset_and_cause() {
     }
 }
 
-/// The numbers that Linux gives these errors.
+/// Error numbers of Linux.
 mod libc_errno {
     pub const EIO: i32 = 5;
     pub const ENOSPC: i32 = 28;
@@ -208,7 +208,7 @@ mod libc_errno {
 fn the_systems_own_errors_come_back() {
     for io in WAYS {
         let (host, receiver) = start(io);
-        // Open for reading only: each write fails.
+        // The file is open for reading only, so each write fails.
         let file = std::fs::File::open("/proc/self/exe").expect("this program is there");
         let device = host.add_device(file, "exe").expect("threads are there");
         host.submit(request(device, Operation::Read, 0, 0..1));

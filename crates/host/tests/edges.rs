@@ -308,8 +308,9 @@ fn a_swap_file_that_finds_no_room_leaves_things_as_they_were() {
     assert!(!new.exists());
 }
 
-/// Another process cuts a file whose pages are in memory, dirty and clean, at a page's end, within one, and to nothing;
-/// some pages are pinned. Readers of lost bytes get errors, nothing else is lost, and the memory's own checks pass.
+/// Another process cuts a file whose pages are in memory, dirty and clean: at the end of a page, within a page, and to
+/// nothing. Some pages are pinned. Readers of lost bytes get errors, nothing else is lost, and the memory's own checks
+/// pass.
 #[test]
 fn what_others_cut_off_is_an_error_to_its_readers_and_breaks_nothing() {
     for cut in [0, 100, 3 * PAGE, 3 * PAGE + 1, 7 * PAGE + 4095] {
@@ -423,7 +424,7 @@ fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
     drop(unlocked);
     assert!(!is_locked(&path));
 
-    // Another process has the lock: opens that ask for it are refused, others succeed.
+    // While another process has the lock, opens that ask for a lock are refused, and others succeed.
     let unlocked = options.lock(false).open(&memory, &path).unwrap();
     let other = fs::File::open(&path).unwrap();
     // SAFETY: no memory is passed.

@@ -27,7 +27,8 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Carries out an operation that may fail by the one fault of the run, and repeats it after a failure.
+    /// Carries out an operation that may fail because of the run's single fault, and repeats the operation after a
+    /// failure. Returns its result.
     fn twice<T>(&mut self, mut operation: impl FnMut() -> Result<T, Error>) -> T {
         for _ in 0..3 {
             match operation() {

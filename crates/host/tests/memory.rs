@@ -94,7 +94,7 @@ fn use_file(memory: &Memory, folder: &Path, n: u64, end: Instant) -> u64 {
                 file.sync_data().unwrap();
                 let len = file.len();
                 assert_eq!(fs::metadata(&path).unwrap().len(), len);
-                // Durable data are in the file for other readers, too.
+                // Other programs that read the file find durable data, too.
                 let other = fs::File::open(&path).unwrap();
                 let number = number.min((len / PAGE).saturating_sub(1));
                 if len > 0 {
@@ -341,7 +341,7 @@ fn a_refused_index_is_an_error_to_who_needs_it() {
         let memory = memory();
         let file = memory.create(path).unwrap();
         file.write_all_at(&page(1, 1), PAGE).unwrap();
-        // Address space for 1 GiB more.
+        // Limits the process to 1 GiB more address space.
         let pages = fs::read_to_string("/proc/self/statm").unwrap();
         let bytes = pages.split(' ').next().unwrap().parse::<u64>().unwrap() * PAGE + (1 << 30);
         let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };

@@ -84,7 +84,7 @@ fn a_swap_file_without_room_leaves_nothing_behind() {
             assert!(matches!(error, SwapFileError::Allocate { .. }), "{error}");
             assert!(!path.exists());
         }
-        // A disk of more than 16 TiB.
+        // The disk has more than 16 TiB of room.
         Ok(file) => assert_eq!(u64::from(file.slots()), too_large / PAGE),
     }
 }
@@ -183,7 +183,7 @@ fn truncate(encrypts: bool) {
     assert_eq!(lost[1], 0, "what is swapped later is there");
 }
 
-/// The first bytes of all pages.
+/// The first bytes of every page that these tests write.
 const STAMP: &[u8; 16] = b"plain as a stamp";
 
 /// Returns a memory with swap at `path`, and a region of three times its size whose pages all begin with [`STAMP`].

@@ -136,7 +136,7 @@ impl DraftFolder {
     /// finds all files.
     ///
     /// # Errors
-    /// When a move fails. The target then stays as it was.
+    /// When a file cannot be moved. The target then stays as it was.
     pub fn finish(mut self, last: &str) -> io::Result<()> {
         if !self.is_within {
             fs::rename(&self.path, &self.becomes)?;

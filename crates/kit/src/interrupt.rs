@@ -1,4 +1,4 @@
-//! Handling of Ctrl-C, SIGTERM and SIGHUP: changes are undone, and unfinished files are removed.
+//! Handling of Ctrl-C, SIGTERM and SIGHUP, so that changes are undone and unfinished files are removed.
 //!
 //! While a [`Guard`] exists, an interrupt is only remembered, and the run ends by itself. Without a guard the interrupt
 //! removes every [`Leftover`] and then ends the process as usual.

@@ -1,4 +1,4 @@
-//! Small parts that every room of the laboratory may use and that depend on none of them.
+//! Small parts that every room (crate) of the laboratory may use, and that depend on no other room.
 //!
 //! - [`input`] opens files that users name; [`draft`] writes files that appear complete or not at all; [`in_use`]
 //!   tracks which files are read and written.

@@ -16,7 +16,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Asks a simulated run to end soon, as a failure.
+    /// Asks a simulated run to end soon; it then ends as failed.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }

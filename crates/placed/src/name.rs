@@ -4,7 +4,7 @@
 /// length; no known name is longer than this.
 const COMPARED_MAX: usize = 100;
 
-/// Returns the known name nearest to `found`, if it is near enough to be a typing error.
+/// Returns the known name nearest to `found`, if `found` may be that name with a typing error.
 #[must_use]
 pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['_', '.', ' '], "-");

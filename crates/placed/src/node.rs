@@ -84,7 +84,7 @@ impl fmt::Display for Value {
 }
 
 impl Node {
-    /// Creates a node for a value that is in no file.
+    /// Creates a node for a value that comes from no file; `origin` stands for the file in its place.
     #[must_use]
     pub fn new(origin: &str, value: Value) -> Self {
         Self { place: Place { file: origin.into(), line: 0 }, comment: None, value }

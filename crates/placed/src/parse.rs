@@ -26,8 +26,8 @@ impl<'t> Lines<'t> {
         Place { file: self.file.clone(), line: self.starts.partition_point(|start| *start <= offset) }
     }
 
-    /// Returns the comment that follows, on the same line, a value which ends at `offset`. Only a comma and blanks may
-    /// stand between.
+    /// Returns the comment after a value that ends at `offset`, if the comment is on the same line and only commas and
+    /// blanks come before it.
     fn comment(&self, offset: usize) -> Option<String> {
         let rest = self.text.get(offset..)?.lines().next()?.trim_start_matches([' ', '\t', ',']);
         let comment = rest.strip_prefix('#')?.trim();

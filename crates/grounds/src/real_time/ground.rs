@@ -27,13 +27,13 @@ pub trait RealGround {
     /// Checks the requirements of the ground, apart from the folder. Anything made for the check is removed again.
     ///
     /// # Errors
-    /// What is missing, in words for the user.
+    /// The missing requirement, in words for the user.
     fn ready(place: &Place, memory_bytes: u64) -> Result<(), String> {
         let _ = (place, memory_bytes);
         Ok(())
     }
 
-    /// Returns the swap that the ground offers a job, pages.
+    /// Returns the size of the swap that the ground offers a job, pages.
     #[must_use]
     fn swap_pages(job: &Job) -> u64 {
         job.swap_pages()
@@ -59,7 +59,7 @@ pub trait RealGround {
     /// Makes the memory limit for the process of a job; `None` if the ground needs none.
     ///
     /// # Errors
-    /// What is missing, in words for the user.
+    /// The missing requirement, in words for the user.
     fn limit(place: &Place, job: &Job) -> Result<Option<Limit>, String> {
         let _ = (place, job);
         Ok(None)
@@ -68,7 +68,7 @@ pub trait RealGround {
     /// Makes swap for the time of a job, in the job's folder; `None` if the ground needs none.
     ///
     /// # Errors
-    /// When the system does not permit it.
+    /// When the system does not permit the swap.
     fn make_swap(place: &Place, job: &Job, folder: &Path) -> io::Result<Option<SwapFile>> {
         let _ = (place, job, folder);
         Ok(None)

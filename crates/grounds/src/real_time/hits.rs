@@ -75,7 +75,7 @@ impl Hits {
     /// Reads `hits` pages in place and a quarter as many by copy, on each ground. Returns the rates as rows.
     ///
     /// # Errors
-    /// When a page cannot be read, or the two grounds read different bytes.
+    /// When a page cannot be read, or different bytes were read on the two grounds.
     pub fn rows(&self, hits: u64, seed: u64) -> Result<Vec<Row>, Failure> {
         let mut rows = Vec::new();
         for (how, access, hits) in [("in place", Access::InPlace, hits), ("by copy", Access::Copy, hits / 4)] {

@@ -30,7 +30,7 @@ use std::path::Path;
 use workloads::system::{Given, System, SystemError, page_bytes};
 use workloads::workload::{Found, Resources, Workload};
 
-/// Implements every ground of real time.
+/// Each ground of real time runs jobs in the way of this module.
 impl<R: RealGround> Backend for R {
     fn running_kernel() -> Option<String> {
         R::running_kernel()

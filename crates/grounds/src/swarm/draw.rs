@@ -19,13 +19,13 @@ use std::fmt;
 /// The work that a task of a world does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Writes, rewrites, syncs and removes files of its own.
+    /// Writes, rewrites, syncs and removes files of the task's own.
     Writer,
-    /// Appends to a file of its own, and reads earlier pages back.
+    /// Appends to a file of the task's own, and reads earlier pages back.
     Extender,
     /// Reads and writes pages of files and regions that several tasks share.
     Sharer,
-    /// Writes and reads memory of its own, mostly anonymous, sometimes of a file.
+    /// Writes and reads memory of the task's own, mostly anonymous memory, sometimes a mapped file.
     Toucher,
     /// Takes and frees blocks of many orders, kernel pages and buffers.
     Blocks,
@@ -67,7 +67,7 @@ pub(super) struct TaskPlan {
 pub(super) struct World {
     pub seed: u64,
     pub cpus: usize,
-    /// Zones of the first node, pages.
+    /// Sizes of the zones of the first node, pages.
     pub zones: [u64; 3],
     /// The memory nodes after the first.
     pub more_nodes: MoreNodes,
@@ -207,7 +207,7 @@ impl World {
 pub(super) struct Cgroup {
     /// The memory limit of all tasks together, if any.
     pub limit_pages: Option<u64>,
-    /// Whether swap answers at once, as memory does.
+    /// Whether reads and writes of swap finish at once, as in memory.
     pub swap_is_synchronous: bool,
 }
 

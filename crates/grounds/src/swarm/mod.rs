@@ -71,7 +71,7 @@ struct Shared {
     engine: Rc<Engine<Sim>>,
     file_device: DeviceId,
     has_faults: bool,
-    /// Number of tasks that write to the common stores.
+    /// Number of tasks that write to the stores in `common`.
     sharers: u32,
     common: RefCell<Vec<Rc<Store>>>,
     /// Every store that was not dropped yet.

@@ -258,7 +258,7 @@ pub(super) fn map_new_file(
     }
 }
 
-/// Waits until no page is locked or under writeback.
+/// Waits until no page is locked or under writeback. Returns an error if this takes too long.
 pub(super) fn wait_for_devices(engine: &Engine<Sim>) -> Result<(), String> {
     use engine::memory::Flags;
     let is_busy = |n: &u32| {

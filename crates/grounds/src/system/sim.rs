@@ -111,13 +111,13 @@ impl SimSystem {
         Ok(Self::for_task(&shared))
     }
 
-    /// Returns the engine, for checks, lists and the state before a run.
+    /// Returns the engine, for checks, for printing lists, and for preparing the state before a run.
     #[must_use]
     pub fn engine(&self) -> &Engine<Sim> {
         &self.shared.engine
     }
 
-    /// Returns the engine, to be kept after the run.
+    /// Returns a share of the engine, which can be kept after the run.
     #[must_use]
     pub fn shared_engine(&self) -> Rc<Engine<Sim>> {
         self.shared.engine.clone()
@@ -213,7 +213,7 @@ impl SimSystem {
     /// Writes pages of an imported file in requests of 1 MiB that bypass the page cache, and waits for the requests.
     ///
     /// # Errors
-    /// When there is no such file, memory for the buffer is exhausted, or the device fails.
+    /// When there is no such file, there is no memory for the buffer, or the device fails.
     pub fn write_direct(&self, name: &str, first_page: u64, pages: u64) -> Result<(), SystemError> {
         let file = self.file(name)?;
         for start in (first_page..first_page + pages).step_by(256) {

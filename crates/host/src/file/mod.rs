@@ -1,7 +1,7 @@
 //! Files, cached by the memory and read and written past the system's own cache.
 //!
-//! [`OpenOptions`] opens a file, once for all its handles (`open_file`); a [`File`] is a handle. Its operations are in
-//! `read`, `write`, `pages` and `sync`.
+//! [`OpenOptions`] opens a file, once for all its handles (`open_file`); a [`File`] is one of these handles. The
+//! operations of a handle are in `read`, `write`, `pages` and `sync`.
 
 mod open_file;
 mod options;
@@ -39,7 +39,7 @@ pub enum Advice {
     /// The range will be used soon: reading it starts. From a long range only the beginning is read, at most half as
     /// many pages as are free or on the inactive list of files.
     WillNeed,
-    /// The range is not needed any more: its clean pages are dropped.
+    /// The range is not needed any more: the clean pages in it are dropped.
     DontNeed,
 }
 

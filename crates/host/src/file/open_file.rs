@@ -42,7 +42,7 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Creates the open file of a memory from a file of the system.
+    /// Makes a file of the system an open file of a memory.
     ///
     /// # Errors
     /// When this process already uses the file in a conflicting way, the file is too long, or the system grants no

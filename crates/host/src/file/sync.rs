@@ -41,7 +41,7 @@ struct State {
     begun: u64,
     /// Number of rounds that have ended: equal to `begun`, or one less.
     ended: u64,
-    /// `true` while a thread runs a round, or is about to.
+    /// `true` while a thread runs a round, or is about to run one.
     has_leader: bool,
     /// True while the leader waits for others.
     is_gathering: bool,
@@ -127,7 +127,8 @@ impl Drop for Round<'_> {
 const OWN_PAGES_MAX: u32 = 8;
 
 thread_local! {
-    /// The pages that this thread wrote last, with the number of their file.
+    /// The file and the pages that this thread wrote last: the number of the file, the first page, and the page after
+    /// the last.
     static LAST_WRITTEN: Cell<(u32, u32, u32)> = const { Cell::new((u32::MAX, 0, 0)) };
 }
 

@@ -91,7 +91,8 @@ impl Arena {
     /// Maps `frames` frames, with address space for `frames_max`. Core dumps do not contain them.
     ///
     /// # Errors
-    /// When the system does not grant so much memory or address space, or does not let this process lock so much.
+    /// When the system does not grant the memory or the address space, or does not let this process lock that much
+    /// memory.
     ///
     /// # Panics
     /// When `frames` is 0 or over `frames_max`.
@@ -156,7 +157,7 @@ impl Arena {
         self.has_huge_pages
     }
 
-    /// Makes frames below number `frames` accessible, and gives the memory of all others back to the system.
+    /// Makes the first `frames` frames accessible, and gives the memory of all other frames back to the system.
     ///
     /// New frames read as zeroes. Frames that were given back must not be used any more: the arena's methods panic for
     /// them, and an access through a kept pointer kills the process.
@@ -194,10 +195,11 @@ impl Arena {
         Ok(())
     }
 
-    /// Takes memory for `frames` from the system now rather than at the first touch. Their bytes stay as they are.
+    /// Takes memory for `frames` from the system now rather than at the first touch. The bytes of the frames do not
+    /// change.
     ///
     /// # Errors
-    /// When the system has no memory, or is older than Linux 5.14.
+    /// When the system has no memory, or the kernel is older than Linux 5.14.
     ///
     /// # Panics
     /// When `frames` goes beyond [`Arena::frames`].
@@ -262,7 +264,7 @@ impl Arena {
         unsafe { self.pointer(frame).write_bytes(0, PAGE_BYTES) }
     }
 
-    /// Fills a frame with zeroes from byte `offset` on.
+    /// Fills a frame with zeroes, from byte `offset` of the frame to its end.
     ///
     /// # Panics
     /// When there is no such frame or no such byte.
@@ -308,8 +310,8 @@ impl Arena {
         unsafe { copy_nonoverlapping(self.pointer(frame).add(offset), bytes.as_mut_ptr(), bytes.len()) }
     }
 
-    /// Copies a whole frame as a device would, without a latch: if a task writes to it meanwhile, some bytes are old
-    /// and some are new.
+    /// Copies a whole frame as a device would, without a latch: if a task writes to the frame meanwhile, the copy may
+    /// have some old and some new bytes.
     ///
     /// # Panics
     /// When there is no such frame.
@@ -354,7 +356,7 @@ impl Arena {
         assert!(frames.end <= self.frames(), "frame {} of {} frames", frames.end, self.frames());
     }
 
-    /// Returns the address and the number of bytes of a range of frames.
+    /// Returns the address and the size in bytes of a range of frames.
     fn span(&self, frames: &Range<u32>) -> (*mut libc::c_void, usize) {
         assert!(frames.end <= self.frames_max, "frame {} of at most {}", frames.end, self.frames_max);
         // SAFETY: the range lies within the mapping, as just asserted.
@@ -437,7 +439,7 @@ pub(super) struct Run<'a>(libc::iovec, PhantomData<&'a Arena>);
 unsafe impl Send for Run<'_> {}
 
 impl Run<'_> {
-    /// Describes memory that stays in place as long as the run is used.
+    /// Makes a run of the `bytes` bytes from `start` on, which must stay in place as long as the run is used.
     pub(super) fn new(start: *mut u8, bytes: usize) -> Self {
         Self(libc::iovec { iov_base: start.cast(), iov_len: bytes }, PhantomData)
     }

@@ -123,7 +123,7 @@ impl Host {
         self.shared.disks.attach(receivers.into_iter().collect());
     }
 
-    /// Returns the things that the system did not grant so far, each once.
+    /// Returns a notice for each thing that the system did not grant so far, without duplicates.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.shared.notices.all()
@@ -168,7 +168,7 @@ impl Host {
     /// Adds a device as [`Host::add_device`] does, with its own choice of checks and a wrapper around the backend.
     ///
     /// # Errors
-    /// As [`Host::add_device`]; and when the system has no random numbers for a key.
+    /// As [`Host::add_device`]; also when the system has no random numbers for an encryption key.
     #[doc(hidden)]
     pub fn add_device_behind(
         &self,
@@ -197,7 +197,8 @@ impl Host {
         self.shared.disks.device(id)
     }
 
-    /// Holds requests of the calling thread back until the plug is dropped, so that they go to the disk together.
+    /// Returns a plug, which holds back requests of the calling thread until it is dropped, so that they go to the disk
+    /// together.
     ///
     /// When the plug is dropped, the held reads that a task waits for run side by side, and the drop returns when they
     /// are finished. Requests go to the disk earlier when 64 are held, and before the thread sleeps in the machine.

@@ -13,7 +13,7 @@ pub enum Notice {
     /// There are no hazard pointers, because the system does not permit `membarrier`, or lacks it. Each read of a page
     /// changes the page's descriptor.
     NoHazardPointers,
-    /// io_uring is not permitted; threads read and write.
+    /// io_uring is not permitted; instead, threads read and write.
     NoIoUring {
         /// The system's error number; 0 when a needed operation is missing.
         os_error: i32,

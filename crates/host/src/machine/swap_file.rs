@@ -69,7 +69,7 @@ impl SwapFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // The old file stays locked until the new one is locked.
                 let old = Self::claim(path)?;
-                // Frees the blocks, even if other processes have the file open.
+                // Cutting the file first frees its blocks, even if other processes have the file open.
                 old.set_len(0).and_then(|()| std::fs::remove_file(path)).map_err(failed("replace"))?;
                 let file = create().map_err(|error| match error.kind() {
                     io::ErrorKind::AlreadyExists => in_use(),
@@ -242,7 +242,7 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Creates a number that no other swap file has.
+/// Returns a random number, which no other swap file has.
 fn new_identity() -> u128 {
     let random = || u128::from(RandomState::new().hash_one(std::process::id()));
     random() << 64 | random()
@@ -293,7 +293,7 @@ pub enum SwapFileError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// The contents that were found.
+        /// Words for what was found: the contents, the owner or the names of the file.
         found: String,
     },
     /// Another process, or another part of this one, uses the file.
@@ -301,7 +301,7 @@ pub enum SwapFileError {
         /// The file.
         path: PathBuf,
     },
-    /// The file system has no room for the file, or limits the size of a file to less.
+    /// The file system has no room for the file, or does not allow a file of this size.
     Allocate {
         /// The file.
         path: PathBuf,

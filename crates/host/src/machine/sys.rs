@@ -1,5 +1,5 @@
-//! System calls that the standard library does not have, as safe functions. Unsafe code stays here, in `arena`,
-//! `hazard` and `disk::ring`.
+//! System calls that the standard library does not have, as safe functions. The unsafe code of the machine is in this
+//! module and in `arena`, `copy`, `hazard` and `disk::ring`.
 
 #![allow(unsafe_code)]
 
@@ -151,7 +151,7 @@ pub(super) fn free_bytes(file: &File) -> io::Result<u64> {
     Ok(status.f_bavail.saturating_mul(status.f_frsize))
 }
 
-/// Returns whether a file lies in memory; false if unknown.
+/// Returns whether a file lies in memory, as on tmpfs; `false` if this is unknown.
 pub(super) fn is_in_memory(file: &File) -> bool {
     let mut status = std::mem::MaybeUninit::<libc::statfs>::zeroed();
     // SAFETY: `status` has room for the answer.
@@ -256,7 +256,7 @@ pub(super) fn event_counter() -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new, and nothing else uses it.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 

@@ -79,7 +79,8 @@ fn stalls(resource: &str, text: &str) -> Vec<(String, u64)> {
     text.lines().filter_map(of_line).collect()
 }
 
-/// Returns the counters of the disk in `/proc/diskstats`. Series call it `sda` on every ground.
+/// Returns the counters of the disk in `/proc/diskstats`. Their names contain `sda`, as the disk is called in series on
+/// every ground.
 fn disk(text: &str) -> Vec<(String, u64)> {
     let fields = |line: &str| {
         let mut words = line.split_whitespace().skip(2);

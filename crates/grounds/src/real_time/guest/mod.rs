@@ -179,7 +179,7 @@ fn found(path: &Path, place: &Place) -> Result<(Image, Option<Modules>), String>
 /// Runs a described job on the kernel that runs this process, and returns the outcome.
 ///
 /// # Errors
-/// When its parameters cannot be read, or the workload fails.
+/// When the job's parameters cannot be read, or the workload fails.
 pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Result<Outcome, Failure> {
     let params: W::Params = serde_json::from_value(job.params.clone()).map_err(|error| Failure(error.to_string()))?;
     let given = Given { seed: job.seed, scale: job.scale.parse()?, progress: progress.clone() };

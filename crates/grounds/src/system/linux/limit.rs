@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fs, io};
 
-/// A cgroup that is removed when this is dropped.
+/// A cgroup that limits memory. Dropping this removes the cgroup.
 #[derive(Debug)]
 pub struct Limit {
     /// The cgroup.
@@ -22,7 +22,7 @@ impl Limit {
     /// Makes a cgroup with a limit of `bytes`.
     ///
     /// # Errors
-    /// What is missing, in words for the user.
+    /// The missing requirement, in words for the user.
     pub fn new(bytes: u64) -> Result<Self, String> {
         let mut tried = Vec::new();
         for (parent, version) in places() {

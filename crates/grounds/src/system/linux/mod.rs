@@ -55,11 +55,11 @@ pub struct OpenFile {
 }
 
 impl LinuxSystem {
-    /// Makes the system of the running kernel with `memory_pages` pages of memory, files in `folder`, and the given
-    /// counters. Workloads write and verify the part `kept` of pages.
+    /// Makes the system of the running kernel with `memory_pages` pages of memory, files in `folder`, and counters from
+    /// `counters`. Workloads write and verify the part `kept` of pages.
     ///
     /// # Errors
-    /// When the folder lies in memory, since files would then take the limited memory.
+    /// When the folder lies in memory, because files would then take the limited memory.
     pub fn new(
         folder: PathBuf,
         memory_pages: u64,

@@ -35,7 +35,7 @@ pub trait Backend: Send + Sync {
     /// Hands a transfer to another thread, which carries it out.
     fn start(&self, transfer: Transfer);
 
-    /// Makes data that were written to a device durable.
+    /// Makes durable the data that were written to a device.
     ///
     /// # Errors
     /// Errors of the system.
@@ -185,7 +185,7 @@ impl Transfer {
         }
     }
 
-    /// Encrypts the data of a write.
+    /// Encrypts the data of the transfer, which is a write, into memory of its own.
     ///
     /// # Errors
     /// When the system grants no memory for the encrypted blocks.
@@ -202,7 +202,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Decrypts data that were read, in their frames.
+    /// Decrypts the data of the transfer, which is a read, in place in the frames.
     fn open(&self, cipher: &Cipher) -> Result<(), Cause> {
         let arena = &self.device.context.arena;
         let mut wrong = None;
@@ -275,7 +275,7 @@ impl Transfer {
         }
     }
 
-    /// Returns the largest number of bytes of the next attempt.
+    /// Returns the number of bytes that the next attempt may move, before any limit set by [`Transfer::cut`].
     fn part(&self) -> usize {
         let (direct, done) = (self.bytes - self.bytes_past_direct(), self.progress.done);
         if done < direct { direct - done } else { self.bytes - done }

@@ -91,7 +91,7 @@ pub enum Durable {
     All,
 }
 
-/// An open file that receives requests: block `b` is its 4096 bytes from `4096 * b` on.
+/// An open file that receives requests. Block `b` is the 4096 bytes of the file from byte `4096 * b` on.
 pub struct Device {
     id: DeviceId,
     name: Arc<str>,
@@ -239,7 +239,8 @@ impl Device {
         bytes.min(usize::try_from(within).unwrap_or(usize::MAX))
     }
 
-    /// Notes that the file is at least `bytes` bytes long from now on, as far as its owner knows. Default: 0.
+    /// Notes that the file is at least `bytes` bytes long from now on, as far as the file's owner knows. This is the
+    /// expected length; it is 0 until it is set.
     ///
     /// A read that ends before the expected length fails, because another process has truncated the file. Beyond the
     /// expected length, missing bytes read as zeroes. The owner sets the expected length after lengthening the file.

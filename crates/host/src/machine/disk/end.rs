@@ -43,13 +43,13 @@ impl End {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// Sets the number of bytes that the file has from now on.
+    /// Sets the expected number of bytes of the file to `bytes`.
     pub(super) fn expect(&self, bytes: u64) {
         self.expected.store(bytes, Ordering::SeqCst);
         self.end_change(bytes);
     }
 
-    /// Sets the largest number of bytes that the file may have from now on.
+    /// Lowers the expected number of bytes of the file to `bytes`, if it is larger.
     pub(super) fn expect_at_most(&self, bytes: u64) {
         self.expected.fetch_min(bytes, Ordering::SeqCst);
         self.end_change(bytes);
@@ -57,7 +57,7 @@ impl End {
 
     fn end_change(&self, bytes: u64) {
         self.changes.fetch_add(1, Ordering::SeqCst);
-        // What the owner cuts off is not lost.
+        // Bytes that the owner cuts off do not count as lost.
         self.forget_lost(bytes.div_ceil(BLOCK_BYTES as u64)..u64::MAX);
     }
 

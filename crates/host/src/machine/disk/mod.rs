@@ -80,7 +80,7 @@ pub enum Checks {
 pub(super) struct Disks {
     /// Devices by number; `None` if the device was removed.
     table: boxcar::Vec<ArcSwapOption<Device>>,
-    /// Numbers of the table that no device has. Held while a device is added.
+    /// Numbers in the table that no device has. The lock is held while a device is added.
     free_numbers: Mutex<BTreeSet<u32>>,
     context: Arc<Context>,
     queue_depth: u32,
@@ -213,7 +213,7 @@ impl Disks {
         Plug { disks: self, is_own: plug::begin(self.identity()), _thread: PhantomData }
     }
 
-    /// Submits the requests that the calling thread holds back, because it is about to sleep.
+    /// Starts the requests that the calling thread holds back, because the thread is about to sleep.
     #[inline]
     pub(super) fn unplug_before_sleep(&self) {
         let transfers = plug::take_before_sleep(self.identity());

@@ -1,4 +1,4 @@
-//! A plug: requests of the calling thread are held back, so that they go to the disk together.
+//! Plugs. A plug holds back requests of the calling thread, so that they go to the disk together.
 //!
 //! The held requests go to the disk when the plug is dropped, when there are `REQUESTS_MAX`, and before the thread
 //! sleeps in the machine, because the thread might wait for one of them. Linux: `blk_start_plug`, `blk_finish_plug`.

@@ -21,7 +21,7 @@ pub enum Cause {
     Truncated {
         /// The end of the file, bytes.
         end: u64,
-        /// The least end that was expected, in bytes.
+        /// The least end that the owner expects, in bytes.
         expected_end: u64,
     },
     /// The system moved no bytes, and did not say why.
@@ -90,7 +90,7 @@ pub(super) struct Progress {
     pub done: usize,
     /// Number of attempts that moved nothing since the last one that moved bytes.
     idle: u32,
-    /// True once the page cache of the kernel was tried.
+    /// True once the request has fallen back to the page cache of the kernel.
     has_fallen_back: bool,
 }
 
@@ -210,7 +210,8 @@ mod tests {
         let page = BLOCK_BYTES;
         let os = |errno| Fail(Cause::Os(errno));
         const ODD: u64 = 14 * PAGE - 512;
-        /// Name, operation, ends of the file, results of the attempts, and the expected next step and progress.
+        /// A row of the table: name, operation, ends of the file, results of the attempts, and the expected last step
+        /// and number of bytes moved.
         type Row<'a> = (&'a str, Operation, Ends, &'a [Result<usize, Errno>], (Next, usize));
         let table: &[Row<'_>] = &[
             ("all at once", Read, LONG, &[Ok(4 * page)], (Done, 4 * page)),

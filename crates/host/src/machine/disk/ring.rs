@@ -9,8 +9,8 @@
 //! then waits for the requests that its ring has taken. The other requests of a borrowed ring go to the background
 //! ring; those of a refused background ring go to threads that read and write.
 //!
-//! *Waited for*: a caller that waits for all of a batch borrows a ring, submits the batch with one system call, and handles the
-//! completions as they come, without a switch to another thread.
+//! *Waited for*: a caller that waits for a whole batch of transfers borrows a ring, submits the batch with one system
+//! call, and handles the completions as they come, without a switch to another thread.
 //!
 //! *Locks*: the inbox and the list of idle rings each have one. Each lock is held for a few instructions, and never
 //! together with another.
@@ -398,7 +398,7 @@ impl Slots {
         }
     }
 
-    /// Finishes or continues the completed transfers.
+    /// Handles all completions that have come: finishes complete transfers, and continues the others.
     ///
     /// # Errors
     /// As [`Slots::start`].
