@@ -42,7 +42,8 @@ pub struct Job {
     pub series_every: Option<Every>,
     /// Interval between records of memory, on a simulated machine or in a guest; `None` records nothing.
     pub memory_every: Option<Nanos>,
-    /// Interval between records of the generations of pages, on a simulated machine or in a guest; `None` records nothing.
+    /// Interval between records of the generations of pages, on a simulated machine or in a guest; `None` records
+    /// nothing.
     pub generations_every: Option<Nanos>,
     /// The traced part of the run, on a simulated machine; `None` traces nothing.
     pub trace: Option<TraceConfig>,

@@ -1,5 +1,5 @@
-//! The grounds `sim`, `host`, `linux` and `guest` by name. This module maps a [`Ground`] to its [`Backend`] and makes each
-//! workload [`Runnable`] on all of them.
+//! The grounds `sim`, `host`, `linux` and `guest` by name. This module maps a [`Ground`] to its [`Backend`] and makes
+//! each workload [`Runnable`] on all of them.
 //!
 //! The engine and the workloads are generic. They are instantiated in this crate and in no crate above it, because each
 //! crate that instantiates them compiles them anew. For this reason [`swarm`] is a module of this crate.

@@ -293,8 +293,8 @@ impl Arena {
     #[inline]
     pub fn write(&self, frame: FrameNumber, offset: usize, bytes: &[u8]) {
         assert_within(offset, bytes.len());
-        // SAFETY: the target lies within a mapped frame, and `bytes` is not memory of that frame: the engine writes under the
-        // page's latch for writing, so that nobody has a reference to its bytes.
+        // SAFETY: the target lies within a mapped frame, and `bytes` is not memory of that frame: the engine writes
+        // under the page's latch for writing, so that there is no reference to the frame's bytes.
         unsafe { copy_nonoverlapping(bytes.as_ptr(), self.pointer(frame).add(offset), bytes.len()) }
     }
 

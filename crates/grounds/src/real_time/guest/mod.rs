@@ -1,5 +1,5 @@
-//! The ground `guest`: a kernel image in a virtual machine (crate `guest`), which has the memory, CPUs, disks and swap of
-//! the machine file, and the settings of the kernel file.
+//! The ground `guest`: a kernel image in a virtual machine (crate `guest`), which has the memory, CPUs, disks and swap
+//! of the machine file, and the settings of the kernel file.
 //!
 //! In the guest, this program runs as the first process and, a second time, as the worker. The worker reads a
 //! [`Described`] job from the port, and answers in the form that a working process on the ground `linux` uses
