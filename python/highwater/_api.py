@@ -140,7 +140,7 @@ def _here(
     with _folder(store) as folder:
         missing = plan.missing(folder)
         if len(missing) == 1 or jobs == 1:
-            # On the caller's thread, which alone sees Ctrl-C.
+            # Runs on the caller's thread, because only this thread sees Ctrl-C.
             for number in missing:
                 plan.run_one(number, folder)
         elif missing:
@@ -191,7 +191,8 @@ def _complete(
         return
     make = executor if callable(executor) else ((lambda: _processes(jobs)) if executor is None else None)
     pool: Executor = make() if make else executor  # type: ignore[assignment]
-    # Workers that see the folder keep their runs themselves, so that none is lost with this process.
+    # Workers that can access the folder keep their runs there themselves, so that no run is lost
+    # with this process.
     seen = os.path.abspath(folder)
     lost: collections.Counter[int] = collections.Counter()
     failures: dict[int, str] = {}
@@ -207,7 +208,7 @@ def _complete(
                 try:
                     key = _highwater.keep(folder, future.result())
                 except Error as error:
-                    # Ray has the error of the run inside of its own.
+                    # Ray wraps the error of the run in its own error.
                     failures[number] = str(getattr(error, "cause", None) or error)
                     continue
                 except concurrent.futures.BrokenExecutor:
@@ -217,7 +218,7 @@ def _complete(
                 except (Exception, concurrent.futures.CancelledError) as error:
                     if "No module named 'highwater" in str(error):
                         raise Error("a worker has no package highwater: install it on each computer of the cluster") from error
-                    # Its worker is gone, whatever the executor calls that.
+                    # The worker of this run is gone; each executor reports this by another error.
                     lost[number] += 1
                     if lost[number] > retries:
                         raise Error(f"{titles[number]}: its worker was lost {lost[number]} times: {error}") from error
@@ -238,11 +239,11 @@ def _complete(
                     )
                 pool.shutdown(wait=False)
                 pool = make()
-                # A worker may have kept its run before it died.
+                # A worker that died may have kept its run before.
                 left = [number for number in plan.missing(folder) if number not in failures]
                 there = all_runs - len(left) - len(failures)
     except BaseException:
-        # An executor of the caller would go on with them.
+        # An executor that the caller made would otherwise continue with these runs.
         for future in numbers:
             future.cancel()
         _end(pool, is_ours=make is not None)

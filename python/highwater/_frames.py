@@ -8,7 +8,7 @@ from ._highwater import InputError
 
 KINDS = ("pandas", "polars", "arrow")
 
-# Columns of texts that are never numbers.
+# Columns whose values are always texts, even if they look like numbers.
 _TEXTS = {"experiment", "machine", "scale", "kernel", "group", "name", "unit", "better", "fingerprint", "run"}
 
 

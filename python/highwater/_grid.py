@@ -15,7 +15,8 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # A string of JSON is one of TOML, but for what lies beyond 16 bits: that stays as it is.
+        # A JSON string is also a TOML string, except for escaped characters beyond 16 bits. These
+        # are therefore not escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
     if isinstance(value, os.PathLike):
         return _value(os.fspath(value))

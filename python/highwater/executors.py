@@ -25,7 +25,8 @@ class RayExecutor(Executor):
             return fn(*args, **kwargs)
 
         self._ray = ray
-        # One for all calls: each remote function is sent to the cluster, and its tasks are scheduled apart from those of others.
+        # One remote function for all calls, because each remote function is sent to the cluster,
+        # and its tasks are scheduled apart from those of other functions.
         self._call = ray.remote(**{"num_cpus": 1, "max_retries": 0, **options})(call)
         if not ray.is_initialized():
             ray.init()
@@ -33,7 +34,7 @@ class RayExecutor(Executor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         task = self._call.remote(fn, *args, **kwargs)
         future: "Future[Any]" = task.future()
-        # Ray itself goes on with a task whose future is cancelled.
+        # Without this, Ray would continue with a task whose future is cancelled.
         future.add_done_callback(lambda future: self._ray.cancel(task) if future.cancelled() else None)
         return future
 

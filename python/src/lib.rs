@@ -1,7 +1,7 @@
-//! What the Python package `highwater` calls: sweeps, and folders of runs.
+//! The compiled part of the Python package `highwater`: sweeps, and folders of runs.
 //!
-//! No call holds Python's lock while it simulates; each looks for signals and ends soon after Ctrl-C. Whatever fails comes
-//! as `highwater.Error`, a panic too.
+//! No call holds Python's lock while it simulates. Each call checks for signals, and ends soon after Ctrl-C. Every
+//! failure, even a panic, is raised as `highwater.Error`.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -34,14 +34,14 @@ use pyo3::{
 create_exception!(highwater, Error, PyException, "A run failed, or a file of a store is damaged.");
 create_exception!(highwater, InputError, Error, "What was asked for is unknown or wrong.");
 
-/// How often a call that simulates looks for signals.
+/// Interval at which a call that simulates checks for signals.
 const TICK: Duration = Duration::from_millis(50);
 
 fn error(Failure(message): Failure) -> PyErr {
     Error::new_err(message)
 }
 
-/// Does `work` on a thread of its own, without Python's lock.
+/// Runs `work` on a thread of its own, without Python's lock, and returns its result.
 fn aside<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(&Progress) -> Result<T, Failure> + Send + 'static,
@@ -49,7 +49,7 @@ fn aside<T: Send + 'static>(
     watched(py, Progress::default(), work)
 }
 
-/// As [`aside`]; who has `progress`, too, may ask it to end.
+/// Runs `work` as [`aside`] does. A caller that keeps a clone of `progress` can ask the work to end.
 fn watched<T: Send + 'static>(
     py: Python<'_>,
     progress: Progress,
@@ -60,7 +60,7 @@ fn watched<T: Send + 'static>(
     thread::Builder::new().name("highwater".into()).spawn(move || {
         let result = catch_unwind(AssertUnwindSafe(|| work(&theirs)))
             .unwrap_or_else(|payload| Err(Failure(format!("a bug stopped it: {}", panics::message(&*payload)))));
-        // Nobody listens who was interrupted.
+        // An error means that the caller was interrupted and no longer waits.
         let _ = send.send(result);
     })?;
     let receive = Mutex::new(receive);
@@ -73,14 +73,14 @@ fn watched<T: Send + 'static>(
         }
         if let Err(signal) = py.check_signals() {
             progress.cancel();
-            // It ends within a second of the simulated machine; whoever waits longer than this does so in vain.
+            // A cancelled run ends within a second of virtual time. After ten seconds the caller stops waiting.
             let _ = py.detach(|| wait(Duration::from_secs(10)));
             return Err(signal);
         }
     }
 }
 
-/// Asks runs to end that have it.
+/// A handle that asks the runs to which it was passed to end.
 #[pyclass(frozen, module = "highwater._highwater")]
 struct Stop {
     progress: Progress,
@@ -128,7 +128,7 @@ impl Sweep {
         self.sweep.runs().iter().map(|run| self.sweep.title(run)).collect()
     }
 
-    /// Numbers of the runs that a store lacks.
+    /// Returns the numbers of the runs that a store lacks.
     fn missing(&self, py: Python<'_>, store: PathBuf) -> PyResult<Vec<usize>> {
         let sweep = self.sweep.clone();
         aside(py, move |_| {
@@ -142,7 +142,8 @@ impl Sweep {
         })
     }
 
-    /// Does one run and returns its file. Where `store` is a folder here, the run is sought and kept there.
+    /// Does one run and returns the bytes of its file. If `store` is a folder on this computer, the run is looked up
+    /// there first, and kept there.
     #[pyo3(signature = (number, store=None, stop=None))]
     fn run_one<'py>(
         &self,
@@ -177,7 +178,7 @@ impl Sweep {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// All figures of all runs, which the store holds.
+    /// Returns all figures of all runs of the sweep, read from the store.
     fn frame<'py>(&self, py: Python<'py>, store: PathBuf, rows: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
         let sweep = self.sweep.clone();
         let frame = aside(py, move |_| {
@@ -188,7 +189,7 @@ impl Sweep {
         columns(py, &frame)
     }
 
-    /// Medians by row and column of each table, and how many tables there are.
+    /// Returns each table of the sweep, with the medians by row and column.
     fn tables<'py>(&self, py: Python<'py>, store: PathBuf, rows: Vec<String>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let sweep = self.sweep.clone();
         let tables = aside(py, move |_| Ok(sweep.joined(&Store::existing(&store)?)?.tables))?;
@@ -207,7 +208,7 @@ impl Sweep {
         tables.into_iter().map(of).collect()
     }
 
-    /// The report of the command, as text.
+    /// Returns the report that the command would print, as text.
     fn report(&self, py: Python<'_>, store: PathBuf) -> PyResult<String> {
         let sweep = self.sweep.clone();
         aside(py, move |_| {
@@ -222,7 +223,7 @@ impl Sweep {
     }
 }
 
-/// A frame as columns by name.
+/// Returns the columns of a frame by name.
 fn columns<'py>(py: Python<'py>, frame: &Frame) -> PyResult<Bound<'py, PyDict>> {
     let columns = PyDict::new(py);
     for name in frame.names() {
@@ -238,13 +239,13 @@ fn columns<'py>(py: Python<'py>, frame: &Frame) -> PyResult<Bound<'py, PyDict>> 
     Ok(columns)
 }
 
-/// Keeps the bytes of a run's file in a store; the hash of the run.
+/// Keeps the bytes of a run's file in a store, and returns the hash of the run.
 #[pyfunction]
 fn keep(py: Python<'_>, store: PathBuf, bytes: Vec<u8>) -> PyResult<String> {
     aside(py, move |_| Ok(Store::open(&store)?.keep_bytes(&bytes)?.hash))
 }
 
-/// What a store holds, as columns.
+/// Returns the figures of the runs in a store, as columns by name.
 #[pyfunction]
 fn stored<'py>(
     py: Python<'py>,
@@ -265,7 +266,7 @@ fn stored<'py>(
     columns(py, &frame.map_err(InputError::new_err)?)
 }
 
-/// Panics, so that a test can see what reaches Python.
+/// Panics, so that a test can check the exception that reaches Python.
 #[pyfunction]
 fn panic_for_test(py: Python<'_>) -> PyResult<()> {
     aside(py, |_| panic!("frame 0x2 isolated twice"))
@@ -274,7 +275,8 @@ fn panic_for_test(py: Python<'_>) -> PyResult<()> {
 #[pymodule]
 fn _highwater(module: &Bound<'_, PyModule>) -> PyResult<()> {
     panics::keep_quiet();
-    // Ctrl-C is Python's: it would end a notebook's process where a KeyboardInterrupt is meant.
+    // Python handles Ctrl-C. With the handlers of `interrupt`, Ctrl-C would end a notebook's process instead of raising
+    // KeyboardInterrupt.
     interrupt::leave_to_others();
     module.add("Error", module.py().get_type::<Error>())?;
     module.add("InputError", module.py().get_type::<InputError>())?;

@@ -3,13 +3,14 @@ import sys
 
 import pytest
 
-# Processes of tests look for packages where they start, and `python -m pytest` where it was called: not beside the source,
-# which has no compiled part.
+# Test processes look for packages in the folder where they start, and `python -m pytest` in the
+# folder where it was called. The folder of the source is removed from the path, because the package
+# there has no compiled part.
 _TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != os.path.dirname(_TESTS)]
 os.chdir(_TESTS)
 
-# Small enough for hundreds of runs in a test.
+# A grid whose runs are small enough for hundreds of them in a test.
 GRID = {
     "experiments": "randread",
     "kernels": ["highwater", "3.10-rc4-vanilla"],

@@ -73,7 +73,7 @@ def test_ray_of_two_nodes_with_a_worker_killed_half_way(runs, tmp_path, monkeypa
         while not killed:
             for mark in sorted(marks("began") - marks("ended"))[:1]:
                 os.kill(int(mark.split(".")[1]), signal.SIGKILL)
-                # One that ended in the meantime was not lost.
+                # A run that ended in the meantime was not lost.
                 killed.extend({mark} - marks("ended"))
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
@@ -89,7 +89,7 @@ def test_ray_of_two_nodes_with_a_worker_killed_half_way(runs, tmp_path, monkeypa
         ray.shutdown()
         cluster.shutdown()
     assert frame.equals(same) and files(one) == files(other), "complete, and the same to the last byte"
-    # Ray itself makes others.
+    # Ray itself makes further remote functions.
     assert len([ours for ours in functions if "max_retries" in ours]) == 1, "Ray schedules all runs as one kind of task"
     began = [mark.split(".")[0] for mark in marks("began")]
     lost = sorted(mark.split(".")[0] for mark in marks("began") - marks("ended"))
@@ -107,7 +107,7 @@ def test_ray_cancels_what_waits_and_a_worker_without_the_package_is_told(tmp_pat
     ray.init(address="local", num_cpus=1, log_to_driver=False)
     try:
         executor = RayExecutor()
-        # The only worker has it until the file `go` is there.
+        # The call occupies the only worker until the file `go` exists.
         executor.submit(os.system, f"until [ -e '{tmp_path}/go' ]; do sleep 0.1; done")
         executor.submit(os.mkdir, str(tmp_path / "waiting")).cancel()
         (tmp_path / "go").touch()

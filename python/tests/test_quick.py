@@ -56,7 +56,7 @@ def test_an_interrupted_sweep_leaves_nothing_waiting_in_the_callers_executor(gri
         if there == 1:
             raise KeyboardInterrupt
 
-    # The pool ends when all that it has not cancelled is done.
+    # The pool ends when all calls that were not cancelled are done.
     with ThreadPoolExecutor(1) as pool, pytest.raises(KeyboardInterrupt):
         highwater.sweep({**grid, "runs": 10}, store=str(tmp_path), executor=pool, progress=interrupt)
     assert 1 <= len(files(tmp_path)) < 20, "of 40"
@@ -116,7 +116,7 @@ def test_other_threads_of_python_go_on_while_it_simulates():
 
 @pytest.mark.parametrize("call", ['run("parallelio", "highwater")', 'compare("parallelio", jobs=2)'])
 def test_ctrl_c_ends_a_run(call):
-    # What it imports is there, and the folder of its runs is open, when the signal comes.
+    # The imports come first, and the pause below lets the run begin, before the signal comes.
     script = f"import highwater, pandas, pyarrow\nprint('ready', flush=True)\nhighwater.{call}\n"
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

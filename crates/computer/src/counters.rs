@@ -1,10 +1,11 @@
 //! Counters of the running kernel, under the names of `/proc/vmstat`.
 //!
-//! The kernel counts most events for the whole computer. Values that a cgroup counts itself replace these. Values that
-//! miss the events of a cgroup are left out: reclaim in a cgroup at its limit scans and frees pages that `/proc/vmstat`
-//! counts neither for kswapd nor for tasks. Version 1 does not count them for the cgroup either; the values are then
-//! those of the limits of all cgroups ([`at_limits`]). `pgpgin` is what this process had read (`/proc/self/io`), KiB.
-//! `pgpgout` and swapping are those of the whole computer if the cgroup does not count them.
+//! The kernel counts most events for the whole computer. If a cgroup counts an event itself, the cgroup's value is
+//! used. Values of the computer that miss the events of a cgroup are left out: `/proc/vmstat` counts pages that reclaim
+//! scans and frees in a cgroup at its limit neither for kswapd nor for tasks. Version 1 does not count these pages for
+//! the cgroup either; the values are then those of the limits of all cgroups together ([`at_limits`]). `pgpgin` is the
+//! amount that this process has read from devices (`/proc/self/io`), KiB. `pgpgout` and the counters of swapping are
+//! those of the whole computer if the cgroup does not count them.
 
 use engine::stat::Vmstat;
 use figures::cgroup::{Cgroup, Version};
@@ -12,26 +13,27 @@ use figures::counters::{at_limits, named};
 use machine::PAGE_BYTES;
 use std::fs;
 
-/// Counters that reclaim in a cgroup raises only for the cgroup.
+/// Beginnings of the names of counters that reclaim in a cgroup raises only for the cgroup.
 const KEPT_TO_CGROUP: [&str; 4] = ["pgscan", "pgsteal", "pgrefill", "allocstall"];
 
-/// Counters of `memory.stat` of version 1 with the meaning of those in `/proc/vmstat`.
+/// Counters in `memory.stat` of version 1 that have the same meaning as in `/proc/vmstat`.
 const OF_VERSION_1: [&str; 2] = ["pgfault", "pgmajfault"];
 
-/// The source of counters: the computer, and perhaps a cgroup.
+/// The source of counters: the computer and, if there is one, a cgroup.
 #[derive(Clone, Debug)]
 pub struct Counters {
     cgroup: Option<Cgroup>,
 }
 
 impl Counters {
-    /// Reads the counters of the computer, and of a cgroup that contains this process.
+    /// Creates a source of the counters of the computer and of a cgroup that contains this process.
     #[must_use]
     pub fn new(cgroup: Option<Cgroup>) -> Self {
         Self { cgroup }
     }
 
-    /// Returns the pages that the cgroup may still take; without a cgroup, the free pages of the computer.
+    /// Returns the number of pages that the cgroup may still take; without a cgroup, the number of free pages of the
+    /// computer.
     #[must_use]
     pub fn free_pages(&self, memory_pages: u64) -> u64 {
         match &self.cgroup {
@@ -50,7 +52,7 @@ impl Counters {
             let of_cgroup = named(&read(cgroup.path.join("memory.stat")));
             let counts = |name: &str| match cgroup.version {
                 Version::V1 => OF_VERSION_1.contains(&name),
-                // Sizes have other names there.
+                // In version 2, sizes have other names than in `/proc/vmstat` and are left out.
                 Version::V2 => name.starts_with("pg") || name.starts_with("workingset_") || name.starts_with("pswp"),
             };
             vmstat.extend(of_cgroup.into_iter().filter(|(name, _)| counts(name)));
@@ -66,20 +68,21 @@ impl Counters {
     }
 }
 
-/// Returns the bytes that this process had read from devices so far; none if the kernel does not count them.
+/// Returns the number of bytes that this process has read from devices so far; `None` if the kernel does not count
+/// them.
 #[must_use]
 pub fn bytes_read_in() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
 }
 
-/// Returns the free pages of swap.
+/// Returns the number of free pages of swap.
 #[must_use]
 pub fn free_swap_pages() -> u64 {
     swap_pages(&read("/proc/meminfo")).map_or(0, |[_, free]| free)
 }
 
-/// Returns swap and its free part, pages; none if `/proc/meminfo` does not tell.
+/// Returns the size of swap and of its free part, pages; `None` if `/proc/meminfo` does not tell.
 #[must_use]
 pub fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
     let pages = |name: &str| {
@@ -90,7 +93,8 @@ pub fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
     Some([pages("SwapTotal:")?, pages("SwapFree:")?])
 }
 
-/// Returns the memory that programs may still take on this computer, bytes (`MemAvailable`); none if the kernel does not tell.
+/// Returns the memory that programs may still take on this computer, bytes (`MemAvailable`); `None` if the kernel does
+/// not tell.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     let meminfo = read("/proc/meminfo");
@@ -98,7 +102,7 @@ pub fn available_bytes() -> Option<u64> {
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
-/// Returns the version of the running kernel.
+/// Returns the release of the running kernel.
 #[must_use]
 pub fn release() -> String {
     read("/proc/sys/kernel/osrelease").trim().to_owned()

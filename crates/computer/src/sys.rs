@@ -13,7 +13,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Memory of one task: anonymous, or of a file.
+/// Mapped memory of one task: anonymous memory, or pages of a file.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -27,12 +27,14 @@ impl Mapping {
     /// When the address space has no room.
     pub fn new(pages: u32) -> io::Result<Self> {
         let (start, bytes) = map_zeroes(pages, 0)?;
-        // SAFETY: the range is the mapping just made. Where there are no huge pages the advice fails, and need not be given.
+        // SAFETY: the range is the mapping just made. If the system has no huge pages, the advice fails and is not
+        // needed.
         unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE) };
         Ok(Self { start, bytes })
     }
 
-    /// Maps `pages` pages of zeroes that begin where a huge page may, without advice for or against huge pages.
+    /// Maps `pages` pages of zeroes at an address that is a multiple of the size of a huge page, without advice for or
+    /// against huge pages.
     ///
     /// # Errors
     /// When the address space has no room.
@@ -40,10 +42,11 @@ impl Mapping {
         let (start, mapped) = map_zeroes(pages, HUGE_PAGE_BYTES)?;
         let bytes = mapped - HUGE_PAGE_BYTES;
         let before = start.as_ptr().align_offset(HUGE_PAGE_BYTES);
-        // SAFETY: less than a huge page lies before the aligned address, and so much more than `bytes` was mapped.
+        // SAFETY: less than a huge page lies before the aligned address, and one huge page more than `bytes` was
+        // mapped.
         let aligned = unsafe { start.add(before) };
         let after = HUGE_PAGE_BYTES - before;
-        // SAFETY: both ranges lie in the mapping just made, outside of what is kept of it.
+        // SAFETY: both ranges lie in the mapping just made, outside of the part that is kept.
         unsafe {
             if before > 0 {
                 libc::munmap(start.as_ptr().cast(), before);
@@ -53,10 +56,11 @@ impl Mapping {
         Ok(Self { start: aligned, bytes })
     }
 
-    /// Maps `pages` pages of a file from `first` on, for reads and writes.
+    /// Maps `pages` pages of a file, from page `first` on, for reads and writes.
     ///
     /// # Errors
-    /// When the address space has no room, or programs may not run from the file system of an executable mapping.
+    /// When the address space has no room, or when an executable mapping is wanted from a file system whose files may
+    /// not be executed.
     pub fn of_file(file: &File, first: u32, pages: u32, mode: FileMode) -> io::Result<Self> {
         let bytes = pages.max(1) as usize * PAGE_BYTES;
         let run = if mode.is_executable { libc::PROT_EXEC } else { 0 };
@@ -73,7 +77,7 @@ impl Mapping {
             Reads::Sequential => libc::MADV_SEQUENTIAL,
             Reads::Random => libc::MADV_RANDOM,
         };
-        // SAFETY: the range is the mapping just made. Reads are right without the advice, too.
+        // SAFETY: the range is the mapping just made. Reads also return the right bytes without the advice.
         unsafe { libc::madvise(start, bytes, advice) };
         let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
         Ok(Self { start, bytes })
@@ -87,51 +91,54 @@ impl Mapping {
     /// Copies bytes into the mapping.
     ///
     /// # Panics
-    /// When they lie outside of the mapping.
+    /// When the bytes lie outside of the mapping.
     pub fn store(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
         // SAFETY: the range lies in the mapping, as was just checked, which lives as long as `self`. `Mapping` is not
-        // `Sync` and gives out no references, so nobody else of this program is at these bytes, and `bytes` lies elsewhere.
-        // Those of a shared file may change by another mapping of it, as memory of a device does: they are only copied.
+        // `Sync` and gives out no references, so no other code of this program accesses these bytes, and `bytes` lies
+        // elsewhere. Bytes of a shared file may change through another mapping of the file, like memory of a device;
+        // they are only copied.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) };
     }
 
     /// Copies bytes out of the mapping.
     ///
     /// # Panics
-    /// When they lie outside of the mapping.
+    /// When the bytes lie outside of the mapping.
     pub fn load(&self, offset: usize, bytes: &mut [u8]) {
         self.check(offset, bytes.len());
         // SAFETY: as in `store`.
         unsafe { std::ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), bytes.as_mut_ptr(), bytes.len()) };
     }
 
-    /// Reads a byte, and writes it back if `write` is set.
+    /// Reads a byte, and writes the same value back if `write` is set.
     ///
     /// # Panics
-    /// When it lies outside of the mapping.
+    /// When the byte lies outside of the mapping.
     pub fn touch(&self, offset: usize, write: bool) {
         self.check(offset, 1);
-        // SAFETY: as in `store`; volatile, so that the access is made though nobody wants the byte.
+        // SAFETY: as in `store`. The read is volatile, so that it is made although the value is not used.
         let (byte, held) = unsafe {
             let byte = self.start.as_ptr().add(offset);
             (byte, byte.read_volatile())
         };
         if write {
-            // SAFETY: as in `store`; a byte is always aligned. Atomic, since another mapping of a file may store there in between.
+            // SAFETY: as in `store`; a byte is always aligned. The write is atomic, because another mapping of the file
+            // may write the byte between the read and the write.
             let byte = unsafe { AtomicU8::from_ptr(byte) };
-            // Where it fails there is another value by now, whose page was written to for that.
+            // If the exchange fails, another mapping has written the byte meanwhile, and therefore the page.
             let _ = byte.compare_exchange(held, held, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }
 
-/// Bytes of a huge page, and their alignment.
+/// Size and alignment of a huge page, bytes.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Maps `pages` pages of zeroes and `more` bytes, private to this program. Returns the beginning and the size.
+/// Maps `pages` pages and `more` bytes of zeroes, private to this program. Returns the beginning and the size of the
+/// mapping.
 fn map_zeroes(pages: u32, more: usize) -> io::Result<(NonNull<u8>, usize)> {
-    // A mapping has a page at least.
+    // A mapping has at least one page.
     let bytes = pages.max(1) as usize * PAGE_BYTES + more;
     let (access, kind) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
@@ -143,52 +150,53 @@ fn map_zeroes(pages: u32, more: usize) -> io::Result<(NonNull<u8>, usize)> {
     Ok((NonNull::new(start.cast()).expect("no mapping is at address 0"), bytes))
 }
 
-/// The mode of a mapping of a file.
+/// The way in which a file is mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct FileMode {
-    /// `true` if what is written stays with the task and never reaches the file.
+    /// `true` if written data stay with the task and never reach the file.
     pub is_private: bool,
-    /// `true` if the mapping is a program's text.
+    /// `true` if the mapping holds the text of a program, which may be executed.
     pub is_executable: bool,
-    /// The expected reads.
+    /// The pattern of reads that is expected.
     pub reads: Reads,
 }
 
-/// The reads that are expected of a mapping (`madvise`).
+/// The pattern of reads that is expected in a mapping (`madvise`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// Unknown: the system detects it.
+    /// The pattern is unknown; the system detects it.
     Unknown,
-    /// From the beginning to the end.
+    /// The pages are read from the beginning to the end.
     Sequential,
-    /// At random: nothing is read ahead.
+    /// The pages are read at random; nothing is read ahead.
     Random,
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that was made with it, unmapped once, and no reference to it was given out.
+        // SAFETY: the range is the mapping that was made with this value. It is unmapped only here, and no reference to
+        // it was given out.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
 /// A file mapped for reading, shared with the page cache.
 ///
-/// A page that cannot be read ends the process with SIGBUS. This happens when the disk fails or the file was cut
-/// meanwhile; nobody cuts a file in the folder of a run.
+/// An access to a page that cannot be read ends the process with SIGBUS. This happens when the disk fails or the file
+/// was cut meanwhile; files in the folder of a run are not cut.
 #[derive(Debug)]
 pub struct FileMapping {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: it is memory to be read, and nobody changes where it lies; it goes with the last owner, on any thread.
+// SAFETY: the mapping is memory that is only read and does not move. Any thread may drop it.
 unsafe impl Send for FileMapping {}
-// SAFETY: as for `Send`: all that a shared reference gives out is bytes to be read.
+// SAFETY: as for `Send`; a shared reference only gives access to bytes that are read.
 unsafe impl Sync for FileMapping {}
 
 impl FileMapping {
-    /// Maps the first `bytes` bytes of a file, which is at least as long. `is_random` turns readahead off.
+    /// Maps the first `bytes` bytes of a file, which must be at least that long. `is_random` turns readahead off.
     ///
     /// # Errors
     /// When the file is empty, or the address space has no room.
@@ -201,7 +209,7 @@ impl FileMapping {
             return Err(io::Error::last_os_error());
         }
         if is_random {
-            // SAFETY: the range is the mapping just made. Reads are right without the advice, too.
+            // SAFETY: the range is the mapping just made. Reads also return the right bytes without the advice.
             unsafe { libc::madvise(start, bytes, libc::MADV_RANDOM) };
         }
         let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
@@ -215,8 +223,8 @@ impl FileMapping {
         self.bytes.div_ceil(PAGE_BYTES) as u64
     }
 
-    /// Returns the bytes of a page, zeroes after the end of the file. The caller makes sure that nobody writes the page
-    /// while they are in use (`workloads::system::System::read_in_place`).
+    /// Returns the bytes of a page; bytes after the end of the file are zeroes. The caller ensures that no task writes
+    /// the page while the bytes are borrowed (`workloads::system::System::read_in_place`).
     ///
     /// # Panics
     /// When there is no such page.
@@ -224,16 +232,16 @@ impl FileMapping {
     #[inline]
     pub fn page(&self, page: u64) -> &[u8] {
         assert!(page < self.pages(), "page {page} of a mapping of {}", self.pages());
-        // SAFETY: the page lies in the mapping, which is whole pages long and lives as long as `self`. Its bytes do not
-        // change while they are borrowed: the file lies in the folder of one run, whose tasks write no page that is being
-        // read in place, and nobody cuts it.
+        // SAFETY: the page lies in the mapping, which is whole pages long and lives as long as `self`. The bytes do not
+        // change while they are borrowed: the file lies in the folder of one run, whose tasks do not write a page that
+        // is being read in place, and do not cut the file.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(page as usize * PAGE_BYTES), PAGE_BYTES) }
     }
 }
 
 impl Drop for FileMapping {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping of `new`, unmapped once, and no reference to it is left.
+        // SAFETY: the range is the mapping that `new` made. It is unmapped only here, and no reference to it is left.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -241,7 +249,7 @@ impl Drop for FileMapping {
 fn usage(who: libc::c_int) -> libc::rusage {
     // SAFETY: all zeroes is a value of this structure of numbers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a structure of the right type, which the call fills.
+    // SAFETY: the pointer points to a structure of the right type, which the call fills.
     unsafe { libc::getrusage(who, &raw mut usage) };
     usage
 }
@@ -254,14 +262,14 @@ pub fn cpu_times() -> CpuTimes {
     CpuTimes { user: nanos(usage.ru_utime), system: nanos(usage.ru_stime) }
 }
 
-/// Returns the faults of this thread so far.
+/// Returns the numbers of page faults of this thread so far.
 #[must_use]
 pub fn faults() -> Faults {
     let usage = usage(libc::RUSAGE_THREAD);
     Faults { minor: usage.ru_minflt as u64, major: usage.ru_majflt as u64, major_wait: Nanos(0) }
 }
 
-/// Uses a CPU for `time`.
+/// Computes until this thread has used `time` of CPU time.
 pub fn compute(time: Nanos) {
     let started = thread_time();
     while thread_time().since(started) < time {
@@ -272,27 +280,27 @@ pub fn compute(time: Nanos) {
 /// Returns the CPU time of this thread so far.
 fn thread_time() -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a structure of the right type, which the call fills.
+    // SAFETY: the pointer points to a structure of the right type, which the call fills.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Makes a write beyond the largest file size (`ulimit -f`) an error instead of the end of the process.
+/// Makes a write beyond the largest file size (`ulimit -f`) return an error instead of ending the process.
 pub fn ignore_size_signal() {
     // SAFETY: no handler is set, and the signal has no other use here.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Makes a system call that does nothing.
+/// Makes a system call that has no effect.
 #[inline]
 pub fn enter() {
-    // SAFETY: the call takes nothing and only returns a number.
+    // SAFETY: the call takes no arguments and only returns a number.
     unsafe { libc::getppid() };
 }
 
-/// Binds this thread to the first CPU that it may run on. If this is refused, the thread stays unbound.
+/// Binds this thread to the first CPU on which it may run. If the system refuses this, the thread stays unbound.
 pub fn stay_on_first_cpu() {
-    // SAFETY: all zeroes is the empty set of CPUs, and the calls get it with its size.
+    // SAFETY: all zeroes is the empty set of CPUs, and the calls get the set with its size.
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
         let bytes = size_of::<libc::cpu_set_t>();
@@ -320,9 +328,9 @@ pub struct Used {
     pub minor_faults: u64,
 }
 
-/// Returns the resources of processes that this one started and has waited for.
+/// Returns the resources used by the child processes for which this process has waited.
 pub fn used_by_children() -> Used {
-    // SAFETY: all zeroes are a value of the type, and the call writes to it alone.
+    // SAFETY: all zeroes are a value of the type, and the call writes only to this value.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
@@ -337,16 +345,17 @@ pub fn used_by_children() -> Used {
     }
 }
 
-/// Puts a command into a cgroup, by its file `cgroup.procs`, before its program begins. If this fails, the program does
-/// not start.
+/// Makes a command put its process into a cgroup before its program begins. `procs` is the file `cgroup.procs` of the
+/// cgroup. If this fails, the program does not start.
 pub fn start_in(command: &mut std::process::Command, procs: std::path::PathBuf) {
     use std::os::unix::process::CommandExt;
-    // SAFETY: between fork and exec the child only opens and writes a file whose name was made before; no lock is taken.
+    // SAFETY: between fork and exec the child only opens and writes a file whose name was allocated before; it takes no
+    // lock.
     unsafe { command.pre_exec(move || std::fs::OpenOptions::new().write(true).open(&procs)?.write_all(b"0")) };
 }
 
-/// Ties a command's process to the thread that starts it: the system kills the process when that thread has ended, however
-/// it ends. A process whose starter is gone already does not begin.
+/// Ties a command's process to the thread that starts it: the system kills the process when that thread has ended in
+/// any way. If the thread has ended before the program begins, the program does not begin.
 pub fn end_with_this_thread(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
     let starter = std::process::id();
@@ -359,18 +368,17 @@ pub fn end_with_this_thread(command: &mut std::process::Command) {
             _ => Err(io::Error::last_os_error()),
         }
     };
-    // SAFETY: between fork and exec the child only makes two calls of the system; no lock is taken, nothing is allocated.
+    // SAFETY: between fork and exec the child only makes two system calls; it takes no lock and allocates no memory.
     unsafe { command.pre_exec(ask) };
 }
 
-/// Advises the system that a descriptor will be read at random offsets. Without support reads are no slower than
-/// before.
+/// Advises the system that a file will be read at random offsets. A system that does not support the advice ignores it.
 pub fn expect_random_reads(file: &File) {
     // SAFETY: the call takes a descriptor, which is open, and numbers.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
 
-/// Starts to read bytes of a file into memory. Without support they are read on demand.
+/// Starts to read bytes of a file into memory. On a system that does not support this, the bytes are read on demand.
 pub fn start_read(file: &File, offset: u64, bytes: usize) {
     let (Ok(offset), Ok(bytes)) = (libc::off_t::try_from(offset), libc::off_t::try_from(bytes)) else { return };
     // SAFETY: the call takes a descriptor, which is open, and numbers.
@@ -416,10 +424,10 @@ pub fn swap_on(path: &Path) -> io::Result<()> {
     with_path(path, |path| unsafe { libc::swapon(path, 0) })
 }
 
-/// Stops swapping to a file. Its pages return to memory.
+/// Stops swapping to a file. The pages in the file return to memory.
 ///
 /// # Errors
-/// When memory has no room for them.
+/// When memory has no room for these pages.
 pub fn swap_off(path: &Path) -> io::Result<()> {
     // SAFETY: as in `swap_on`.
     with_path(path, |path| unsafe { libc::swapoff(path) })
@@ -428,11 +436,11 @@ pub fn swap_off(path: &Path) -> io::Result<()> {
 /// Returns whether a file lies in memory instead of on a disk.
 ///
 /// # Errors
-/// When the system does not tell.
+/// When the system does not report the file system.
 pub fn is_in_memory(file: &File) -> io::Result<bool> {
     // SAFETY: all zeroes is a value of this structure of numbers.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open, the pointer is to a structure of the right type, which the call fills.
+    // SAFETY: the descriptor is open, and the pointer points to a structure of the right type, which the call fills.
     if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) } != 0 {
         return Err(io::Error::last_os_error());
     }

@@ -8,22 +8,25 @@ use catalogue::ground::Place;
 use kit::progress::Progress;
 use workloads::workload::{Resources, Workload};
 
-/// A ground, as jobs use it.
+/// A ground, as the code that runs jobs uses it.
 pub trait Backend {
-    /// Returns the name of the running kernel, on grounds where it and not a file decides the kernel of a column.
+    /// Returns the name of the running kernel, on grounds where a column's kernel is the running one and not that of a
+    /// file.
     #[must_use]
     fn running_kernel() -> Option<String> {
         None
     }
 
-    /// Returns the kernel files that come nearest to the kernel of a ground that has one of its own, which is not the running one.
+    /// Returns the names of the kernel files nearest to the ground's own kernel, on a ground that has a kernel of its
+    /// own other than the running one; otherwise none.
     #[must_use]
     fn fitting_kernels(place: &Place) -> Vec<&'static str> {
         let _ = place;
         Vec::new()
     }
 
-    /// Returns the pages that the device under the files has room for; none if unknown or if the machine file says it.
+    /// Returns the number of pages for which the device under the files has room; `None` if that is unknown, or if the
+    /// machine file decides it.
     #[must_use]
     fn device_pages(place: &Place) -> Option<u64> {
         let _ = place;
@@ -33,7 +36,7 @@ pub trait Backend {
     /// Checks that this computer can provide `memory_bytes` on this ground.
     ///
     /// # Errors
-    /// What is missing, in words for the user.
+    /// The missing requirement, in words for the user.
     fn ready(place: &Place, memory_bytes: u64) -> Result<(), String>;
 
     /// Returns the resources that the ground offers to the workload of a job.
@@ -45,17 +48,17 @@ pub trait Backend {
     /// Checks a job of a workload before it runs.
     ///
     /// # Errors
-    /// When its parameters are wrong, or its machine is too small.
+    /// When the job's parameters are wrong, or its machine is too small.
     fn check<W: Workload>(job: &Job) -> Result<(), Failure>;
 
-    /// Runs a workload in this process.
+    /// Runs a workload in this process, and returns the outcome.
     ///
     /// # Errors
     /// When the ground cannot be made, the workload fails, or an invariant does not hold at the end.
     fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure>;
 
-    /// Runs a job in this process or in one of its own, as the ground requires. `order` describes the job to the other
-    /// process.
+    /// Runs a job in this process or in a process of its own, as the ground requires, and returns the outcome. `order`
+    /// describes the job for the other process.
     ///
     /// # Errors
     /// As for [`Backend::run`], and when the other process cannot be started or is killed.

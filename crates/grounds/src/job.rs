@@ -1,4 +1,4 @@
-//! Jobs, their outcomes, and the trait of workloads that can run them.
+//! Jobs, the outcomes of jobs, and the trait of workloads that can run a job.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -21,7 +21,7 @@ use figures::series::{Every, Series};
 use figures::{generations, memory_map};
 use kit::progress::Progress;
 
-/// One run: one kernel on one ground, one seed.
+/// The description of one run: one kernel on one ground with one seed.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Name of the experiment.
@@ -30,33 +30,34 @@ pub struct Job {
     pub kernel: Kernel,
     /// The machine.
     pub machine: Arc<Machine>,
-    /// The experiment's `[params]`; a workload reads its own type from it.
+    /// The section `[params]` of the experiment; a workload reads its own parameter type from this node.
     pub params: Node,
     /// The random seed.
     pub seed: u64,
     /// Factor by which the experiment is scaled.
     pub scale: Scale,
-    /// Whether virtual time by call path is recorded.
+    /// Whether virtual time is recorded by call path.
     pub profile: bool,
     /// Interval between records of counters, in virtual or real time; `None` records nothing.
     pub series_every: Option<Every>,
     /// Interval between records of memory, on a simulated machine or in a guest; `None` records nothing.
     pub memory_every: Option<Nanos>,
-    /// Interval between records of the generations of pages, on a simulated machine or in a guest; `None` records nothing.
+    /// Interval between records of the generations of pages, on a simulated machine or in a guest; `None` records
+    /// nothing.
     pub generations_every: Option<Nanos>,
     /// The traced part of the run, on a simulated machine; `None` traces nothing.
     pub trace: Option<TraceConfig>,
     /// Whether to report how often locks were taken and how long interrupts were off.
     pub locks: bool,
-    /// The ground that it runs on.
+    /// The ground on which the job runs.
     pub ground: Ground,
     /// Whether `linux` makes a swap file of the machine's swap size, in addition to the computer's own swap.
     pub makes_swap: bool,
-    /// Pages that the device under the files of a ground of real time has room for, if known.
+    /// Number of pages for which the device under the files of a ground of real time has room, if known.
     pub device_pages: Option<u64>,
     /// The kernel image that `guest` boots.
     pub kernel_image: Option<PathBuf>,
-    /// Folder and cgroup of this process on a ground of real time.
+    /// Folder and cgroup of this process on a ground of real time; otherwise `None`.
     pub inside: Option<Inside>,
 }
 
@@ -72,7 +73,7 @@ impl Job {
         layout
     }
 
-    /// Returns the pages that tasks may use at the job's scale.
+    /// Returns the number of pages that tasks may use at the job's scale.
     #[must_use]
     pub fn memory_pages(&self) -> u64 {
         self.layout().usable_pages()
@@ -85,14 +86,14 @@ impl Job {
         self.scale.of(self.machine.disks.iter().map(|disk| room(disk.file_blocks.value)).sum())
     }
 
-    /// Returns the swap of the machine at the job's scale, pages.
+    /// Returns the size of the machine's swap at the job's scale, pages.
     #[must_use]
     pub fn swap_pages(&self) -> u64 {
         self.machine.swap_disk().map_or(0, |(_, disk)| self.scale.of(disk.swap_slots.value))
     }
 }
 
-/// A job in a form for another process.
+/// A job in the form that is sent to another process on this computer.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Order {
     /// Name or file of the experiment.
@@ -107,16 +108,16 @@ pub struct Order {
     pub seed: u64,
     /// The scale, as text.
     pub scale: String,
-    /// Interval between records of counters; none records nothing.
+    /// Interval between records of counters; `None` records nothing.
     pub series_every: Option<Every>,
 }
 
-/// A job in a form for a guest, which has none of the files that an [`Order`] may name.
+/// A job in the form that is sent to a guest, which has none of the files that an [`Order`] may name.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Described {
     /// Name of the workload.
     pub workload: String,
-    /// All its parameters.
+    /// All parameters of the workload.
     pub params: serde_json::Value,
     /// Memory that tasks may use, pages.
     pub memory_pages: u64,
@@ -124,19 +125,19 @@ pub struct Described {
     pub seed: u64,
     /// The scale, as text.
     pub scale: String,
-    /// Interval between records of counters; none records nothing.
+    /// Interval between records of counters; `None` records nothing.
     pub series_every: Option<Every>,
-    /// Interval between records of the generations of pages, ns; none records nothing.
+    /// Interval between records of the generations of pages, ns; `None` records nothing.
     pub generations_every_ns: Option<u64>,
-    /// Interval between records of memory, ns; none records nothing.
+    /// Interval between records of memory, ns; `None` records nothing.
     pub memory_every_ns: Option<u64>,
-    /// Version of the cgroup that limits the worker's memory; none without a limit.
+    /// Version of the cgroup that limits the worker's memory; `None` if there is no limit.
     pub cgroup: Option<Version>,
-    /// Size of a page of its contents once compressed, percent; none where no swap is compressed memory.
+    /// Compressed size of a page of the worker's contents, percent of a page; `None` if swap is not compressed memory.
     pub compressed_percent: Option<u32>,
 }
 
-/// The place of a process that runs a job in real time.
+/// The folder and the cgroup of a process that runs a job in real time.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Inside {
     /// A fresh folder for files.
@@ -150,16 +151,19 @@ pub struct Inside {
 pub struct Outcome {
     /// The run's figures, in the order in which they are printed.
     pub rows: Vec<Row>,
-    /// Hash over states and events, independent of the output format and of [`Job::profile`]; 0 in real time.
+    /// Hash over the states and events of a simulated run, independent of the output format and of [`Job::profile`]; 0
+    /// for a run in real time.
     pub fingerprint: u64,
     /// Duration of the run, virtual or real, ns.
     pub virtual_time_ns: u64,
-    /// The work done: pages allocated, freed, faulted, scanned, reclaimed and moved between lists.
+    /// A measure of the work done: the sum of pages allocated, freed, faulted, scanned, reclaimed and moved between
+    /// lists.
     pub page_events: u64,
-    /// Whether reclaim of a simulated run scanned no page, since memory never filled.
+    /// Whether reclaim scanned no page in a simulated run, because memory never became full.
     #[serde(default)]
     pub is_idle: bool,
-    /// Folded stacks such as "`kswapd0;balance_pgdat;shrink_zone 1234`" with virtual nanoseconds, if requested.
+    /// Profile, if requested: folded stacks, each with its virtual nanoseconds, such as
+    /// "`kswapd0;balance_pgdat;shrink_zone 1234`".
     pub profile: Option<Vec<String>>,
     /// Counters over time, if requested.
     pub series: Option<Series>,
@@ -172,23 +176,23 @@ pub struct Outcome {
     /// Events over time, if a trace was requested.
     #[serde(skip)]
     pub trace: Option<Trace>,
-    /// Notes of a ground of real time: the memory limit, and what was not granted.
+    /// Notes of a ground of real time: the memory limit, and resources that the system did not grant.
     pub notes: Vec<String>,
     /// The report of the workload, as lines of text.
     #[serde(default)]
     pub report: Vec<String>,
-    /// Curves for its pictures, in addition to counters over time.
+    /// Curves for the pictures of the run, in addition to counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
     /// The steps of the workload.
     #[serde(default)]
     pub steps: Steps,
-    /// Durations of its operations.
+    /// Durations of the workload's operations.
     #[serde(default)]
     pub times: Vec<Times>,
 }
 
-/// The cause for which a job cannot run, or failed.
+/// The reason why a job cannot run, or failed; in words for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -212,28 +216,28 @@ impl From<String> for Failure {
     }
 }
 
-/// A workload that runs on the ground that a job names.
+/// A workload that can run on the ground that a job names.
 pub trait Runnable: Sync {
     /// Returns the workload's name in `experiment.toml`.
     fn name(&self) -> &'static str;
 
-    /// Returns one line of description.
+    /// Returns a description of the workload in one line.
     fn about(&self) -> &'static str;
 
-    /// Returns all parameters of a run: those `given` in `[params]`, and the defaults of the others. Returns none if
-    /// they are wrong.
+    /// Returns all parameters of a run: those `given` in `[params]`, and defaults for the others. Returns `None` if
+    /// `given` is wrong.
     fn params(&self, given: &Node) -> Option<serde_json::Value> {
         let _ = given;
         None
     }
 
-    /// Returns the meaning of a parameter; none if it does not exist or has no description.
+    /// Returns the meaning of a parameter; `None` if the parameter does not exist or has no description.
     fn about_param(&self, key: &str) -> Option<&'static str> {
         let _ = key;
         None
     }
 
-    /// Returns the reason if the workload does not run on a ground.
+    /// Returns the reason why the workload does not run on a ground; `None` if it does.
     fn refused_on(&self, ground: Ground) -> Option<&'static str> {
         let _ = ground;
         None
@@ -242,11 +246,11 @@ pub trait Runnable: Sync {
     /// Checks a job quickly, before any job runs.
     ///
     /// # Errors
-    /// When its parameters are wrong or its machine is too small. This is bad input, which ends the command with
+    /// When the job's parameters are wrong or its machine is too small. This is bad input, which ends the command with
     /// status 2.
     fn check(&self, job: &Job) -> Result<(), Failure>;
 
-    /// Returns the virtual or real duration of a job in seconds, if its parameters determine it.
+    /// Returns the virtual or real duration of a job in seconds, if the job's parameters determine it.
     fn time_s(&self, job: &Job) -> Option<u64> {
         let _ = job;
         None
@@ -258,16 +262,16 @@ pub trait Runnable: Sync {
         None
     }
 
-    /// Runs a described job on the kernel that runs this process, and reports progress.
+    /// Runs a described job on the kernel that runs this process, reports progress, and returns the outcome.
     ///
     /// # Errors
-    /// As for [`Runnable::run`], and where this build has no grounds of real time.
+    /// As for [`Runnable::run`], and when this build has no grounds of real time.
     fn run_described(&self, job: &Described, progress: &Progress) -> Result<Outcome, Failure> {
         let _ = (job, progress);
         Err(Failure(format!("`{}` does not run in a guest", self.name())))
     }
 
-    /// Runs a job to its end on the calling thread, and reports progress.
+    /// Runs a job to its end on the calling thread, reports progress, and returns the outcome.
     ///
     /// # Errors
     /// When the run could not be finished: simulated memory or swap is exhausted, or a check of the workload failed.

@@ -1,8 +1,8 @@
-//! The grounds `sim`, `host`, `linux` and `guest` by name. This module maps a [`Ground`] to its [`Backend`] and makes each
-//! workload [`Runnable`] on all of them.
+//! The grounds `sim`, `host`, `linux` and `guest` by name. This module maps a [`Ground`] to its [`Backend`] and makes
+//! each workload [`Runnable`] on all of them.
 //!
-//! The engine and the workloads are instantiated in this crate and in no crate above it: each crate that instantiates
-//! them compiles them anew. For this reason [`swarm`] is a module of this crate.
+//! The engine and the workloads are generic. They are instantiated in this crate and in no crate above it, because each
+//! crate that instantiates them compiles them anew. For this reason [`swarm`] is a module of this crate.
 
 pub mod backend;
 pub mod job;
@@ -28,7 +28,7 @@ use kit::progress::Progress;
 use placed::Node;
 use workloads::workload::Workload;
 
-/// Evaluates an expression with the backend of a ground under a name.
+/// Evaluates an expression in which `$backend` is the type of the ground's backend.
 macro_rules! on {
     ($ground:expr, $backend:ident => $value:expr) => {
         match $ground {
@@ -52,20 +52,22 @@ macro_rules! on {
     };
 }
 
-/// Returns the name of the running kernel, on grounds where it and not a file decides the kernel of a column.
+/// Returns the name of the running kernel, on grounds where a column's kernel is the running one and not that of a
+/// file.
 #[must_use]
 pub fn running_kernel(ground: Ground) -> Option<String> {
     on!(ground, B => B::running_kernel())
 }
 
-/// Returns the kernel files that come nearest to the kernel of a ground that has one of its own, which is not the running one.
+/// Returns the names of the kernel files nearest to the ground's own kernel, on a ground that has a kernel of its own
+/// other than the running one; otherwise none.
 #[must_use]
 pub fn fitting_kernels(ground: Ground, place: &Place) -> Vec<&'static str> {
     on!(ground, B => B::fitting_kernels(place))
 }
 
-/// Returns the pages that the device under the files of a ground has room for; none if unknown or if the machine file
-/// says it.
+/// Returns the number of pages for which the device under the files of a ground has room; `None` if that is unknown, or
+/// if the machine file decides it.
 #[must_use]
 pub fn device_pages(ground: Ground, place: &Place) -> Option<u64> {
     on!(ground, B => B::device_pages(place))
@@ -74,13 +76,13 @@ pub fn device_pages(ground: Ground, place: &Place) -> Option<u64> {
 /// Checks that this computer can provide `memory_bytes` on a ground.
 ///
 /// # Errors
-/// What is missing, in words for the user.
+/// The missing requirement, in words for the user.
 pub fn ready(ground: Ground, place: &Place, memory_bytes: u64) -> Result<(), String> {
     on!(ground, B => B::ready(place, memory_bytes))
 }
 
-/// Runs a job in this process or in one of its own, as its ground requires. `order` describes the job to the other
-/// process.
+/// Runs a job in this process or in a process of its own, as the job's ground requires, and returns the outcome.
+/// `order` describes the job for the other process.
 ///
 /// # Errors
 /// When the run could not be finished, as for [`Runnable::run`], or when the process was killed.
@@ -143,8 +145,8 @@ impl<W: Workload> Runnable for W {
     }
 }
 
-/// The workloads, in the order of the list. A static, because crates above would inline a constant and compile every
-/// workload anew.
+/// The workloads, in the order in which they are listed to users. A static, because crates above would inline a
+/// constant and compile every workload anew.
 static ALL: [&dyn Runnable; 18] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,
@@ -166,7 +168,7 @@ static ALL: [&dyn Runnable; 18] = [
     &workloads::livelock::Livelock,
 ];
 
-/// Returns every workload, in the order of the list.
+/// Returns every workload, in the order in which they are listed to users.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Runnable] {
     &ALL

@@ -91,30 +91,30 @@ pub mod guest {
     /// Returns at once: this build is never the program of a guest.
     pub fn act_if_first() {}
 
-    /// Returns none: this build never starts such a process.
+    /// Returns `None`, because this build never starts such a process.
     pub fn work_if_told(_: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
         None
     }
 }
 
-/// Jobs in a process of their own.
+/// The replacement of the module that runs jobs in a process of their own.
 pub mod apart {
     use super::Runnable;
     use std::io;
 
-    /// Returns none: this build never starts such a process.
+    /// Returns `None`, because this build never starts such a process.
     pub fn work_if_told(_: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
         None
     }
 }
 
-/// The part of `bench` that reads files.
+/// The replacement of the part of `bench` that reads files.
 pub mod hits {
     use crate::job::Failure;
     use figures::figure::Row;
     use std::path::Path;
 
-    /// The empty replacement of the files to read.
+    /// The replacement of the files to read; it has none.
     #[derive(Debug)]
     pub struct Hits;
 
@@ -122,12 +122,12 @@ pub mod hits {
         /// Makes no files.
         ///
         /// # Errors
-        /// None.
+        /// Never.
         pub fn new(_: u64, _: &Path) -> Result<Self, Failure> {
             Ok(Self)
         }
 
-        /// Returns the note that nothing is read.
+        /// Returns the note that this part of `bench` was skipped.
         #[must_use]
         pub fn notes(&self) -> Vec<String> {
             vec!["hits: skipped: this `highwater` was built without the feature `linux`".into()]
@@ -136,15 +136,15 @@ pub mod hits {
         /// Returns no rows.
         ///
         /// # Errors
-        /// None.
+        /// Never.
         pub fn rows(&self, _: u64, _: u64) -> Result<Vec<Row>, Failure> {
             Ok(Vec::new())
         }
 
-        /// Ends at once: there is nothing to do.
+        /// Does nothing, because there are no files.
         ///
         /// # Errors
-        /// None.
+        /// Never.
         pub fn finish(self) -> Result<(), Failure> {
             Ok(())
         }

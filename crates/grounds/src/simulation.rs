@@ -1,7 +1,7 @@
-//! One simulated run, from a job to a machine, its system, and the outcome of its workload.
+//! One simulated run: makes a machine and a system from a job, runs the workload, and returns the outcome.
 //!
-//! The parts that only a simulated machine has are added here: memory is brought into its state before the run
-//! (`before`), the disk is sampled, and the engine's invariants are checked at the end.
+//! This module does what only a simulated machine needs: it brings memory into its state before the run (`before`),
+//! samples the disk, and checks the engine's invariants at the end.
 
 mod before;
 
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex};
 use workloads::system::{Given, System, SystemError};
 use workloads::workload::{Found, Resources, Workload};
 
-/// Largest virtual duration of a run; a longer one is taken to be endless, whatever its parameters. The clock of the
+/// Largest virtual duration of a run. A longer run is taken to be endless, whatever its parameters. The clock of the
 /// simulator reaches a little further.
 const TIME_LIMIT: Nanos = Nanos::from_secs(2 * workloads::extent::TIME_MAX_S - 60);
 
@@ -41,20 +41,21 @@ const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
 /// A machine at the scale of a job.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// Memory, scaled.
+    /// The layout of memory, scaled.
     pub layout: Layout,
-    /// The contents of memory before the run, not yet scaled.
+    /// The contents of memory before the run, not scaled.
     pub before: Before,
     cpu: Cpu,
     cost: CostModel,
-    /// The disk of files, and that of swap if it is another.
+    /// The disk for files, and the disk for swap if it is a different one.
     disks: Vec<Disk>,
     network: Option<Network>,
     scale: Scale,
 }
 
 impl Simulation {
-    /// Makes the machine of a job at its scale: memory, swap and the disk's bandwidth are scaled, latencies are not.
+    /// Makes the machine of a job at the job's scale. Memory, swap and the disk's bandwidth are scaled; latencies are
+    /// not.
     ///
     /// # Errors
     /// When the machine has no disk, when a disk is too slow at this scale, or when the engine cannot work with so
@@ -69,7 +70,7 @@ impl Simulation {
         let mut disks: Vec<Disk> = [disk].into_iter().chain(of_swap).cloned().collect();
         for disk in &mut disks {
             disk.device.scale_bandwidth(|bytes_per_s| job.scale.of(bytes_per_s).max(1));
-            // At full scale it was one when its file was read.
+            // At full scale the disk was checked when its file was read.
             disk.device.check().map_err(|why| {
                 Failure(format!("machine `{}` at scale {}: its disk is none: {why}", machine.name, job.scale))
             })?;
@@ -146,7 +147,7 @@ impl Simulation {
     }
 }
 
-/// Shortest time without interrupts that is kept. In shorter ones no packet waits noticeably.
+/// Shortest period without interrupts that is recorded. In shorter periods no packet waits noticeably.
 const KEEP_OFF_FROM: Nanos = Nanos(100_000);
 
 fn network_config(network: &Network) -> NetworkConfig {
@@ -204,7 +205,8 @@ impl Backend for Simulated {
 /// A workload with its parameters, as the main task calls it.
 type Body = Box<dyn FnOnce(&SimSystem) -> Result<Found, SystemError>>;
 
-/// Runs a workload as the main task of a job's machine. Not generic: it is compiled once, not for each workload.
+/// Runs a workload as the main task of a job's machine. Not generic, so that it is compiled once and not for each
+/// workload.
 fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result<Outcome, Failure> {
     let simulation = Simulation::of_job(job)?;
     let sim = Sim::new(simulation.sim_config(job.seed, verifies));
@@ -268,7 +270,7 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
     })
 }
 
-/// Gives a workload that does not divide its run a profile of the whole run.
+/// Adds a profile of the whole run if the workload has not divided its run into parts with profiles.
 fn with_profile(found: Found, system: &SimSystem) -> Found {
     if !found.profile.is_empty() {
         return found;
@@ -277,7 +279,7 @@ fn with_profile(found: Found, system: &SimSystem) -> Found {
     Found { profile, ..found }
 }
 
-/// Returns the pages allocated, freed, faulted, scanned, reclaimed and moved between lists.
+/// Returns the sum of the pages allocated, freed, faulted, scanned, reclaimed and moved between lists.
 fn page_events(vmstat: &Vmstat) -> u64 {
     const EVENTS: [&str; 9] =
         ["pgalloc", "pgfree", "pgfault", "pgscan", "pgsteal", "pgrefill", "pgactivate", "pgdeactivate", "pgrotated"];
@@ -286,7 +288,7 @@ fn page_events(vmstat: &Vmstat) -> u64 {
 
 /// Returns whether reclaim scanned no page.
 fn is_without_reclaim(vmstat: &Vmstat) -> bool {
-    // Tasks that wait for the reserves scan nothing.
+    // This counter counts tasks that wait for the reserves; such tasks scan nothing.
     const NO_SCANS: &str = "pgscan_direct_throttle";
     let of_reclaim = |name: &str| (name.starts_with("pgscan") || name.starts_with("pgsteal")) && name != NO_SCANS;
     vmstat.iter().all(|(name, count)| *count == 0 || !of_reclaim(name))
@@ -300,8 +302,8 @@ struct Recorded {
     generations: Rc<RefCell<Option<moments::Recorder<generations::Moment>>>>,
 }
 
-/// Starts the recording of counters, memory and generations. Recording happens outside of the machine and does not
-/// change the run.
+/// Starts the recording of counters, memory and generations, and returns the records. Recording happens outside of the
+/// machine and does not change the run.
 fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Recorded {
     let recorded = Recorded::default();
     *recorded.series.borrow_mut() = job.series_every.map(Recorder::new);
@@ -360,7 +362,7 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
     recorded
 }
 
-/// The message of a run that was asked to end.
+/// The panic message of a run that was cancelled.
 const CANCELLED: &str = "it was cancelled";
 
 /// Starts a task that reports progress and samples the disk.
@@ -375,7 +377,7 @@ fn watch(sim: &Sim, progress: &Progress, samples: DiskSamples) {
             watched.pause(Nanos::from_secs(1));
             clock.store(watched.now().0, std::sync::atomic::Ordering::Relaxed);
             if progress.is_cancelled() {
-                // The simulation ends as one that failed; no bug is told of.
+                // The simulation ends as failed, and no bug is reported.
                 std::panic::resume_unwind(Box::new(CANCELLED));
             }
             if watched.now() >= next {

@@ -1,13 +1,13 @@
-//! The speed of the simulator alone: `spend` calls of tasks that take turns. The loop is here because the rooms above are
-//! not optimised in a default build.
+//! The speed of the simulator alone, measured by `spend` calls of tasks that take turns. The loop is in this crate
+//! because the crates above it are not optimised in a default build.
 
 use crate::job::Failure;
 use machine::{Machine, Step};
 use sim::{Config, Sim};
 use std::time::Instant;
 
-/// Returns the number of `spend` calls a second by tasks on `cpus` CPUs, which make `steps` calls together. Steps are small and of
-/// different lengths, so that nearly every call lets another CPU go first.
+/// Returns the number of `spend` calls a second, measured with `steps` calls that tasks on `cpus` CPUs make together.
+/// The spent times are short and different, so that after nearly every call another CPU is next.
 ///
 /// # Errors
 /// When the simulation fails.

@@ -10,7 +10,7 @@ use std::path::{Component, Path};
 const FOLDER: u32 = 0o040_755;
 const FILE: u32 = 0o100_755;
 
-/// An archive in the making.
+/// An archive that is being written.
 #[derive(Debug)]
 pub struct Archive<W: Write> {
     out: GzEncoder<W>,
@@ -20,13 +20,13 @@ pub struct Archive<W: Write> {
 }
 
 impl<W: Write> Archive<W> {
-    /// Begins an archive.
+    /// Begins an archive that is written to `out`.
     pub fn new(out: W) -> Self {
         let out = GzEncoder::new(out, Compression::fast());
         Self { out, written: 0, inodes: 0, folders: BTreeSet::new() }
     }
 
-    /// Adds an empty folder, and those above it.
+    /// Adds an empty folder, and the folders above it.
     ///
     /// # Errors
     /// When the output cannot be written.
@@ -53,7 +53,7 @@ impl<W: Write> Archive<W> {
         self.entry(&path.to_string_lossy(), FILE, contents)
     }
 
-    /// Ends the archive.
+    /// Ends the archive, and returns the output.
     ///
     /// # Errors
     /// When the output cannot be written.
@@ -66,7 +66,8 @@ impl<W: Write> Archive<W> {
         self.inodes += 1;
         let bytes = u32::try_from(contents.len()).map_err(io::Error::other)?;
         let name_bytes = name.len() as u32 + 1;
-        // Inode, mode, user, group, links, time, size, device, device of a special file, length of the name, checksum.
+        // The numbers are inode, mode, user, group, links, time, size, device (major and minor), device of a special
+        // file (major and minor), length of the name, and checksum.
         let numbers = [self.inodes, mode, 0, 0, 1, 0, bytes, 0, 0, 0, 0, name_bytes, 0];
         let head: String = numbers.iter().map(|number| format!("{number:08x}")).collect();
         self.write(format!("070701{head}{name}\0").as_bytes())?;
@@ -80,7 +81,7 @@ impl<W: Write> Archive<W> {
         self.out.write_all(bytes)
     }
 
-    /// Names and contents begin at multiples of four bytes.
+    /// Pads the archive to a multiple of four bytes, where the next name or contents begin.
     fn pad(&mut self) -> io::Result<()> {
         let missing = self.written.wrapping_neg() % 4;
         self.write(&[0; 3][..missing])

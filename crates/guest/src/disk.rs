@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Checks that file systems can be made here.
+/// Checks that file systems can be made on this computer.
 ///
 /// # Errors
 /// When `mkfs.ext4` is missing, in words for the user.
@@ -18,7 +18,7 @@ pub fn check_tools() -> Result<(), String> {
 
 fn mkfs() -> Command {
     let mut command = Command::new("mkfs.ext4");
-    // An ordinary user's PATH often has no folders of the system's tools.
+    // The PATH of an ordinary user often lacks the folders of system tools.
     let path_variable = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path_variable}:/usr/sbin:/sbin"));
     command
@@ -31,7 +31,8 @@ fn missing(error: &io::Error) -> String {
     }
 }
 
-/// Makes a sparse file with an empty file system ext4, whose tables of inodes are not written: the file reads as zeroes.
+/// Makes a sparse file with an empty ext4 file system. The inode tables are not written, because the new file reads as
+/// zeroes there.
 ///
 /// # Errors
 /// When the file cannot be made, or `mkfs.ext4` is missing or fails, in words for the user.
@@ -57,13 +58,14 @@ pub fn with_file_system(path: &Path, bytes: u64) -> Result<(), String> {
     }
 }
 
-/// Offset of version, last page and number of bad pages in the header of a swap area.
+/// Offset in the header of a swap area at which the version, the number of the last page and the number of bad pages
+/// lie.
 const VERSION_AT: u64 = 1024;
 
-/// The last bytes of the header's page.
+/// The magic of a swap area: the last bytes of the header's page.
 const MAGIC: &[u8; 10] = b"SWAPSPACE2";
 
-/// Makes a sparse file that is a swap area with room for so many pages.
+/// Makes a sparse file that is a swap area with room for `pages` pages.
 ///
 /// # Errors
 /// When the file cannot be made.
@@ -72,7 +74,7 @@ pub fn with_swap(path: &Path, pages: u64) -> io::Result<()> {
     write_swap_header(&file, pages)
 }
 
-/// Writes the header of a swap area with room for so many pages behind it.
+/// Writes the header of a swap area with room for `pages` pages behind the header.
 ///
 /// # Errors
 /// When the file cannot be written, or has more than 2^32 pages.

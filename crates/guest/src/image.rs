@@ -11,13 +11,13 @@ const MAGIC: &[u8] = b"HdrS";
 /// Offset of the version of the boot protocol.
 const PROTOCOL_AT: usize = 0x206;
 
-/// Offset of the pointer to the text of the kernel's version, less 512.
+/// Offset of the pointer to the text of the kernel's version. The pointer is relative to byte 512.
 const VERSION_AT: usize = 0x20e;
 
-/// Offset of the bytes of memory that the kernel needs at its start: text, data and the room to unpack them.
+/// Offset of the number of bytes of memory that the kernel needs at its start, for text, data and unpacking.
 const NEEDED_AT: usize = 0x260;
 
-/// End of the header.
+/// Offset of the end of the header.
 const HEADER_BYTES: usize = 0x264;
 
 /// The first boot protocol that says how much memory the kernel needs.
@@ -26,13 +26,14 @@ const PROTOCOL_WITH_NEED: u16 = 0x020a;
 /// A kernel image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Its file.
+    /// The file of the image.
     pub path: PathBuf,
-    /// Its release, as `uname -r` shows it: `6.1.0-50-amd64`.
+    /// The kernel's release, as `uname -r` shows it: `6.1.0-50-amd64`.
     pub release: String,
-    /// The version that its maker gave it, if the header has one: `Debian 6.1.176-1`; else the release.
+    /// The version that the maker of the package gave the kernel, if the header has one, such as `Debian 6.1.176-1`;
+    /// otherwise the release.
     pub built_as: String,
-    /// Bytes of memory that it takes at its start.
+    /// Number of bytes of memory that the kernel takes at its start.
     pub needed_bytes: u64,
 }
 
@@ -40,7 +41,7 @@ impl Image {
     /// Opens an image, and reads its header.
     ///
     /// # Errors
-    /// When the file cannot be read, or is no image, in words for the user.
+    /// When the file cannot be read, or is no image; in words for the user.
     pub fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let unreadable = |error: io::Error| format!("{shown}: {}", kit::input::why(&error));
@@ -69,7 +70,7 @@ impl Image {
             PROTOCOL_WITH_NEED.. => u32::from_le_bytes(needed).into(),
             _ => return Err(format!("{shown}: too old: kernels before 2.6.31 do not say how much memory they need")),
         };
-        // "#1 SMP PREEMPT_DYNAMIC Debian 6.1.176-1 (2026-05-02)"
+        // The text is, for example, "#1 SMP PREEMPT_DYNAMIC Debian 6.1.176-1 (2026-05-02)".
         let built_as = match text.split_once("Debian ") {
             Some((_, version)) => format!("Debian {}", version.split_whitespace().next().unwrap_or_default()),
             None => release.clone(),
@@ -77,7 +78,7 @@ impl Image {
         Ok(Self { path: path.to_owned(), release, built_as, needed_bytes })
     }
 
-    /// Returns the release's first two numbers.
+    /// Returns the first two numbers of the release; `None` if it does not begin with two numbers.
     #[must_use]
     pub fn version(&self) -> Option<(u32, u32)> {
         let mut numbers = self.release.split(|c: char| !c.is_ascii_digit());

@@ -1,8 +1,9 @@
-//! The first process of a guest, which is this program, too.
+//! The first process of a guest, which is also this program.
 //!
-//! It begins in the archive: mounts what programs need, loads the modules, and copies itself to the disk. It moves there,
-//! removes the archive, which no reclaim could take, and begins anew. Then it makes the settings, adds swap, drops what was
-//! cached, says what it found, and starts the worker. When the worker has ended it ends the machine.
+//! The process begins in the archive: it mounts the file systems that programs need, loads the modules, and copies
+//! itself to the disk. It moves to the disk, removes the archive, which reclaim could not free, and executes itself
+//! again. Then it makes the settings, adds swap, drops the caches, reports the state of the guest, and starts the
+//! worker. When the worker has ended, the process ends the machine.
 
 use crate::disk;
 use crate::zoneinfo::{self, Zone};
@@ -22,37 +23,37 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The program in the guest.
+/// The path of this program in the guest.
 pub const PROGRAM: &str = "/highwater";
 
-/// The file with its [`Plan`].
+/// The file with the [`Plan`] of the first process.
 pub const PLAN: &str = "/plan.json";
 
-/// The folder of modules in the archive, in files `NN-NAME`.
+/// The folder of the modules in the archive. Each module is a file `NN-NAME`, where NN gives the order of loading.
 pub const MODULES: &str = "/modules";
 
 /// The folder for the worker's files.
 pub const FILES: &str = "/files";
 
-/// The name of the port to the outside.
+/// The name of the virtual serial port to the outside.
 pub const PORT: &str = "highwater";
 
-/// The word with which lines of the console begin that say why the guest cannot go on.
+/// The beginning of each line on the console that says why the guest cannot continue.
 pub const CANNOT: &str = "highwater: ";
 
-/// The disk with the file system, and that with swap.
+/// The device of the disk with the file system; then, of the disk with swap.
 const DISK: &str = "/dev/vda";
 const SWAP: &str = "/dev/vdb";
 
-/// The device of swap in compressed memory, the file with its size, and that with its state.
+/// The device for swap in compressed memory; then the files with its size and its state.
 const ZRAM: &str = "/dev/zram0";
 const ZRAM_SIZE: &str = "/sys/block/zram0/disksize";
 const ZRAM_STATE: &str = "/sys/block/zram0/mm_stat";
 
-/// The argument of the process once it has moved to the disk.
+/// The argument with which the first process executes itself again after it has moved to the disk.
 const MOVED: &str = "in-guest";
 
-/// The time after which memory of what was dropped is free.
+/// The time after which the memory of dropped caches is free.
 const SETTLES_IN: Duration = Duration::from_secs(1);
 
 /// The longest wait for a device to appear.
@@ -75,72 +76,75 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Swap {
-    /// None.
+    /// No swap.
     #[default]
     None,
-    /// A disk of so many pages.
+    /// Swap on a disk.
     Disk {
-        /// The pages.
+        /// Number of pages of swap.
         pages: u64,
     },
-    /// Compressed memory for so many pages.
+    /// Swap in compressed memory.
     Zram {
-        /// The pages.
+        /// Number of pages of swap.
         pages: u64,
     },
 }
 
-/// A setting of the kernel: a file of `/proc/sys` or `/sys`, and what is written to it.
+/// A setting of the kernel: a file of `/proc/sys` or `/sys`, and the value that is written to it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Setting {
     /// The file.
     pub path: String,
     /// The value.
     pub value: String,
-    /// The key of the kernel file that it stands for.
+    /// The key of the kernel file to which the setting corresponds.
     pub name: String,
 }
 
-/// The state of a guest, as it says before the worker starts.
+/// The state of a guest, which the guest reports before the worker starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct State {
-    /// The release of its kernel.
+    /// The release of the guest's kernel.
     pub release: String,
-    /// Its zones that have pages.
+    /// The zones that have pages.
     pub zones: Vec<Zone>,
-    /// Managed pages that no reclaim takes: neither free (on lists of CPUs, too) nor on a list of reclaim. They are the kernel's
-    /// own, with the reclaimable objects that `drop_caches` has left, and those of this program.
+    /// Number of managed pages that reclaim cannot free: pages that are neither free (also on per-CPU lists) nor on an
+    /// LRU list. They are the kernel's own pages, with the reclaimable objects that `drop_caches` has left, and the
+    /// pages of this program.
     pub kernel_pages: u64,
     /// Names of settings that the kernel lacks or refuses, each with the cause.
     pub lacks: Vec<String>,
 }
 
 impl State {
-    /// Returns the pages of all zones.
+    /// Returns the number of managed pages of all zones.
     #[must_use]
     pub fn managed_pages(&self) -> u64 {
         self.zones.iter().map(|zone| zone.managed).sum()
     }
 }
 
-/// Lines of the first process on the port. Those of the worker are its own.
+/// A line that the first process writes to the port. The worker writes lines of another type.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
     /// The worker is about to start.
     Up(State),
-    /// The worker failed without a word of its own.
+    /// The worker failed and gave no reason itself.
     Failed(String),
 }
 
-/// Keeps this program in memory, each page from its first use on, so that reclaim finds only what the workload has.
+/// Locks this program in memory, each page from its first use on, so that reclaim finds only pages of the workload.
 ///
-/// Machine files count it as the kernel's own memory. Where the kernel refuses, it stays as any program does.
+/// Machine files count these pages as the kernel's own memory. If the kernel refuses, the program is reclaimed like any
+/// other.
 pub fn keep_program() {
     let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
 }
 
-/// Acts as the first process of a guest if this is it, and ends the machine. Returns otherwise.
+/// If this is the first process of a guest, does the work of that process and ends the machine. Otherwise returns at
+/// once.
 pub fn act_if_first() {
     if std::process::id() != 1 || !Path::new(PLAN).exists() {
         return;
@@ -151,7 +155,7 @@ pub fn act_if_first() {
         eprintln!("{CANNOT}{error}");
     }
     sync();
-    // Where that fails, the end of the first process is a panic, which ends the machine.
+    // If the power-off fails, the end of the first process makes the kernel panic, which ends the machine.
     let _ = reboot(RebootCommand::PowerOff);
 }
 
@@ -168,7 +172,7 @@ fn move_to_disk() -> Result<(), String> {
     }
     wait_for(DISK, "the disk (driver virtio_blk)")?;
     let (flags, root) = (MountFlags::NOATIME, Path::new("/disk"));
-    // Its tables of inodes are zeroes that nobody need write.
+    // The inode tables are zeroes already, so the kernel need not write them.
     mount(DISK, root, "ext4", flags, Some(c"noinit_itable"))
         .map_err(|error| format!("the disk cannot be mounted (file system ext4): {error}"))?;
     let told = |error: io::Error| format!("cannot move to the disk: {error}");
@@ -198,7 +202,7 @@ fn work() -> Result<(), String> {
     let plan = fs::read(PLAN).map_err(|error| error.to_string())?;
     let plan: Plan = serde_json::from_slice(&plan).map_err(|error| format!("{PLAN}: {error}"))?;
     let mut port = wait_for_port()?;
-    // Needed by some workers only; a kernel may lack each.
+    // Only some workers need these file systems, and a kernel may lack each of them.
     let _ = mount_all(&[("cgroup2", "/sys/fs/cgroup"), ("debugfs", "/sys/kernel/debug")]);
     let mut lacks = Vec::new();
     for Setting { path, value, name } in &plan.settings {
@@ -225,7 +229,7 @@ fn work() -> Result<(), String> {
     fs::write("/proc/sys/vm/drop_caches", "3").map_err(|error| format!("drop_caches: {error}"))?;
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    // What was dropped is freed a little later, by grace periods.
+    // Dropped objects are freed a little later, after RCU grace periods.
     thread::sleep(SETTLES_IN);
     let zones = zoneinfo::read(&read("/proc/zoneinfo"));
     let others = pages_of_reclaim(&read("/proc/vmstat")) + zones.iter().map(|zone| zone.of_cpus).sum::<u64>();
@@ -251,16 +255,16 @@ fn work() -> Result<(), String> {
     tell(&mut port, &Line::Failed(why))
 }
 
-/// Returns the most pages of memory that compressed memory took; none without any.
+/// Returns the largest number of pages of memory that compressed swap has taken; `None` if there is no compressed swap.
 #[must_use]
 pub fn zram_pages_max() -> Option<u64> {
     let state = fs::read_to_string(ZRAM_STATE).ok()?;
-    // The original size, the compressed one, all that is used, its limit, the most that was used.
+    // The fields are the original size, the compressed size, the used memory, its limit, and the most memory ever used.
     let most: u64 = state.split_whitespace().nth(4)?.parse().ok()?;
     Some(most / PAGE_BYTES as u64)
 }
 
-/// Makes swap for so many pages in compressed memory, by the kernel's default algorithm.
+/// Makes swap for `pages` pages in compressed memory, with the kernel's default algorithm.
 fn make_zram(pages: u64) -> Result<(), String> {
     wait_for(ZRAM_SIZE, "compressed memory for swap (driver zram)")?;
     let bytes = (pages + 1) * PAGE_BYTES as u64;
@@ -270,7 +274,7 @@ fn make_zram(pages: u64) -> Result<(), String> {
     made.map_err(|error| format!("compressed memory for swap: {error}"))
 }
 
-/// Returns the folder of the cgroup of a worker whose memory is limited.
+/// Returns the folder of the cgroup that limits the worker's memory.
 #[must_use]
 pub const fn cgroup(version: Version) -> &'static str {
     match version {
@@ -279,7 +283,7 @@ pub const fn cgroup(version: Version) -> &'static str {
     }
 }
 
-/// Makes a cgroup that limits memory.
+/// Makes the cgroup that limits the worker's memory to `bytes` bytes.
 fn limit(bytes: u64, version: Version) -> io::Result<()> {
     let folder = Path::new(cgroup(version));
     let file = match version {
@@ -298,7 +302,7 @@ fn limit(bytes: u64, version: Version) -> io::Result<()> {
     fs::write(folder.join(file), bytes.to_string())
 }
 
-/// SIGKILL.
+/// The number of SIGKILL.
 const KILL: i32 = 9;
 
 fn tell(port: &mut File, line: &Line) -> Result<(), String> {
@@ -313,12 +317,12 @@ fn mount_all(mounts: &[(&str, &str)]) -> Result<(), String> {
     })
 }
 
-/// Waits until a device is there.
+/// Waits until the file `path` of a device exists; `what` names the device for the error.
 fn wait_for(path: &str, what: &str) -> Result<(), String> {
     wait_until(|| Path::new(path).exists().then_some(())).ok_or_else(|| format!("{what} does not appear as {path}"))
 }
 
-/// Waits for the port by its name, and opens it.
+/// Waits until the port with the name [`PORT`] exists, and opens it.
 fn wait_for_port() -> Result<File, String> {
     let find = || {
         let ports = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten();
@@ -341,7 +345,7 @@ fn wait_until<T>(mut find: impl FnMut() -> Option<T>) -> Option<T> {
     }
 }
 
-/// Returns the pages of `/proc/vmstat` that are free, or on a list from which reclaim takes pages.
+/// Returns the number of pages that are free or on an LRU list, from the text of `/proc/vmstat`.
 fn pages_of_reclaim(vmstat: &str) -> u64 {
     const GAUGES: [&str; 5] =
         ["nr_free_pages", "nr_inactive_anon", "nr_active_anon", "nr_inactive_file", "nr_active_file"];

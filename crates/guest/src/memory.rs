@@ -1,41 +1,43 @@
-//! The memory of a machine: its nodes, and where its part below 4 GiB ends. It is fitted until a kernel manages the pages that a
-//! machine file has.
+//! The memory of a machine: the sizes of its nodes and of the part below 4 GiB. The sizes are corrected until a kernel
+//! manages the pages that a machine file has.
 
 use crate::image::Image;
 use crate::zoneinfo::Zone;
 use machine::PAGE_BYTES;
 
-/// The largest difference between the wanted pages and those that a kernel manages, one part in so many.
+/// The largest tolerated difference between the wanted pages and those that a kernel manages is one part in this many.
 const EXACTNESS: u64 = 500;
 
-/// Sizes are multiples of a pageblock where memory has several parts, so that no pageblock lies in two.
+/// Size of a pageblock, KiB. If memory has several parts, their sizes are multiples of this, so that no pageblock lies
+/// in two parts.
 const PART_KIB: u64 = 2048;
 
-/// KiB of a page.
+/// Size of a page, KiB.
 const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
-/// The least memory below 4 GiB with which a kernel starts, pages: 96 MiB.
+/// The least memory below 4 GiB with which a kernel starts: 96 MiB, in pages.
 const LOW_MIN: u64 = 96 * 256;
 
-/// Pages that a kernel is to manage.
+/// The numbers of pages that a kernel is to manage.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Aim {
-    /// Of each node.
+    /// Number of pages of each node.
     pub nodes: Vec<u64>,
-    /// Of the zones below 4 GiB on all nodes; none if the rest begins where it does on a PC.
+    /// Number of pages in the zones below 4 GiB on all nodes together; `None` if the part below 4 GiB is as large as on
+    /// a PC.
     pub low: Option<u64>,
 }
 
 impl Aim {
-    /// Makes an aim from the pages of nodes, and those in zones below 4 GiB. Where there is nothing above, or too little below for a
-    /// kernel to start, the machine is laid out as a PC.
+    /// Makes an aim from the pages of each node, and the pages `low` in zones below 4 GiB. If no page lies above 4 GiB,
+    /// or too few lie below for a kernel to start, the machine is laid out as a PC.
     #[must_use]
     pub fn new(nodes: Vec<u64>, low: u64) -> Self {
         let has_both = low >= LOW_MIN && low < nodes.iter().sum();
         Self { nodes, low: has_both.then_some(low) }
     }
 
-    /// Returns the pages of all nodes.
+    /// Returns the number of pages of all nodes together.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.nodes.iter().sum()
@@ -53,18 +55,18 @@ impl Aim {
 /// The memory of a machine, KiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Of each node.
+    /// Memory of each node, KiB.
     pub nodes_kib: Vec<u64>,
-    /// Below 4 GiB; none for as much as a PC has there.
+    /// Memory below 4 GiB, KiB; `None` for as much as a PC has there.
     pub low_kib: Option<u64>,
 }
 
 impl Memory {
-    /// Returns a memory of which a kernel manages nearly so many pages, by experience: what it manages is less by its text and data,
-    /// and by a descriptor of 64 bytes for each page.
+    /// Returns the memory for the first start, of which a kernel manages nearly the pages of `aim`. The kernel does not
+    /// manage its text and data, and a descriptor of 64 bytes for each page; this memory is larger by both.
     ///
-    /// An image asks for room to unpack itself, and a running kernel keeps less. Debian's 6.1.176 keeps 49.6 MiB of the 63.6 that it
-    /// asks for, 7.2.12 47.1 of 60.3: both 0.78.
+    /// An image asks for room to unpack itself, and the running kernel keeps less than that. Debian's 6.1.176 keeps
+    /// 49.6 of the 63.6 MiB that it asks for, and 7.2.12 keeps 47.1 of 60.3 MiB: 0.78 in both cases.
     #[must_use]
     pub fn first(image: &Image, aim: &Aim) -> Self {
         let own = image.needed_bytes / 32 * 25 / 1024;
@@ -76,16 +78,17 @@ impl Memory {
         Self { nodes_kib: aim.nodes.iter().enumerate().map(kib).collect(), low_kib }
     }
 
-    /// Returns the sum over nodes, KiB.
+    /// Returns the memory of all nodes together, KiB.
     #[must_use]
     pub fn kib(&self) -> u64 {
         self.nodes_kib.iter().sum()
     }
 
-    /// Checks that a kernel can start in it: with its own needs, and with an archive that is there packed and unpacked.
+    /// Checks that a kernel can start in this memory. At the start, the memory holds the kernel and the archive, both
+    /// packed and unpacked.
     ///
     /// # Errors
-    /// When it has too little, in words for the user.
+    /// When the memory is too small, in words for the user.
     pub fn check_start(&self, image: &Image, packed_bytes: u64, unpacked_bytes: u64) -> Result<(), String> {
         let needed = image.needed_bytes + packed_bytes + unpacked_bytes;
         if self.kib() * 1024 >= needed {
@@ -98,7 +101,8 @@ impl Memory {
         ))
     }
 
-    /// Returns a memory with what a kernel that has this one manages too little or too much of; none if that is right.
+    /// Returns this memory, larger or smaller by the difference between the pages of `aim` and those in `zones`, which
+    /// a kernel with this memory manages. Returns `None` if the difference is small enough.
     #[must_use]
     pub fn corrected(&self, aim: &Aim, zones: &[Zone]) -> Option<Self> {
         let managed = |is_it: &dyn Fn(&&Zone) -> bool| zones.iter().filter(is_it).map(|zone| zone.managed).sum::<u64>();

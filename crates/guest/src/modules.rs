@@ -1,6 +1,8 @@
-//! Modules of a kernel: the drivers that a guest needs and its image has not built in, with those that they depend on.
+//! Modules of a kernel: the drivers that a guest needs and that its image does not have built in, with the modules on
+//! which they depend.
 //!
-//! A package that was unpacked and not installed has no `modules.dep`, so what a module depends on is read from the module.
+//! A package that was unpacked but not installed has no `modules.dep`, so the dependencies of a module are read from
+//! the module itself.
 
 use flate2::read::GzDecoder;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,17 +11,18 @@ use std::io::{self, Cursor, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Drivers without which a guest does not work: disks, the port to this program, the file system.
+/// Names of the drivers without which a guest does not work: those of the disks, the port to this program, and the file
+/// system.
 pub const NEEDED: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_console", "ext4"];
 
 /// The driver of swap in compressed memory.
 pub const ZRAM: &str = "zram";
 
-/// Modules that the kernel would have a program of the system load, which a guest has not: ext4's checksums. Built in, or a module, or
-/// part of a library, by release.
+/// Modules for ext4's checksums. The kernel would ask a program of the system to load them, and a guest has no such
+/// program. Depending on the release they are modules, built in, or part of a library.
 const ASKED_FOR: [&str; 2] = ["crc32c_generic", "crc32c_cryptoapi"];
 
-/// The folder of a kernel's modules.
+/// The modules of a kernel, in a folder.
 #[derive(Clone, Debug)]
 pub struct Modules {
     /// The folder: `…/lib/modules/RELEASE`.
@@ -31,15 +34,16 @@ pub struct Modules {
 /// A module, ready for the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// Its name, with `_` and not `-`.
+    /// The name of the module, with `_` instead of `-`.
     pub name: String,
-    /// Its contents, unpacked.
+    /// The contents of the module, unpacked.
     pub bytes: Vec<u8>,
 }
 
 impl Modules {
-    /// Finds the modules of a release: in `given`; or near the image as packages have them, some of which have the image in the
-    /// folder of its modules; or in this computer.
+    /// Finds the modules of a release. If `given` is set, searches there. Otherwise searches near the image, where
+    /// packages have the modules (some have the image in the folder of its modules), then in the folders of this
+    /// computer.
     #[must_use]
     pub fn find(image: &Path, release: &str, given: Option<&Path>) -> Option<Self> {
         let near = |folder: &Path| ["lib/modules", "usr/lib/modules"].map(|below| folder.join(below).join(release));
@@ -71,8 +75,8 @@ impl Modules {
         self.is_built_in(name) || self.files.contains_key(name)
     }
 
-    /// Reads these drivers and what they depend on, in the order in which they can be loaded. Leaves out what the image has
-    /// built in, and what is nowhere.
+    /// Reads the modules `names` and the modules on which they depend, in the order in which they can be loaded. Leaves
+    /// out modules that the image has built in, and modules that are not found.
     ///
     /// # Errors
     /// When a module cannot be read or unpacked, in words for the user.
@@ -95,7 +99,8 @@ impl Modules {
     }
 }
 
-/// Returns the name of the module in a file, or none if it is none: `virtio_blk` for `virtio-blk.ko.xz`.
+/// Returns the name of the module in a file, such as `virtio_blk` for `virtio-blk.ko.xz`; `None` if the file is no
+/// module.
 fn name_of(path: &Path) -> Option<String> {
     let (name, packed) = path.file_name()?.to_str()?.split_once(".ko")?;
     (packed.is_empty() || packed.starts_with('.')).then(|| name.replace('-', "_"))
@@ -125,7 +130,7 @@ fn unpacked(path: &Path) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Unpacks a file by the program `zstd`: few computers whose modules are packed so lack it.
+/// Unpacks a file by the program `zstd`, which few computers lack if their modules are packed that way.
 fn unpacked_by_zstd(path: &Path) -> io::Result<Vec<u8>> {
     let output = Command::new("zstd").args(["-dcq", "--"]).arg(path).stdin(Stdio::null()).output();
     let output = output.map_err(|error| match error.kind() {
@@ -138,7 +143,7 @@ fn unpacked_by_zstd(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Returns the modules that one depends on, from the text `depends=a,b` in it.
+/// Returns the names of the modules on which `module` depends, from the text `depends=a,b` in it.
 fn depends(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|bytes| bytes == KEY) else { return Vec::new() };

@@ -1,24 +1,25 @@
-//! A program with the libraries that it loads, as files for the guest.
+//! A program and the libraries that it loads, as files for the guest.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The folder of the guest that has the libraries.
+/// The folder for the libraries in the guest.
 pub const LIBRARIES: &str = "/lib";
 
-/// A program and what it needs to run.
+/// A program and the libraries that it needs.
 #[derive(Debug)]
 pub struct Program {
-    /// The program, without what only debuggers read.
+    /// The bytes of the program, without the parts that only debuggers read.
     pub bytes: Vec<u8>,
-    /// Its libraries by their file in the guest.
+    /// The libraries of the program: the path in the guest, and the bytes.
     pub libraries: Vec<(PathBuf, Vec<u8>)>,
 }
 
 impl Program {
-    /// Reads a program and its libraries. It is started once, with `--version`, to ask the dynamic loader for them.
+    /// Reads a program and its libraries. The program is started once, with `--version`, so that the dynamic loader
+    /// lists the libraries.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -34,8 +35,8 @@ impl Program {
     }
 }
 
-/// Returns the files that a dynamic loader lists, each with its place in the guest. The loader itself has to lie where the
-/// program says. A static program lists none.
+/// Returns the files that a dynamic loader lists, each with its path in the guest. The loader itself keeps its path,
+/// because the program names it. For a static program the list is empty.
 fn libraries(loaded: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
     loaded.lines().filter_map(|line| {
         let line = line.strip_prefix('\t')?;
@@ -43,13 +44,14 @@ fn libraries(loaded: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
         match line.split_once(" => ") {
             Some((name, path)) => Some((path.into(), Path::new(LIBRARIES).join(name))),
             None if line.starts_with('/') => Some((line.into(), line.into())),
-            // The kernel's own.
+            // A library that the kernel provides, without a file.
             None => None,
         }
     })
 }
 
-/// Cuts off what lies behind the segments of an ELF program for 64 bits: names and lines for debuggers. Leaves other files.
+/// Removes everything after the segments of a 64-bit ELF program, which is names and line numbers for debuggers. Other
+/// files are left unchanged.
 fn strip(bytes: &mut Vec<u8>) {
     let number = |at: usize, size: usize| {
         let mut value = [0; 8];
@@ -68,7 +70,7 @@ fn strip(bytes: &mut Vec<u8>) {
     };
     if let Some(end) = end() {
         bytes.truncate(end);
-        // The table of sections is gone: its offset, and the number of its entries and that of its names.
+        // The table of sections was removed, so its offset, its number of entries and the index of its names become 0.
         bytes[40..48].fill(0);
         bytes[60..64].fill(0);
     }

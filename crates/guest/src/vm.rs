@@ -1,7 +1,8 @@
 //! A virtual machine: QEMU with a kernel image and an archive.
 //!
-//! The guest's port is the standard input and output of QEMU, so whoever starts it talks to the worker inside as to a process
-//! of its own. QEMU ends with the guest, when it is dropped, and with the thread that started it, however that ends.
+//! The guest's port is the standard input and output of QEMU. Therefore the program that starts QEMU talks to the
+//! worker in the guest as to a child process. QEMU ends when the guest ends, when its [`Vm`] is dropped, and when the
+//! thread that started it ends in any way.
 
 use crate::archive::Archive;
 use crate::disk;
@@ -19,19 +20,20 @@ use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The program that is a virtual machine.
+/// The program that runs a virtual machine.
 pub const QEMU: &str = "qemu-system-x86_64";
 
-/// The file of the console in the folder of a machine.
+/// The file in a machine's folder to which the console is written.
 const CONSOLE: &str = "console.log";
 
-/// Lines of the console that are shown when a guest fails.
+/// Number of lines of the console that are shown when a guest fails.
 const TAIL: usize = 12;
 
-/// The longest time between the end of the port and that of QEMU, which closes all that it has open when it ends.
+/// The longest time between the end of the port and the end of QEMU. QEMU closes the port, with everything else that it
+/// has open, when it ends.
 const ENDS_IN: Duration = Duration::from_secs(1);
 
-/// The text on the console of a kernel that cannot be unpacked and stops its CPU for ever.
+/// The text on the console when a kernel image cannot be unpacked; its CPU then stops for ever.
 const HALTED: &[u8] = b"System halted";
 
 /// The executor of a guest's instructions.
@@ -39,15 +41,16 @@ const HALTED: &[u8] = b"System halted";
 pub enum Accelerator {
     /// The processor of this computer.
     Kvm,
-    /// QEMU, by translation: 10 to 50 times slower, and not evenly.
+    /// QEMU, by translation: 10 to 50 times slower than the processor, by a factor that varies.
     Emulation,
-    /// QEMU, one CPU at a time, and an instruction takes one nanosecond of the guest's time.
+    /// QEMU, by translation, one CPU at a time; each instruction takes one nanosecond of the guest's time.
     Counted,
 }
 
 impl Accelerator {
-    /// Returns what this computer offers: KVM where this user may use it and an image then says something on its console, as it
-    /// does not on some computers that are virtual themselves. Found out once, in a few seconds at most.
+    /// Returns the fastest executor that this computer offers: KVM if this user may use it and `image` then writes to
+    /// its console, otherwise [`Accelerator::Emulation`]. On some computers that are virtual themselves, an image
+    /// writes nothing with KVM. This is found out once, in a few seconds at most.
     #[must_use]
     pub fn of_this_computer(image: &Image) -> Self {
         static FOUND: OnceLock<Accelerator> = OnceLock::new();
@@ -56,10 +59,10 @@ impl Accelerator {
     }
 }
 
-/// The longest wait for the first line of a console with KVM; it comes within a second.
+/// The longest wait for the first line of a console with KVM. Usually this line comes within a second.
 const KVM_WAIT: Duration = Duration::from_secs(5);
 
-/// Returns whether an image says something on its console with KVM.
+/// Returns whether an image writes something to its console with KVM.
 fn speaks_with_kvm(image: &Image) -> bool {
     let mut command = Command::new(QEMU);
     command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "pc", "-m", "256M"]);
@@ -72,7 +75,7 @@ fn speaks_with_kvm(image: &Image) -> bool {
     let (send, receive) = mpsc::channel();
     let reader = thread::spawn(move || {
         let spoke = stdout.read(&mut [0; 1]).is_ok_and(|bytes| bytes > 0);
-        // Nobody asks any more where it came too late.
+        // An error means that the answer came too late: the receiver no longer waits.
         let _ = send.send(spoke);
     });
     let spoke = receive.recv_timeout(KVM_WAIT).unwrap_or(false);
@@ -82,42 +85,42 @@ fn speaks_with_kvm(image: &Image) -> bool {
     spoke
 }
 
-/// A machine to start.
+/// The description of a machine to start.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// The kernel image.
     pub image: &'a Image,
-    /// Its modules, if there are any.
+    /// The modules of the kernel, if there are any.
     pub modules: Option<&'a Modules>,
-    /// The program to run in it.
+    /// The program to run in the machine.
     pub program: &'a Path,
-    /// The work of its first process.
+    /// The work of the machine's first process.
     pub plan: Plan,
-    /// Memory.
+    /// The memory of the machine.
     pub memory: &'a Memory,
     /// The node of each CPU.
     pub cpus: Vec<u8>,
     /// Distances between nodes, from CPUs to memory.
     pub distances: Vec<Vec<u8>>,
-    /// Room of the disk for files, bytes.
+    /// Size of the disk for files, bytes.
     pub disk_bytes: u64,
-    /// Words for the kernel's command line.
+    /// Further words for the kernel's command line.
     pub command_line: &'a str,
-    /// The executor of its instructions.
+    /// The executor of the machine's instructions.
     pub accelerator: Accelerator,
 }
 
-/// A running machine. It ends when dropped.
+/// A running machine. Dropping it ends the machine.
 #[derive(Debug)]
 pub struct Vm {
     child: Child,
     console: PathBuf,
 }
 
-/// Returns the program, and its version as it prints it.
+/// Returns the name of the QEMU program, and its version as QEMU prints it.
 ///
 /// # Errors
-/// The missing part and how to get it, in words for the user.
+/// The missing program and how to get it, in words for the user.
 pub fn qemu_version() -> Result<String, String> {
     let missing =
         || format!("{QEMU} cannot be run here: the package qemu-system-x86 of Debian has it, qemu-kvm of Fedora");
@@ -127,12 +130,12 @@ pub fn qemu_version() -> Result<String, String> {
     Ok(first.to_owned())
 }
 
-/// Checks that a guest of this image would have all drivers, as far as can be told from outside.
+/// Checks that a guest with this image has all needed drivers, as far as this can be found out before its start.
 ///
 /// # Errors
-/// The drivers that are neither built in nor modules, and how to give them.
+/// The names of the drivers that are neither built in nor modules, and how the user can provide them.
 pub fn check_drivers(image: &Image, modules: Option<&Modules>) -> Result<(), String> {
-    // An image without modules has all that it needs built in, or says at its start what it lacks.
+    // An image without modules may have all drivers built in. If it lacks one, the guest says so at its start.
     let Some(modules) = modules else { return Ok(()) };
     let lacking: Vec<&str> = NEEDED.into_iter().filter(|name| !modules.has(name)).collect();
     match lacking.is_empty() {
@@ -147,7 +150,8 @@ pub fn check_drivers(image: &Image, modules: Option<&Modules>) -> Result<(), Str
 }
 
 impl Vm {
-    /// Makes the archive and the disks in `folder`, which is empty, and starts the machine. Returns it with its port.
+    /// Makes the archive and the disks in `folder`, which is empty, and starts the machine. Returns the machine with
+    /// both ends of its port.
     ///
     /// # Errors
     /// The step that failed, in words for the user.
@@ -175,11 +179,12 @@ impl Vm {
         let console = folder.join(CONSOLE);
         let mut command = command(wanted, &archive, &console);
         for (n, path) in drives.into_iter().enumerate() {
-            // Commas in values are written twice.
+            // In QEMU's options, a comma within a value is written twice.
             let file = path.display().to_string().replace(',', ",,");
-            // What the guest has written need not reach this computer's disk.
+            // `cache=unsafe`: data that the guest has written need not reach this computer's disk.
             let drive = format!("file={file},format=raw,if=none,id=d{n},cache=unsafe,discard=unmap");
-            // Where this computer's disk is full, the guest is told; else QEMU would stop it and say nothing.
+            // If this computer's disk is full, the guest gets an error. Otherwise QEMU would stop the guest without a
+            // message.
             command.args(["-drive", &format!("{drive},werror=report,rerror=report")]);
             command.args(["-device", &format!("virtio-blk-pci,drive=d{n}")]);
         }
@@ -193,28 +198,30 @@ impl Vm {
         Ok((vm, stdin, stdout))
     }
 
-    /// Returns whether nothing more can come from it: its kernel has ended itself without ending the machine.
+    /// Returns whether the guest's kernel has halted without ending the machine, so that nothing more comes from the
+    /// guest.
     #[must_use]
     pub fn is_halted(&self) -> bool {
         fs::read(&self.console).is_ok_and(|console| console.windows(HALTED.len()).any(|bytes| bytes == HALTED))
     }
 
-    /// Returns whether its console has a line.
+    /// Returns whether anything was written to the console.
     #[must_use]
     pub fn has_spoken(&self) -> bool {
         fs::metadata(&self.console).is_ok_and(|console| console.len() > 0)
     }
 
-    /// Returns the CPU time that QEMU has used; zero where that cannot be told.
+    /// Returns the CPU time that QEMU has used so far; zero if it cannot be found out.
     #[must_use]
     pub fn cpu_time(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        // Behind the name: the state, and ten fields to the ticks in programs and in the kernel, 100 a second.
+        // The name is followed by the state and ten further fields; then come the ticks in user mode and in the kernel,
+        // 100 a second.
         let fields = stat.rsplit_once(')').map_or("", |(_, behind)| behind).split_whitespace().skip(11).take(2);
         Duration::from_millis(10 * fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>())
     }
 
-    /// Waits until QEMU, whose port is closed, has ended, a second at most.
+    /// Waits until QEMU has ended after its port was closed, one second at most.
     pub fn settle(&mut self) {
         let began = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < ENDS_IN {
@@ -222,7 +229,8 @@ impl Vm {
         }
     }
 
-    /// Returns how QEMU ended, the last lines of the console and of what QEMU says, and first the cause if one of them names it.
+    /// Returns words that follow "the guest ended": first the cause, if a line names it or a signal ended QEMU, then
+    /// the last lines of the console and of QEMU's messages.
     #[must_use]
     pub fn last_words(&mut self) -> String {
         let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
@@ -249,7 +257,7 @@ impl Vm {
 impl Drop for Vm {
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            // It may have ended just now.
+            // Errors are ignored, because QEMU may have ended just now.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -278,7 +286,7 @@ fn command(wanted: &Wanted<'_>, archive: &Path, console: &Path) -> Command {
     match wanted.accelerator {
         Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
         Accelerator::Emulation => command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
-        // Random numbers of the processor, the clock and idle time are then the same in each run.
+        // With these settings the processor's random numbers, the clock and the idle time are the same in each run.
         Accelerator::Counted => command.args([
             "-accel",
             "tcg,thread=single",
@@ -300,13 +308,14 @@ fn command(wanted: &Wanted<'_>, archive: &Path, console: &Path) -> Command {
         command.args(nodes(wanted));
     }
     command.arg("-kernel").arg(&wanted.image.path).arg("-initrd").arg(archive);
-    // A word with `=` that the kernel does not know is a variable of its first process. The first file system as ramfs: a tmpfs has
-    // room for half of memory, and the program needs more of a small machine.
+    // The kernel passes a word with `=` that it does not know to its first process, as an environment variable. The
+    // first file system is a ramfs, because a tmpfs has room for only half of memory, and on a small machine the
+    // program needs more.
     let line = format!(
         "console=ttyS0 earlyprintk=ttyS0 rdinit={} LD_LIBRARY_PATH={} panic=-1 nokaslr norandmaps mitigations=off random.trust_cpu=on psi=1 rootfstype=ramfs {}{}",
         inside::PROGRAM,
         crate::program::LIBRARIES,
-        // An emulated timer is late where the computer is busy, and a kernel that checks it gives up.
+        // An emulated timer is late when the computer is busy, and a kernel that checks the timer gives up.
         if wanted.accelerator == Accelerator::Kvm { "" } else { "no_timer_check " },
         wanted.command_line
     );

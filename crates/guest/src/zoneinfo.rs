@@ -5,19 +5,19 @@ use serde::{Deserialize, Serialize};
 /// A zone that has pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Zone {
-    /// Its node.
+    /// The number of the zone's node.
     pub node: u8,
-    /// Its name: `DMA32`.
+    /// The name of the zone, such as `DMA32`.
     pub name: String,
-    /// Free pages on its lists.
+    /// Number of free pages on the zone's lists.
     pub free: u64,
-    /// Free pages that CPUs keep.
+    /// Number of free pages on per-CPU lists.
     pub of_cpus: u64,
-    /// Pages that the allocator manages.
+    /// Number of pages that the allocator manages.
     pub managed: u64,
-    /// Frames from its first to its last, holes included.
+    /// Number of frames from the first to the last of the zone, with holes.
     pub spanned: u64,
-    /// Number of its first frame.
+    /// Number of the zone's first frame.
     pub start: u64,
 }
 
@@ -45,7 +45,7 @@ pub fn read(text: &str) -> Vec<Zone> {
 }
 
 impl Zone {
-    /// Returns its name for readers: `Normal`, and on all nodes but the first `Normal of node 1`.
+    /// Returns the zone's name for readers: `Normal` on the first node, and `Normal of node 1` on another node.
     #[must_use]
     pub fn called(&self) -> String {
         match self.node {
@@ -55,7 +55,7 @@ impl Zone {
     }
 }
 
-/// Reads node and name of the first line of a zone, `Node 0, zone   Normal`.
+/// Returns the node and the name in the first line of a zone, such as `Node 0, zone   Normal`; `None` for another line.
 fn heading(line: &str) -> Option<(u8, &str)> {
     let (node, name) = line.strip_prefix("Node ")?.split_once(", zone")?;
     Some((node.trim().parse().ok()?, name.trim()))

@@ -1,9 +1,10 @@
-//! Speed of requests compared with plain system calls: random blocks of one file, past the kernel's page cache.
+//! Speed of requests compared with plain system calls: reads of random blocks of one file that bypass the kernel's page
+//! cache.
 //!
 //! `cargo bench -p highwater --bench disk` runs at full size on a file in `HIGHWATER_BENCH_DIR`, or in the target
 //! folder; an argument selects the lines whose names contain it. `cargo test` runs it at a small size, silently. Both
-//! sides run in turns, and the figure is the median of the ratios of neighbours. Both read the same blocks, as a hash
-//! of their contents proves.
+//! sides of a line run in turns, and the figure is the median of the ratios of neighbouring runs. Both sides read the
+//! same blocks, as a hash of the contents proves.
 
 #![allow(missing_docs)]
 
@@ -19,13 +20,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Requests in flight where there are several.
+/// Number of requests in flight in the lines that have several.
 const DEPTH: usize = 32;
-/// Pages of a readahead window, and windows in flight.
+/// Number of pages of a readahead window; then, number of windows in flight.
 const WINDOW: u32 = 32;
 const WINDOWS: usize = 4;
 
-/// Sizes at full length, and in tests.
+/// The sizes of a run: one set for the bench, a smaller one for tests.
 struct Sizes {
     blocks: u64,
     reads: u64,
@@ -78,7 +79,7 @@ impl Ground {
         let mut chance = Chance(1);
         let mut page = vec![0; BLOCK_BYTES];
         for block in 0..blocks {
-            // Nothing that a compressing disk could make smaller.
+            // Random contents, which a compressing disk cannot make smaller.
             page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&chance.next().to_le_bytes()));
             file.write_all_at(&page, block * BLOCK_BYTES as u64).expect("there is room");
         }
@@ -87,7 +88,7 @@ impl Ground {
         let direct = direct.unwrap_or_else(|_| File::open(&path).expect("it is there"));
         std::fs::remove_file(&path).expect("it is there");
 
-        // SAFETY: frames are looked at when their requests have ended.
+        // SAFETY: the bytes of a frame are accessed only after its requests have finished.
         let host = unsafe { Host::new(&Config::new(4096)) }.expect("16 MiB are there");
         host.arena().populate(0..4096).expect("16 MiB are there");
         let device = host.add_device(file, "bench").expect("threads are there");
@@ -97,7 +98,7 @@ impl Ground {
         Self { host, receiver, device, file: direct, blocks }
     }
 
-    /// The first word of a frame.
+    /// Returns the first word of a frame.
     fn word(&self, frame: u32) -> u64 {
         let mut bytes = [0; 8];
         self.host.read_frame(FrameNumber(frame), 0, &mut bytes);
@@ -126,7 +127,7 @@ impl Ground {
         let buffer = self.pointer(thread);
         (0..reads).fold(0, |hash, _| {
             let offset = (chance.below(self.blocks) * BLOCK_BYTES as u64) as libc::off_t;
-            // SAFETY: the buffer is a frame that nobody else uses.
+            // SAFETY: the buffer is a frame that nothing else uses.
             let read = unsafe { libc::pread(self.file.as_raw_fd(), buffer.cast(), BLOCK_BYTES, offset) };
             assert_eq!(read, BLOCK_BYTES as isize);
             hash ^ self.word(thread)
@@ -155,7 +156,7 @@ impl Ground {
             for frame in 0..DEPTH as u32 {
                 let offset = chance.below(self.blocks) * BLOCK_BYTES as u64;
                 let read = opcode::Read::new(Fd(self.file.as_raw_fd()), self.pointer(frame), BLOCK_BYTES as u32);
-                // SAFETY: the buffer is a frame that nobody else uses, and all are waited for.
+                // SAFETY: the buffer is a frame that nothing else uses, and all requests are waited for.
                 unsafe { ring.submission().push(&read.offset(offset).build()) }.expect("there is room");
             }
             ring.submit_and_wait(DEPTH).expect("the ring works");
@@ -205,7 +206,7 @@ impl Ground {
                 let offset = chance.below(self.blocks - window) * BLOCK_BYTES as u64;
                 let (buffer, bytes) = (self.pointer(n * WINDOW), WINDOW * BLOCK_BYTES as u32);
                 let read = opcode::Read::new(Fd(self.file.as_raw_fd()), buffer, bytes).offset(offset).build();
-                // SAFETY: the buffer is frames that nobody else uses, and all are waited for.
+                // SAFETY: the buffer consists of frames that nothing else uses, and all requests are waited for.
                 unsafe { ring.submission().push(&read) }.expect("there is room");
             }
             ring.submit_and_wait(WINDOWS).expect("the ring works");
@@ -222,7 +223,7 @@ impl Ground {
 
 type Act = fn(&Ground, u32, u64) -> u64;
 
-/// Returns the reads a second, and the hash of their contents.
+/// Returns the number of reads a second, and the hash of the contents.
 fn rate(ground: &Ground, threads: u32, reads: u64, act: Act) -> (f64, u64) {
     let began = Instant::now();
     let hash = thread::scope(|scope| {
@@ -248,7 +249,7 @@ fn main() {
         ("4 KiB, one by one, beside pread", 1, Ground::one_by_one, Ground::one_by_one_plain),
         ("4 KiB, one by one, 2 threads, beside pread", 2, Ground::one_by_one, Ground::one_by_one_plain),
     ];
-    // Where it is not permitted there is nothing to compare with.
+    // Without permission for io_uring there is nothing to compare with.
     if IoUring::new(1).is_ok() {
         rows.push(("4 KiB, 32 together, beside io_uring", 1, Ground::batches, Ground::batches_plain));
         rows.push(("128 KiB, 4 together, beside io_uring", 1, Ground::windows_together, Ground::windows_plain));

@@ -1,18 +1,19 @@
-//! Commits compared with the system's, and the cost of opening and closing with many open files.
+//! Commits compared with those of the system, and the costs of syncing large files and of opening and closing with many
+//! open files.
 //!
 //! `cargo bench -p highwater --bench files` runs at full size in `HIGHWATER_BENCH_DIR`, or in the target folder; an
 //! argument selects the lines whose names contain it. `cargo test` runs it at a small size, silently. The two sides of
-//! a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (5). Its figure is the median of the rounds' ratios, with the
-//! lowest and the highest, beside the medians of both sides.
+//! a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (5). The figure of a line is the median of the rounds' ratios,
+//! with the lowest and the highest ratio and the medians of both sides.
 //!
 //! *Commits*: several threads write 200 bytes to one file and make them durable, with `write_at` and `sync_data` of the
-//! library, and with `pwrite` and `fdatasync` of the system. After each round the file is checked for all committed
-//! data.
+//! library, and with `pwrite` and `fdatasync` of the system. After each round the test checks that the file has all
+//! committed data.
 //!
-//! *Syncs*: a page of a sparse file is written and synced, again and again; the CPU time that it takes in files of 1, 4 and 64 GiB,
-//! beside that in a file of 0.25 GiB. A page of each 4 MiB of the file has been in memory before.
+//! *Syncs*: one page of a sparse file is written and synced repeatedly. The line compares the CPU time in files of 1, 4
+//! and 64 GiB with that in a file of 0.25 GiB. Before, one page of each 4 MiB of the file has been in memory.
 //!
-//! *Opens*: files are opened, and closed, while 15,000 others are open; beside the same while 100 are.
+//! *Opens*: files are opened and closed while 15,000 other files are open, compared with 100 other files.
 
 #![allow(missing_docs, unsafe_code)]
 
@@ -25,17 +26,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes of a commit.
+/// Number of bytes of a commit.
 const RECORD: u64 = 200;
 
 const PAGE: u64 = 4096;
 
-/// Sizes at full length, and in tests.
+/// The sizes of a run: one set for the bench, a smaller one for tests.
 struct Sizes {
-    /// Time that a side runs in a round, and most commits of a thread.
+    /// Time for which a side runs in a round; then, the largest number of commits of a thread.
     time: Duration,
     commits: u64,
-    /// Records of a file that is written over.
+    /// Number of records of a file that is overwritten.
     records: u64,
     rounds: usize,
 }
@@ -43,7 +44,7 @@ struct Sizes {
 const FULL: Sizes = Sizes { time: Duration::from_millis(1500), commits: u64::MAX, records: 300_000, rounds: 5 };
 const SMALL: Sizes = Sizes { time: Duration::from_secs(60), commits: 3, records: 1000, rounds: 2 };
 
-/// A file that bytes are committed to.
+/// A file to which bytes are committed.
 trait Log: Sync {
     fn commit(&self, bytes: &[u8], offset: u64);
 }
@@ -62,16 +63,16 @@ impl Log for fs::File {
     }
 }
 
-/// The place of the records of a round.
+/// The places in the file to which a round writes its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Each after the one before.
+    /// Each record after the one before it.
     Appended,
-    /// Random places in a file that has them all and is in memory.
+    /// Random places in a file that already has all records and is in memory.
     Over,
 }
 
-/// Returns the contents of a record.
+/// Returns the contents that a record gets in a round.
 fn record(number: u64, round: u64) -> [u8; RECORD as usize] {
     let mut bytes = [(number % 251) as u8; RECORD as usize];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
@@ -79,7 +80,7 @@ fn record(number: u64, round: u64) -> [u8; RECORD as usize] {
     bytes
 }
 
-/// Commits a second of `threads` threads.
+/// Returns the commits a second of `threads` threads.
 fn rate(log: &dyn Log, path: &Path, place: Place, threads: u64, round: u64, sizes: &Sizes) -> f64 {
     let (next, start) = (AtomicU64::new(0), Barrier::new(threads as usize + 1));
     let committer = |thread: u64| {
@@ -117,7 +118,7 @@ fn rate(log: &dyn Log, path: &Path, place: Place, threads: u64, round: u64, size
     numbers.len() as f64 / took.as_secs_f64()
 }
 
-/// The median, the lowest and the highest.
+/// Returns the median, the lowest and the highest ratio, as text.
 fn spread(mut ratios: Vec<f64>) -> String {
     ratios.sort_by(f64::total_cmp);
     format!("{:.2} ({:.2} to {:.2})", median(&ratios), ratios[0], ratios[ratios.len() - 1])
@@ -129,7 +130,7 @@ fn median(values: &[f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// A file of a round, which is removed when dropped.
+/// The file of a round. It is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -153,7 +154,7 @@ fn own_rate(place: Place, threads: u64, round: u64, sizes: &Sizes) -> f64 {
     let scratch = Scratch::new("own", place, sizes.records);
     let memory = Memory::builder().size(256 << 20).start().expect("memory is there");
     let log = memory.open(&scratch.0).expect("it is there");
-    // The system has it in memory, for it was just written.
+    // The library reads the whole file into memory. The system has it in memory already, because it was just written.
     log.read_exact_at(&mut vec![0; log.len() as usize], 0).expect("the disk works");
     rate(&log, &scratch.0, place, threads, round, sizes)
 }
@@ -164,7 +165,7 @@ fn systems_rate(place: Place, threads: u64, round: u64, sizes: &Sizes) -> f64 {
     rate(&log, &scratch.0, place, threads, round, sizes)
 }
 
-/// Microseconds that it takes to open a file and to close it, beside `open` others that stay open.
+/// Returns the times in us that opening and closing a file take while `open` other files stay open.
 fn open_cost(folder: &Path, open: usize, times: usize) -> (f64, f64) {
     let memory = Memory::builder().size(64 << 20).start().expect("memory is there");
     let name = |n: usize| folder.join(format!("file {n}"));
@@ -182,7 +183,7 @@ fn open_cost(folder: &Path, open: usize, times: usize) -> (f64, f64) {
     (open_cost, close_cost)
 }
 
-/// A sparse file of some length in a memory of its own. A page of each 4 MiB of it was read.
+/// A sparse file in a memory of its own. One page of each 4 MiB of the file was read.
 struct Sparse {
     memory: Memory,
     file: File,
@@ -201,7 +202,7 @@ impl Sparse {
         Self { memory, file, path }
     }
 
-    /// CPU time in us of writing and syncing a page.
+    /// Returns the CPU time of writing and syncing one page, us.
     fn sync_cost(&self, syncs: u64, round: u64) -> f64 {
         let at = self.file.len() / 2 + 5 * PAGE;
         let before = thread_cpu_time();
@@ -219,7 +220,7 @@ impl Sparse {
     }
 }
 
-/// CPU time of this thread so far, s.
+/// Returns the CPU time of this thread so far, s.
 fn thread_cpu_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for what the system writes.
@@ -237,7 +238,7 @@ fn compare_syncs(is_bench: bool, rounds: usize) {
     let mut costs = vec![Vec::new(); sizes.len()];
     for round in 0..rounds as u64 {
         for n in 0..sizes.len() {
-            // Who comes first changes, so that a drift favours nobody.
+            // The order changes from round to round, so that a drift favours no side.
             let n = (n + round as usize) % sizes.len();
             costs[n].push(files[n].sync_cost(syncs, round));
         }
@@ -254,7 +255,7 @@ fn compare_syncs(is_bench: bool, rounds: usize) {
     }
 }
 
-/// Compares opens beside `many` open files with opens beside 100.
+/// Compares the cost of opening a file while many files are open with that while 100 are open.
 fn compare_opens(is_bench: bool, rounds: usize) {
     let (many, times) = if is_bench { (15_000, 300) } else { (200, 5) };
     raise_descriptor_limit();
@@ -287,10 +288,10 @@ fn compare_opens(is_bench: bool, rounds: usize) {
     }
 }
 
-/// Raises the limit of descriptors as far as the system permits.
+/// Raises the limit of open files as far as the system permits.
 fn raise_descriptor_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limit is written, and read, and nothing else.
+    // SAFETY: the calls only write and read the limit.
     unsafe {
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
         limit.rlim_cur = limit.rlim_max;
@@ -312,7 +313,7 @@ fn main() {
             }
             let (mut own, mut systems) = (Vec::new(), Vec::new());
             for round in 0..rounds as u64 {
-                // Who comes first changes, so that a drift favours nobody.
+                // The order changes from round to round, so that a drift favours no side.
                 if round % 2 == 0 {
                     own.push(own_rate(place, threads, round, &sizes));
                 }

@@ -2,10 +2,10 @@
 //!
 //! `cargo bench -p highwater --bench memory` runs at full size on a file in `HIGHWATER_BENCH_DIR`, or in the target
 //! folder; an argument selects the lines whose names contain it. `cargo test` runs it at a small size, silently. The
-//! two sides of a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (15). Its figure is the median of the rounds'
-//! ratios, with the lowest and the highest. Beside it stand the median ratio of the CPU time of an operation, and the
-//! rates of the last round. All memory is touched before. Both sides read the same pages, as a hash of their contents
-//! proves.
+//! two sides of a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (15). The figure of a line is the median of the
+//! rounds' ratios, with the lowest and the highest ratio. The line also has the median ratio of the CPU time of an
+//! operation, and the rates of the last round. All memory is touched before. Both sides read the same pages, as a hash
+//! of the contents proves.
 
 #![allow(missing_docs)]
 
@@ -25,19 +25,19 @@ use std::time::Instant;
 
 const PAGE: u64 = 4096;
 
-/// Threads that have seeds of their own in one round, at most.
+/// Largest number of threads that have seeds of their own in one round.
 const SEEDS: u64 = 2048;
 
-/// Sizes at full length, and in tests.
+/// The sizes of a run: one set for the bench, a smaller one for tests.
 struct Sizes {
-    /// Pages of the file that fits in memory.
+    /// Number of pages of the file that fits into memory.
     hot_pages: u64,
-    /// Pages of the file that does not fit, and of the memory.
+    /// Number of pages of the file that does not fit into memory; then, of the memory.
     cold_pages: u64,
     memory_pages: u64,
     hits: u64,
     misses: u64,
-    /// Reads of all threads in the test with many threads.
+    /// Number of reads of all threads together in the lines with many threads.
     crowded_reads: u64,
     rounds: usize,
 }
@@ -70,7 +70,7 @@ impl Chance {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        // Not a remainder: a division costs as much as a hit.
+        // Not by a remainder, because a division costs as much as a hit.
         ((u128::from(self.0) * u128::from(end)) >> 64) as u64
     }
 }
@@ -79,7 +79,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
 }
 
-/// A file of random words, and three ways to it.
+/// A file of random words, and three ways to access it.
 struct Data {
     path: PathBuf,
     buffered: StdFile,
@@ -129,13 +129,13 @@ impl Drop for Data {
     }
 }
 
-/// Random pages by guard.
+/// Reads `n` random pages by guard. Returns the hash of their contents.
 fn guards(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     (0..n).fold(0, |hash, _| hash ^ word(&file.page(chance.below(pages)).expect("the disk works")))
 }
 
-/// Random pages by copy.
+/// Reads `n` random pages by copy. Returns the hash of their contents.
 fn copies(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut buffer = vec![0; PAGE as usize];
@@ -145,7 +145,7 @@ fn copies(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
     })
 }
 
-/// Random pages by copy, of which `percent` in a hundred get 64 other bytes.
+/// Reads `n` random pages by copy, and writes 64 new bytes to `percent` % of them. Returns the hash of their contents.
 fn mixed(file: &File, pages: u64, percent: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut buffer = [0; 64];
@@ -160,17 +160,17 @@ fn mixed(file: &File, pages: u64, percent: u64, seed: u64, n: u64) -> u64 {
     })
 }
 
-/// Random pages, chosen and not read.
+/// Chooses `n` random pages without reading them.
 fn draws(pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     (0..n).fold(0, |hash, _| hash ^ chance.below(pages))
 }
 
-/// A buffer that O_DIRECT takes.
+/// A buffer with the alignment that O_DIRECT needs.
 #[repr(align(4096))]
 struct Aligned([u8; PAGE as usize]);
 
-/// Random pages by `pread`.
+/// Reads `n` random pages by `pread`. Returns the hash of their contents.
 fn preads(file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut buffer = Box::new(Aligned([0; PAGE as usize]));
@@ -180,7 +180,7 @@ fn preads(file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
     })
 }
 
-/// Random pages by copy, many at once.
+/// Reads `n` random pages by copy, [`BATCH`] at once. Returns the hash of their contents.
 fn batches(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut buffers = vec![0; BATCH * PAGE as usize];
@@ -192,7 +192,7 @@ fn batches(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
     })
 }
 
-/// Random pages through io_uring, many at once.
+/// Reads `n` random pages through io_uring, [`BATCH`] at once. Returns the hash of their contents.
 fn rings(file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut ring = IoUring::new(BATCH as u32).expect("io_uring is permitted");
@@ -217,7 +217,7 @@ struct Map {
     len: usize,
 }
 
-// SAFETY: mapped read-only.
+// SAFETY: the mapping is read-only.
 unsafe impl Sync for Map {}
 
 impl Map {
@@ -237,7 +237,7 @@ impl Map {
     #[inline]
     fn word(&self, page: u64) -> u64 {
         assert!(page * PAGE < self.len as u64);
-        // SAFETY: inside the mapping, by the line above; aligned.
+        // SAFETY: the address lies within the mapping, by the line above, and is aligned.
         unsafe { self.bytes.add((page * PAGE) as usize).cast::<u64>().read_volatile() }
     }
 
@@ -249,19 +249,19 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, used by nobody any more.
+        // SAFETY: `new` made the mapping, and nothing uses it any more.
         unsafe { libc::munmap(self.bytes.cast_mut().cast(), self.len) };
     }
 }
 
-/// Memory like the library's, without the library: the part that no cache can do without.
+/// Memory like the library's, without the library. Its cost is the least that any cache must have.
 struct Bare(Arena);
 
 impl Bare {
     fn new(pages: u64) -> Self {
         let pages = pages as u32;
-        // SAFETY: nobody has references to what is in frames, and bytes of two reads, should they meet in one, are as
-        // good as any.
+        // SAFETY: there are no references to the bytes of frames. If two reads meet in one frame, a mixture of their
+        // bytes does no harm.
         let arena = unsafe { Arena::new(pages, pages, Backing { is_locked: false, huge_pages: true }) }
             .expect("memory is there");
         (0..pages).for_each(|page| arena.write(FrameNumber(page), 0, &[1; PAGE as usize]));
@@ -272,7 +272,7 @@ impl Bare {
         FrameNumber(chance.below(self.0.frames().into()) as u32)
     }
 
-    /// Random pages, copied.
+    /// Copies `n` random frames out. Returns the hash of their contents.
     fn copies(&self, seed: u64, n: u64) -> u64 {
         let mut chance = Chance(seed);
         let mut buffer = vec![0; PAGE as usize];
@@ -282,8 +282,8 @@ impl Bare {
         })
     }
 
-    /// Reads random pages, like misses, into frames that were not used recently, and copies them out. One of
-    /// `hit_every` is only copied.
+    /// Reads random pages, like misses, into frames that were not used recently, and copies the frames out. In one of
+    /// `hit_every` operations the frame is only copied out.
     fn reads(&self, hit_every: u64, file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
         let mut chance = Chance(seed);
         let mut buffer = vec![0; PAGE as usize];
@@ -291,7 +291,7 @@ impl Bare {
             let frame = self.any(&mut chance);
             if n % hit_every > 0 {
                 let (offset, bytes) = (chance.below(pages) * PAGE, self.0.pointer(frame).cast());
-                // SAFETY: the frame is there. Where two threads read into one, it has bytes of either.
+                // SAFETY: the frame exists. If two threads read into the same frame, it gets bytes of either.
                 let n = unsafe { libc::pread(file.as_raw_fd(), bytes, PAGE as usize, offset as libc::off_t) };
                 assert_eq!(n, PAGE as isize, "the disk works");
             }
@@ -301,7 +301,7 @@ impl Bare {
     }
 }
 
-/// Durations of operations of all threads, ns.
+/// The durations of the operations of all threads, ns.
 struct Times(Mutex<Histogram<u64>>);
 
 impl Times {
@@ -309,7 +309,7 @@ impl Times {
         Self(Mutex::new(Histogram::new(3).expect("three digits can be had")))
     }
 
-    /// `n` operations of one thread.
+    /// Runs `n` operations on one thread and records the duration of each. Returns the hash of their results.
     fn each(&self, n: u64, mut operation: impl FnMut() -> u64) -> u64 {
         let mut times = Histogram::<u64>::new(3).expect("three digits can be had");
         let hash = (0..n).fold(0, |hash, _| {
@@ -322,7 +322,7 @@ impl Times {
         hash
     }
 
-    /// Returns the 99th percentile, ns, and restarts the counts.
+    /// Returns the 99th percentile of the durations, ns, and removes all durations.
     fn take_p99(&self) -> f64 {
         let mut times = self.0.lock().expect("no thread failed");
         let p99 = times.value_at_quantile(0.99) as f64;
@@ -331,7 +331,7 @@ impl Times {
     }
 }
 
-/// CPU time of this process so far, s: of all its threads, in user space and in the kernel.
+/// Returns the CPU time of all threads of this process so far, in user mode and in the kernel, s.
 fn cpu_time() -> f64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: there is room for what the system writes.
@@ -343,20 +343,21 @@ fn cpu_time() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// The results of `threads` threads, each with its own seed.
+/// The results of one measurement.
 struct Measured {
     /// Operations a second.
     rate: f64,
-    /// CPU time of an operation, s; kswapd's is part of it.
+    /// CPU time of an operation, s, with the CPU time of kswapd.
     cpu: f64,
-    /// Hash of all contents.
+    /// Hash of the contents of all pages that were read.
     hash: u64,
 }
 
 fn measure(threads: u64, n: u64, seed: u64, run: &(dyn Fn(u64, u64) -> u64 + Sync)) -> Measured {
     let (cpu_before, started) = (cpu_time(), Instant::now());
     let hash = thread::scope(|scope| {
-        // One runs here, where the one before it did: CPUs differ by what else the hardware under them does.
+        // A single thread runs on the calling thread, which stays on the same CPU: CPUs differ in speed by what else
+        // the hardware under them does.
         if threads == 1 {
             return run(seed * SEEDS + 1, n);
         }
@@ -367,11 +368,11 @@ fn measure(threads: u64, n: u64, seed: u64, run: &(dyn Fn(u64, u64) -> u64 + Syn
     Measured { rate: operations / started.elapsed().as_secs_f64(), cpu: (cpu_time() - cpu_before) / operations, hash }
 }
 
-/// Keeps the calling thread, which was given this seed by [`measure`], to a CPU that none of the others has, as far as there are
-/// enough. As it was where that is not permitted.
+/// Binds the calling thread, to which [`measure`] gave this seed, to a CPU that no other thread of the measurement has,
+/// if there are enough CPUs. Has no effect if the system does not permit this.
 fn keep_to_a_cpu(seed: u64) {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    // SAFETY: a set of CPUs is plain numbers; the system reads as many bytes as it is told.
+    // SAFETY: a set of CPUs is plain numbers, and the system reads only the bytes of the set.
     unsafe {
         let mut only: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(((seed - 1) % SEEDS) as usize % cpus, &mut only);
@@ -379,7 +380,7 @@ fn keep_to_a_cpu(seed: u64) {
     }
 }
 
-/// Median, lowest and highest.
+/// Returns the median, the lowest and the highest value.
 fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     (values[values.len() / 2], values[0], values[values.len() - 1])
@@ -397,7 +398,7 @@ const HITS: [&str; 9] = [
     "bare CPU: arithmetic, 2 threads / 1 thread",
 ];
 
-/// Reads of a batch.
+/// Number of reads in a batch.
 const BATCH: usize = 32;
 
 const MISSES: [&str; 12] = [
@@ -415,7 +416,7 @@ const MISSES: [&str; 12] = [
     "bare memory: the same, 2 threads / 2 threads",
 ];
 
-/// Reads beside writes of a hot set: percent of writes, and threads.
+/// Lines for reads and writes of a hot set: the name, the percentage of writes, and the number of threads.
 const MIXED: [(&str, u64, u64); 6] = [
     ("1 % writes, 1 thread / without hazard pointers", 1, 1),
     ("1 % writes, 2 threads / without hazard pointers", 1, 2),
@@ -425,20 +426,21 @@ const MIXED: [(&str, u64, u64); 6] = [
     ("20 % writes, 2 threads / without hazard pointers", 20, 2),
 ];
 
-/// Reads, and writes, by more threads than a small memory has pages free, beside the same by sixteen: percent of writes, and
-/// threads.
+/// Lines for reads and writes by more threads than a small memory has free pages, compared with sixteen threads: the
+/// name, the percentage of writes, and the number of threads.
 const CROWDS: [(&str, u64, u64); 3] = [
     ("16 MiB: 500 threads / 16 threads", 0, 500),
     ("16 MiB, 20 % writes: 500 threads / 16 threads", 20, 500),
     ("16 MiB, 20 % writes: 1500 threads / 16 threads", 20, 1500),
 ];
 
-/// Touches of a region of one and a half times the memory, by threads.
+/// Lines for touches of a region of one and a half times the memory: the name, and the number of threads.
 const SWAPS: [(&str, u64); 2] =
     [("swap, 1 thread: encrypted / as it is", 1), ("swap, 2 threads: encrypted / as it is", 2)];
 
-/// Hits of a file, with the library's memory in huge pages of the system and not; and hits of a region, one page in sixteen of
-/// memory: in blocks of order 9 and not.
+/// Lines for huge pages. Two are for hits of a file, with and without huge pages of the system for the library's
+/// memory. Two are for hits of a region with a sixteenth of the memory's pages, in blocks of order 9 and in single
+/// pages.
 const HUGE: [&str; 4] = [
     "system's huge pages: hit by guard / without",
     "system's huge pages: hit by copy / without",
@@ -446,8 +448,8 @@ const HUGE: [&str; 4] = [
     "region in huge pages: hit of 8 bytes / without",
 ];
 
-/// Generations beside the kernel `highwater`, of the same reads: threads, and of a hundred reads how many go to a hot set of half the
-/// memory, where the others go through the whole file.
+/// Lines that compare generations with the kernel `highwater` by the same reads: the name, the number of threads, and
+/// the percentage of reads that go to a hot set of half the memory. The other reads go to the whole file.
 const GENERATIONS: [(&str, u64, u64); 5] = [
     ("7.2-mglru: hit by guard / highwater", 1, 100),
     ("7.2-mglru: memory full, 1 thread / highwater", 1, 0),
@@ -456,22 +458,24 @@ const GENERATIONS: [(&str, u64, u64); 5] = [
     ("7.2-mglru: hot set beside reads, 2 threads / highwater", 2, 80),
 ];
 
-/// Pages of that memory.
+/// Number of pages of the small memory of [`CROWDS`].
 const CROWDED_PAGES: u64 = 4096;
 
 struct Bench {
     filter: Option<String>,
     is_test: bool,
     sizes: Sizes,
-    /// Rounds that were measured, of the lines that were asked for: each reads other pages than all before it. Again
-    /// and again the same few hundred thousand would be a loop, of which a cache keeps more than of chance.
+    /// Number of rounds measured so far. It gives each round its own seed, so that no round reads the pages of an
+    /// earlier round. Reading the same few hundred thousand pages again and again would be a loop, of which a cache
+    /// keeps more than of random reads.
     measured: Cell<u64>,
 }
 
 type Run<'a> = &'a (dyn Fn(u64, u64) -> u64 + Sync);
 
 impl Bench {
-    /// One line: ours beside theirs, in turns; each side begins every other round; both threads and operations as given.
+    /// Measures one line: our side and the other side in turns, each beginning every other round. `ours` and `theirs`
+    /// have the number of threads, the number of operations of each thread, and the operation.
     fn line(&self, name: &str, ours: (u64, u64, Run), theirs: (u64, u64, Run), is_same_work: bool) {
         self.pairs(name, is_same_work, |round| {
             let run = |(threads, n, run): (u64, u64, Run)| measure(threads, n, round, run);
@@ -484,7 +488,7 @@ impl Bench {
         });
     }
 
-    /// One line of pairs that are measured one after the other, each by a number of its own.
+    /// Measures one line. `pair` measures both sides of one round, whose number it gets.
     fn pairs(&self, name: &str, is_same_work: bool, pair: impl Fn(u64) -> (Measured, Measured)) {
         if !self.wants(name) {
             return;
@@ -515,9 +519,9 @@ impl Bench {
             HITS;
         let Sizes { hot_pages: pages, hits, .. } = self.sizes;
         let data = Data::new("hot", pages);
-        // A quarter more than the file: nothing is evicted.
+        // The memory is a quarter larger than the file, so nothing is evicted.
         let (memory, file) = data.open((pages + pages / 4).max(1024));
-        // So often that all are marked as used often.
+        // Each page is read so often that it is marked as used often.
         let warm = |order: fn(u64) -> u64| {
             (0..4 * pages).for_each(|page| drop(file.page(order(page) % pages).expect("the disk works")));
         };
@@ -532,7 +536,8 @@ impl Bench {
         self.line(guard_pread, (1, hits, &guard), (1, hits / 8, &pread), false);
         self.line(guard_load, (1, hits, &guard), (1, hits, &load), true);
         self.line(copy_pread, (1, hits / 8, &copy), (1, hits / 8, &pread), true);
-        // Each with a CPU of its own: a round is over before the system has moved two that began on one.
+        // Each thread is bound to a CPU of its own. Otherwise two threads might begin on the same CPU, and the round
+        // might be over before the system moves one of them.
         let apart = |run: Run<'_>, seed, n| {
             keep_to_a_cpu(seed);
             run(seed, n)
@@ -554,7 +559,7 @@ impl Bench {
         }
     }
 
-    /// A hot set that fits memory, of which more than the dirty limits allow is changed.
+    /// Measures a hot set that fits into memory, of which more pages are changed than the dirty limits allow.
     fn mixed(&self) {
         let Sizes { hot_pages: pages, hits, .. } = self.sizes;
         let pages = pages / 8;
@@ -565,7 +570,7 @@ impl Bench {
             let file = memory.open(&data.path).expect("it is there");
             file.advise(0..0, Advice::Random);
             (0..4 * pages).for_each(|page| drop(file.page(page % pages).expect("the disk works")));
-            // Each once: that is the last time that a writer waits for readers of a page which nobody has written before.
+            // Writes each page once. The first write of a page waits for its readers; later writes do not.
             (0..pages).for_each(|page| drop(file.page_mut(page).expect("there is room")));
             file
         };
@@ -581,7 +586,7 @@ impl Bench {
         }
     }
 
-    /// Random reads and writes of a file of 64 MiB, of which the library does not know that they are random.
+    /// Measures random reads and writes of a file of 64 MiB. Random access is not announced to the library.
     fn crowds(&self) {
         let pages = 4 * CROWDED_PAGES;
         let data = Data::new("crowd", pages);
@@ -598,7 +603,7 @@ impl Bench {
         }
     }
 
-    /// Random pages of a region, each of which is read and written, by its word alone.
+    /// Measures random touches of a region: one word of each chosen page is read and written.
     fn swaps(&self) {
         let Sizes { memory_pages, misses, .. } = self.sizes;
         let (memory_pages, pages) = (memory_pages.div_ceil(4).max(1024), (memory_pages * 3).div_ceil(8).max(1536));
@@ -650,7 +655,7 @@ impl Bench {
                 let memory =
                     Memory::builder().size(size * PAGE).huge_pages(huge_pages).start().expect("memory is there");
                 let file = memory.open(&data.path).expect("it is there");
-                // In no order: neighbours lie apart.
+                // In an order in which neighbouring pages are not read one after the other.
                 let at = |page: u64| page * 0x9e37_79b1 % pages;
                 (0..4 * pages).for_each(|page| drop(file.page(at(page)).expect("the disk works")));
                 file
@@ -665,7 +670,7 @@ impl Bench {
         if ![region_guard, region_word].iter().any(|name| self.wants(name)) {
             return;
         }
-        // Others' pages come between those of a region that is written page by page.
+        // Pages of other regions come between those of a region that is written page by page.
         let memory = Memory::builder().size(size * PAGE).start().expect("memory is there");
         let pages = size / 16;
         let [huge, small] = [memory.anonymous_huge(pages * PAGE), memory.anonymous(pages * PAGE)];
@@ -711,7 +716,8 @@ impl Bench {
             if !self.wants(name) {
                 continue;
             }
-            // Before the first round memory is full, and what each makes of this mixture has settled.
+            // Before the first round, memory is full and each kernel has settled on the pages that it keeps of this
+            // mixture.
             for file in [&mglru, &highwater] {
                 reads(file, hot_percent, 3, 4 * memory_pages);
             }
@@ -732,7 +738,7 @@ impl Bench {
         let (memory, file) = data.open(memory_pages);
         let direct = |seed, n| preads(&data.direct, pages, seed, n);
         let copy = |seed, n| copies(&file, pages, seed, n);
-        // Three in four miss while memory is full, all of them when the cache was dropped.
+        // Three in four reads miss while memory is full; all miss after the cache was dropped.
         let fill = || {
             let mut seed = 1000;
             while memory.vmstat().get("pgsteal_kswapd_normal") + memory.vmstat().get("pgsteal_direct_normal") == 0 {
@@ -748,7 +754,8 @@ impl Bench {
         let guarded = |seed, n| guards(&file, pages, seed, n);
         let batches = |seed, n| batches(&file, pages, seed, n);
         let rings = |seed, n| rings(&data.direct, pages, seed, n);
-        // Each page once, so that all are misses: first until memory is nearly full, then about as many as before.
+        // Reads each page once, so that all reads miss: first until memory is nearly full, then as many again after it
+        // is full.
         let order = |seed: u64| move |i: u64| (i * 0x9e37_79b1 + seed * 977) % pages;
         let (before, after) = (memory_pages / 4..memory_pages * 3 / 4, memory_pages * 5 / 4..memory_pages * 7 / 4);
         let each_once = |range: std::ops::Range<u64>, seed: u64| {
@@ -820,7 +827,7 @@ fn main() {
     if let Ok(rounds) = std::env::var("HIGHWATER_BENCH_ROUNDS") {
         bench.sizes.rounds = rounds.parse().ok().filter(|rounds| *rounds > 0).expect("a number of rounds");
     }
-    // Their files are made only for lines that are asked for.
+    // The files of a group are made only if one of its lines is wanted.
     if HITS.iter().any(|name| bench.wants(name)) {
         bench.hits();
     }

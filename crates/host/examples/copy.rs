@@ -1,13 +1,13 @@
-//! A large file is copied beside a hot set, without pushing that out of memory.
+//! A large file is copied while a hot set is in use, without evicting the hot set from memory.
 //!
 //! A server reads random pages of a hot file that takes half of its memory. At times the same process must copy a file
-//! several times as large as memory, and uses each page of it once. The careful copy announces this: it reads with
-//! [`Advice::Sequential`], so that the disk reads ahead, writes its data back every few MiB, and gives up the pages
-//! behind it with [`Advice::DontNeed`]. The naive copy reads and writes, as `cp` does.
+//! several times as large as memory, and needs each of its pages only once. The careful copy announces this. It reads
+//! with [`Advice::Sequential`], so that pages are read ahead. Every few MiB it writes its data back, and gives up the
+//! copied pages with [`Advice::DontNeed`]. The naive copy reads and writes, as `cp` does.
 //!
-//! The program runs both. For each it prints the duration, the hit ratio of the hot reads meanwhile, and the reads of
-//! the hot set from the disk afterwards. It compares every hot page with its expected contents, and both copies with
-//! the original, and exits with 1 on a wrong byte.
+//! The program runs both. For each copy it prints the duration, the hit ratio of the hot reads during the copy, and the
+//! number of hot pages that had to be read from the disk afterwards. The program compares every hot page with its
+//! expected contents, and both copies with the original, and exits with 1 on a wrong byte.
 //!
 //! Run: `cargo run --release -p highwater --example copy`, with `-- --help` for sizes.
 
@@ -25,8 +25,8 @@ const MIB: u64 = 1 << 20;
 
 /// Bytes copied at once.
 const CHUNK: u64 = 256 << 10;
-/// Bytes after which a careful copy gives up pages: few enough to spare memory, and enough for the disk to write in one
-/// go.
+/// Number of bytes after which the careful copy gives up pages: small enough to spare memory, and large enough for the
+/// disk to write in one go.
 const GIVEN_UP: u64 = 2 * MIB;
 
 /// The manner of copying a file.
@@ -58,7 +58,7 @@ fn copy(from: &File, to: &File, manner: Manner, mut serve: impl FnMut() -> Outco
         to.write_all_at(&buffer[..n], at)?;
         at += n as u64;
         if is_careful && (at - kept >= GIVEN_UP || at == from.len()) {
-            // Dirty pages stay, whatever is advised: write them first.
+            // `DontNeed` drops only clean pages, so dirty pages are written first.
             to.sync_data()?;
             to.advise(kept..at, Advice::DontNeed);
             from.advise(kept..at, Advice::DontNeed);
@@ -70,7 +70,7 @@ fn copy(from: &File, to: &File, manner: Manner, mut serve: impl FnMut() -> Outco
     Ok(())
 }
 
-/// Bytes of page `number` of a file of `seed`.
+/// Returns the bytes of page `number` of the file that `seed` stands for.
 fn contents(seed: u64, number: u64) -> Vec<u8> {
     let mut word = (seed << 48 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = (0..PAGE / 8).flat_map(|_| {
@@ -89,7 +89,7 @@ fn check(what: &str, file: &File, seed: u64, number: u64) -> Outcome {
     Err(format!("{what}: page {number} has other bytes").into())
 }
 
-/// The server: random pages of the hot file, and how many of them had to be read.
+/// The server, which reads random pages of the hot file and counts those that had to be read from the disk.
 struct Server<'a> {
     memory: &'a Memory,
     hot: &'a File,
@@ -101,8 +101,8 @@ struct Server<'a> {
 
 impl Server<'_> {
     fn serve(&mut self, reads: u64) -> Outcome {
-        // The copy starts reads ahead of itself, but they are counted when they start: what is counted in here are reads of
-        // hot pages.
+        // Readahead of the copy is counted when it starts, which is outside this function. Only reads of hot pages are
+        // counted here.
         let before = self.memory.vmstat().get("pgpgin");
         for _ in 0..reads {
             self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -113,7 +113,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Every page once; how many had to be read?
+    /// Reads every page of the hot file once. Returns how many had to be read from the disk.
     fn visit_all(&self) -> Outcome<u64> {
         let before = self.memory.vmstat().get("pgpgin");
         (0..self.pages).try_for_each(|number| check("hot file", self.hot, HOT, number))?;
@@ -158,7 +158,7 @@ fn copy_once(options: &Options, folder: &std::path::Path, manner: Manner) -> Out
     let target = memory.create(folder.join("copy"))?;
     hot.advise(0..0, Advice::Random);
     let mut server = Server { memory: &memory, hot: &hot, pages: hot.len() / PAGE, chance: 7, reads: 0, misses: 0 };
-    // Warm: everything was read, and used again since.
+    // Warms up: every page is read once, and then used again.
     server.visit_all()?;
     server.serve(4 * server.pages)?;
     (server.reads, server.misses) = (0, 0);

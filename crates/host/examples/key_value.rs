@@ -1,14 +1,16 @@
-//! A key-value store in one file that is four times as large as memory.
+//! A key-value store in one file that is four times as large as the memory.
 //!
-//! The file is a hash table of pages: a key belongs to a bucket, a bucket is a page, and a full page points to the next
-//! one. Nothing is cached twice and nothing is copied on the way: [`Store::get`] hands out the value where it lies, in
-//! the page that [`highwater::File::page`] pinned. The latch of a bucket's first page is the bucket's lock: a thread
-//! with its [`highwater::PageWrite`] is alone with the whole chain, a thread with its [`highwater::PageRead`] shares
-//! the chain with readers. Guards of a chain are taken from its front to its back, and of one chain at a time, so
-//! nobody waits in a circle.
+//! The file is a hash table of pages: a key belongs to a bucket, a bucket begins as one page, and a full page points to
+//! a further page, so that a bucket is a chain of pages. Nothing is cached twice, and no value is copied:
+//! [`Store::get`] gives access to the value in place, in the page that [`highwater::File::page`] pinned. The latch of a
+//! bucket's first page is the bucket's lock: a thread that holds the page's [`highwater::PageWrite`] has the whole
+//! chain to itself, and a thread that holds its [`highwater::PageRead`] shares the chain with other readers. A thread
+//! takes the guards of a chain from front to back, and has guards of only one chain at a time, so threads do not wait
+//! for each other in a circle.
 //!
-//! The program fills a store from several threads, replaces, deletes and reads mostly from a tenth of the keys, syncs,
-//! opens the file anew with empty memory, and compares every key with what it knows. It exits with 1 on a wrong byte.
+//! The program fills a store from several threads, replaces, deletes and reads keys (mostly from a tenth of them),
+//! syncs, opens the file again with empty memory, and compares every key with the expected value. It exits with 1 on a
+//! wrong byte.
 //!
 //! Run: `cargo run --release -p highwater --example key_value`, with `-- --help` for sizes.
 //!
@@ -31,13 +33,13 @@ const MIB: u64 = 1 << 20;
 
 // ---- the store ----
 
-/// Page 0 begins with this.
+/// The first bytes of page 0.
 const MAGIC: [u8; 8] = *b"buckets1";
-/// A bucket's page: number of the next one or 0 (u32), bytes in use (u32), then entries: lengths of key and value (u16 each),
-/// key, value.
+/// Bytes of the header of a bucket's page: the number of the next page of the bucket or 0 (u32), and the number of
+/// bytes in use (u32). Entries follow, each with the lengths of key and value (u16 each), the key and the value.
 const HEADER: usize = 8;
 const ENTRY_HEADER: usize = 4;
-/// Pages by which the file grows.
+/// Number of pages by which the file grows at a time.
 const GROWTH: u64 = 256;
 
 /// Keys and values in a file. All methods may be called from any thread.
@@ -60,7 +62,7 @@ fn next_page(page: &[u8]) -> Option<u64> {
     Some(number(page, 0)).filter(|next| *next != 0)
 }
 
-/// Bytes of a bucket's page that are in use.
+/// Returns the number of bytes in use in a bucket's page.
 fn used(page: &[u8]) -> usize {
     HEADER + number(page, 4) as usize
 }
@@ -122,7 +124,7 @@ impl Store {
         Ok(Self::over(file, buckets))
     }
 
-    /// Opens a store that was made before.
+    /// Opens an existing store.
     pub fn open(memory: &Memory, path: &Path) -> Outcome<Self> {
         let file = memory.open(path)?;
         let head = file.page(0)?;
@@ -135,13 +137,13 @@ impl Store {
     }
 
     fn over(file: File, buckets: u64) -> Self {
-        // Hashes come in no order: to read ahead would be to read in vain.
+        // The hashes of keys come in no order, so pages that are read ahead would not be used.
         file.advise(0..0, Advice::Random);
         let pages = file.len() / PAGE as u64;
         Self { file, buckets, free: Mutex::new(pages) }
     }
 
-    /// The first page of a key's chain.
+    /// Returns the number of the first page of a key's chain.
     fn bucket(&self, key: &[u8]) -> u64 {
         let hash = key
             .iter()
@@ -149,13 +151,13 @@ impl Store {
         1 + mixed(hash) % self.buckets
     }
 
-    /// Calls `look` with the value of a key, where it lies.
+    /// Calls `look` with the value of a key, in place, and returns its result; `None` if there is no such key.
     pub fn get<R>(&self, key: &[u8], look: impl FnOnce(&[u8]) -> R) -> Outcome<Option<R>> {
         let first = self.file.page(self.bucket(key))?;
         if let Some(entry) = find(&first, key) {
             return Ok(Some(look(&first[entry.value..entry.end])));
         }
-        // `first` is kept: nobody changes the chain meanwhile.
+        // `first` is kept, so that no thread changes the chain meanwhile.
         let mut next = next_page(&first);
         while let Some(number) = next {
             let page: PageRead = self.file.page(number)?;
@@ -167,7 +169,7 @@ impl Store {
         Ok(None)
     }
 
-    /// Gives a key a value, in place of the one that it has.
+    /// Gives a key a value, which replaces an earlier value.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Outcome {
         if HEADER + ENTRY_HEADER + key.len() + value.len() > PAGE {
             return Err(format!("{} bytes of key and value do not fit a page", key.len() + value.len()).into());
@@ -175,12 +177,13 @@ impl Store {
         self.change(key, Some(value)).map(|_| ())
     }
 
-    /// Removes a key; was it there?
+    /// Removes a key, and returns whether it existed.
     pub fn delete(&self, key: &[u8]) -> Outcome<bool> {
         self.change(key, None)
     }
 
-    /// Takes the old entry out and puts the new one where there is room.
+    /// Removes the old entry of a key, and adds an entry with the new value, if there is one, where there is room.
+    /// Returns whether the key existed.
     fn change(&self, key: &[u8], value: Option<&[u8]>) -> Outcome<bool> {
         let mut first: PageWrite = self.file.page_mut(self.bucket(key))?;
         let mut was_there = remove_key(&mut first, key);
@@ -203,7 +206,7 @@ impl Store {
         Ok(was_there)
     }
 
-    /// A page of zeroes that is in no chain.
+    /// Returns the number of a zeroed page that belongs to no chain.
     fn new_page(&self) -> Outcome<u64> {
         let mut free = self.free.lock().expect("nobody panicked with it");
         let page = *free;
@@ -228,7 +231,7 @@ fn remove_key(page: &mut [u8], key: &[u8]) -> bool {
     found.is_some()
 }
 
-// ---- what is done with it ----
+// ---- the program ----
 
 /// A key-value store larger than memory: fill, change, sync, open again, compare.
 #[derive(Parser, Clone, Debug)]
@@ -269,7 +272,7 @@ fn key(number: u64) -> [u8; 24] {
     format!("customer-{number:015}").into_bytes().try_into().expect("9 and 15 letters")
 }
 
-/// The value of a key in its `version`-th writing: 200 to 1000 bytes.
+/// Returns version `version` of the value of key `number`: 200 to 1000 bytes.
 fn value(number: u64, version: u32) -> Vec<u8> {
     let word = mixed(number << 20 | u64::from(version));
     let length = 200 + (word % 801) as usize;
@@ -288,13 +291,14 @@ fn compare(store: &Store, number: u64, version: Option<u32>) -> Outcome {
     if is_right { Ok(()) } else { Err(format!("key {number}, version {version:?}: another value was found").into()) }
 }
 
-/// Puts all keys in.
+/// Puts all keys into the store.
 fn fill(store: &Store, known: Known) -> Outcome<Known> {
     let put = |number| store.put(&key(number), &value(number, 0)).map(|()| (number, Some(0)));
     known.into_keys().map(put).collect()
 }
 
-/// Nine in ten operations use the first tenth of the keys; four in five of all read.
+/// Carries out operations on the store. Nine in ten operations use the first tenth of the keys; four in five operations
+/// are reads.
 fn use_store(store: &Store, mut known: Known, operations: u64) -> Outcome<Known> {
     let (first, keys) = (*known.keys().next().expect("keys"), known.len() as u64);
     let mut chance = Chance(first);
@@ -324,7 +328,7 @@ fn look(store: &Store, known: Known) -> Outcome<Known> {
     Ok(known)
 }
 
-/// Runs `work` on each thread's own keys, and says how fast that was and how much of it was found in memory.
+/// Runs `work` on each thread with that thread's keys, and prints the speed and how many pages were found in memory.
 fn phase(
     what: &str,
     memory: &Memory,
@@ -349,7 +353,7 @@ fn run(options: &Options) -> Outcome {
     let path = folder.path().join("table");
     let start = || Memory::builder().size(options.memory * MIB).start();
     let buckets = (options.table * MIB / PAGE as u64).max(1);
-    // Of 628 bytes each with their key: some buckets need a second page.
+    // An entry has 628 bytes on average, so some buckets need a second page.
     let (threads, per_thread) = (options.threads.max(1), buckets * 4 / options.threads.max(1));
     let keys = per_thread * threads;
     println!("{keys} keys in {} MiB, {} MiB of memory, {threads} threads", options.table, options.memory);

@@ -11,13 +11,13 @@ type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const PAGE_SIZE: usize = 4096;
 
-/// Pages of the file.
+/// Number of pages of the file.
 const PAGES: u64 = 256;
 
 /// The page that is read.
 const PAGE: u64 = 42;
 
-/// Reads the page, and returns each counter that changed with the amount.
+/// Reads the page, and returns the name of each counter that changed with the amount of the change.
 fn read(memory: &Memory, file: &File) -> Outcome<Vec<(String, i128)>> {
     let before = memory.vmstat();
     let page = file.page(PAGE)?;
@@ -28,7 +28,7 @@ fn read(memory: &Memory, file: &File) -> Outcome<Vec<(String, i128)>> {
     Ok(changes.filter(|(_, change)| *change != 0).collect())
 }
 
-/// The changes of both reads.
+/// Returns the changes of counters by the first read and by the second.
 fn run() -> Outcome<[Vec<(String, i128)>; 2]> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("table.dat");

@@ -1,12 +1,13 @@
-//! Sorting more records than memory holds, in memory that goes to a swap file when it has to.
+//! Sorting more records than memory holds, in a region whose pages go to a swap file when necessary.
 //!
-//! An array of u64 lies in a [`highwater::Region`] several times as large as memory. The program knows nothing of disks:
-//! it is merge sort, page by page. A range is divided into [`FAN_IN`] parts, each is sorted, and the parts are merged into
-//! the other half of the region. Because that is done recursively, small ranges are sorted and merged while they are in
-//! memory, whatever its size, and only merges of ranges larger than memory go to the disk.
+//! An array of u64 lies in a [`highwater::Region`] several times as large as memory. The program does not deal with
+//! disks: it is a merge sort, page by page. A range is divided into [`FAN_IN`] parts, each part is sorted, and the
+//! parts are merged into the other half of the region. The sort is recursive. Therefore small ranges are sorted and
+//! merged while they are in memory, whatever the memory's size, and only merges of ranges larger than memory go to the
+//! disk.
 //!
-//! The records are compared afterwards: each not less than the one before, and the same multiset as was put in, by two
-//! sums over them. It exits with 1 if they are not.
+//! Afterwards the program checks that no record is less than the one before it, and, by two sums over the records, that
+//! they are the same records as before the sort. If a check fails, the program exits with 1.
 //!
 //! Run: `cargo run --release -p highwater --example sort`, with `-- --help` for sizes.
 
@@ -27,7 +28,7 @@ const RECORD: usize = 8;
 const RECORDS: usize = PAGE as usize / RECORD;
 const MIB: u64 = 1 << 20;
 
-/// Runs merged at once. Each has a page pinned meanwhile.
+/// Number of runs that are merged at once. Each run has one page pinned meanwhile.
 const FAN_IN: u64 = 32;
 
 fn record(page: &[u8], at: usize) -> u64 {
@@ -38,7 +39,7 @@ fn set_record(page: &mut [u8], at: usize, record: u64) {
     page[at * RECORD..(at + 1) * RECORD].copy_from_slice(&record.to_le_bytes());
 }
 
-/// A sorted run of pages, read from its front.
+/// A sorted run of pages, which is read from the front to the back.
 struct Run<'a> {
     region: &'a Region,
     pages: Range<u64>,
@@ -64,7 +65,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A run that is written at its back.
+/// A run that is being written: records are appended at its back.
 struct Output<'a> {
     region: &'a Region,
     pages: Range<u64>,
@@ -76,7 +77,7 @@ impl Output<'_> {
     fn push(&mut self, record: u64) -> Outcome {
         if self.at == RECORDS || self.page.is_none() {
             let next = self.pages.next().ok_or("more records came out than went in")?;
-            // The one that is full first: two guards are one more than needed.
+            // The guard of the full page is dropped first, so that only one page is pinned.
             self.page = None;
             self.page = Some(self.region.page_mut(next)?);
             self.at = 0;
@@ -87,20 +88,21 @@ impl Output<'_> {
     }
 }
 
-/// An array of pages, and as much room beside it.
+/// An array of pages, followed by a second half of the same size for merging.
 struct Sorter<'a> {
     region: &'a Region,
     pages: u64,
 }
 
 impl Sorter<'_> {
-    /// A range of the array, in the other half or the first.
+    /// Returns where a range of the array lies, in the second half of the region or in the first.
     fn in_half(&self, range: &Range<u64>, is_other: bool) -> Range<u64> {
         let skipped = if is_other { self.pages } else { 0 };
         range.start + skipped..range.end + skipped
     }
 
-    /// Sorts a range of the array, into the one half or the other.
+    /// Sorts a range of the array. The result lies in the second half of the region if `is_wanted_in_other` is true,
+    /// otherwise in the first.
     fn sort(&self, range: Range<u64>, is_wanted_in_other: bool) -> Outcome {
         if range.end - range.start == 1 {
             return self.sort_page(range.start, is_wanted_in_other);
@@ -145,7 +147,7 @@ fn merge(mut runs: Vec<Run>, mut output: Output) -> Outcome {
     Ok(())
 }
 
-/// Two sums that do not depend on the order of the records.
+/// Two sums over records that do not depend on the order of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums(u64, u64);
 
@@ -216,7 +218,7 @@ fn phase<R>(what: &str, memory: &Memory, work: impl FnOnce() -> Outcome<R>) -> O
 fn run(options: &Options) -> Outcome {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let pages = (options.records * MIB / PAGE).max(1);
-    // Room for both halves: what is in memory need not have a slot, but may.
+    // Swap has room for both halves of the region, because pages in memory may also keep their slots.
     let swap = 2 * pages * PAGE + MIB;
     let memory = Memory::builder().size(options.memory * MIB).swap(swap).swap_folder(folder.path()).start()?;
     let region = memory.anonymous(2 * pages * PAGE)?;

@@ -1,4 +1,4 @@
-//! The settings of a memory, checked, and the machine and the engine that they make.
+//! The settings of a memory, their check, and the making of the machine and the engine.
 
 use crate::error::Error;
 use crate::kernel;
@@ -28,12 +28,13 @@ enum WantedKernel {
 /// The place of the swap file.
 #[derive(Clone, Debug)]
 enum SwapPlace {
-    /// A file without a name in a folder. By default the folder is the one for temporary files that outlive a restart.
+    /// A file without a name, in this folder. By default the file lies in the folder for temporary files that outlive a
+    /// restart.
     Folder(Option<PathBuf>),
     File(PathBuf),
 }
 
-/// Describes a [`Memory`]; [`Builder::start`] makes it.
+/// The settings of a [`Memory`]; [`Builder::start`] makes the memory.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -73,7 +74,7 @@ pub struct Builder {
 }
 
 impl SwapPlace {
-    /// Returns the name of the setting.
+    /// Returns the name of the builder's method that sets this place.
     const fn setting(&self) -> &'static str {
         match self {
             Self::Folder(_) => "swap_folder",
@@ -94,7 +95,7 @@ impl SwapPlace {
 }
 
 impl Memory {
-    /// Begins to describe a memory.
+    /// Returns the default settings of a memory, to be changed and started.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -139,10 +140,10 @@ impl Builder {
         self
     }
 
-    /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory; at least the size at the start,
-    /// which is the default. Each possible page takes 32 bytes of address space from the start, and 32 bytes of memory
-    /// once the page has existed. The system refuses the address space, a hundredth of the size, if it exceeds the
-    /// computer's memory.
+    /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory. Default, and at least: the size
+    /// at the start. Each possible page takes 32 bytes of address space from the start, and 32 bytes of memory once the
+    /// page has existed. The system refuses this address space (about a hundredth of the largest size) if it exceeds
+    /// the computer's memory.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -160,8 +161,8 @@ impl Builder {
     /// Sets the size of swap for anonymous memory, bytes. Default: no swap.
     ///
     /// The swap file has no name, no other process can open it, and the system frees it when the memory is dropped or
-    /// the process ends in any way. It is allocated in full. It lies in the folder of the environment variable
-    /// `TMPDIR`, or else in `/var/tmp`; [`Builder::swap_folder`] chooses another.
+    /// the process ends in any way. All its blocks are allocated at the start. The file lies in the folder that the
+    /// environment variable `TMPDIR` names, or else in `/var/tmp`; [`Builder::swap_folder`] chooses another folder.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(4 << 20).swap(16 << 20).start()?;
@@ -176,8 +177,8 @@ impl Builder {
         self
     }
 
-    /// Sets the folder of the swap file, which has no name. On tmpfs the file would lie in memory; a
-    /// [`Notice`](crate::Notice) then says so.
+    /// Sets the folder of the swap file, which has no name. On tmpfs the file lies in memory, and a
+    /// [`Notice`](crate::Notice) says so.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -191,11 +192,11 @@ impl Builder {
         self
     }
 
-    /// Gives the swap file a name, `path`. The file is created with mode 0600 and remains when the process has ended,
-    /// with the swapped pages in it. The next memory with the same path replaces it.
+    /// Gives the swap file a name, `path`. The file is created with mode 0600. After the process has ended, the file
+    /// remains, with the swapped pages in it. The next memory with the same path replaces it.
     ///
     /// An existing file is replaced only if it is empty or a swap file of Highwater, belongs to this user, has no other
-    /// name, and is not in use. Anything else is refused.
+    /// name, and is not in use. Any other file is refused.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -210,12 +211,13 @@ impl Builder {
         self
     }
 
-    /// Sets whether swap is encrypted, with a random key that only this memory has and that ends with it. Default: no.
+    /// Sets whether swap is encrypted with a random key, which only this memory has and which is lost when the memory
+    /// ends. Default: no.
     ///
-    /// AES-256-GCM-SIV, page by page; no two writes look alike. A page that was changed on the disk, or is that of an earlier
-    /// write, is an error when it is read, as with checksums. It costs about 2 us for each page that goes either way on a
-    /// processor with instructions for AES, many times that on others, and 24 bytes of memory for each page of swap
-    /// that was used.
+    /// The cipher is AES-256-GCM-SIV, applied page by page; no two writes look alike. If a page was changed on the
+    /// disk, or the disk returns the page of an earlier write, reading it fails, as with checksums. Encryption costs
+    /// about 2 us for each page read or written on a processor with instructions for AES, many times that on other
+    /// processors, and 24 bytes of memory for each page of swap that was ever used.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(4 << 20).swap(16 << 20).encrypt_swap(true).start()?;
@@ -230,8 +232,8 @@ impl Builder {
         self
     }
 
-    /// Sets the kernel: the name of one that comes with the library, or the path of a kernel file (with a `/`, or ending
-    /// in `.toml`). Default: `highwater`.
+    /// Sets the kernel: the name of a kernel that comes with the library, or the path of a kernel file. A path contains
+    /// a `/` or ends in `.toml`. Default: `highwater`.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -249,7 +251,7 @@ impl Builder {
         self
     }
 
-    /// Sets the kernel to one that the caller has read. Changes that the caller made in it are not checked.
+    /// Sets the kernel to one that the caller has read. Changes that the caller made to this kernel are not checked.
     #[doc(hidden)]
     #[must_use]
     pub fn kernel_choices(mut self, kernel: Kernel) -> Self {
@@ -257,33 +259,34 @@ impl Builder {
         self
     }
 
-    /// Sets the number of shards of per-CPU lists, 1 to 1024. Default: the CPUs that the process may use, at least 2.
+    /// Sets the number of shards of per-CPU lists, 1 to 1024. Default: the number of CPUs that the process may use, but
+    /// at least 2.
     #[must_use]
     pub const fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// Sets the number of threads that read and write where io_uring is not permitted, 1 to 1024. Default: 4.
+    /// Sets the number of threads that read and write if io_uring cannot be used, 1 to 1024. Default: 4.
     #[must_use]
     pub const fn io_threads(mut self, threads: usize) -> Self {
         self.io_threads = Some(threads);
         self
     }
 
-    /// Sets whether io_uring may be used. Default: yes, where the system permits it.
+    /// Sets whether io_uring may be used, if the system permits it. Default: yes.
     #[must_use]
     pub const fn io_uring(mut self, is_used: bool) -> Self {
         self.uses_io_uring = is_used;
         self
     }
 
-    /// Sets whether pages of files carry checksums. Default: no. Pages in swap always do.
+    /// Sets whether pages of files carry checksums. Default: no. Pages in swap always carry checksums.
     ///
-    /// Checksums are kept in memory, 8 bytes a page, from the opening of a file until its last handle is dropped. A
-    /// page that is read must equal the contents last read or written there; otherwise the read fails. So a read
-    /// detects a device that loses or misplaces writes, and another program that changes the file. Each request costs
-    /// about 300 ns more a page.
+    /// Checksums are kept in memory, 8 bytes a page, from the opening of a file until its last handle is dropped. The
+    /// contents of a page that is read must equal the contents last read or written there; otherwise the read fails.
+    /// Checksums thus detect a device that loses or misplaces writes, and another program that changes the file. They
+    /// cost about 300 ns for each page of a request.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -303,10 +306,11 @@ impl Builder {
         self
     }
 
-    /// Sets whether the memory is locked (`mlock`), so that it never goes to the system's own swap. Default: no.
+    /// Sets whether the memory is locked (`mlock`), so that the system never swaps it out to its own swap. Default: no.
     ///
-    /// Memory is still taken as it is first used. The buffers that the caller copies into are not locked. A process may lock as
-    /// much as `ulimit -l` says, the whole size counts, and more only with the capability `CAP_IPC_LOCK`.
+    /// Memory is still taken from the system only when it is first used. The caller's own buffers are not locked. The
+    /// whole size counts as locked. A process may lock as much as `ulimit -l` says; to lock more, it needs the
+    /// capability `CAP_IPC_LOCK`.
     ///
     /// ```
     /// match highwater::Memory::builder().size(4 << 20).lock_memory(true).start() {
@@ -321,11 +325,11 @@ impl Builder {
         self
     }
 
-    /// Sets whether the system is asked to back the memory by huge pages (`MADV_HUGEPAGE`). Default: yes, as far as it
-    /// grants them.
+    /// Sets whether the system is asked to back the memory by huge pages (`MADV_HUGEPAGE`), which it may refuse.
+    /// Default: yes.
     ///
-    /// A random hit then seldom waits for the processor's walk of page tables. A huge page takes 2 MiB at the first touch of
-    /// any part of it.
+    /// With huge pages, a random hit seldom waits for the processor's page-table walk. A huge page takes 2 MiB of
+    /// memory at the first touch of any part of it.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).huge_pages(false).start()?;
@@ -337,8 +341,8 @@ impl Builder {
         self
     }
 
-    /// Sets whether hits of clean pages use hazard pointers and are not counted. For measuring their gain; default:
-    /// yes.
+    /// Sets whether hits of clean pages use hazard pointers, and are then not counted. Benches turn this off to measure
+    /// the gain. Default: yes.
     #[doc(hidden)]
     #[must_use]
     pub const fn hazard_pointers(mut self, are_used: bool) -> Self {
@@ -346,13 +350,13 @@ impl Builder {
         self
     }
 
-    /// Sets the number of dirty bytes of files above which writers are throttled to the speed of the disk. The flusher
-    /// starts at half of that. Default: a fifth of the memory that is free or could be freed; the flusher starts at a
-    /// tenth.
+    /// Sets the number of dirty bytes in files above which writers are throttled to the speed of the disk. The flusher
+    /// starts at half of this limit. Default: the limit is a fifth of the memory that is free or could be freed, and
+    /// the flusher starts at a tenth.
     ///
-    /// A program that changes the same pages repeatedly is not held back as long as they all may be dirty. The price: a
-    /// crash loses more unsynced data, a sync has more to write, and reclaim finds fewer clean pages. At most three
-    /// quarters of the size at the start.
+    /// A program that changes the same pages repeatedly is not throttled as long as the limit exceeds those pages. A
+    /// higher limit has a price: a crash loses more unsynced data, a sync has more to write, and reclaim finds fewer
+    /// clean pages. The limit may be at most three quarters of the size at the start.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(64 << 20).dirty_limit(32 << 20).start()?;
@@ -379,8 +383,8 @@ impl Builder {
     /// device is opened), and the threads for I/O.
     ///
     /// # Errors
-    /// When a size is too small or too large, there are no shards or threads or more than 1024, the kernel is unknown or its
-    /// file has a mistake, the swap file cannot be used, or the system does not grant memory or threads.
+    /// When a size is too small or too large, the number of shards or threads is 0 or over 1024, the kernel is unknown
+    /// or its file has a mistake, the swap file cannot be used, or the system does not grant memory or threads.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -415,7 +419,7 @@ impl Builder {
         config.lock_memory = self.locks_memory;
         config.huge_pages = self.huge_pages;
         config.hazard_pointers = self.hazard_pointers;
-        // SAFETY: the engine alone has the host, and what handles do to the bytes of frames they do under the page's latch.
+        // SAFETY: only the engine has the host, and handles touch the bytes of a frame only under the page's latch.
         #[allow(unsafe_code)]
         let host = unsafe { Host::new(&config) }.map_err(Error::System)?;
         let (swap, swap_use) = self.make_swap(&host)?;
@@ -423,7 +427,7 @@ impl Builder {
         let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
         if host.arena().has_huge_pages() {
             use_huge_pages(engine.memory().frames.addresses(0..pages as u32));
-            // The beginning was touched already.
+            // The first frames were touched already, so the system must collapse them into huge pages.
             collapse_to_huge_pages(engine.memory().frames.addresses(0..engine.memory().zones[0].online() as u32));
         }
         let receivers = receivers(&engine, config.shards);
@@ -485,7 +489,7 @@ impl Builder {
 }
 
 /// # Errors
-/// When `bytes` may not be dirty of a memory of `size` bytes.
+/// When `bytes` is too low or too high a dirty limit for a memory of `size` bytes.
 fn check_dirty_limit(bytes: u64, size: u64) -> Result<(), Error> {
     let (least, most) = (16 * PAGE_BYTES as u64, size / 4 * 3);
     if (least..=most).contains(&bytes) {
@@ -496,7 +500,7 @@ fn check_dirty_limit(bytes: u64, size: u64) -> Result<(), Error> {
     )))
 }
 
-/// Largest number of shards, or of threads, of a memory.
+/// Largest number of shards, and largest number of I/O threads, of a memory.
 const COUNT_MAX: usize = 1024;
 
 /// # Errors

@@ -10,16 +10,16 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// Request for a block that does not move. Reclaim continues until it has freed as many pages as the block has
-/// (`GFP_KERNEL | __GFP_REPEAT`).
+/// The flags of a request for a block that does not move. Reclaim continues until it has freed as many pages as the
+/// block has (`GFP_KERNEL | __GFP_REPEAT`).
 const CONTIGUOUS: Gfp = Gfp { repeat: true, ..Gfp::KERNEL };
 
-/// A block of `4096 << order` bytes, zeroed at first, exclusive to its holder until it is dropped. It is a part of the
-/// memory, and reduces the room for pages of files and regions.
+/// A block of `4096 << order` bytes, zeroed at first, exclusive to its holder until it is dropped. The block is a part
+/// of the memory, and reduces the room for pages of files and regions.
 ///
-/// It begins at a multiple of its own size, or of 2 MiB if it is larger. A block of order 9 is one entry of the
-/// processor's page table if the system has given the memory huge pages ([`Memory::notices`](crate::Memory::notices)
-/// says if not).
+/// The address of a block is a multiple of the block's size, or of 2 MiB if the block is larger than that. A block of
+/// order 9 takes one entry in the processor's page table, unless the system has given the memory no huge pages;
+/// [`Memory::notices`](crate::Memory::notices) then says so.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -35,13 +35,13 @@ const CONTIGUOUS: Gfp = Gfp { repeat: true, ..Gfp::KERNEL };
 #[must_use = "the block is given back at once"]
 pub struct Contiguous {
     shared: Arc<Shared>,
-    /// `None` only while it is dropped.
+    /// The block; `None` only while the guard is dropped.
     block: Option<Block>,
     bytes: *mut u8,
     len: usize,
 }
 
-// SAFETY: a block is memory that nobody else has, as a `Box` is; the engine that takes it back may be called by any thread.
+// SAFETY: like a `Box`, a block is memory that nothing else refers to; any thread may call the engine to give it back.
 unsafe impl Send for Contiguous {}
 // SAFETY: as above.
 unsafe impl Sync for Contiguous {}
@@ -54,7 +54,8 @@ impl Contiguous {
         let engine = &shared.engine;
         let take = || shared.with_task(|engine, task| engine.access().take_block(task, CONTIGUOUS, order));
         let block = take().or_else(|_| {
-            // What waits for its place on a list, or lies on lists of CPUs, was in the way.
+            // Pages that wait to be put on an LRU list, or lie on per-CPU lists, may have been in the way; compaction
+            // drains these lists.
             engine.compact().compact_memory();
             take()
         });
@@ -66,7 +67,7 @@ impl Contiguous {
         Ok(Self { shared: shared.clone(), block: Some(block), bytes, len })
     }
 
-    /// Returns the base-2 logarithm of its number of pages.
+    /// Returns the base-2 logarithm of the block's number of pages.
     #[must_use]
     pub fn order(&self) -> Order {
         self.block.as_ref().expect("it is not being dropped").order()
@@ -78,8 +79,8 @@ impl Deref for Contiguous {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the frames of a lent block lie one after the other in the arena, which is there for as long as `shared` is; they
-        // hold zeroes or what was written, and nobody else has them until the block is taken back.
+        // SAFETY: the frames of a lent block lie one after the other in the arena, which lives as long as `shared`.
+        // They hold zeroes or what was written, and nothing else uses them until the block is given back.
         unsafe { std::slice::from_raw_parts(self.bytes, self.len) }
     }
 }

@@ -9,7 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Pages of the largest file or region: 16 TiB, minus a margin that keeps rounded-up page numbers within 32 bits.
+/// Number of pages of the largest file or region: 16 TiB, minus a margin that keeps rounded-up page numbers within 32
+/// bits.
 pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 
 /// The reason for a failure. Each variant names what the caller needs in order to act: the file, the byte, the cause.
@@ -30,7 +31,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// The attempt: a verb.
+        /// The action that failed: a verb.
         doing: &'static str,
         /// The error of the system.
         source: io::Error,
@@ -44,13 +45,13 @@ pub enum Error {
         /// The cause.
         source: IoError,
     },
-    /// Pages of a file could not be written since this handle last got an error, or, for a write, recently. With
-    /// `writeback.write_failure = "keep-dirty"`, as in `highwater`, the pages stay in memory, dirty, and are written
-    /// again later. With other kernels they are dropped.
+    /// Pages of a file could not be written since this handle last got an error; when a write returns this, recently.
+    /// With `writeback.write_failure = "keep-dirty"`, as in `highwater`, the pages stay in memory, dirty, and are
+    /// written again later. With other kernels they are dropped.
     Write {
         /// The file.
         path: Arc<Path>,
-        /// First byte of the last of them.
+        /// First byte of the last page that could not be written.
         offset: u64,
         /// The cause.
         source: IoError,
@@ -60,30 +61,30 @@ pub enum Error {
         /// The file.
         path: Arc<Path>,
     },
-    /// A page lies after the end of its file or region.
+    /// The page that was asked for lies after the end of its file or region.
     OutOfRange {
         /// The number of the page.
         page: u64,
-        /// Pages that there are.
+        /// Number of pages of the file or region.
         pages: u64,
     },
-    /// Bytes of a region lie after its end.
+    /// The bytes that were asked for reach beyond the end of the region.
     OutOfBytes {
-        /// First byte.
+        /// First byte of the range.
         offset: u64,
-        /// The number of bytes.
+        /// Number of bytes of the range.
         bytes: u64,
-        /// Bytes that there are.
+        /// Number of bytes of the region.
         len: u64,
     },
     /// A file or region would be longer than 16 TiB less 4 MiB.
     TooLong {
-        /// Number of bytes.
+        /// Number of bytes that the file or region would have.
         bytes: u64,
     },
     /// A block of contiguous memory would have more than 1024 pages.
     OrderTooLarge {
-        /// The base-2 logarithm of its pages.
+        /// The base-2 logarithm of the block's number of pages.
         order: Order,
     },
     /// A page could not be read back from swap.
@@ -98,16 +99,17 @@ pub enum Error {
         /// The number of the page in its file or region.
         page: u64,
     },
-    /// All memory is in use and none can be freed: swap is full, or dirty pages cannot be written.
+    /// All memory is in use and none can be freed, because swap is full or dirty pages cannot be written.
     OutOfMemory {
-        /// The state, in words.
+        /// The state of the memory, in words.
         state: String,
     },
     /// The swap file cannot be used.
     Swap(SwapFileError),
-    /// The builder's settings make no memory: the size is too small or too large, or a kernel file has a mistake.
+    /// The builder's settings are wrong: for example, the size is too small or too large, or a kernel file has a
+    /// mistake.
     Builder(String),
-    /// A text for [`Memory::lru_gen_command`](crate::Memory::lru_gen_command) holds something that is no command, or a
+    /// A text for [`Memory::lru_gen_command`](crate::Memory::lru_gen_command) contains a part that is no command, or a
     /// command that was refused.
     LruGen(CommandError),
     /// The system does not grant memory or threads.
@@ -196,7 +198,7 @@ impl From<Error> for io::Error {
 }
 
 impl Error {
-    /// Creates an error of the engine that has to do with one file.
+    /// Converts an error of the engine that concerns one file.
     pub(crate) fn of_file(path: &Arc<Path>, error: engine::Error) -> Self {
         match error {
             engine::Error::Read { offset, source, .. } => Self::Read { path: path.clone(), offset, source },
@@ -214,7 +216,7 @@ impl Error {
         }
     }
 
-    /// Creates the error for any other error of the engine.
+    /// Converts an error of the engine that concerns no file.
     pub(crate) fn of_memory(error: engine::Error) -> Self {
         match error {
             engine::Error::SwapRead { slot, source } => Self::SwapRead { slot, source },

@@ -8,30 +8,31 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// The engine's kernels that applications may choose.
+/// Names of the engine's kernels that applications may choose.
 const NAMES: [&str; 5] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdisrupt-v1", "7.2-mglru", HIGHWATER];
 
 const HIGHWATER: &str = "highwater";
 
-/// Returns the text of a kernel that applications may choose.
+/// Returns the text of the kernel called `name`, or an error if applications may not choose it.
 fn offered(name: &str) -> Result<Source, String> {
     let found = NAMES.contains(&name).then(|| files::source(name)).flatten();
     found.ok_or_else(|| format!("there is no kernel `{name}`, only {}", NAMES.join(", ")))
 }
 
-/// Returns Highwater's own kernel: the default.
+/// Returns Highwater's own kernel, which is the default.
 pub(crate) fn highwater() -> Kernel {
     Kernel::built_in(HIGHWATER).expect("it comes with the engine")
 }
 
-/// Largest size of a kernel file, bytes. Real ones have some thousand; a device may have no end.
+/// Largest size of a kernel file, bytes. Real kernel files have some thousand bytes; the limit is for paths of devices,
+/// which may have no end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Reads the text of a file.
+/// Reads the text of a kernel file.
 fn read(path: &Path) -> io::Result<String> {
     let file = open_at_once(File::options().read(true), path)?;
     if file.metadata()?.file_type().is_fifo() {
-        // Of one that nobody writes there is nothing to read, which is a kernel of defaults.
+        // Reading a pipe that has no writer gives an empty text, which would be a valid kernel with all defaults.
         return Err(io::Error::other("it is a pipe (FIFO), and not a file"));
     }
     let mut text = String::new();
@@ -42,8 +43,8 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns a kernel that comes with the library, or, when `name` has a `/` or ends in `.toml`, a file; its `base` is
-/// sought beside it and then in the library.
+/// Returns the kernel called `name` that comes with the library. If `name` has a `/` or ends in `.toml`, reads it as
+/// the path of a kernel file; the `base` of such a file is sought beside the file, then in the library.
 pub(crate) fn find(name: &str) -> Result<Kernel, String> {
     if !(name.contains('/') || name.ends_with(".toml")) {
         offered(name)?;
@@ -52,7 +53,7 @@ pub(crate) fn find(name: &str) -> Result<Kernel, String> {
     let path = Path::new(name);
     let text = read(path).map_err(|error| format!("{name}: {error}"))?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    // What an offered kernel is built on comes with it.
+    // Once a base was found in the library, its own bases are sought only there.
     let is_within = Cell::new(false);
     let base = |base: &str| {
         if is_within.get() {

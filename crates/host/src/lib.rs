@@ -1,13 +1,13 @@
-//! Highwater: a page cache, and memory larger than memory, for applications.
+//! Highwater: a page cache, and anonymous memory backed by a swap file, for applications.
 //!
 //! A database, a cache or a file server has more data than memory. [`Memory`] keeps the used part in memory, like
-//! Linux, but for one program and inside its process. A hit takes no lock and makes no system call. Disks are read past
-//! the page cache of the system. Reclaim begins before a reader has to wait for it.
+//! Linux, but for one program and inside its process. A hit takes no lock and makes no system call. Reads of disks
+//! bypass the page cache of the system. Reclaim begins before a reader has to wait for it.
 //!
 //! * [`Memory::open`] and [`Memory::create`] return a [`File`]: [`File::read_at`], [`File::write_at`],
-//!   [`File::sync_data`], and pages in place, [`File::page`] and [`File::page_mut`];
-//! * [`Memory::anonymous`] returns a [`Region`], which may be larger than memory, with a swap file behind it;
-//! * [`Memory::vmstat`] returns counters under their kernel names.
+//!   [`File::sync_data`], and access to pages in place by [`File::page`] and [`File::page_mut`];
+//! * [`Memory::anonymous`] returns a [`Region`], which may be larger than the memory, with a swap file behind it;
+//! * [`Memory::vmstat`] returns counters under the names that they have in the Linux kernel.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! The engine (`highwater-engine`) is the one that the simulator runs. A kernel file selects its policy:
+//! The simulator runs the same engine (`highwater-engine`). A kernel file selects the engine's policy: see
 //! [`Builder::kernel`].
 //!
 //! Next: [`Memory`].
@@ -49,7 +49,7 @@ mod shared;
 mod size;
 mod wrap;
 
-/// The code in README.md compiles.
+/// Compiles the code in README.md as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

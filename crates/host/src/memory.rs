@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// A page cache and swap-backed memory of a fixed size, managed as Linux manages its own.
 ///
-/// Handles ([`File`], [`Region`]) keep the memory alive. Everything may be used from any thread.
+/// Handles ([`File`], [`Region`]) keep the memory alive. The memory and its handles may be used from any thread.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,7 +40,7 @@ pub struct Memory {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Errors that [`Memory::shutdown`] met; never empty.
+/// The errors that [`Memory::shutdown`] met; the list is never empty.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -64,7 +64,7 @@ impl fmt::Display for ShutdownError {
 
 impl std::error::Error for ShutdownError {}
 
-/// Counters and gauges under the names of `/proc/vmstat`; prints like that file.
+/// Counters and gauges under the names of `/proc/vmstat`. They are displayed in the format of that file.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -79,7 +79,7 @@ impl std::error::Error for ShutdownError {}
 pub struct Vmstat(pub BTreeMap<String, u64>);
 
 impl Vmstat {
-    /// Returns the counter of a printed name; 0 for an unknown name.
+    /// Returns the counter or gauge called `name`; 0 for an unknown name.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
@@ -99,19 +99,19 @@ impl fmt::Display for Vmstat {
 }
 
 impl Memory {
-    /// Starts the engine's tasks.
+    /// Makes a memory of `parts` and starts the engine's tasks.
     pub(crate) fn of(parts: Parts) -> Result<Self, Error> {
         Ok(Self { shared: Arc::new(Shared::start(parts)?) })
     }
 
-    /// Opens a file that exists, for reading and writing.
+    /// Opens an existing file for reading and writing.
     ///
-    /// A file that is open already shares its pages with the new handle. While it is open here, other programs should
-    /// leave it alone: their writes are not seen, or are overwritten. Reading does not change the time of last access
-    /// of a file that this user owns.
+    /// If the memory has the file open already, the new handle shares its pages. While the file is open, other programs
+    /// should not write to it: their writes are not seen, or are overwritten. Reading does not change the time of last
+    /// access of a file that this user owns.
     ///
     /// # Errors
-    /// When the system does not open it.
+    /// When the system does not open the file.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -130,7 +130,7 @@ impl Memory {
     /// Creates a file, or empties the existing one, and opens it for reading and writing.
     ///
     /// # Errors
-    /// When the system does not create it.
+    /// When the system does not create the file.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -144,11 +144,11 @@ impl Memory {
         OpenOptions::new().write(true).create(true).truncate(true).open(self, path)
     }
 
-    /// Returns anonymous memory of `bytes` bytes, all zeroes. It may be larger than this memory and its swap together,
-    /// as long as the written part is not.
+    /// Returns anonymous memory of `bytes` bytes, all zeroes. The region may be larger than this memory and its swap
+    /// together, as long as its written pages are not.
     ///
     /// # Errors
-    /// When it has more than 2^32 - 1024 pages.
+    /// When the region would have more than 2^32 - 1024 pages.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
@@ -164,8 +164,9 @@ impl Memory {
     }
 
     /// Returns anonymous memory like [`Memory::anonymous`], in huge pages (`MADV_HUGEPAGE`). The first write to each 2
-    /// MiB takes one block of order 9, if one can be freed at once. Its pages are contiguous and share one entry of the
-    /// processor's page table, so the other 511 pages have no fault. Each page is used and swapped separately.
+    /// MiB takes one block of order 9, if one can be freed at once. The block's pages are contiguous and share one
+    /// entry in the processor's page table, so the other 511 pages take no fault. Each page is used and swapped
+    /// separately.
     ///
     /// # Errors
     /// As [`Memory::anonymous`].
@@ -181,7 +182,7 @@ impl Memory {
         Region::new(&self.shared, bytes, true)
     }
 
-    /// Returns all counters now.
+    /// Returns the present values of all counters and gauges.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -197,9 +198,9 @@ impl Memory {
         Vmstat(self.shared.engine.vmstat())
     }
 
-    /// Returns the size of the memory, bytes. While [`Memory::resize`] shrinks it, this is the size reached so far.
+    /// Returns the total time during which at least one task was stalled because it had to free memory itself.
     ///
-    /// The rate at which it grows is the pressure: 0 as long as kswapd keeps up. Linux: `some` in
+    /// The rate at which this time grows is the pressure: 0 as long as kswapd keeps up. Linux: `some` in
     /// `/proc/pressure/memory`.
     ///
     /// ```
@@ -213,7 +214,8 @@ impl Memory {
         Duration::from_nanos(engine.memory().pressure.total(engine.machine().now()).0)
     }
 
-    /// Returns the size of the memory, bytes. While [`Memory::resize`] shrinks it, the size reached so far.
+    /// Returns the size of the memory, bytes. While [`Memory::resize`] shrinks the memory, this is the size reached so
+    /// far.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -227,11 +229,12 @@ impl Memory {
         self.shared.engine.memory().managed_pages() * PAGE_BYTES as u64
     }
 
-    /// Makes the memory smaller, or larger up to [`Builder::size_max`](crate::Builder::size_max), while it is used. Memory
-    /// that is given up returns to the system. Other requests wait for reclaim meanwhile, as always.
+    /// Makes the memory smaller, or larger up to [`Builder::size_max`](crate::Builder::size_max), while it is in use.
+    /// Memory that is given up returns to the system. Meanwhile, other requests may have to wait for reclaim, as
+    /// always.
     ///
     /// # Errors
-    /// When it would be too small or too large, or when not so much can be made free: then its size is as before.
+    /// When `bytes` is too small or too large, or when too little memory can be freed. The size is then as before.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).size_max(32 << 20).start()?;
@@ -246,7 +249,7 @@ impl Memory {
         let engine = &shared.engine;
         let pages = bytes / PAGE_BYTES as u64;
         check_size("resize", bytes, engine.memory().zones[0].spanned)?;
-        // Held all the time: one after the other.
+        // The lock is held to the end, so that two calls run one after the other.
         let mut balloon = shared.balloon.lock();
         match pages.checked_sub(engine.memory().managed_pages()) {
             Some(more) => shared.grow(&mut balloon, more).map_err(Error::System),
@@ -254,7 +257,8 @@ impl Memory {
         }
     }
 
-    /// Returns notices of everything that the system did not grant: huge pages, io_uring, reads past its own cache.
+    /// Returns a notice for everything that the system did not grant: huge pages, io_uring, requests that bypass its
+    /// page cache.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -268,12 +272,12 @@ impl Memory {
         self.shared.engine.machine().notices()
     }
 
-    /// Returns a block of `4096 << order` bytes of contiguous memory, zeroed. Pages of files and regions are moved,
-    /// written and dropped for it. Pages held by guards ([`PageRead`](crate::PageRead),
+    /// Returns a zeroed block of `4096 << order` bytes of contiguous memory. To free such a block, pages of files and
+    /// regions are moved, written and dropped. Pages held by guards ([`PageRead`](crate::PageRead),
     /// [`PageWrite`](crate::PageWrite)) or in other blocks stay.
     ///
     /// # Errors
-    /// When no such block can be made free, or the order is over 10.
+    /// When no such block can be freed, or the order is over 10.
     ///
     /// ```
     /// use highwater::Order;
@@ -300,7 +304,8 @@ impl Memory {
         self.shared.engine.compact().compact_memory();
     }
 
-    /// Returns the number of free blocks of each order: `[0]` of a page, `[9]` of 512. Linux: `/proc/buddyinfo`.
+    /// Returns the number of free blocks of each order: `[0]` counts blocks of one page, `[9]` blocks of 512 pages.
+    /// Linux: `/proc/buddyinfo`.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
@@ -313,8 +318,8 @@ impl Memory {
         memory.free_blocks(&memory.zones[0])
     }
 
-    /// Returns the generations of pages with their ages and sizes, in the form of `lru_gen` of debugfs; nothing with a kernel that
-    /// has no generations.
+    /// Returns the generations of pages with their ages and sizes, in the form of `lru_gen` in debugfs. The text is
+    /// empty with a kernel that has no generations.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).kernel("7.2-mglru").start()?;
@@ -326,8 +331,8 @@ impl Memory {
         self.shared.engine.lru().lru_gen()
     }
 
-    /// Returns [`Memory::lru_gen`] with the pages of each tier that refaulted, were evicted and protected, in the form
-    /// of `lru_gen_full` of debugfs.
+    /// Returns the text of [`Memory::lru_gen`] and, for each tier, the numbers of pages that refaulted, were evicted
+    /// and were protected. The form is that of `lru_gen_full` in debugfs.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).kernel("7.2-mglru").start()?;
@@ -339,18 +344,19 @@ impl Memory {
         self.shared.engine.lru().lru_gen_full()
     }
 
-    /// Carries out commands as `lru_gen` of debugfs takes them, and returns how many pages they freed. Commas, semicolons and line
-    /// ends separate them.
+    /// Carries out commands in the form that `lru_gen` in debugfs takes, and returns how many pages they freed. Commas,
+    /// semicolons and line ends separate commands.
     ///
-    /// `+ memcg node max_gen [can_swap [force_scan]]` checks which pages were used and begins a generation after
-    /// `max_gen`, which is the youngest. `- memcg node min_gen [swappiness [nr_to_reclaim]]` frees pages of generations
-    /// up to `min_gen`, which leaves at least the two youngest. The memcg and the node are 0 here. Swappiness is 0
-    /// (files alone) to 200, or `max` (anonymous memory alone); by default it is the kernel's.
+    /// `+ memcg node max_gen [can_swap [force_scan]]` checks which pages were used and begins a new generation;
+    /// `max_gen` must be the youngest generation. `- memcg node min_gen [swappiness [nr_to_reclaim]]` frees pages of
+    /// generations up to `min_gen`, at most up to the third youngest. `memcg` and `node` must be 0. `swappiness` is 0
+    /// (files alone) to 200, or `max` (anonymous memory alone); its default is that of the kernel.
     ///
     /// # Errors
-    /// [`Error::LruGen`] when something in the text is no command (then nothing was done), or when a command is refused: the kernel
-    /// has no generations, there is no such memcg or node, or the generation is another one than there may be. Commands before it
-    /// were carried out. [`Error::ShutDown`].
+    /// [`Error::LruGen`] when a part of the text is no command; then nothing was done. [`Error::LruGen`] also when a
+    /// command is refused because the kernel has no generations, there is no such memcg or node, or the generation is
+    /// not one that the command allows; the commands before the refused one were carried out. [`Error::ShutDown`] after
+    /// a shutdown.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -359,7 +365,7 @@ impl Memory {
     /// std::fs::write(&path, [1; 1 << 20])?;
     /// let file = memory.open(&path)?;
     /// file.read_exact_at(&mut [0; 1 << 20], 0)?;
-    /// // Four generations at first, 0 to 3. With two more, what was read by then is old.
+    /// // At first there are four generations, 0 to 3. After two more, the pages that were read before are old.
     /// assert_eq!(memory.lru_gen_command("+ 0 0 3; + 0 0 4")?, 0);
     /// assert_eq!(memory.lru_gen_command("- 0 0 3 60 100")?, 100);
     /// assert!(memory.lru_gen_command("+ 0 0 3").is_err());
@@ -370,7 +376,7 @@ impl Memory {
         self.shared.with_task(|engine, task| engine.reclaim().lru_gen_command(task, commands)).map_err(Error::LruGen)
     }
 
-    /// Drops the clean pages of all files; returns how many.
+    /// Drops the clean pages of all files and returns how many it dropped.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -386,11 +392,11 @@ impl Memory {
         self.shared.engine.access().drop_caches()
     }
 
-    /// Checks every frame, list and counter, and returns the first error. For tests: the memory must not be in use. Its
-    /// threads end first, when their requests to disks have ended, and start again afterwards.
+    /// Checks every frame, list and counter. For tests: the memory must not be in use. Before the check, the requests
+    /// to disks and then the memory's threads end; the threads start again afterwards.
     ///
     /// # Errors
-    /// The first thing found.
+    /// The first inconsistency found.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -405,11 +411,11 @@ impl Memory {
     }
 
     /// Writes all files back, ends the memory's threads, and reports every error. The data are then with the system, as
-    /// after a `write`, and not durable: call [`File::sync_data`] first. Handles that remain can read pages of files
-    /// that are in memory; every other use of them, and of regions, returns [`Error::ShutDown`].
+    /// after a `write`, but not durable: for durable data, call [`File::sync_data`] first. Remaining [`File`] handles
+    /// can still read pages that are in memory; every other use of files and regions returns [`Error::ShutDown`].
     ///
     /// # Errors
-    /// Everything that could not be written, and every failure that could not be reported to a caller.
+    /// Every file that could not be written, and every failure that could not be reported to a caller.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -429,13 +435,13 @@ impl Memory {
 }
 
 impl OpenOptions {
-    /// Opens a file. Reading does not change its time of last access if this user owns it.
+    /// Opens a file with these options. Reading does not change the file's time of last access if this user owns it.
     ///
     /// # Errors
-    /// When the system does not open it, it is no regular file or block device, a swap file of this process, or larger
-    /// than 16 TiB; when another process has locked it; when this process has it open for reading only and it is to be
-    /// written, or another memory has it and one of the two writes; and when a file that is not empty is to be emptied and
-    /// not written.
+    /// When the system does not open the file; when the file is neither a regular file nor a block device, is a swap
+    /// file of this process, or is larger than 16 TiB; when another process has locked it; when this memory has it open
+    /// for reading only, and the options ask for writing; when another memory of this process has it open, and either
+    /// of the two memories writes; and when the options ask to empty a file that is not empty, but not to write it.
     pub fn open(self, memory: &Memory, path: impl AsRef<Path>) -> Result<File, Error> {
         self.open_in(&memory.shared, path.as_ref())
     }
@@ -451,10 +457,10 @@ impl fmt::Debug for Memory {
 mod tests {
     use super::*;
 
-    /// The pages that a thread has dirtied of one memory are neither charged to another, nor forgotten.
+    /// Pages that a thread has dirtied in one memory are neither charged to another memory nor forgotten.
     #[test]
     fn a_thread_has_a_task_of_its_own_in_each_memory() {
-        // Valgrind does not know that io_uring waits.
+        // Without io_uring, because Valgrind does not know that its system calls wait.
         let start = || Memory::builder().size(8 << 20).io_uring(false).start().unwrap();
         let memories = [(); 3].map(|()| start());
         let dirtied = |memory: &Memory, pages| {

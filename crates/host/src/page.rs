@@ -1,4 +1,4 @@
-//! Pages pinned by an application: their bytes without a copy.
+//! Guards of pages that an application has pinned, for access to their bytes without a copy.
 
 #![allow(unsafe_code)]
 
@@ -14,18 +14,19 @@ use std::sync::Arc;
 /// A page of zeroes, for pages of a region that were never written.
 static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
-/// The owner of the page of a read guard, which takes the page back on drop, if no hazard pointer holds it.
+/// The owner of a read guard's page. Dropping the guard gives the page back to the owner, unless a hazard pointer holds
+/// the page.
 #[derive(Clone, Copy)]
 enum ReadOf {
     File,
     Region,
-    /// A page of a region that was never written: it needs no release.
+    /// A page of a region that was never written. Such a page needs no release.
     Zeroes,
 }
 
-/// A page pinned for reading: 4096 bytes. The page stays in memory and does not change until this is dropped.
+/// A page pinned for reading: 4096 bytes. The page stays in memory and does not change until the guard is dropped.
 ///
-/// Do not hold one while writing to the same page in another way: the thread would wait for itself.
+/// Do not hold such a guard while writing to the page in another way: the thread would wait for itself.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -39,7 +40,8 @@ enum ReadOf {
 /// ```
 #[must_use = "the page is let go at once"]
 pub struct PageRead<'a> {
-    // Where the handle has it, which is one address for all pages of a file: a loop over them keeps that, and no other.
+    // A reference to the field in the handle, so that the address is the same for all pages of a file and a loop over
+    // pages keeps only this one address.
     engine: &'a Arc<Engine<Host>>,
     bytes: *const [u8; PAGE_BYTES],
     frame: FrameNumber,
@@ -47,8 +49,8 @@ pub struct PageRead<'a> {
     of: ReadOf,
 }
 
-// SAFETY: a guard is a reference to bytes that nobody changes for as long as it is there, and to what is `Sync` itself;
-// latch, reference and hazard pointer can be given back by any thread.
+// SAFETY: a guard refers to bytes that no thread changes while the guard exists, and to things that are `Sync`
+// themselves; any thread can give back a latch, a reference or a hazard pointer.
 unsafe impl Send for PageRead<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for PageRead<'_> {}
@@ -64,7 +66,7 @@ impl<'a> PageRead<'a> {
         Self { engine, bytes: engine.machine().bytes(frame), frame, hazard: None, of: ReadOf::File }
     }
 
-    /// Creates a guard; `None` is a page that was never written.
+    /// Creates a guard of a region's page; `None` stands for a page that was never written.
     pub(crate) fn of_region(engine: &'a Arc<Engine<Host>>, frame: Option<FrameNumber>) -> Self {
         let (bytes, of) = match frame {
             Some(frame) => (engine.machine().bytes(frame).cast_const(), ReadOf::Region),
@@ -73,9 +75,10 @@ impl<'a> PageRead<'a> {
         Self { engine, bytes, frame: frame.unwrap_or(FrameNumber(0)), hazard: None, of }
     }
 
-    /// Releases a reference and a latch.
-    // Not inlined, and with nothing but numbers: a guard whose address is taken lies in memory from the beginning. Cold, as is
-    // what else is not inlined on the way of a guard, so that it is there that registers are kept, not in the loop around a hit.
+    /// Releases a page's reference and latch.
+    // Not inlined, and takes no reference to the guard: a guard whose address is taken lies in memory from the
+    // beginning. Cold, as are all functions on a guard's path that are not inlined, so that registers are saved in
+    // these functions and not in the loop around a hit.
     #[cold]
     #[inline(never)]
     fn give_back(engine: &Arc<Engine<Host>>, frame: FrameNumber, of: ReadOf) {
@@ -92,11 +95,11 @@ impl Deref for PageRead<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the frame is in the arena for as long as `engine` lives. The guard has one of two things. Either it
-        // has a reference of the page, so that the page keeps its owner, and the shared latch: a task that writes a
-        // page's bytes has the exclusive latch, or fills a page that is not valid yet, and no guard is made of such a
-        // page. Or it has a hazard pointer: a task that takes the page away, or has the exclusive latch, waits for it.
-        // The page of zeroes is never written.
+        // SAFETY: the frame is in the arena for as long as `engine` lives. There are two cases. Either the guard holds
+        // a reference to the page, so that the page keeps its owner, and the shared latch: a task that writes a page's
+        // bytes holds the exclusive latch, or fills a page that is not valid yet, for which no guard is made. Or the
+        // guard holds a hazard pointer: a task that takes the page away, or takes the exclusive latch, waits for the
+        // hazard pointer. The page of zeroes is never written.
         unsafe { &*self.bytes }
     }
 }
@@ -118,10 +121,10 @@ impl fmt::Debug for PageRead<'_> {
     }
 }
 
-/// A page pinned for writing: 4096 bytes. No other thread reads or writes it until this is dropped, and it does not
-/// reach the disk half changed.
+/// A page pinned for writing: 4096 bytes. Until the guard is dropped, no other thread reads or writes the page, and the
+/// page does not reach the disk half changed.
 ///
-/// Do not hold one while reading or writing the same page in another way, syncing its file, or shutting the memory
+/// Do not hold such a guard while reading or writing the page in another way, syncing the file, or shutting the memory
 /// down: the thread would wait for itself.
 ///
 /// ```
@@ -145,15 +148,15 @@ pub struct PageWrite<'a> {
     of: WriteOf<'a>,
 }
 
-/// The owner of the page of a write guard, which takes the page back on drop.
+/// The owner of a write guard's page. Dropping the guard gives the page back to the owner.
 #[derive(Clone, Copy)]
 enum WriteOf<'a> {
     File(&'a Arc<Cached<Host>>, PinnedForWrite),
     Region,
 }
 
-// SAFETY: a guard is an exclusive reference to bytes, and a reference to what is `Sync` itself; latch and reference belong
-// to no thread.
+// SAFETY: a guard is an exclusive reference to bytes, and a reference to things that are `Sync` themselves; any thread
+// can give back the latch and the reference.
 unsafe impl Send for PageWrite<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for PageWrite<'_> {}
@@ -183,8 +186,9 @@ impl DerefMut for PageWrite<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `PageRead`; the guard has the exclusive latch, so that there is no other guard of the page, and
-        // the engine copies bytes only under a latch. With `writeback.stable_pages` no device reads them meanwhile. Without, one
-        // may: what it gets is written again, for the page is dirty when the guard lets go.
+        // the engine copies bytes only under a latch. With `writeback.stable_pages` no device reads the bytes
+        // meanwhile. Without it a device may read them; the page is then written again, because it is dirty when the
+        // guard is dropped.
         unsafe { &mut *self.bytes }
     }
 }

@@ -1,4 +1,4 @@
-//! The receiver of finished requests for an engine: the engine, through one handle for each CPU.
+//! The receivers of finished requests: handles of the engine, one for each CPU.
 
 use crate::machine::Host;
 use crossbeam_utils::CachePadded;
@@ -15,7 +15,7 @@ impl Completions for Handle {
     }
 }
 
-/// Returns `count` handles of an engine, which keep it alive.
+/// Returns `count` handles of an engine; they keep the engine alive.
 pub fn receivers(engine: &Arc<Engine<Host>>, count: usize) -> Vec<Arc<dyn Completions + Send + Sync>> {
     (0..count).map(|_| Arc::new(Handle(CachePadded::new(Arc::clone(engine)))) as _).collect()
 }

@@ -1,4 +1,4 @@
-//! Anonymous memory: larger than memory, with swap behind it.
+//! Anonymous memory, which may be larger than the memory because swap is behind it.
 
 use crate::error::{Error, PAGES_MAX};
 use crate::machine::Host;
@@ -9,7 +9,7 @@ use machine::PAGE_BYTES;
 use std::fmt;
 use std::sync::Arc;
 
-/// Anonymous memory, zeroes at first. Seldom used pages go to swap; nothing of it outlives the process.
+/// Anonymous memory, all zeroes at first. Seldom used pages go to swap. The contents do not outlive the process.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -66,7 +66,8 @@ impl Region {
     /// Copies bytes out of the region, starting at byte `offset`.
     ///
     /// # Errors
-    /// When the range lies after the end, a page cannot be read back from swap, or memory is exhausted.
+    /// When the range reaches beyond the end of the region, a page cannot be read back from swap, or memory is
+    /// exhausted.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -89,7 +90,7 @@ impl Region {
     /// Copies bytes into the region, starting at byte `offset`.
     ///
     /// # Errors
-    /// As [`Region::read_at`]; memory is exhausted when swap is full, too.
+    /// As [`Region::read_at`]. Memory is also exhausted when swap is full.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -108,7 +109,7 @@ impl Region {
     }
 
     /// Pins page `page` (of 4096 bytes) for reading, without a copy. A page that was never written reads as zeroes, and
-    /// its guard does not exclude writers.
+    /// the guard of such a page does not exclude writers.
     ///
     /// # Errors
     /// As [`Region::read_at`].

@@ -1,4 +1,4 @@
-//! The state that the handles of a memory share: the engine, the machine under it, and the tasks of both.
+//! The state that the handles of a memory share: the engine, the machine under it, and their tasks.
 
 use crate::error::Error;
 use crate::file::Table;
@@ -16,10 +16,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The real device that was met first.
+/// The engine's number for the real device on which the first file lies.
 pub(crate) const FIRST_DEVICE: DeviceId = DeviceId(0);
 
-/// Files lie where the system puts them: the engine has no blocks to give.
+/// The layout of each real device. It has no blocks for files, because the system decides where files lie.
 pub(crate) const FILES_LAYOUT: DeviceLayout = DeviceLayout { file_blocks: 0..0 };
 
 /// State shared by all handles.
@@ -27,17 +27,17 @@ pub(crate) struct Shared {
     /// Number of this memory, unique in the process.
     number: u64,
     pub engine: Arc<Engine<Host>>,
-    /// Receivers of ended requests, kept as long as the engine's tasks and its users. Requests that end later have no
-    /// receiver.
+    /// Receivers of finished requests, which live as long as the engine's tasks and users. Requests that finish later
+    /// have no receiver.
     _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
     pub files: Table,
     /// Kswapd and the flushers.
     kernel_tasks: Mutex<Vec<TaskId>>,
-    /// The engine's numbers of the real devices, by those of the system.
+    /// The engine's number of each real device, by the system's number of the device.
     backings: Mutex<BTreeMap<u64, DeviceId>>,
-    /// Pages returned to the system.
+    /// Pages that were returned to the system when the memory shrank.
     pub balloon: Mutex<Vec<FrameNumber>>,
-    /// Keeps others from using the swap file for data.
+    /// Keeps other memories of this process from using the swap file for data.
     _swap: Option<InUse>,
     pub wrap: Wrap,
     is_shut_down: AtomicBool,
@@ -45,10 +45,10 @@ pub(crate) struct Shared {
     pub late_errors: Mutex<Vec<Error>>,
 }
 
-/// The engine's state of a thread, with the number of the memory: how much the thread has dirtied since its last
-/// pause. The memory used last comes first. A thread that uses more than eight memories may miss a pause that was
-/// due.
-// Nothing that is dropped: a thread may use a memory until its last value is gone.
+/// The engine's state of a thread for each of the eight memories that the thread used last, with the memory's number:
+/// how much the thread has dirtied there since its last pause. The memory used last comes first. A thread that uses
+/// more than eight memories may miss a pause that was due.
+// The type needs no drop, because a thread may use a memory until its last thread-local value is dropped.
 struct Tasks([(u64, Task); 8]);
 
 impl Tasks {
@@ -68,7 +68,7 @@ thread_local! {
     static TASKS: RefCell<Tasks> = RefCell::new(Tasks(std::array::from_fn(|_| (0, Task::user()))));
 }
 
-/// The parts of a memory.
+/// The parts from which a memory is made.
 pub(crate) struct Parts {
     pub engine: Arc<Engine<Host>>,
     pub receivers: Vec<Arc<dyn Completions + Send + Sync>>,
@@ -80,10 +80,10 @@ pub(crate) struct Parts {
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 impl Shared {
-    /// Starts the engine's tasks.
+    /// Makes the shared state from `parts`, and starts the engine's tasks.
     ///
     /// # Errors
-    /// When the system has no threads for them.
+    /// When the system grants no threads for the tasks.
     pub fn start(parts: Parts) -> Result<Self, Error> {
         let shared = Self {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
@@ -102,7 +102,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Calls the engine on behalf of this thread.
+    /// Calls `call` with the engine and this thread's state for this memory, and returns its result.
     pub fn with_task<R>(&self, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
         TASKS.with_borrow_mut(|tasks| {
             if tasks.0[0].0 != self.number {
@@ -118,9 +118,9 @@ impl Shared {
         if self.is_shut_down.load(Ordering::Acquire) { Err(Error::ShutDown) } else { Ok(()) }
     }
 
-    /// Returns the engine's number of the device on which a file lies: each device has its own dirty limits and
-    /// flusher. If there are too many devices, or the system has no thread for another flusher, the file counts to the
-    /// first device.
+    /// Returns the engine's number of the device on which a file lies. Each device has its own dirty limits and
+    /// flusher. If there are too many devices, or the system grants no thread for another flusher, returns the first
+    /// device, to which the file then counts.
     pub fn backing_of(&self, metadata: &Metadata) -> DeviceId {
         let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
         let mut backings = self.backings.lock();
@@ -131,7 +131,7 @@ impl Shared {
 
     fn add_backing(&self) -> Option<DeviceId> {
         let mut tasks = self.kernel_tasks.lock();
-        // Under the lock: a thread that ends the tasks ends this one, too.
+        // Checked under the lock, so that a thread that ends the tasks also ends the task that starts here.
         if self.is_shut_down.load(Ordering::Acquire) {
             return None;
         }
@@ -140,7 +140,7 @@ impl Shared {
         Some(device)
     }
 
-    /// Adds pages: first those that were given up, then new ones.
+    /// Adds `pages` pages to the memory: first pages that were returned to the system before, then new ones.
     pub fn grow(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> std::io::Result<()> {
         let (engine, zone) = (&self.engine, &self.engine.memory().zones[0]);
         let again = (balloon.len() as u64).min(pages);
@@ -156,7 +156,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes pages away in steps, so that other requests find free pages meanwhile.
+    /// Shrinks the memory to `pages` pages. Pages are taken away in steps, so that other requests find free pages
+    /// meanwhile.
     pub fn shrink(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> Result<(), Error> {
         const AT_ONCE: u64 = 256;
         let engine = &self.engine;
@@ -185,14 +186,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes everything back and ends the engine's tasks. Returns the failures.
+    /// Writes all files back and ends the engine's tasks. Returns the failures.
     pub fn shut_down(&self) -> Vec<Error> {
         if self.is_shut_down.swap(true, Ordering::AcqRel) {
             return Vec::new();
         }
         let files = self.files.all();
         let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self)).collect();
-        // A handle may have been dropped meanwhile: then the share here is the last one.
+        // All handles of a file may have been dropped meanwhile; this share is then the last one.
         files.into_iter().for_each(|file| file.release(self));
         self.end_tasks(&mut self.kernel_tasks.lock());
         self.engine.access().release_waiters();
@@ -207,8 +208,8 @@ impl Shared {
         tasks.drain(..).for_each(|task| host.join(task).expect("a task that panics ends the process"));
     }
 
-    /// Calls `look` while nothing changes, if the memory is not in use: the engine's tasks have ended, and no request
-    /// is in flight.
+    /// Calls `look` while the engine's tasks have ended and no request is in flight, and returns its result. Nothing
+    /// changes meanwhile if the memory is not in use.
     pub fn quiesced<T>(&self, look: impl FnOnce(&Engine<Host>) -> T) -> Result<T, Error> {
         let mut tasks = self.kernel_tasks.lock();
         let had_tasks = !tasks.is_empty();
@@ -222,8 +223,8 @@ impl Shared {
     }
 }
 
-/// Starts the tasks that the engine needs beside its callers, and adds them to `tasks`. If one cannot be started,
-/// `tasks` holds those that were, so that the caller can end them.
+/// Starts the tasks that the engine needs beside its callers, and adds them to `tasks`. If a task cannot be started,
+/// `tasks` holds the tasks that were started, so that the caller can end them.
 fn start_tasks(engine: &Arc<Engine<Host>>, tasks: &mut Vec<TaskId>) -> Result<(), Error> {
     engine.kernel_tasks().into_iter().try_for_each(|task| start_task(engine, task, tasks))
 }
@@ -240,7 +241,7 @@ fn start_task(engine: &Arc<Engine<Host>>, task: KernelTask, tasks: &mut Vec<Task
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // A caller that wants to know the failures calls `shutdown`.
+        // The failures are dropped: a caller that wants them calls `shutdown`.
         self.shut_down();
     }
 }

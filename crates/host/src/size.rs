@@ -1,12 +1,12 @@
-//! The size of a memory.
+//! The check of a memory's size.
 
 use crate::error::Error;
 use machine::PAGE_BYTES;
 
-/// Refuses a memory of `bytes` bytes, which `setting` says.
+/// Checks that a memory may have `bytes` bytes. `setting` is the name of the setting, for the error.
 ///
 /// # Errors
-/// When they are too few for a memory, or more than `pages_max` pages.
+/// When `bytes` is too small for a memory, or more than `pages_max` pages.
 pub(crate) fn check_size(setting: &str, bytes: u64, pages_max: u64) -> Result<(), Error> {
     let (least, most) = (engine::memory::LEAST_PAGES * PAGE_BYTES as u64, pages_max * PAGE_BYTES as u64);
     let error = |what: &str| Err(Error::Builder(format!("{setting}: {bytes} bytes of memory are too {what}")));

@@ -13,12 +13,12 @@ pub(crate) struct Wrap(Arc<WrapBackend>);
 type WrapBackend = dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync;
 
 impl Wrap {
-    /// Makes a layer that calls a function.
+    /// Makes the layer that the function `wrap` puts around a backend.
     pub fn new(wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
         Self(Arc::new(wrap))
     }
 
-    /// Adds a file.
+    /// Adds a file as a device, behind the layer.
     ///
     /// # Errors
     /// As [`Host::add_device_behind`].
@@ -26,8 +26,9 @@ impl Wrap {
         host.add_device_behind(file, name, Checks::AsConfigured, |backend| (self.0)(backend))
     }
 
-    /// Adds the swap file, of `bytes` bytes. It always has checks: otherwise, if another process truncated the file and
-    /// a later write left a hole, a swapped page would silently read as zeroes.
+    /// Adds the swap file, of `bytes` bytes, as a device, behind the layer. The device always has checks. Without them,
+    /// if another process truncated the file and a later write left a hole, a swapped page would silently read as
+    /// zeroes.
     ///
     /// # Errors
     /// As [`Host::add_device_behind`].

@@ -1,4 +1,4 @@
-//! Tests of block devices, if this computer permits making some: two names of one device are one file.
+//! Tests of block devices, if this computer permits making some. Two names of one device are the same file.
 
 mod common;
 
@@ -8,13 +8,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A loop device over a file of a megabyte, until it is dropped.
+/// A loop device over a file of a megabyte. The device is removed when this is dropped.
 struct Loop {
     node: PathBuf,
 }
 
 impl Loop {
-    /// `None` where the system grants no loop device.
+    /// Makes a loop device over a new file at the path `file`. Returns `None` if the system grants no loop device.
     fn new(file: &Path) -> Option<Self> {
         fs::write(file, vec![0; 1 << 20]).unwrap();
         let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
@@ -22,7 +22,7 @@ impl Loop {
         output.status.success().then(|| Self { node: node.trim().into() })
     }
 
-    /// Makes another node of the device.
+    /// Makes another node of the device at `path`. Returns whether the system permitted it.
     fn node_at(&self, path: &Path) -> bool {
         let number = fs::metadata(&self.node).unwrap().rdev();
         let (major, minor) = (libc::major(number).to_string(), libc::minor(number).to_string());
@@ -70,7 +70,7 @@ fn two_nodes_of_one_device_are_one_file() {
         (&bytes[100..105] == b"first", &bytes[200..206] == b"second")
     };
     assert_eq!((found(&first), found(&second)), ((true, true), (true, true)));
-    // Nor may another memory write it by its other name.
+    // Another memory may not write the device by its other name.
     let another = common::memory();
     let error = another.open(&other).unwrap_err().to_string();
     assert!(error.contains("another memory of this process has it"), "{error}");

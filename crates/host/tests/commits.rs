@@ -1,5 +1,5 @@
-//! Tests of commits: synced data survive, whichever thread synced them and however the process ends, and the system
-//! never sees a file longer than it is.
+//! Tests of commits. Synced data survive, whichever thread synced them and however the process ends. The file in the
+//! system is never longer than the file in the memory.
 
 mod common;
 
@@ -28,7 +28,8 @@ fn record(number: u64) -> [u8; RECORD as usize] {
     bytes
 }
 
-/// Records the file's contents whenever the system makes it durable, as a loss of power would leave them.
+/// A backend that records the file's contents whenever the system makes the file durable: the contents that a loss of
+/// power would leave.
 struct Durably {
     inner: Arc<dyn Backend>,
     path: PathBuf,
@@ -56,8 +57,8 @@ impl Backend for Durably {
     }
 }
 
-/// Threads append and sync in parallel, and one syncs the writes of others. When a sync returns, earlier writes were in
-/// the file before the system made it durable.
+/// Threads append and sync in parallel, and one thread syncs the writes of others. When a sync returns, all earlier
+/// writes were in the file before the system made the file durable.
 #[test]
 fn a_commit_is_in_the_file_before_the_system_makes_that_durable() {
     let folder = folder();
@@ -88,7 +89,7 @@ fn a_commit_is_in_the_file_before_the_system_makes_that_durable() {
     memory.shutdown().unwrap();
 }
 
-/// Each open handle gets the error of a failed sync once. A handle opened later does not.
+/// Each open handle gets the error of a failed sync once. A handle that was opened later does not get the error.
 #[test]
 fn every_handle_is_told_once_of_a_sync_that_failed() {
     let folder = folder();
@@ -112,8 +113,8 @@ fn every_handle_is_told_once_of_a_sync_that_failed() {
     memory.shutdown().unwrap();
 }
 
-/// The flusher writes back a file that ends within a page. An observer checks all the time that the system's length is
-/// the length here.
+/// The flusher writes back a file that ends within a page. An observer checks all the time that the file's length in
+/// the system equals the length in the memory.
 #[test]
 fn a_file_is_at_no_moment_longer_in_the_system_than_it_is() {
     let folder = folder();
@@ -134,12 +135,12 @@ fn a_file_is_at_no_moment_longer_in_the_system_than_it_is() {
     file.set_len(5).unwrap();
     assert_eq!(in_system(), 5);
     written_back(b"five.");
-    // It gets longer, and is synced beside that.
+    // The file becomes longer, and is synced at the same time.
     let (longest, is_over) = (AtomicU64::new(5), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                // The system first: the file only gets longer meanwhile.
+                // The length in the system is read first, because the file can only become longer meanwhile.
                 let (in_system, longest) = (in_system(), longest.load(Ordering::SeqCst));
                 assert!(in_system <= longest, "{in_system} bytes in the system, {longest} is the longest ever");
             }
@@ -173,7 +174,7 @@ fn a_file_is_at_no_moment_longer_in_the_system_than_it_is() {
     memory.shutdown().unwrap();
 }
 
-/// A process commits records from several threads and is killed at some moment. Every record reported as committed
+/// A process commits records from several threads and is killed at a random moment. Every record reported as committed
 /// exists, and the file is no longer than the written data. `HIGHWATER_KILLS` sets the number of kills (3).
 #[test]
 fn what_was_committed_survives_kills() {
@@ -211,7 +212,7 @@ fn what_was_committed_survives_kills() {
             let found = log.get(at..at + RECORD as usize);
             assert_eq!(found, Some(&record(number)[..]), "round {round}: record {number} was committed");
         }
-        // No rest of a page after the last byte that was written.
+        // The file has no rest of a page after the last byte that was written.
         let bytes = log.len() as u64;
         assert!(bytes.is_multiple_of(RECORD) || bytes.is_multiple_of(PAGE), "{bytes} bytes");
         for (number, found) in (0..).zip(log.chunks(RECORD as usize)) {
@@ -242,7 +243,7 @@ fn commit_until_killed(path: &Path) -> ! {
     unreachable!("it is killed")
 }
 
-/// Another process cuts the file, and then it is written behind the cut. Readers of the lost bytes get errors, until
+/// Another process cuts the file, and then the owner writes behind the cut. Readers of the lost bytes get errors, until
 /// the bytes are written again or cut off by the owner.
 #[test]
 fn what_others_cut_off_does_not_become_zeroes_behind_a_later_write() {
@@ -276,13 +277,13 @@ fn what_others_cut_off_does_not_become_zeroes_behind_a_later_write() {
             assert_eq!(file.page(1).unwrap()[..], [7; PAGE as usize]);
             assert_eq!(file.page(15).unwrap()[..], [0; PAGE as usize], "{later}: a hole of our own");
         }
-        // A page that is written as a whole is there again.
+        // A page that is written as a whole can be read again.
         file.write_all_at(&[8; PAGE as usize], 5 * PAGE).unwrap();
         file.sync_data().unwrap();
         memory.drop_caches();
         assert_eq!(file.page(5).unwrap()[..], [8; PAGE as usize]);
         assert!(file.page(6).is_err() && file.page(4).is_err());
-        // What the owner cuts off is gone, and zeroes once it is there again.
+        // Bytes that the owner cuts off are no longer lost, and read as zeroes once the file is longer again.
         file.set_len(6 * PAGE).unwrap();
         file.set_len(9 * PAGE).unwrap();
         assert_eq!(file.page(7).unwrap()[..], [0; PAGE as usize]);
@@ -291,7 +292,8 @@ fn what_others_cut_off_does_not_become_zeroes_behind_a_later_write() {
     }
 }
 
-/// An open file is locked against processes that may write it, and against all if it may be written here.
+/// A file that is opened for reading is locked against processes that write it; a file that is opened for writing is
+/// locked against all processes.
 #[test]
 fn an_open_file_is_locked_against_other_processes() {
     let folder = folder();
@@ -299,7 +301,7 @@ fn an_open_file_is_locked_against_other_processes() {
     fs::write(&path, "in the file").unwrap();
     let memory = builder().start().unwrap();
     let (write, read) = (highwater::OpenOptions::new().write(true), highwater::OpenOptions::new());
-    // As another process has it: a lock is that of an open handle.
+    // The second handle stands for another process, because a lock belongs to an open handle.
     let other = fs::File::open(&path).unwrap();
     let lock = |how| {
         // SAFETY: no memory is passed.

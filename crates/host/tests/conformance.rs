@@ -19,7 +19,7 @@ struct Receiver {
 impl Completions for Receiver {
     fn complete(&self, request: Request, result: Result<(), IoError>) {
         if request.operation == Operation::Write {
-            // No disk is so slow that its queue becomes full for certain.
+            // The wait makes the disk so slow that its queue becomes full for certain.
             thread::sleep(Duration::from_micros(200));
         }
         self.stage.receive(&self.host, request, result);

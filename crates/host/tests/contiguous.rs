@@ -1,5 +1,5 @@
-//! Blocks of contiguous memory: pages of files and regions move for them while others read, write, cut and swap them, and no
-//! byte is lost.
+//! Tests of blocks of contiguous memory. To free a block, pages of files and regions move while threads read, write,
+//! cut and swap those pages, and no byte is lost.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn a_block_is_its_holders_alone_and_begins_as_zeroes() {
     assert!(matches!(memory.contiguous(Order(11)), Err(Error::OrderTooLarge { order: Order(11) })));
     assert!(matches!(memory.contiguous(Order(200)), Err(Error::OrderTooLarge { .. })));
     memory.shutdown().unwrap();
-    // A handle keeps its memory.
+    // The block keeps the memory alive.
     assert!(held.iter().all(|byte| *byte == 0));
 }
 
@@ -55,7 +55,8 @@ fn pages_that_guards_hold_do_not_move() {
     let (file, other) = (open("file"), open("other"));
     let region = memory.anonymous(256 * PAGE).unwrap();
     (0..256).for_each(|n| region.write_at(&page(n, 2), n * PAGE).unwrap());
-    // By turns, and often enough to be open: when the other file is gone, every second frame is free.
+    // Pages of the two files are read in turns, so that every second frame becomes free when the other file is cut.
+    // Each is read often enough to be open to hazard pointers.
     for n in (0..PAGES).step_by(2).chain((1..PAGES).step_by(2)) {
         for file in [&file, &other] {
             (0..8).for_each(|_| assert!(file.page(n).unwrap()[..] == page(n, 1)[..]));
@@ -82,8 +83,8 @@ fn pages_that_guards_hold_do_not_move() {
     memory.check().unwrap();
 }
 
-/// Threads use nine tenths of 64 MiB, and more of swap, while one takes blocks of 2 MiB and gives them back. For three seconds,
-/// or as long as HIGHWATER_SOAK_SECONDS says.
+/// Threads use nine tenths of 64 MiB, and swap as well, while one thread takes blocks of 2 MiB and gives them back. The
+/// test takes three seconds, or as many as HIGHWATER_SOAK_SECONDS says.
 #[test]
 fn nothing_is_lost_while_pages_move() {
     let seconds = soak_seconds(3);
@@ -114,7 +115,7 @@ fn nothing_is_lost_while_pages_move() {
     );
 }
 
-/// Blocks that were asked for.
+/// The outcome of requests for blocks.
 #[derive(Default)]
 struct Taken {
     got: usize,
@@ -132,11 +133,12 @@ impl std::fmt::Display for Taken {
     }
 }
 
-/// Takes six blocks, an eighth of memory with the free part, and frees them; others use them until the next time.
+/// Repeatedly takes six blocks (with free memory, an eighth of memory) and frees them; until the next time other
+/// threads use that memory. Returns the outcome.
 fn take_blocks(memory: &Memory, time: Duration) -> Taken {
     let end = Instant::now() + time;
     let mut taken = Taken::default();
-    // On a slow computer memory is full later.
+    // Continues until a page has moved, because memory is full later on a slow computer.
     let has_moved = || memory.vmstat().get("pgmigrate_success") > 0 || Instant::now() > end + Duration::from_secs(60);
     while Instant::now() < end || !has_moved() {
         let mut held = Vec::new();
@@ -160,7 +162,7 @@ fn take_blocks(memory: &Memory, time: Duration) -> Taken {
     taken
 }
 
-/// Pages of each user: 64 MiB in all.
+/// Number of pages of each user: 64 MiB for all users together.
 const OWN_PAGES: u64 = 4096;
 
 fn use_file(memory: &Memory, folder: &std::path::Path, n: u64, is_done: &AtomicBool) -> u64 {
@@ -185,7 +187,7 @@ fn use_file(memory: &Memory, folder: &std::path::Path, n: u64, is_done: &AtomicB
                 file.page_mut(number).unwrap().copy_from_slice(&page(number, operations));
             }
             200_000..900_000 if number < pages => {
-                // The first sixteenth is read most, and open.
+                // The first sixteenth of the pages is read most, and is therefore open to hazard pointers.
                 let number = if operations % 4 > 0 { number / 16 } else { number };
                 let bytes = file.page(number).unwrap();
                 assert!(bytes[..] == page(number, versions[number as usize])[..], "file {n}, page {number} in place");

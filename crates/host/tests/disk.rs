@@ -15,7 +15,7 @@ const WAYS: [Io; 2] = [Io::Auto, Io::Threads];
 const PAGE: u64 = PAGE_BYTES as u64;
 
 fn start(io: Io) -> (Host, Arc<Receiver>) {
-    // SAFETY: each test looks at frames when its requests have ended.
+    // SAFETY: each test accesses frames only after its requests have finished.
     let host = unsafe { Host::new(&Config { io, ..Config::new(1024) }) }.expect("4 MiB are there");
     let receiver = Receiver::new();
     let dynamic: Arc<dyn Completions + Send + Sync> = receiver.clone();
@@ -48,7 +48,7 @@ fn scattered_frames_are_written_and_read_in_block_order() {
         let file = temporary_file();
         let device = host.add_device(common::reopen(&file), "test.dat").expect("threads are there");
         fill(&host, 0..600);
-        // More runs than one system call takes: no frame follows the one before.
+        // The request has more runs than one system call takes, because no frame follows the one before it.
         let scattered: Vec<u32> = (0..300).map(|n| 598 - 2 * n).collect();
         host.submit(request(device, Operation::Write, 10, scattered.iter().copied()));
         assert_eq!(receiver.one(), Ok(()));
@@ -102,8 +102,8 @@ fn what_is_beyond_the_end_reads_as_zeroes_unless_it_should_be_there() {
     }
 }
 
-/// The file is cut after a read was decided and before it begins. The bytes behind the new end are zeroes, without a
-/// checksum error.
+/// The file is cut after a read was decided on and before the read begins. The bytes behind the new end read as zeroes,
+/// without a checksum error.
 #[test]
 fn checksums_expect_nothing_of_what_is_cut_off_before_a_read_begins() {
     for io in WAYS {
@@ -125,7 +125,7 @@ fn checksums_expect_nothing_of_what_is_cut_off_before_a_read_begins() {
     }
 }
 
-/// Nobody has stated the file's length since blocks were added. They are known anyway.
+/// The owner has not stated the file's length since blocks were added. The device knows of these blocks nevertheless.
 #[test]
 fn what_was_written_beyond_the_end_is_missed_when_somebody_else_cuts_it_off() {
     for io in WAYS {
@@ -136,7 +136,7 @@ fn what_was_written_beyond_the_end_is_missed_when_somebody_else_cuts_it_off() {
         fill(&host, 0..16);
         host.submit(request(device, Operation::Write, 4, 0..8));
         assert_eq!(receiver.one(), Ok(()));
-        // Its owner may cut a part of the last block off without a word.
+        // Because the owner may have cut off a part of the last block, a cut within that block is not noticed.
         for end in [12 * PAGE, 11 * PAGE + 1, 11 * PAGE] {
             other.set_len(end).expect("it is shorter then");
             host.submit(request(device, Operation::Read, 4, 0..8));
@@ -198,7 +198,7 @@ fn errors_name_file_offset_and_cause() {
     }
 }
 
-/// The numbers that Linux gives these errors.
+/// Error numbers of Linux.
 mod libc_errno {
     pub const EIO: i32 = 5;
     pub const ENOSPC: i32 = 28;
@@ -208,7 +208,7 @@ mod libc_errno {
 fn the_systems_own_errors_come_back() {
     for io in WAYS {
         let (host, receiver) = start(io);
-        // Open for reading only: each write fails.
+        // The file is open for reading only, so each write fails.
         let file = std::fs::File::open("/proc/self/exe").expect("this program is there");
         let device = host.add_device(file, "exe").expect("threads are there");
         host.submit(request(device, Operation::Read, 0, 0..1));
@@ -251,7 +251,7 @@ fn held_back_requests_go_together() {
         for n in 0..50 {
             assert!(contents(&host, 300 + n) == page(n + 1), "block {n} through {io:?}");
         }
-        // A thread that sleeps might do so for what it holds back.
+        // Before a thread sleeps, its held-back requests go out, because it might sleep for one of them.
         let _plug = host.plug();
         host.submit(request(devices[0], Operation::Read, 0, 0..1));
         host.submit(request(devices[1], Operation::Read, 1, 1..2));
@@ -315,7 +315,7 @@ fn what_is_not_granted_is_noticed() {
     let is_over_rings = !host.notices().iter().any(|notice| matches!(notice, Notice::NoIoUring { .. }));
     let (reader, _writer) = std::io::pipe().expect("pipes are there");
     let pipe = std::fs::File::from(std::os::fd::OwnedFd::from(reader));
-    // A pipe takes no offsets at all; it only has no way past the page cache here.
+    // A pipe stands for a file that cannot bypass the page cache. It takes no offsets, so no request is made.
     let device = host.add_device(pipe, "a pipe").expect("threads are there");
     let is_direct = host.device(device).expect("it was added").is_direct();
     let noticed = host.notices().contains(&Notice::Buffered { name: "a pipe".to_owned() });

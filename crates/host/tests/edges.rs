@@ -1,5 +1,5 @@
-//! Tests of calls that coincide: a read and a cut, two syncs, a writer and the end, a handle and the end of its thread,
-//! a file and changes by others.
+//! Tests of events that coincide: a read and a cut, two syncs, a writer and a shutdown, the drop of a handle and the
+//! end of its thread, the use of a file and changes by other processes.
 
 mod common;
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const PAGE: u64 = 4096;
 
-/// Bytes that are cut off are gone. A concurrent reader never sees zeroes instead.
+/// A reader that runs beside a cut gets the bytes from before the cut or fewer bytes, but never zeroes in their place.
 #[test]
 fn a_read_beside_a_cut_gets_what_the_file_had() {
     const LONG: u64 = 3 * PAGE + 100;
@@ -58,8 +58,9 @@ fn a_read_beside_a_cut_gets_what_the_file_had() {
     memory.check().unwrap();
 }
 
-/// A cut waits for a write of another page before the system cuts. Meanwhile the page at the cut is changed, synced,
-/// dropped and read: the cut bytes do not come back from the disk, and the disk never has half of the change.
+/// A cut waits for a write of another page before the system cuts the file. Meanwhile the page with the new end is
+/// changed, synced, dropped and read. The cut bytes do not come back from the disk, and the disk never has half of the
+/// change.
 #[test]
 fn what_a_cut_takes_from_a_page_does_not_come_back_from_the_disk() {
     const CUT: u64 = 5;
@@ -123,9 +124,9 @@ fn what_a_cut_takes_from_a_page_does_not_come_back_from_the_disk() {
     }
 }
 
-/// A file in memory that the system will not make shorter, or longer, once that is sealed.
+/// Returns a file in memory that can be sealed: the system then refuses to make it shorter, or longer.
 fn sealable() -> (fs::File, String) {
-    // SAFETY: the name ends with a zero, and a descriptor that is returned is nobody else's.
+    // SAFETY: the name ends with a zero, and nothing else uses the returned descriptor.
     let file = unsafe {
         let number = libc::memfd_create(c"sealed".as_ptr(), libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC);
         assert!(number >= 0);
@@ -136,11 +137,12 @@ fn sealable() -> (fs::File, String) {
 }
 
 fn seal(file: &fs::File, seal: i32) {
-    // SAFETY: it changes what the system allows with the file, and no memory.
+    // SAFETY: the call changes only what the system allows with the file.
     assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seal) }, 0);
 }
 
-/// The system's file is not yet as long as the new end of a cut, and may not become so: nothing is cut.
+/// The system's file is still shorter than the new length of a cut, and the system refuses to make it that long.
+/// Nothing is cut then.
 #[test]
 fn a_cut_that_the_system_refuses_room_for_changes_nothing() {
     let (sealed, path) = sealable();
@@ -159,7 +161,7 @@ fn a_cut_that_the_system_refuses_room_for_changes_nothing() {
     memory.check().unwrap();
 }
 
-/// The system refuses to cut its file. Here the file is cut, and the cut bytes never come back.
+/// The system refuses to cut its file. The memory cuts the file nevertheless, and the cut bytes never come back.
 #[test]
 fn what_the_system_does_not_cut_off_stays_cut_off_here() {
     const END: u64 = 5 * PAGE + 100;
@@ -209,7 +211,7 @@ fn a_file_is_written_by_one_memory_alone() {
     assert!(other.open(&path).is_ok());
 }
 
-/// A busy writer does not wait for threads that have ended.
+/// A writer that is busy during a shutdown does not wait for threads that have ended.
 #[test]
 fn a_shutdown_lets_a_writer_go_on() {
     let folder = folder();
@@ -252,14 +254,14 @@ fn a_handle_may_end_with_its_thread() {
             FILE.set(Some(file));
             REGION.set(Some(region));
         });
-        // The scope alone waits for what the thread does, and not for what it has of its own to go.
+        // The join waits until the thread's local values are dropped; the scope alone would not.
         ended.join().unwrap();
     });
     memory.check().unwrap();
     assert_eq!(fs::read(&path).unwrap()[..12], [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 9, 9]);
 }
 
-/// A sync covers the file: writes through other handles, and its length to the byte.
+/// A sync covers writes through other handles, and the exact length of the file.
 #[test]
 fn a_reader_may_sync_what_a_writer_wrote() {
     let folder = folder();
@@ -292,7 +294,7 @@ fn a_sync_does_not_bring_back_what_others_cut_off() {
     }
 }
 
-/// An empty file that was there stays where swap finds no room; one that was made goes.
+/// If a swap file finds no room, an empty file that existed before stays, and a file that was made is removed.
 #[test]
 fn a_swap_file_that_finds_no_room_leaves_things_as_they_were() {
     let folder = folder();
@@ -306,8 +308,9 @@ fn a_swap_file_that_finds_no_room_leaves_things_as_they_were() {
     assert!(!new.exists());
 }
 
-/// Another process cuts a file whose pages are in memory, dirty and clean, at a page's end, within one, and to nothing;
-/// some pages are pinned. Readers of lost bytes get errors, nothing else is lost, and the memory's own checks pass.
+/// Another process cuts a file whose pages are in memory, dirty and clean: at the end of a page, within a page, and to
+/// nothing. Some pages are pinned. Readers of lost bytes get errors, nothing else is lost, and the memory's own checks
+/// pass.
 #[test]
 fn what_others_cut_off_is_an_error_to_its_readers_and_breaks_nothing() {
     for cut in [0, 100, 3 * PAGE, 3 * PAGE + 1, 7 * PAGE + 4095] {
@@ -338,7 +341,7 @@ fn what_others_cut_off_is_an_error_to_its_readers_and_breaks_nothing() {
             }
         }
         memory.check().unwrap();
-        // The owner's own length makes it a file again.
+        // After the owner has set the length, the file can be written again.
         file.set_len(0).unwrap();
         file.write_all_at(&[2; 2 * PAGE as usize], 0).unwrap();
         file.read_exact_at(&mut [0; 2 * PAGE as usize], 0).unwrap();
@@ -348,8 +351,8 @@ fn what_others_cut_off_is_an_error_to_its_readers_and_breaks_nothing() {
     }
 }
 
-/// A page that the end of the file lies in is held for writing, and all of it is filled. Meanwhile the file becomes longer: the
-/// bytes that are added are zeroes, here and in the system.
+/// A guard holds the page in which the file ends for writing, and the whole page is filled. Meanwhile the file becomes
+/// longer. The added bytes are zeroes, in the memory and in the system.
 #[test]
 fn what_makes_a_file_longer_adds_zeroes_whatever_a_guard_left_there() {
     const LONG: u64 = 4096 + 904;
@@ -386,7 +389,7 @@ fn what_makes_a_file_longer_adds_zeroes_whatever_a_guard_left_there() {
             memory.drop_caches();
         }
         assert!(fs::read(&path).unwrap() == expected, "{how}");
-        // A guard that is taken now has all of its page.
+        // A guard that is taken now may fill its whole page.
         if len >= 2 * PAGE {
             file.page_mut(1).unwrap().fill(3);
             assert!(file.page(1).unwrap().iter().all(|byte| *byte == 3), "{how}");
@@ -395,7 +398,7 @@ fn what_makes_a_file_longer_adds_zeroes_whatever_a_guard_left_there() {
     }
 }
 
-/// Returns whether the file is locked against others.
+/// Returns whether the file is locked against other processes.
 fn is_locked(path: &Path) -> bool {
     let file = fs::File::open(path).unwrap();
     // SAFETY: no memory is passed.
@@ -403,7 +406,7 @@ fn is_locked(path: &Path) -> bool {
     refused && std::io::Error::last_os_error().kind() == std::io::ErrorKind::WouldBlock
 }
 
-/// A file is opened without a lock, and once more with one.
+/// A file is opened without a lock, and then again with one.
 #[test]
 fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
     let folder = folder();
@@ -415,13 +418,13 @@ fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
     assert!(!is_locked(&path));
     let locked = options.open(&memory, &path).unwrap();
     assert!(is_locked(&path));
-    // The lock is the file's, until its last handle goes.
+    // The lock belongs to the file until its last handle is dropped.
     drop(locked);
     assert!(is_locked(&path));
     drop(unlocked);
     assert!(!is_locked(&path));
 
-    // Another process has the lock: opens that ask for it are refused, others succeed.
+    // While another process has the lock, opens that ask for a lock are refused, and others succeed.
     let unlocked = options.lock(false).open(&memory, &path).unwrap();
     let other = fs::File::open(&path).unwrap();
     // SAFETY: no memory is passed.
@@ -434,14 +437,15 @@ fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
     memory.check().unwrap();
 }
 
-/// A range of 128 times the memory is announced. As much is read as there is room for, and pages in use stay.
+/// A range of 128 times the memory is announced. Only as many pages are read as there is room for, and pages in use
+/// stay.
 #[test]
 fn advice_for_more_than_memory_reads_what_there_is_room_for() {
     const LONG: u64 = 1 << 30;
     let folder = folder();
     let memory = memory();
     let path = folder.path().join("file");
-    // Not made here: what the file has when it is opened is read, and is no hole.
+    // The system makes the file, because only bytes that exist when the memory opens the file are read from the disk.
     fs::File::create(&path).unwrap().set_len(LONG).unwrap();
     let file = memory.open(&path).unwrap();
     let mut all = 0;
@@ -453,7 +457,7 @@ fn advice_for_more_than_memory_reads_what_there_is_room_for() {
         all += read;
     }
     assert!(all >= memory.size() >> 12, "only {all} KiB were read");
-    // What fits is read as a whole.
+    // A range that fits is read as a whole.
     memory.drop_caches();
     let small = memory.create(folder.path().join("small")).unwrap();
     small.write_all_at(&[7; 64 * PAGE as usize], 0).unwrap();
@@ -470,7 +474,7 @@ fn make_pipe(path: &Path) {
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
 }
 
-/// Calls something in another thread, which has to come back.
+/// Calls `call` in another thread, and returns its result. Fails after a minute.
 #[track_caller]
 fn within_a_minute<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, done) = mpsc::channel();
@@ -478,7 +482,7 @@ fn within_a_minute<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static)
     done.recv_timeout(Duration::from_secs(60)).expect("it waits for ever")
 }
 
-/// A path that is no file is refused, and by its name; also where a file is replaced by a pipe while it is opened.
+/// A pipe is refused with an error that says so, even if it replaces a file while the file is being opened.
 #[test]
 fn an_open_never_waits_for_the_other_end_of_a_pipe() {
     let folder = folder();
@@ -494,7 +498,7 @@ fn an_open_never_waits_for_the_other_end_of_a_pipe() {
             assert!(error.contains(word), "{error}");
         }
     }
-    // A kernel file, too.
+    // A pipe is refused as a kernel file, too.
     let kernel = pipe.to_string_lossy().into_owned();
     let started = within_a_minute(move || Memory::builder().size(8 << 20).kernel(&kernel).start().map(drop));
     assert!(matches!(started, Err(Error::Builder { .. })), "{started:?}");
@@ -518,7 +522,7 @@ fn an_open_never_waits_for_the_other_end_of_a_pipe() {
             for _ in 0..2000 {
                 match OpenOptions::new().open(&memory, &path) {
                     Ok(file) => assert_eq!(file.len(), 10),
-                    // The system itself may miss a name that is replaced meanwhile.
+                    // The system itself may not find a name that is being replaced.
                     Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
                     Err(error) => assert!(error.to_string().contains("pipe"), "{error}"),
                 }

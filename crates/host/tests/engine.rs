@@ -1,8 +1,10 @@
-//! The engine on this machine, over real files: tasks that use four times the memory there is, every byte verified.
+//! The engine on this machine, over real files: tasks use four times the memory that exists, and every byte is
+//! verified.
 //!
-//! The story: four tasks share 8 MiB. Two write and read anonymous pages at random, two a file each; kswapd and the
-//! flusher run beside them, and the disk is a file and a swap file. Nothing may be lost, and at the end every frame is in one
-//! place. Once through io_uring, once through threads, and once with requests that the system cuts short.
+//! The story: four tasks share 8 MiB. Two tasks write and read anonymous pages at random, and two write and read a file
+//! each. Kswapd and the flusher run at the same time; the disks are a file and a swap file. Nothing may be lost, and at
+//! the end every frame is in exactly one place. The story runs once through io_uring, once through threads, and once
+//! with requests that are cut short.
 
 mod common;
 
@@ -31,7 +33,7 @@ enum Used {
 
 const WORKERS: usize = 4;
 const MEMORY_PAGES: u32 = 2048;
-/// Pages of each worker: four times the memory together.
+/// Number of pages of each worker. Together the workers have four times the memory.
 const OWN_PAGES: u32 = MEMORY_PAGES;
 const ROUNDS: u32 = 12_000;
 
@@ -50,8 +52,8 @@ fn contents(worker: usize, page: u32, version: u32) -> Vec<u8> {
     if version == 0 { vec![0; PAGE_BYTES] } else { seed.to_le_bytes().repeat(PAGE_BYTES / 4) }
 }
 
-/// Tries again while swap has room: a kernel of 2013 gives up after six scans of all pages, which is sooner than a disk
-/// can write.
+/// Carries out `access`, and tries again while swap has room. A kernel of 2013 gives up after six scans of all pages,
+/// which is sooner than a disk can write.
 fn patiently<T>(world: &World, mut access: impl FnMut() -> Result<T, Error>) -> T {
     for _ in 0..1000 {
         match access() {
@@ -115,14 +117,14 @@ fn use_file(world: &World, worker: usize) -> Used {
     Used::File(file)
 }
 
-/// The kernel of applications.
+/// Returns the default kernel of applications.
 fn kernel() -> Kernel {
     Kernel::built_in("highwater").expect("the kernel is there")
 }
 
 fn nothing_is_lost(io: Io, fault: Option<Fault>) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    // SAFETY: it goes to an engine.
+    // SAFETY: only an engine uses the host.
     let host = unsafe { Host::new(&Config { io, ..Config::new(MEMORY_PAGES) }) }.expect("8 MiB are there");
     let script = Script::new();
     script.set_all(fault);

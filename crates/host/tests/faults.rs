@@ -1,9 +1,9 @@
 //! Tests in which each request fails in turn: the affected caller gets the error, and nothing that can be saved is
 //! lost.
 //!
-//! The story: 4 MiB of memory, a file of 3 MiB, and a region of 6 MiB with swap. Everything is written, synced and read
-//! back; one request fails or is cut short. An operation that gets the error is repeated and then succeeds. At the end
-//! every byte is right, in memory and in the closed file.
+//! The story: 4 MiB of memory, a file of 3 MiB, and a region of 6 MiB with swap. File and region are written, synced
+//! and read back; one request fails or is cut short. The operation that gets the error is repeated, and then succeeds.
+//! At the end every byte is right, in memory and in the closed file.
 
 use highwater::machine::disk::faults::{Fault, Faults, Script};
 use highwater::{Advice, Error, Memory};
@@ -17,17 +17,18 @@ fn page(number: u64, version: u64) -> Vec<u8> {
     (number * 1000 + version).to_le_bytes().repeat(PAGE as usize / 8)
 }
 
-/// The outcome of a run.
+/// The outcome of one run of the story.
 #[derive(Debug, Default)]
 struct Outcome {
-    /// Requests in all.
+    /// Number of requests of the run.
     requests: u64,
     /// Errors that operations returned.
     errors: Vec<String>,
 }
 
 impl Outcome {
-    /// Carries out an operation that may fail by the one fault of the run, and repeats it after a failure.
+    /// Carries out an operation that may fail because of the run's single fault, and repeats the operation after a
+    /// failure. Returns its result.
     fn twice<T>(&mut self, mut operation: impl FnMut() -> Result<T, Error>) -> T {
         for _ in 0..3 {
             match operation() {
@@ -61,7 +62,7 @@ fn story(script: &Arc<Script>) -> Outcome {
     for number in 0..REGION_PAGES {
         outcome.twice(|| region.write_at(&page(number, 2), number * PAGE));
     }
-    // In part: the rest of the page must be read first, if it is not in memory.
+    // Partial writes: the page must be read first, if it is not in memory.
     for number in (0..FILE_PAGES).step_by(3) {
         outcome.twice(|| file.write_all_at(&page(number, 3)[..2048], number * PAGE));
     }
@@ -115,7 +116,7 @@ fn each_request_may_fail_once() {
         let words = |what: &str| outcome.errors.iter().any(|error| error.contains(what));
         match fault {
             Fault::Shorten(_) => assert_eq!(outcome.errors, Vec::<String>::new(), "request {request} was cut short"),
-            // A write to swap that fails is nobody's affair: the page stays in memory.
+            // A write to swap that fails affects no caller: the page stays in memory.
             Fault::Fail(_) => {
                 assert!(outcome.errors.len() <= 1, "request {request}: {:?}", outcome.errors);
                 let names = words("file: ") || words("swap slot ");
@@ -129,8 +130,8 @@ fn each_request_may_fail_once() {
     assert!(told > 0, "no failure reached anybody");
 }
 
-/// The first read of a file read in order requests many pages at once. So does the first fault of a region that was
-/// swapped out in order.
+/// The first read of a file read in order requests many pages at once. The first fault of a region that was swapped out
+/// in order also requests many pages at once.
 #[test]
 fn a_failed_request_for_many_pages_is_told_to_nobody_whose_page_can_be_read() {
     const EIO: i32 = 5;
@@ -162,7 +163,8 @@ fn a_failed_request_for_many_pages_is_told_to_nobody_whose_page_can_be_read() {
     for number in 0..REGION_PAGES {
         region.write_at(&page(number, 2), number * PAGE).unwrap();
     }
-    // Nothing is read ahead where memory is short: what lies in memory last leaves room.
+    // Pages are not read ahead while memory is short. Therefore a second region, written last, takes memory and is
+    // dropped to leave room.
     let room = memory.anonymous(256 * PAGE).unwrap();
     for number in 0..256 {
         room.write_at(&page(number, 3), number * PAGE).unwrap();
@@ -175,7 +177,7 @@ fn a_failed_request_for_many_pages_is_told_to_nobody_whose_page_can_be_read() {
         assert!(found == page(number, 2), "region, page {number}");
     }
     assert!(script.seen() > before);
-    // A device that reads nothing at all is told of, with the page.
+    // If the device fails every read, the reader gets an error that names the page.
     file.advise(0..u64::MAX, Advice::DontNeed);
     script.set_all(Some(Fault::Fail(EIO)));
     let error = file.read_exact_at(&mut found, 5 * PAGE).unwrap_err().to_string();

@@ -26,9 +26,9 @@ fn is_open(page: &PageRead<'_>) -> bool {
 
 /// Opens a page by using it often. Returns `None` if the system does not permit hazard pointers.
 fn open_page<'a>(memory: &Memory, file: &'a File, page: u64) -> Option<PageRead<'a>> {
-    // Again and again the same page would be one use.
+    // Repeated reads of the same page would count as one use.
     let is_permitted = !memory.notices().contains(&Notice::NoHazardPointers);
-    // One that was written takes hundreds of reads.
+    // A page that was written before takes hundreds of reads.
     for _ in 0..if is_permitted { 50_000 } else { 4 } {
         if is_open(&file.page(page).expect("the disk works")) {
             break;
@@ -83,13 +83,14 @@ fn a_page_that_was_written_is_open_again_after_many_reads() {
         assert!(is_filled(&pages[0], 77));
         is_open(&pages[0])
     };
-    // One read in 32 is counted, by chance: 32 of them were never among 64 reads, and always are among 4096.
+    // One read in 32 is counted, at random, and the page opens after 32 counted reads. This is practically impossible
+    // within 64 reads, and practically certain within 4096.
     assert!((0..64).all(|_| !read()), "the next writer would wait for this");
     assert!((0..4096).any(|_| read()), "its readers count themselves for ever");
     memory.check().unwrap();
 }
 
-/// A reader is never held back for a writer that waits: it may hold the page already.
+/// A reader is never held back for a waiting writer, because the reader may hold the page already.
 #[test]
 fn who_holds_an_open_page_gets_it_again_beside_a_writer_that_waits() {
     let folder = folder();
@@ -116,7 +117,7 @@ fn an_open_page_that_is_held_stays_when_memory_is_needed() {
     let small = file(&memory, folder.path(), "small", 40);
     let large = file(&memory, folder.path(), "large", 8192);
     let Some(first) = open_page(&memory, &small, 0) else { return };
-    // More than a thread has hazard pointers: the rest are held by references.
+    // More pages than a thread has hazard pointers: references hold the rest.
     let mut held = vec![first];
     held.extend((1..40).map(|page| {
         (0..4).for_each(|_| drop(small.page(page)));
@@ -141,7 +142,7 @@ fn an_open_page_that_is_held_stays_when_memory_is_needed() {
     memory.check().unwrap();
 }
 
-/// An index has a head, of the file's length at opening, and a part behind it.
+/// A file's page index has a head, of the length that the file had at opening, and a part behind the head.
 #[test]
 fn pages_of_a_file_that_has_grown_are_open_too() {
     const PAGES: u64 = 300;
@@ -155,7 +156,7 @@ fn pages_of_a_file_that_has_grown_are_open_too() {
         let Some(held) = open_page(&memory, &grown, page) else { return };
         grown.read_exact_at(&mut copy, page * PAGE as u64).unwrap();
         assert!(is_filled(&held, page as u8) && is_filled(&copy, page as u8));
-        // One held at the same time has another pointer.
+        // A page that is held at the same time takes another pointer.
         let next = open_page(&memory, &grown, 128).unwrap();
         assert!(is_filled(&next, 128) && is_filled(&held, page as u8));
     }
@@ -176,10 +177,10 @@ fn an_open_page_that_is_cut_off_stays_until_it_is_let_go() {
     let twice = open_page(&memory, &file, 5).expect("it was open");
     file.set_len(0).unwrap();
     assert!(file.page(5).is_err() && file.is_empty());
-    // The frame must not be another's yet.
+    // Meanwhile memory is filled, but the frame must not go to another page.
     let mut bytes = vec![0; PAGE];
     (0..4096).for_each(|page| other.read_exact_at(&mut bytes, page * PAGE as u64).unwrap());
-    // Another thread may be the one that lets go, and end.
+    // Another thread may drop the guard, and then end.
     thread::scope(|scope| {
         scope.spawn(move || assert!(is_filled(&page, 9)));
     });
@@ -214,14 +215,15 @@ fn nobody_reads_half_of_a_page() {
                     if n % 1024 == reader && Instant::now() > end {
                         break;
                     }
-                    // The last may be cut off just now.
+                    // The last page may be cut off at this moment.
                     let Ok(page) = hot.page(n * 7 % HOT) else { continue };
                     assert!(is_filled(&page, page[0]), "{:?}", &page[..8]);
                     if n % 16 == 0 {
                         let kind = if is_open(&page) { opened } else { counted };
                         kind.fetch_add(1, Ordering::Relaxed);
                     }
-                    // One now and then is held while others are read; not two, for whose writers may wait for each other.
+                    // Now and then one page stays held while others are read. Not two pages, because the thread could
+                    // then be part of a circle of threads that wait for each other.
                     if n % 64 == 0 && is_open(&page) {
                         kept = Some(page);
                     } else if n % 64 == 8 {

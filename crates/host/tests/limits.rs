@@ -1,5 +1,5 @@
-//! Tests of refusals by the system, and of data visible to others. Irreversible changes of a process are tried in a
-//! child: this program, restarted for the one test.
+//! Tests of refusals by the system, and of data visible to other processes. A test that changes its process
+//! irreversibly runs in a child process: this program, restarted for the one test.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const PAGE: u64 = 4096;
 
-/// Runs `test`, the body of the test `name`, in a process of its own, which must end well.
+/// Runs `test`, the body of the test `name`, in a process of its own, which must succeed.
 fn in_child(name: &str, test: impl FnOnce()) {
     const CHILD: &str = "HIGHWATER_TEST_CHILD";
     if std::env::var_os(CHILD).is_some_and(|child| child == name) {
@@ -58,7 +58,7 @@ fn a_core_dump_has_nothing_of_the_memory() {
     assert!(flags.iter().all(|flag| flag != "lo"), "{flags:?}");
 }
 
-/// Memory that goes and comes is locked, too.
+/// Memory that is given up and taken again is locked, too.
 #[test]
 fn locked_memory_stays_locked_when_it_is_resized() {
     let locked = builder().size(4 << 20).size_max(16 << 20).lock_memory(true).start();
@@ -83,7 +83,7 @@ fn locked_memory_stays_locked_when_it_is_resized() {
     }
 }
 
-/// The system does not let the process lock memory: an error says so.
+/// If the system does not let the process lock memory, the start fails with an error that says so.
 #[test]
 fn memory_that_cannot_be_locked_is_an_error() {
     in_child("memory_that_cannot_be_locked_is_an_error", || {
@@ -110,14 +110,14 @@ fn io_uring_may_be_refused_after_the_start() {
         file.sync_data().unwrap();
         let rounds = |thread: u64| {
             for round in 0..30 {
-                // Ahead of a sequential reader, by the background ring.
+                // Readahead of a sequential reader, which the background ring carries out.
                 let start = (thread * 31 + round * 97) % (PAGES - 300);
                 for number in start..start + 300 {
                     let mut found = vec![0; PAGE as usize];
                     file.read_exact_at(&mut found, number * PAGE).unwrap();
                     assert!(found == page(number), "page {number}");
                 }
-                // Side by side, by a borrowed ring.
+                // Reads side by side, which a borrowed ring carries out.
                 let mut many = vec![vec![0; PAGE as usize]; 32];
                 let number = |n: usize| (thread * 1009 + round * 331 + n as u64 * 127) % PAGES;
                 let mut reads: Vec<(&mut [u8], u64)> =
@@ -147,7 +147,7 @@ fn io_uring_may_be_refused_after_the_start() {
     });
 }
 
-/// A filter that a thread of the application sets for itself leaves the library's threads alone.
+/// A filter that a thread of the application sets for itself does not affect the library's threads.
 #[test]
 fn io_uring_may_be_refused_to_one_thread() {
     in_child("io_uring_may_be_refused_to_one_thread", || {
@@ -189,7 +189,7 @@ fn limit_address_space(more: u64) {
     rlimit::setrlimit(rlimit::Resource::AS, bytes, bytes).expect("less can always be had");
 }
 
-/// A region takes address space as it is written: the largest there can be needs none before.
+/// A region takes address space only as it is written: even the largest region needs none at the start.
 #[test]
 fn a_region_of_16_tib_is_made_as_it_is_used() {
     in_child("a_region_of_16_tib_is_made_as_it_is_used", || {
@@ -210,7 +210,8 @@ fn a_region_of_16_tib_is_made_as_it_is_used() {
     });
 }
 
-/// The unused part of a large memory costs only address space; descriptors also come with their first use.
+/// The unused part of a large memory costs only address space; page descriptors also take memory only at their first
+/// use.
 #[test]
 fn a_memory_of_a_tib_is_taken_as_it_is_used() {
     in_child("a_memory_of_a_tib_is_taken_as_it_is_used", || {
@@ -221,7 +222,7 @@ fn a_memory_of_a_tib_is_taken_as_it_is_used() {
         let before = resident();
         let memory = match builder().size(1 << 40).start() {
             Ok(memory) => memory,
-            // 8 GiB of descriptors, which may be more than the computer has.
+            // The address space for the descriptors is 8 GiB, which may be more than the computer has.
             Err(error) => return assert!(error.to_string().contains("no memory for the descriptors"), "{error}"),
         };
         let region = memory.anonymous(1 << 30).unwrap();
@@ -233,7 +234,7 @@ fn a_memory_of_a_tib_is_taken_as_it_is_used() {
     });
 }
 
-/// If the system refuses address space, the caller gets an error, and nothing aborts.
+/// If the system refuses address space, the caller gets an error, and the process is not aborted.
 #[test]
 fn a_limit_of_address_space_is_an_error() {
     in_child("a_limit_of_address_space_is_an_error", || {
@@ -271,7 +272,7 @@ fn a_limit_of_address_space_is_an_error() {
     });
 }
 
-/// A process that may have few files gets errors, or threads instead of rings.
+/// A process that may open only few files gets errors, or threads instead of rings.
 #[test]
 fn a_limit_of_open_files_is_an_error() {
     in_child("a_limit_of_open_files_is_an_error", || {
@@ -310,12 +311,12 @@ fn a_limit_of_open_files_is_an_error() {
     });
 }
 
-/// Makes these system calls fail with EPERM, in all threads of the process.
+/// Makes the system calls `calls` fail with EPERM in all threads of the process.
 fn refuse(calls: &[i64]) {
     seccompiler::apply_filter_all_threads(&filter(calls)).expect("filters are granted");
 }
 
-/// Makes them fail in this thread only.
+/// Makes the system calls `calls` fail with EPERM in this thread only.
 fn refuse_here(calls: &[i64]) {
     seccompiler::apply_filter(&filter(calls)).expect("filters are granted");
 }

@@ -13,8 +13,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Four threads share 8 MiB and use 32: two have a file each, which they write, read, lengthen, cut, sync and drop
-/// from memory; two have regions. By copies and in place. For three seconds, or as long as HIGHWATER_SOAK_SECONDS says.
+/// Four threads share 8 MiB of memory and use 32 MiB. Two threads have a file each, which they write, read, lengthen,
+/// cut, sync and drop from memory; two have a region each. They access pages by copy and in place. The test takes three
+/// seconds, or as many as HIGHWATER_SOAK_SECONDS says.
 #[test]
 fn nothing_is_lost_with_four_times_the_memory_in_use() {
     use_four_times_the_memory(builder());
@@ -26,7 +27,7 @@ fn nothing_is_lost_with_checksums() {
     use_four_times_the_memory(builder().checksums(true));
 }
 
-/// Pages in generations, as of Linux 7.2, age by page-table walks in this run.
+/// In this run the pages are in generations, as in Linux 7.2, and age by page-table walks.
 #[test]
 fn nothing_is_lost_with_generations() {
     use_four_times_the_memory(builder().kernel("7.2-mglru"));
@@ -93,7 +94,7 @@ fn use_file(memory: &Memory, folder: &Path, n: u64, end: Instant) -> u64 {
                 file.sync_data().unwrap();
                 let len = file.len();
                 assert_eq!(fs::metadata(&path).unwrap().len(), len);
-                // Durable data are in the file for other readers, too.
+                // Other programs that read the file find durable data, too.
                 let other = fs::File::open(&path).unwrap();
                 let number = number.min((len / PAGE).saturating_sub(1));
                 if len > 0 {
@@ -117,7 +118,7 @@ fn use_file(memory: &Memory, folder: &Path, n: u64, end: Instant) -> u64 {
     operations
 }
 
-/// A check of everything stops ongoing work and starts it again.
+/// `Memory::check` stops the memory's threads during the work, and starts them again.
 #[test]
 fn everything_is_in_its_place_at_any_time() {
     let folder = folder();
@@ -221,7 +222,7 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     assert_eq!(fs::read(&other).unwrap(), [7; 5000]);
 }
 
-/// Swap cannot be opened as a file, by any name or by another memory of the process.
+/// A swap file cannot be opened as a file with data, neither by another name nor by another memory of the process.
 #[test]
 fn a_swap_file_that_is_used_cannot_be_opened() {
     let folder = folder();
@@ -239,7 +240,7 @@ fn a_swap_file_that_is_used_cannot_be_opened() {
     assert!(other.open(&path).is_ok());
 }
 
-/// An empty file could become swap, but not while any memory of the process has it open.
+/// An empty file may become a swap file, but not while any memory of the process has it open.
 #[test]
 fn an_open_file_is_nobodys_swap() {
     let folder = folder();
@@ -263,7 +264,7 @@ fn an_open_file_is_nobodys_swap() {
     builder().swap(8 << 20).swap_file(&path).start().unwrap().shutdown().unwrap();
 }
 
-/// The number of guards is limited by their count. One more is refused, and none waits for ever.
+/// The number of guards of a page is limited. One more guard is refused, and the caller does not wait for ever.
 #[test]
 fn a_page_has_so_many_readers_and_no_more() {
     const MOST: usize = engine::memory::READERS_MAX as usize;
@@ -294,8 +295,8 @@ fn a_page_has_so_many_readers_and_no_more() {
     memory.check().unwrap();
 }
 
-/// All pages that can be pinned are pinned and released. No page was freed meanwhile, and yet all are available to the
-/// next reader.
+/// All pages that can be pinned are pinned and then released. No page could be freed meanwhile, but afterwards all can
+/// be freed for the next reader.
 #[test]
 fn pages_that_were_held_while_memory_was_exhausted_can_be_freed_afterwards() {
     let folder = folder();
@@ -323,7 +324,7 @@ fn pages_that_were_held_while_memory_was_exhausted_can_be_freed_afterwards() {
             assert!(found == page(number, 1), "page {number}");
         }
     }
-    // Many, but not all, again and again.
+    // Pins many pages, but not all, again and again.
     for _ in 0..30 {
         let guards: Vec<_> = (0..600).map(|_| file.page(chance.below(pages)).unwrap()).collect();
         drop(guards);
@@ -340,11 +341,11 @@ fn a_refused_index_is_an_error_to_who_needs_it() {
         let memory = memory();
         let file = memory.create(path).unwrap();
         file.write_all_at(&page(1, 1), PAGE).unwrap();
-        // Address space for 1 GiB more.
+        // Limits the process to 1 GiB more address space.
         let pages = fs::read_to_string("/proc/self/statm").unwrap();
         let bytes = pages.split(' ').next().unwrap().parse::<u64>().unwrap() * PAGE + (1 << 30);
         let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-        // SAFETY: the limit is read, and nothing else.
+        // SAFETY: the call only reads the limit.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
         let error = file.write_at(&page(2, 2), FAR).unwrap_err();
         assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
@@ -382,7 +383,7 @@ fn a_hole_of_terabytes_costs_nothing() {
         }
         match file.sync_data() {
             Ok(()) => {}
-            // EFBIG: not every file system has files of this size.
+            // EFBIG: not every file system allows files of this size.
             Err(Error::Write { source: IoError::Os(27), .. }) => return println!("skipped: no files of 4 TiB here"),
             Err(error) => panic!("{error}"),
         }
@@ -397,7 +398,8 @@ fn a_hole_of_terabytes_costs_nothing() {
     memory.check().unwrap();
 }
 
-/// Another process cuts a file. A reader of a lost page gets an error that names it; other readers go on.
+/// Another process cuts a file. A reader of a lost page gets an error that names the file and the page; other readers
+/// continue.
 #[test]
 fn a_file_that_somebody_else_cut_is_an_error_to_who_reads_what_is_gone() {
     let folder = folder();
@@ -415,7 +417,7 @@ fn a_file_that_somebody_else_cut_is_an_error_to_who_reads_what_is_gone() {
     assert_eq!(file.page(9).unwrap()[0], 7);
 }
 
-/// With checksums, contents changed by another program are not taken for the written ones.
+/// With checksums, a page that another program has changed is not taken for the page that was written.
 #[test]
 fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
     let folder = folder();
@@ -434,7 +436,7 @@ fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
     assert!(error.to_string().starts_with(&expected), "{error}");
     assert!(matches!(error, Error::Read { source: IoError::Checksum, .. }));
     assert!(file.page(69).unwrap()[..] == page(69, 1)[..]);
-    // What is written anew is right again.
+    // A page that is written again can be read again.
     file.write_all_at(&page(70, 2), 70 * PAGE).unwrap();
     file.sync_data().unwrap();
     memory.drop_caches();
@@ -456,7 +458,7 @@ fn a_file_that_could_not_be_cut_is_as_long_as_it_was() {
     let other = fs::OpenOptions::new().write(true).open(&path).unwrap();
     [5, 12].iter().for_each(|number| other.write_all_at(b"!", number * PAGE).unwrap());
     other.sync_all().unwrap();
-    // Dirty pages behind what is stored.
+    // Dirty pages after the end of the stored data.
     (20..25).for_each(|number| file.write_all_at(&page(number, 1), number * PAGE).unwrap());
     let error = file.set_len(5 * PAGE + 100).unwrap_err();
     assert!(matches!(error, Error::Read { source: IoError::Checksum, .. }), "{error}");
@@ -469,14 +471,14 @@ fn a_file_that_could_not_be_cut_is_as_long_as_it_was() {
     assert!(matches!(error, Error::Read { source: IoError::Truncated, .. }), "{error}");
 }
 
-/// A file cannot become as long as its writers want. They get errors with name and cause before memory is full of it;
-/// other files are written as before.
+/// A file cannot become as long as its writers want. The writers get errors with the file's name and the cause before
+/// memory is full of the file's pages; other files are written as before.
 #[test]
 fn a_write_to_a_file_that_cannot_be_written_is_refused() {
     const CHILD: &str = "HIGHWATER_TEST_REFUSED";
     if let Ok(path) = std::env::var(CHILD) {
         let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
-        // SAFETY: the limit is read, and nothing else; no handler is set.
+        // SAFETY: the calls only read the limit, and set no signal handler.
         unsafe {
             assert_ne!(libc::signal(libc::SIGXFSZ, libc::SIG_IGN), libc::SIG_ERR);
             assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
@@ -488,7 +490,8 @@ fn a_write_to_a_file_that_cannot_be_written_is_refused() {
         let error = failed.expect("4 GiB do not fit");
         assert!(matches!(&error, Error::Write { source: IoError::NoSpace, .. }), "{error}");
         assert!(error.to_string().starts_with(&path), "{error}");
-        // How many may be dirty follows what is free, and those that are tried again do not count meanwhile: a few more may fit.
+        // A few more writes may succeed: the dirty limit depends on free memory, and pages whose write is tried again
+        // do not count as dirty meanwhile.
         let refused = numbers.find_map(|number| {
             let refused = file.page_mut(0).err();
             let _ = file.write_at(&page(number, 1), number * PAGE);
@@ -500,7 +503,7 @@ fn a_write_to_a_file_that_cannot_be_written_is_refused() {
         (0..200).for_each(|number| other.write_all_at(&page(number, 2), number * PAGE).unwrap());
         other.sync_data().unwrap();
         file.sync_data().expect_err("what lies after the limit cannot be written");
-        // What cannot be written is cut off: then the rest can.
+        // The pages that cannot be written are cut off; the rest can then be written.
         file.set_len(1 << 20).unwrap();
         let _ = file.sync_data();
         file.sync_data().unwrap();
@@ -539,7 +542,8 @@ fn a_bit_that_turns_over_in_swap_is_an_error_to_who_reads_its_page() {
     let region = memory.anonymous(REGION_PAGES * PAGE).unwrap();
     (0..REGION_PAGES).for_each(|number| region.write_at(&page(number, 1), number * PAGE).unwrap());
 
-    // Past the system's cache, as the library does: the two would not see each other otherwise.
+    // Bypasses the system's cache, as the library does. Otherwise the test and the library would not see each other's
+    // writes.
     let direct = fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(&path);
     let Ok(swap) = direct else { return println!("skipped: no O_DIRECT in {}", folder.path().display()) };
     let mut buffer = vec![0; 2 * PAGE as usize];
@@ -548,7 +552,7 @@ fn a_bit_that_turns_over_in_swap_is_an_error_to_who_reads_its_page() {
     let mut find = || {
         for at in (PAGE..32 << 20).step_by(PAGE as usize) {
             swap.read_exact_at(block, at).unwrap();
-            // The oldest have left memory long ago.
+            // The pages that were written first have left memory long ago.
             if let Some(number) = (100..200).find(|number| block == page(*number, 1)) {
                 block[1234] ^= 1 << 5;
                 swap.write_all_at(block, at).unwrap();
@@ -573,7 +577,8 @@ fn a_bit_that_turns_over_in_swap_is_an_error_to_who_reads_its_page() {
     memory.shutdown().unwrap();
 }
 
-/// Everything that moves pages of one file at the same time: checksums find nothing wrong, and no page is torn.
+/// Threads do everything that moves pages of one file at the same time. Checksums find no wrong page, and no page is
+/// torn.
 #[test]
 fn checksums_raise_no_false_alarm() {
     const PAGES: u64 = 3000;
@@ -583,11 +588,11 @@ fn checksums_raise_no_false_alarm() {
     file.set_len(PAGES * PAGE).unwrap();
     let end = Instant::now() + Duration::from_secs(soak_seconds(3));
     let is_whole = |bytes: &[u8]| {
-        // A cut leaves zeroes after it.
+        // A cut leaves zeroes after the new end.
         let cut = bytes.iter().position(|byte| *byte != bytes[0]).unwrap_or(bytes.len());
         bytes[cut..].iter().all(|byte| *byte == 0)
     };
-    // A page may be gone by the time that it is asked for; nothing else may go wrong.
+    // A page may be cut off before it is read; no other error is allowed.
     let there = |result: Result<bool, Error>| match result {
         Ok(is_right) => assert!(is_right, "a page is torn"),
         Err(Error::OutOfRange { .. }) => {}
@@ -649,8 +654,8 @@ fn a_sync_cuts_nothing_off_that_others_append() {
                 let record = vec![(number % 255) as u8 + 1; RECORD as usize];
                 log.write_all_at(&record, number * RECORD).unwrap();
                 log.sync_data().unwrap();
-                // What it holds is looked at in the end: the system's own cache and others' writes past it get in each
-                // other's way.
+                // The contents are compared only at the end: reads through the system's cache and writes of other
+                // threads that bypass it disturb each other.
                 assert!(fs::metadata(&path).unwrap().len() >= (number + 1) * RECORD, "record {number} was synced");
                 if number.is_multiple_of(16) {
                     memory.drop_caches();
@@ -668,7 +673,7 @@ fn a_sync_cuts_nothing_off_that_others_append() {
     }
 }
 
-/// A file is opened while its last handle is dropped. It keeps its length, and nobody cuts it.
+/// A file is opened while its last handle is dropped. The file keeps its length.
 #[test]
 fn a_file_is_whole_for_who_opens_it_while_its_last_handle_goes() {
     let folder = folder();
@@ -683,14 +688,14 @@ fn a_file_is_whole_for_who_opens_it_while_its_last_handle_goes() {
         });
         assert_eq!(fs::metadata(&path).unwrap().len(), 100_001, "round {round}");
     }
-    // A handle that changed nothing does not truncate, either.
+    // Nor does dropping a handle that changed nothing truncate the file.
     let idle = memory.open(&path).unwrap();
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"more").unwrap();
     drop(idle);
     assert_eq!(fs::metadata(&path).unwrap().len(), 100_005);
 }
 
-/// Only files with pages are opened. A length that the system refuses changes nothing.
+/// Only regular files and block devices are opened. Setting a length that the system refuses changes nothing.
 #[test]
 fn what_is_no_file_is_refused_and_a_refused_length_changes_nothing() {
     let folder = folder();
@@ -701,7 +706,7 @@ fn what_is_no_file_is_refused_and_a_refused_length_changes_nothing() {
     }
     let file = memory.create(folder.path().join("file")).unwrap();
     file.write_all_at(&[1; 5000], 0).unwrap();
-    // No file system holds that in one file of this one's: where it does, the length is right all the same.
+    // Most file systems refuse this length for one file. If this one accepts it, the length must be right.
     match file.set_len((1 << 44) - (8 << 20)) {
         Ok(()) => file.set_len(5000).unwrap(),
         Err(_) => assert_eq!(file.len(), 5000),
@@ -728,7 +733,8 @@ fn bytes_after_the_end_are_zeroes_whatever_a_guard_left_there() {
     memory.check().unwrap();
 }
 
-/// Partial writes, each of which must read its page first, beside a thread that cuts the file and lets it grow.
+/// Threads make partial writes, each of which must read its page first, while another thread cuts the file and makes it
+/// longer again.
 #[test]
 fn a_file_may_be_cut_while_others_write_parts_of_its_pages() {
     let folder = folder();
@@ -764,7 +770,8 @@ fn a_file_may_be_cut_while_others_write_parts_of_its_pages() {
     assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == 0 || (50..150).contains(&(at % 4096)) && *byte <= 2));
 }
 
-/// A batch of reads returns the same as single reads, in memory or not, and stops at the end of the file.
+/// A batch of reads returns the same bytes as single reads, whether the pages are in memory or not, and stops at the
+/// end of the file.
 #[test]
 fn many_reads_at_once_find_what_single_reads_find() {
     let folder = folder();
@@ -791,8 +798,9 @@ fn many_reads_at_once_find_what_single_reads_find() {
     assert_eq!(file.read_many_at(&mut []).unwrap(), Vec::<usize>::new());
 }
 
-/// A page is written in each of many regions, and each takes a page for its table, which never leaves. They do not get all of memory:
-/// the next is refused, and files and regions that are there go on.
+/// A page is written in each of many regions, and each region takes a page for its table, which cannot be evicted. The
+/// tables do not get all of memory: at some point a new region is refused, and existing files and regions continue to
+/// work.
 #[test]
 fn tables_of_many_regions_leave_memory_to_others() {
     let folder = folder();
@@ -820,7 +828,7 @@ fn tables_of_many_regions_leave_memory_to_others() {
         region.write_at(&[n as u8], 1).unwrap();
     }
     memory.check().unwrap();
-    // Regions that go leave theirs to others.
+    // Regions that are dropped leave the pages of their tables to others.
     regions.truncate(100);
     memory.anonymous(PAGE).unwrap().write_at(&[1], 0).unwrap();
     memory.check().unwrap();
@@ -868,7 +876,7 @@ fn reading_what_was_never_written_takes_no_memory() {
     }
     assert_eq!(memory.vmstat().get("nr_page_table_pages"), 0);
     assert_eq!(memory.vmstat().get("nr_free_pages"), free);
-    // A page with neighbours that were written.
+    // A page that was never written, next to one that was.
     region.write_at(&[1], PAGE).unwrap();
     region.read_at(&mut found, 0).unwrap();
     assert_eq!((found[0], found[PAGE as usize]), (0, 1));
@@ -877,7 +885,8 @@ fn reading_what_was_never_written_takes_no_memory() {
     memory.check().unwrap();
 }
 
-/// Memory and swap are both full. What fitted in can be read, and overwritten, though nothing is free to swap it in with.
+/// Memory and swap are both full. All pages that fitted can still be read and overwritten, although there is no free
+/// page for swapping them in.
 #[test]
 fn what_filled_memory_and_swap_can_be_read() {
     const THREADS: u64 = 3;
@@ -940,7 +949,7 @@ fn everything_may_be_used_from_any_thread() {
                 for round in 0..2000 {
                     let number = (round * 7 + u64::from(thread)) % 64;
                     if round % 3 == 0 {
-                        // A writer is alone with its page.
+                        // No other thread has the page while a writer has it.
                         let mut page = file.page_mut(number).unwrap();
                         page.fill(thread);
                         assert!(page.iter().all(|byte| *byte == thread));
@@ -955,7 +964,7 @@ fn everything_may_be_used_from_any_thread() {
     memory.check().unwrap();
 }
 
-/// A process writes pages, syncs after a few, and is killed. All data reported as durable exist.
+/// A process writes pages, syncs after a few, and is killed. All data that were reported as durable exist.
 #[test]
 fn what_was_synced_survives_a_kill() {
     const CHILD: &str = "HIGHWATER_TEST_WRITER";
@@ -1006,10 +1015,10 @@ fn write_until_killed(path: &Path) -> ! {
     unreachable!("it is killed")
 }
 
-/// Room to grow costs only address space before it is used.
+/// Room to grow (`size_max`) costs only address space until it is used.
 #[test]
 fn room_to_grow_is_free() {
-    // Descriptors of all its pages would be 2 GiB.
+    // The descriptors of all pages would take 2 GiB.
     let memory = builder().size_max(1 << 38).start().unwrap();
     let resident = || {
         let pages = fs::read_to_string("/proc/self/statm").unwrap();
@@ -1047,7 +1056,7 @@ fn memory_can_be_resized_while_it_is_used() {
         let (mut resized, mut refused) = (0, 0);
         for mib in [32, 4, 24, 8, 32, 5].into_iter().cycle().take_while(|_| Instant::now() < end) {
             let before = memory.size();
-            // On a computer that does something else for seconds, the disk may not take pages in time.
+            // If the computer does something else for seconds, the disk may not take pages in time.
             match memory.resize(mib << 20) {
                 Ok(()) => assert_eq!(memory.size(), mib << 20),
                 Err(Error::OutOfMemory { .. }) => {

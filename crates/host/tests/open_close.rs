@@ -1,4 +1,4 @@
-//! Tests of opening and closing: no caller waits for another file.
+//! Tests of opening and closing: no caller waits while another file is opened or closed.
 
 mod common;
 
@@ -56,7 +56,7 @@ fn who_opens_another_file_does_not_wait_for_one_that_is_closed() {
     memory.shutdown().unwrap();
 }
 
-/// Threads open, write and close the same few files. Each finds the data of the one before it.
+/// Threads open, write and close the same few files. Each thread finds the data of the thread before it.
 #[test]
 fn a_file_that_is_opened_and_closed_by_many_has_one_cache() {
     let folder = folder();
@@ -69,7 +69,7 @@ fn a_file_that_is_opened_and_closed_by_many_has_one_cache() {
             scope.spawn(move || {
                 for round in 0..100 {
                     let file = memory.open(&paths[(round + thread) % paths.len()]).unwrap();
-                    // A latch of its own: there is no addition in place.
+                    // A guard for writing, so that no other thread adds between the read and the write of the count.
                     let mut page = file.page_mut(0).unwrap();
                     let count = u64::from_le_bytes(page[..8].try_into().unwrap()) + 1;
                     page[..8].copy_from_slice(&count.to_le_bytes());

@@ -10,7 +10,7 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/").to_owned()
 }
 
-/// The sources of a crate.
+/// Adds the paths of all Rust files in `folder` and its subfolders to `found`.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_dir() {
@@ -26,7 +26,7 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.starts_with("//")).map(|line| line.split("//").next().unwrap_or(""))
 }
 
-/// The name after some words, if a line begins with them.
+/// Returns the name after `words`, if the line begins with `words`.
 fn declared<'a>(line: &'a str, words: &str) -> Option<&'a str> {
     let rest = line.strip_prefix(words)?;
     Some(&rest[..rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())])

@@ -84,12 +84,12 @@ fn a_swap_file_without_room_leaves_nothing_behind() {
             assert!(matches!(error, SwapFileError::Allocate { .. }), "{error}");
             assert!(!path.exists());
         }
-        // A disk of more than 16 TiB.
+        // The disk has more than 16 TiB of room.
         Ok(file) => assert_eq!(u64::from(file.slots()), too_large / PAGE),
     }
 }
 
-/// A file of another user is left alone, since an open descriptor of that user would read swapped pages.
+/// A file of another user is not replaced, because that user could read swapped pages by an open descriptor.
 #[test]
 fn a_file_of_another_user_is_never_swap() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -104,7 +104,7 @@ fn a_file_of_another_user_is_never_swap() {
     assert_eq!(fs::metadata(&path).expect("it is there").len(), 0);
 }
 
-/// A process that had the file open before, or has another name of it, sees no swapped pages.
+/// A process that had the file open before, or uses another name of the file, sees no swapped pages.
 #[test]
 fn a_swap_file_that_is_there_is_made_anew() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -140,8 +140,8 @@ fn an_unnamed_swap_file_is_in_no_folder() {
     assert!(matches!(SwapFile::unnamed(directory.path(), 1), Err(SwapFileError::Size { .. })));
 }
 
-/// Another process cuts the swap file, and later writes extend it with a hole. Each lost page is an error, none is
-/// wrong, and the other pages are intact.
+/// Another process cuts the swap file, and later writes extend it with a hole. A reader of a lost page gets an error
+/// and never wrong bytes, and the other pages are intact.
 #[test]
 fn a_page_that_a_truncated_swap_file_lost_is_an_error_and_never_wrong() {
     for encrypts in [false, true] {
@@ -151,7 +151,7 @@ fn a_page_that_a_truncated_swap_file_lost_is_an_error_and_never_wrong() {
 
 fn truncate(encrypts: bool) {
     const PAGES: u64 = 3000;
-    // Within a block, too: the system fills it with zeroes.
+    // The new end lies within a block, whose rest the system fills with zeroes.
     const END: u64 = 500 * PAGE + 1000;
     let folder = common::folder();
     let path = folder.path().join("swap");
@@ -183,10 +183,10 @@ fn truncate(encrypts: bool) {
     assert_eq!(lost[1], 0, "what is swapped later is there");
 }
 
-/// The first bytes of all pages.
+/// The first bytes of every page that these tests write.
 const STAMP: &[u8; 16] = b"plain as a stamp";
 
-/// A memory with swap at `path`, and a region of thrice its size whose pages all begin with [`STAMP`].
+/// Returns a memory with swap at `path`, and a region of three times its size whose pages all begin with [`STAMP`].
 fn stamped(path: &Path, encrypts: bool) -> (Memory, Region) {
     let memory = builder().size(4 << 20).swap(32 << 20).swap_file(path).encrypt_swap(encrypts).start().unwrap();
     let region = memory.anonymous(STAMPED * PAGE).unwrap();
@@ -196,7 +196,7 @@ fn stamped(path: &Path, encrypts: bool) -> (Memory, Region) {
 
 const STAMPED: u64 = 3000;
 
-/// Equal for every second page.
+/// Returns the contents of a page. Pages 2n and 2n + 1 have the same contents.
 fn stamped_page(number: u64) -> Vec<u8> {
     let mut page = (number / 2).to_le_bytes().repeat(PAGE as usize / 8);
     page[..16].copy_from_slice(STAMP);
@@ -216,7 +216,7 @@ fn an_encrypted_swap_file_shows_nothing_and_gives_back_all() {
     let path = folder.path().join("swap");
     let found = |encrypts| {
         let (memory, region) = stamped(&path, encrypts);
-        // Twice: slots are written again, by other pages.
+        // Two passes, so that slots are written again by other pages.
         for _ in 0..2 {
             let mut found = vec![0; PAGE as usize];
             for number in 0..STAMPED {
@@ -243,7 +243,7 @@ fn a_page_of_encrypted_swap_that_was_changed_is_an_error() {
     let path = folder.path().join("swap");
     let (memory, region) = stamped(&path, true);
     let file = fs::File::options().read(true).write(true).open(&path).unwrap();
-    // A bit in each of a hundred slots, and of two hundred others each has what is the other's.
+    // One bit is flipped in each of a hundred slots, and two hundred other slots exchange their contents in pairs.
     let mut block = vec![0; PAGE as usize];
     for slot in 100..200 {
         file.read_exact_at(&mut block, slot * PAGE).unwrap();

@@ -1,8 +1,9 @@
-//! Tests that `kill -9` tears no page: one thread writes whole pages, another syncs, the process is killed, and each
-//! page of the file comes from one write.
+//! Tests that `kill -9` tears no page. One thread writes whole pages, another syncs, and the process is killed.
+//! Afterwards each page of the file comes from one write.
 //!
-//! The process that is killed is this test program once more, with [`VICTIM`] set. It is killed [`kills`] times, 3 for each
-//! way to write, or as often as `HIGHWATER_KILLS` says: `HIGHWATER_KILLS=50 cargo test --release -p highwater --test torn`.
+//! The killed process is a second run of this test program, with [`VICTIM`] set. For each way of writing it is killed 3
+//! times, or as often as `HIGHWATER_KILLS` says ([`kills`]): `HIGHWATER_KILLS=50 cargo test --release -p highwater
+//! --test torn`.
 
 mod common;
 
@@ -17,14 +18,15 @@ use std::{env, fs, io::Read, thread};
 const PAGE: usize = 4096;
 const PAGES: u64 = 64;
 
-/// The victim's way of writing: `write_at` or `page_mut`, each with or without `+checksums`. The file follows.
+/// The victim's way of writing: `write_at` or `page_mut`, each with or without `+checksums`. The path of the file
+/// follows.
 const VICTIM: &str = "HIGHWATER_TORN_VICTIM";
 
 fn kills() -> u64 {
     env::var("HIGHWATER_KILLS").map_or(3, |kills| kills.parse().expect("HIGHWATER_KILLS is a number"))
 }
 
-/// Writes and syncs until it is killed.
+/// The body of the victim: writes and syncs until the process is killed.
 #[test]
 fn victim() {
     let Ok(orders) = env::var(VICTIM) else { return };
@@ -43,7 +45,7 @@ fn victim() {
             let page = version * 7 % PAGES;
             let words = version.to_le_bytes();
             if in_place {
-                // Word by word, as a program changes a page.
+                // Word by word, as a program would change a page.
                 file.page_mut(page).unwrap().chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&words));
             } else {
                 file.write_all_at(&words.repeat(PAGE / 8), page * PAGE as u64).unwrap();
@@ -69,7 +71,7 @@ fn start(how: &str, path: &Path) -> Child {
     child
 }
 
-/// Pages of the file that hold more than one version.
+/// Returns the numbers of the pages that contain bytes of more than one version.
 fn torn_pages(path: &Path) -> Vec<u64> {
     let file = fs::File::open(path).unwrap();
     let is_torn = |page: &u64| {
@@ -81,7 +83,7 @@ fn torn_pages(path: &Path) -> Vec<u64> {
 }
 
 fn kill_while_writing(how: &str) {
-    // Of all tests of this file: each kill comes at another time.
+    // Counts the kills of all tests in this file, so that each kill comes at a different time.
     static NTH: AtomicU64 = AtomicU64::new(0);
     let folder = folder();
     let path = folder.path().join("data");

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// Writes that are far more than may be dirty.
+/// Number of bytes to write: far more than the dirty limits allow.
 const BYTES: usize = 32 << 20;
 
 fn write(file: &highwater::File) {
     (0..BYTES as u64).step_by(1 << 16).for_each(|offset| file.write_all_at(&[7; 1 << 16], offset % (2 << 20)).unwrap());
 }
 
-/// Writers of a disk that writes nothing are throttled; those of another disk go on.
+/// Writers of a disk that completes no writes are throttled; writers of another disk are not.
 #[test]
 fn a_disk_that_writes_nothing_does_not_hold_up_writers_of_another() {
     let (folder, other) = (folder(), tempfile::tempdir_in("/dev/shm").expect("there is memory for files"));
@@ -42,7 +42,7 @@ fn a_disk_that_writes_nothing_does_not_hold_up_writers_of_another() {
     thread::scope(|scope| {
         let held = scope.spawn(|| write(&stuck));
         came.recv().expect("more is dirty than may be");
-        // Until it has as much as it may.
+        // Waits until the slow disk has as many dirty pages as the limits allow.
         thread::sleep(Duration::from_millis(500));
         scope.spawn(|| {
             write(&fast);

@@ -1,7 +1,7 @@
-//! Contents that can be verified: each byte follows from the name of its file or region and from its offset.
+//! Contents that can be verified: each byte is a function of the name of its file or region and of its offset.
 //!
-//! Real memory keeps every byte. Simulated memory keeps the first eight bytes of each page (its stamp) or none
-//! ([`Kept`]). A [`Pattern`] makes and verifies only the kept bytes, so a workload is written once:
+//! Real memory keeps every byte. Simulated memory keeps the first eight bytes of each page (the stamp), or no bytes
+//! ([`Kept`]). A [`Pattern`] makes and verifies only the kept bytes, so a workload can be written once for both:
 //!
 //! ```
 //! use kit::contents::{Kept, Pattern};
@@ -18,22 +18,22 @@ use machine::PAGE_BYTES;
 use std::hash::Hasher;
 use std::{fmt, ops::Range};
 
-/// Bytes of a stamp, and of a word of a pattern.
+/// Number of bytes of a stamp, and of a word of a pattern.
 const WORD: u64 = 8;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// The part of the contents of pages that a run keeps. Other bytes read as anything.
+/// The part of the contents of pages that a run keeps. Bytes that are not kept may read as any value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Keeps nothing: contents cost no time, and nothing is verified.
     Nothing,
-    /// The first eight bytes of each page.
+    /// Keeps the first eight bytes of each page.
     Stamps,
-    /// Every byte.
+    /// Keeps every byte.
     Bytes,
-    /// The first so many bytes of each page. The others stay zeroes, so that compressed memory makes pages that small; patterns
-    /// alone cannot be compressed.
+    /// Keeps this number of bytes at the beginning of each page. The other bytes stay zeroes, so that compressed memory
+    /// needs about this number of bytes for a page; a page full of patterns could not be compressed.
     First(u16),
 }
 
@@ -60,7 +60,7 @@ impl Pattern {
     /// Returns the pattern of version `version` of the file or region `name`.
     #[must_use]
     pub fn new(name: &str, version: u64) -> Self {
-        // FNV-1a, then the finish of splitmix64: versions that follow each other have nothing in common.
+        // FNV-1a, then the final mixing of splitmix64, so that the patterns of consecutive versions are unrelated.
         let mut hasher = FnvHasher::default();
         hasher.write(name.as_bytes());
         hasher.write(&version.to_le_bytes());
@@ -70,7 +70,7 @@ impl Pattern {
         Self { name: name.to_owned(), key: key ^ (key >> 31) }
     }
 
-    /// Fills the kept bytes of `bytes`, which begin at byte `offset`.
+    /// Fills those bytes of `bytes` that are kept. The slice begins at byte `offset` of the file or region.
     pub fn fill(&self, kept: Kept, offset: u64, bytes: &mut [u8]) {
         for part in parts(kept, offset, bytes.len()) {
             let mut at = offset + part.start as u64;
@@ -90,10 +90,10 @@ impl Pattern {
         }
     }
 
-    /// Verifies the kept bytes of `bytes`, which were read at byte `offset`.
+    /// Verifies those bytes of `bytes` that are kept. The slice was read at byte `offset` of the file or region.
     ///
     /// # Errors
-    /// Returns the first wrong byte.
+    /// When a byte is wrong; the error names the first one.
     pub fn verify(&self, kept: Kept, offset: u64, bytes: &[u8]) -> Result<(), WrongContents> {
         for part in parts(kept, offset, bytes.len()) {
             let start = offset + part.start as u64;
@@ -119,7 +119,7 @@ impl Pattern {
         ))
     }
 
-    /// Returns the bytes of one word. Words of a file differ everywhere.
+    /// Returns the bytes of one word of the pattern. All words of a file differ.
     fn word(&self, index: u64) -> [u8; WORD as usize] {
         self.key.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes()
     }
@@ -129,7 +129,7 @@ impl Pattern {
     }
 }
 
-/// Returns the kept parts of `length` bytes at byte `offset`.
+/// Returns the ranges of kept bytes among `length` bytes that begin at byte `offset`.
 fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<usize>> {
     let end = offset + length as u64;
     let (step, most) = match kept {
@@ -145,7 +145,8 @@ fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<u
     })
 }
 
-/// Divides a part at byte `at` into the bytes before the first whole word, whole words, and the rest.
+/// Divides the range `part`, which begins at byte `at` of the file, into the bytes before the first whole word, the
+/// whole words, and the rest.
 fn pieces(at: u64, part: Range<usize>) -> (Range<usize>, Range<usize>, Range<usize>) {
     let word = WORD as usize;
     let words_start = part.end.min(part.start + ((WORD - at % WORD) % WORD) as usize);

@@ -1,4 +1,4 @@
-//! Files and folders that appear complete or not at all. Files are also synced to the disk.
+//! Files and folders that appear either complete or not at all. Files are also synced to the disk.
 
 use crate::interrupt::Leftover;
 use same_file::Handle;
@@ -9,8 +9,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A file written under a hidden name beside its final name. It is removed when dropped, and when an interrupt ends the
-/// process.
+/// A file that is written under a hidden name beside its final name. An unfinished file is removed when this is
+/// dropped, and when an interrupt ends the process.
 #[derive(Debug)]
 pub struct Draft {
     file: File,
@@ -23,7 +23,7 @@ impl Draft {
     /// Makes a hidden file in the folder of `becomes`, under a name that no other process or thread uses.
     ///
     /// # Errors
-    /// When the folder takes no file.
+    /// When no file can be made in the folder.
     pub fn beside(becomes: &Path) -> io::Result<Self> {
         let path = hidden(becomes);
         let (file, leftover) = Leftover::make(&path, || File::create_new(&path))?;
@@ -38,22 +38,22 @@ impl Draft {
     /// Syncs the file and renames it to its final name.
     ///
     /// # Errors
-    /// When this fails. The existing file then stays as it was.
+    /// When the sync or the renaming fails. An existing file then stays as it was.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         self.rename()?;
         self.sync_folder()
     }
 
-    /// Finishes a file that is to be read, not to survive a crash. If the target cannot be renamed over (a mount
-    /// point), its contents are overwritten. The folder need not be synced.
+    /// Finishes a file that need not survive a crash. If the target cannot be replaced by renaming (such as a mount
+    /// point), the contents of `there`, the open target, are overwritten. An error of syncing the folder is ignored.
     ///
     /// # Errors
-    /// When that fails.
+    /// When neither works.
     pub fn finish_over(mut self, there: &File) -> io::Result<()> {
         self.file.sync_all()?;
         if self.rename().is_ok() {
-            // Without the right to read the folder, it cannot be synced.
+            // The folder cannot be synced without the right to read it.
             let _ = self.sync_folder();
             return Ok(());
         }
@@ -68,22 +68,23 @@ impl Draft {
         Ok(())
     }
 
-    /// Syncs the folder, which puts the new name on the disk.
+    /// Syncs the folder, which makes the new name durable.
     fn sync_folder(&self) -> io::Result<()> {
         let folder = self.becomes.parent().filter(|folder| !folder.as_os_str().is_empty());
         if cfg!(unix) { File::open(folder.unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }
     }
 }
 
-/// Replaces the contents of an open file. On failure they stay.
+/// Replaces the contents of the open file `there`. If the write fails, restores the earlier contents.
 ///
 /// # Errors
-/// When the file cannot be written, or when `path` no longer leads to it, so that nobody would find the contents.
+/// When the file cannot be written, or when `path` no longer names this file, so that the contents would not be found
+/// there.
 pub fn write_over(there: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
     if Handle::from_path(path)? != Handle::from_file(there.try_clone()?)? {
         return Err(io::Error::other("another file has taken its place"));
     }
-    // Without the right to read the file, its contents cannot be kept.
+    // Without the right to read the file, its earlier contents cannot be restored.
     let before = fs::read(path).ok();
     let write = |bytes: &[u8]| -> io::Result<()> {
         let mut there = there;
@@ -91,14 +92,15 @@ pub fn write_over(there: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
         there.write_all(bytes)?;
         there.set_len(bytes.len() as u64)
     };
-    // Not made shorter before: what it held has its blocks, also on a disk that is full.
+    // The file is not made shorter first, so that its blocks stay for the earlier contents, even if the disk is full.
     write(bytes).inspect_err(|_| drop(before.map(|before| write(&before))))
 }
 
-/// A folder filled under a hidden name until it is complete. It is removed when dropped.
+/// A folder that is filled under a hidden name until it is complete. An unfinished folder is removed when this is
+/// dropped.
 ///
-/// It stands beside a target that does not exist yet. For a target that exists and is empty it stands inside, and the
-/// target stays the same folder.
+/// If the target does not exist yet, the hidden folder lies beside it. If the target exists and is empty, the hidden
+/// folder lies inside it, so that the target stays the same folder.
 #[derive(Debug)]
 pub struct DraftFolder {
     path: PathBuf,
@@ -130,10 +132,11 @@ impl DraftFolder {
         &self.path
     }
 
-    /// Moves the contents to the target, `last` after everything else. A reader who finds `last` there finds all.
+    /// Moves the contents to the target, the file `last` after all others. A reader that finds `last` in the target
+    /// finds all files.
     ///
     /// # Errors
-    /// When a move fails. The target then stays as it was.
+    /// When a file cannot be moved. The target then stays as it was.
     pub fn finish(mut self, last: &str) -> io::Result<()> {
         if !self.is_within {
             fs::rename(&self.path, &self.becomes)?;
@@ -145,7 +148,7 @@ impl DraftFolder {
         names.sort_by_key(|name| name == last);
         for (n, name) in names.iter().enumerate() {
             if let Err(error) = fs::rename(self.path.join(name), self.becomes.join(name)) {
-                // All or nothing.
+                // Moves the files back that were moved already.
                 names[..n].iter().for_each(|name| drop(fs::rename(self.becomes.join(name), self.path.join(name))));
                 return Err(error);
             }
@@ -157,17 +160,17 @@ impl DraftFolder {
 impl Drop for DraftFolder {
     fn drop(&mut self) {
         if !self.is_done {
-            // What cannot be removed stays behind under a name that nobody reads.
+            // A folder that cannot be removed stays under its hidden name, which no reader looks for.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// Returns a hidden path beside a file that no other process or thread uses.
+/// Returns a hidden path in the folder of `beside`. No other process or thread uses this path.
 fn hidden(beside: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    // Hosts that share a folder may have processes of one number.
+    // The time is part of the name, because computers that share a folder may have processes with the same number.
     let when = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
     let name = beside.file_name().unwrap_or_default().to_string_lossy();
     beside.with_file_name(format!(".{name}.{process}.{next}.{when:x}.tmp"))
@@ -192,7 +195,7 @@ mod tests {
         draft.finish().unwrap();
         assert_eq!((there(&path).as_str(), fs::read_dir(&folder).unwrap().count()), ("new", 1));
         assert!(Draft::beside(&folder.path().join("none/a")).is_err());
-        // A folder cannot be replaced by a file, and is not the file that is open.
+        // A folder cannot be replaced by renaming a file, and is not the open file.
         let (taken, other) = (folder.path().join("taken"), folder.path().join("other"));
         fs::create_dir(&taken).unwrap();
         fs::write(&other, "longer than that").unwrap();
@@ -211,7 +214,7 @@ mod tests {
         let file = File::options().write(true).open(&path).unwrap();
         write_over(&file, &path, b"short").unwrap();
         assert_eq!(there(), "short");
-        // Not even one byte can be written to what is open to read alone.
+        // Nothing can be written to a file that is open only for reading.
         assert!(write_over(&File::open(&path).unwrap(), &path, b"x").is_err());
         assert_eq!(there(), "short");
         fs::rename(&path, folder.path().join("b")).unwrap();
@@ -246,7 +249,7 @@ mod tests {
             fs::remove_dir_all(top.path().join("a")).unwrap();
             fs::create_dir(top.path().join("a")).unwrap();
         }
-        // Somebody else has filled it meanwhile.
+        // Another process has filled the target meanwhile.
         let folder = top.path().join("b");
         let draft = DraftFolder::of(&folder).unwrap();
         fs::create_dir(&folder).unwrap();

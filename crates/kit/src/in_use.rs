@@ -1,8 +1,9 @@
-//! The files that this process reads and those that it will write. A file may not be both, nor be written twice.
+//! The files that this process reads and those that it will write. A file may not be both read and written, nor be
+//! written twice.
 //!
-//! [`crate::input::open`] and the store report files that are read, the command those to be written. The second use is
-//! refused, in either order. A file is known by its device and inode number, so links and other spellings of its path
-//! are recognised.
+//! [`crate::input::open`] and the store report files that are read; the command reports files to be written. Whichever
+//! use is reported second is refused. A file is identified by its device and inode number, so links and other spellings
+//! of its path are recognised.
 
 use same_file::Handle;
 use std::{
@@ -16,7 +17,7 @@ use std::{
 /// The files known so far.
 #[derive(Default)]
 struct Known {
-    /// Roles of the files that are read, by path.
+    /// The roles in which files are read, by path.
     read: BTreeMap<PathBuf, String>,
     stores: Vec<PathBuf>,
     written: Vec<Target>,
@@ -24,16 +25,16 @@ struct Known {
     refused: Option<String>,
 }
 
-/// Extension of the files of a store. Only the store writes such files.
+/// Extension of the files in a store. Only the store writes such files there.
 pub const RUN_ENDING: &str = "parquet";
 
 /// A file to be written.
 struct Target {
     number: u64,
     option: String,
-    /// The target's folder with links resolved, and its name.
+    /// The path of the target: its folder with links resolved, and its name.
     path: PathBuf,
-    /// The open file; none for a directory that is made later.
+    /// The identity of the open file; `None` for a directory that is made later.
     file: Option<Handle>,
 }
 
@@ -45,20 +46,21 @@ fn known() -> MutexGuard<'static, Known> {
 }
 
 impl Known {
-    /// Remembers the first refusal. A reader may skip a refused file with a warning, but nothing may be written then.
+    /// Remembers the first refusal, and returns `message`. A reader may skip a refused file with a warning, but after
+    /// that nothing may be written.
     fn refuse(&mut self, message: String) -> String {
         self.refused.get_or_insert_with(|| message.clone());
         message
     }
 }
 
-/// Returns the identity of a regular file. Devices and pipes may be both read and written.
+/// Returns the identity of a regular file; `None` for devices and pipes, which may be both read and written.
 fn identity(file: &File) -> Option<Handle> {
     file.metadata().ok().filter(fs::Metadata::is_file)?;
     Handle::from_file(file.try_clone().ok()?).ok()
 }
 
-/// Returns the path with links resolved; for a missing file, that of its folder.
+/// Returns the path with links resolved. For a missing file, links are resolved in the path of its folder.
 fn plain(path: &Path) -> PathBuf {
     let of_folder = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -74,7 +76,7 @@ fn both(option: &str, role: &str, path: &Path) -> String {
 /// Notes that a file is read in a role, such as "a kernel".
 ///
 /// # Errors
-/// When the file is to be written, too.
+/// When the file is also to be written.
 pub fn reads(role: &str, path: &Path, file: &File) -> io::Result<()> {
     let Some(own) = identity(file) else { return Ok(()) };
     let mut known = known();
@@ -86,10 +88,10 @@ pub fn reads(role: &str, path: &Path, file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Notes a folder that holds files of runs. Files there that end in `.parquet` belong to the store.
+/// Notes a folder that holds files of runs. Files in this folder whose names end in `.parquet` belong to the store.
 ///
 /// # Errors
-/// When one of them is to be written as something else.
+/// When one of these files is to be written as something else.
 pub fn keeps(folder: &Path) -> Result<(), String> {
     let mut known = known();
     let path = plain(folder);
@@ -100,7 +102,7 @@ pub fn keeps(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns an error if a file to be written would be one of a store's files.
+/// Returns an error message if the target of a write is one of a store's files.
 fn in_store(target: &Target, store: &Path) -> Option<String> {
     let is_run = target.path.extension().is_some_and(|ending| ending == RUN_ENDING);
     let is_within = target.path.parent() == Some(store) && is_run;
@@ -110,7 +112,7 @@ fn in_store(target: &Target, store: &Path) -> Option<String> {
     })
 }
 
-/// A file that is to be written, until this is dropped.
+/// A claim on a file that is to be written. The file counts as such until this is dropped.
 #[derive(Debug)]
 pub struct Claim(u64);
 
@@ -120,20 +122,22 @@ impl Drop for Claim {
     }
 }
 
-/// Notes that a file will be written, as the value of an option. `file` is none for a directory that is made later.
+/// Notes that a file, named as the value of an option, will be written. `file` is `None` for a directory that is made
+/// later.
 ///
 /// # Errors
-/// When the file is read, too, or written as something else.
+/// When the file is also read, or is written as something else.
 pub fn writes(option: &str, path: &Path, file: Option<&File>) -> Result<Claim, String> {
     let file = match file {
-        // A device or a pipe.
+        // The file is a device or a pipe.
         Some(file) if identity(file).is_none() => return Ok(Claim(u64::MAX)),
         Some(file) => identity(file),
         None => None,
     };
     let mut known = known();
     let target = Target { number: known.next, option: option.to_owned(), path: plain(path), file };
-    // A file that was removed since may have left its number to this one: what is read is looked at anew.
+    // The paths of files that are read are opened anew, because a removed file may have left its inode number to this
+    // one.
     let is_read = |place: &Path| target.file.is_some() && Handle::from_path(place).ok() == target.file;
     let read = known.read.iter().find(|(place, _)| is_read(place)).map(|(_, role)| both(option, role, path));
     let kept = || known.stores.iter().find_map(|store| in_store(&target, store));
@@ -153,7 +157,7 @@ pub fn writes(option: &str, path: &Path, file: Option<&File>) -> Result<Claim, S
     }
 }
 
-/// Returns the first refusal; after one, nothing may be written.
+/// Returns the message of the first refusal, if any. After a refusal nothing may be written.
 #[must_use]
 pub fn refused() -> Option<String> {
     known().refused.clone()

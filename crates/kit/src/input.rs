@@ -1,4 +1,4 @@
-//! Files that users name, opened to be read.
+//! Opening files that users name, for reading.
 
 use crate::in_use;
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Returns the system's text of an error, without the number that Rust appends.
+/// Returns the system's text for an error, without the number that Rust appends.
 #[must_use]
 pub fn why(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::WouldBlock {
@@ -33,13 +33,12 @@ pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
     Ok(io::Cursor::new(start).chain(inner))
 }
 
-/// The longest wait for the first byte of a pipe. A pipe may exist without a writer that ever writes, such as that of a
-/// command run by `ssh`.
+/// The longest wait for the first byte of a pipe. The writer of a pipe may never write, as with a command run by `ssh`.
 #[cfg(unix)]
 const WAIT_FOR_PIPE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Opens standard input if it is a pipe or a redirected file. Returns none for a terminal, `/dev/null`, an empty pipe,
-/// and a pipe whose writer stays silent.
+/// Opens standard input if it is a pipe or a redirected file. Returns `None` for a terminal, `/dev/null`, an empty
+/// pipe, and a pipe whose writer writes nothing in time.
 #[cfg(unix)]
 #[must_use]
 pub fn piped() -> Option<Box<dyn Read>> {
@@ -54,7 +53,7 @@ pub fn piped() -> Option<Box<dyn Read>> {
         return None;
     }
     let (send, receive) = mpsc::channel();
-    // A thread that waits on when nobody asks any more ends with the process.
+    // If the writer stays silent, this thread waits until the process ends.
     std::thread::spawn(move || {
         let mut first = Vec::new();
         let read = io::stdin().take(1).read_to_end(&mut first);
@@ -64,18 +63,19 @@ pub fn piped() -> Option<Box<dyn Read>> {
     Some(Box::new(io::Cursor::new(first).chain(io::stdin())))
 }
 
-/// Returns none: piped input is not detected on this system.
+/// Returns `None`, because piped input is not detected on this system.
 #[cfg(not(unix))]
 #[must_use]
 pub fn piped() -> Option<Box<dyn Read>> {
     None
 }
 
-/// Opens a file or a pipe with a writer (`/dev/stdin`, or the `<(…)` of a shell), to be read in a role such as "a
+/// Opens a file, or a pipe that has a writer (`/dev/stdin`, or the `<(…)` of a shell), for reading in a role such as "a
 /// kernel". Skips a byte order mark at the start.
 ///
 /// # Errors
-/// When the file cannot be opened or is to be written, too, and when a pipe has no writer, which would block forever.
+/// When the file cannot be opened or is also to be written, and when a pipe has no writer, so that a read would block
+/// for ever.
 #[cfg(unix)]
 pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     use rustix::fs::{OFlags, fcntl_setfl};
@@ -90,22 +90,23 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
         match file.read(&mut byte) {
             Ok(0) => return Err(io::Error::other("it is not a regular file, but a pipe that nobody writes to")),
             Ok(_) => first.extend(byte),
-            // The writer of the pipe has written nothing yet.
+            // The pipe has a writer, which has not written anything yet.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
     }
-    // A file of the kernel that has nothing to tell now, as /proc/kmsg, says so in place of a wait without end.
+    // Only pipes and terminals are read with waiting. A file of the kernel that has nothing to read now, such as
+    // /proc/kmsg, then returns an error instead of waiting without end.
     if is_pipe || file.is_terminal() {
         fcntl_setfl(&file, OFlags::empty())?;
     }
     Ok(Box::new(without_mark(io::Cursor::new(first).chain(file))?))
 }
 
-/// Opens a file to be read in a role such as "a kernel". Skips a byte order mark at the start.
+/// Opens a file for reading in a role such as "a kernel". Skips a byte order mark at the start.
 ///
 /// # Errors
-/// When the file cannot be opened, or is to be written, too.
+/// When the file cannot be opened, or is also to be written.
 #[cfg(not(unix))]
 pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     let file = File::open(path)?;
@@ -132,7 +133,7 @@ mod tests {
         assert!(text(&path).unwrap_err().to_string().contains("it is not a regular file"));
         let writer = thread::spawn({
             let path = path.clone();
-            // It waits here for a reader, who finds nothing at first.
+            // The writer waits here until a reader opens the pipe; the reader finds nothing at first.
             move || {
                 let mut file = File::options().write(true).open(path).unwrap();
                 thread::sleep(Duration::from_millis(50));
@@ -141,7 +142,7 @@ mod tests {
         });
         let read = loop {
             match text(&path) {
-                // The writer has not come yet.
+                // The writer has not opened the pipe yet.
                 Err(error) if error.to_string().contains("nobody writes") => thread::yield_now(),
                 read => break read,
             }
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_file_of_the_kernel_that_has_nothing_to_tell_is_not_waited_for() {
-        // It never ends, and is for root.
+        // The file /proc/kmsg never ends, and only root may read it.
         if let Err(error) = text(Path::new("/proc/kmsg")) {
             assert_ne!(why(&error), "");
         }

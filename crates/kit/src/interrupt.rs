@@ -1,4 +1,4 @@
-//! Handling of Ctrl-C, SIGTERM and SIGHUP: changes are undone, and unfinished files are removed.
+//! Handling of Ctrl-C, SIGTERM and SIGHUP, so that changes are undone and unfinished files are removed.
 //!
 //! While a [`Guard`] exists, an interrupt is only remembered, and the run ends by itself. Without a guard the interrupt
 //! removes every [`Leftover`] and then ends the process as usual.
@@ -18,11 +18,12 @@ static GUARDS: AtomicUsize = AtomicUsize::new(0);
 static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static LISTENER: Once = Once::new();
 
-/// A guard during which Ctrl-C, SIGTERM and SIGHUP are only remembered. Without a guard they end the process as usual.
+/// A guard: while it exists, Ctrl-C, SIGTERM and SIGHUP are only remembered. Without a guard they end the process as
+/// usual.
 #[derive(Debug)]
 pub struct Guard(());
 
-/// Remembers interrupts from now on.
+/// Returns a guard, with which interrupts are only remembered from now on.
 #[must_use]
 pub fn guard() -> Guard {
     GUARDS.fetch_add(1, Ordering::SeqCst);
@@ -36,25 +37,25 @@ impl Drop for Guard {
     }
 }
 
-/// Returns whether there was an interrupt.
+/// Returns whether an interrupt has come.
 #[must_use]
 pub fn is_set() -> bool {
     IS_SET.load(Ordering::SeqCst)
 }
 
-/// Returns whether the interrupt was SIGTERM or SIGHUP. The keys of a terminal also signal the children of this
-/// process; these signals may not reach them.
+/// Returns whether the interrupt was SIGTERM or SIGHUP. Ctrl-C in a terminal also reaches the children of this process;
+/// SIGTERM and SIGHUP may not reach them.
 #[must_use]
 pub fn is_passed_on() -> bool {
     IS_PASSED_ON.load(Ordering::SeqCst)
 }
 
-/// Acts as if there had been an interrupt.
+/// Acts as if an interrupt had come.
 pub fn set() {
     IS_SET.store(true, Ordering::SeqCst);
 }
 
-/// An unfinished file. It is removed when dropped, and by an interrupt that ends the process.
+/// An unfinished file. Dropping this removes the file, and so does an interrupt that ends the process.
 #[derive(Debug)]
 pub struct Leftover {
     path: PathBuf,
@@ -62,20 +63,21 @@ pub struct Leftover {
 }
 
 impl Leftover {
-    /// Makes a file.
+    /// Makes the file `path` by calling `make`, and notes that it is unfinished. Returns the result of `make` with the
+    /// note.
     ///
     /// # Errors
     /// When `make` fails.
     pub fn make<T>(path: &Path, make: impl FnOnce() -> io::Result<T>) -> io::Result<(T, Self)> {
         listen();
-        // No interrupt comes between the file and the note of it.
+        // The lock ensures that no interrupt ends the process after the file is made and before it is noted.
         let mut all = leftovers();
         let made = make()?;
         all.push(path.to_owned());
         Ok((made, Self { path: path.to_owned(), is_kept: false }))
     }
 
-    /// Keeps the file, which is finished or has another name.
+    /// Keeps the file, because it is finished or has another name.
     pub fn keep(mut self) {
         self.is_kept = true;
     }
@@ -85,7 +87,7 @@ impl Drop for Leftover {
     fn drop(&mut self) {
         let mut all = leftovers();
         if !self.is_kept {
-            // What cannot be removed stays behind.
+            // A file that cannot be removed stays.
             let _ = fs::remove_file(&self.path);
         }
         if let Some(at) = all.iter().position(|path| *path == self.path) {
@@ -98,17 +100,17 @@ fn leftovers() -> MutexGuard<'static, Vec<PathBuf>> {
     LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Leaves signals to the program that this library runs in, such as Python with its own handlers. Does nothing if this
-/// module already listens.
+/// Leaves signals to the program in which this library runs, such as Python with its own handlers. Has no effect if
+/// this module already listens for signals.
 ///
-/// Afterwards only the drop of [`Leftover`] removes unfinished files.
+/// Afterwards only dropping a [`Leftover`] removes an unfinished file.
 pub fn leave_to_others() {
     LISTENER.call_once(|| {});
 }
 
 /// Removes unfinished files, and calls `end` to end the process.
 fn end_with(end: impl FnOnce()) {
-    // Held until the end, so that nothing further is made.
+    // The lock is held to the end of the process, so that no further file is made.
     let all = leftovers();
     for path in &*all {
         let _ = fs::remove_file(path);
@@ -128,7 +130,8 @@ fn listen() {
     LISTENER.call_once(|| {
         let ignored = ignored();
         let is_ignored = move |signal: i32| ignored >> (signal - 1) & 1 == 1;
-        // `nohup` has SIGHUP ignored, and a shell SIGINT in the background: whatever there is to undo.
+        // Ignored signals stay ignored: `nohup` starts a process with SIGHUP ignored, and a shell starts a background
+        // process with SIGINT ignored.
         let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
         let Ok(mut signals) = Signals::new(heard) else { return };
         let listen = move || {
@@ -146,8 +149,8 @@ fn listen() {
     });
 }
 
-/// Returns the signals that this process was started to ignore, one bit each from the lowest on; 0 if `/proc` does not
-/// tell.
+/// Returns the set of signals that this process was started to ignore: bit 0 stands for signal 1, and so on. Returns 0
+/// if `/proc` does not tell.
 #[cfg(unix)]
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

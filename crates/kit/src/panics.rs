@@ -1,4 +1,4 @@
-//! Panics as messages, so that users who did not ask for a backtrace see none.
+//! Turns panics into messages, so that users see no backtrace unless they ask for one.
 
 use std::{any::Any, backtrace::Backtrace, cell::RefCell, panic};
 
@@ -6,7 +6,8 @@ thread_local! {
     static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Silences panics from now on. [`message`] then gives their text, place and, with `RUST_BACKTRACE` set, backtrace.
+/// Silences panics from now on. [`message`] then returns the text and the place of a panic and, with `RUST_BACKTRACE`
+/// set, the backtrace.
 pub fn keep_quiet() {
     panic::set_hook(Box::new(|info| {
         let mut text = format!("{}", PanicText(info.payload()));
@@ -20,7 +21,7 @@ pub fn keep_quiet() {
     }));
 }
 
-/// Returns the message of a caught panic of this thread.
+/// Returns the message of the last caught panic of this thread, whose value is `payload`.
 #[must_use]
 pub fn message(payload: &(dyn Any + Send)) -> String {
     LAST.with(|last| last.borrow_mut().take()).unwrap_or_else(|| PanicText(payload).to_string())

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// Progress of a simulation. The simulation stores it; other threads read it, and may ask the simulation to end.
+/// Progress of a run. The run stores its progress here; other threads read it, and may ask the run to end.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     now_ns: Arc<AtomicU64>,
@@ -16,29 +16,29 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Asks a simulated run to end soon, as a failure.
+    /// Asks a simulated run to end soon; it then ends as failed.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the run is to end.
+    /// Returns whether [`Progress::cancel`] was called.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// Returns the cell in which the simulation stores its virtual time, in nanoseconds.
+    /// Returns the cell in which the simulation stores its virtual time, ns.
     #[must_use]
     pub fn clock(&self) -> Arc<AtomicU64> {
         self.now_ns.clone()
     }
 
-    /// Sets the virtual time.
+    /// Sets the virtual time that has passed, ns.
     pub fn set_now_ns(&self, now_ns: u64) {
         self.now_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// Sets the virtual time at which the run will end; 0 if unknown.
+    /// Sets the virtual time at which the run will end, ns; 0 if unknown.
     pub fn set_total_ns(&self, total_ns: u64) {
         self.total_ns.store(total_ns, Ordering::Relaxed);
     }
@@ -48,7 +48,7 @@ impl Progress {
         self.operations.store(operations, Ordering::Relaxed);
     }
 
-    /// Returns the operations done; 0 if the workload counts none.
+    /// Returns the number of operations that the workload has done; 0 if the workload does not count operations.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.operations.load(Ordering::Relaxed)
@@ -59,19 +59,19 @@ impl Progress {
         self.total_operations.store(operations, Ordering::Relaxed);
     }
 
-    /// Returns the number of operations at the end; 0 if unknown.
+    /// Returns the number of operations after which the run will end; 0 if unknown.
     #[must_use]
     pub fn total_operations(&self) -> u64 {
         self.total_operations.load(Ordering::Relaxed)
     }
 
-    /// Returns the virtual time, ns.
+    /// Returns the virtual time that has passed, ns.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.now_ns.load(Ordering::Relaxed)
     }
 
-    /// Returns the virtual time at the end, ns; 0 if unknown.
+    /// Returns the virtual time at which the run will end, ns; 0 if unknown.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.total_ns.load(Ordering::Relaxed)

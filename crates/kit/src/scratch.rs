@@ -1,11 +1,11 @@
-//! Files of tests.
+//! Writing files for tests.
 
 use std::{fs, path::Path};
 
-/// Writes a file below a folder, and makes the folders on its path.
+/// Writes the file `path` below the folder `root`, and makes the folders on the path.
 ///
 /// # Panics
-/// When it cannot be written.
+/// When the file cannot be written.
 pub fn write(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("a test may make folders");

@@ -1,4 +1,4 @@
-//! Display of foreign texts: names from files, and messages that contain them.
+//! Display of foreign texts: names from files, and messages that contain such names.
 
 use serde::Serialize;
 use std::borrow::Cow;
@@ -7,15 +7,15 @@ use std::io;
 /// The replacement for a character that would act on a terminal.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// Returns a text in which no character except a line break acts on a terminal. Escape sequences are replaced by
-/// visible characters.
+/// Returns the text with each character that acts on a terminal, except line breaks, replaced by a visible one. Escape
+/// sequences therefore have no effect.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
     let acts = |c: char| c.is_control() && c != '\n';
     if !text.contains(acts) {
         return Cow::Borrowed(text);
     }
-    // A tab is a blank of some width.
+    // A tab is shown as a blank.
     let shown = |c| match c {
         '\t' => ' ',
         c if acts(c) => REPLACEMENT,
@@ -24,11 +24,11 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// Returns a report as JSON in which no character acts on a terminal. DEL and the 8-bit controls, which JSON allows in
-/// texts, are escaped without changing their meaning.
+/// Returns a report as JSON in which no character acts on a terminal. JSON allows DEL and the 8-bit control characters
+/// in texts; here they are escaped, which does not change the texts.
 ///
 /// # Panics
-/// When a report has keys that are no texts; no report has.
+/// When the report has keys that are no texts, which no report has.
 #[must_use]
 pub fn json(report: &impl Serialize) -> String {
     let json = serde_json::to_string_pretty(report).expect("keys are texts") + "\n";
@@ -47,7 +47,8 @@ pub fn json(report: &impl Serialize) -> String {
     text
 }
 
-/// Writes a text with foreign field names: made [`harmless`] for a terminal, unchanged for programs.
+/// Writes a text that contains foreign field names. For a terminal the text is made [`harmless`]; for programs it is
+/// unchanged.
 ///
 /// # Errors
 /// When `out` cannot be written to.

@@ -1,15 +1,15 @@
-//! Numbers in sentences.
+//! Words for numbers in sentences.
 
 use std::fmt::Display;
 
-/// Returns a number with its noun: "`1 run`", "`3 runs`".
+/// Returns a number with its noun in the right form, such as "`1 run`" or "`3 runs`".
 #[must_use]
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str) -> String {
     let many = if count == N::from(1) { "" } else { "s" };
     format!("{count} {one}{many}")
 }
 
-/// Returns a count of different values: "`1 of 9 values differs`", "`3 of 9 values differ`".
+/// Returns words for the number of values that differ, such as "`1 of 9 values differs`" or "`3 of 9 values differ`".
 #[must_use]
 pub fn differ(count: usize, all: usize) -> String {
     let s = if count == 1 { "s" } else { "" };

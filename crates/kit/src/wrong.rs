@@ -1,4 +1,4 @@
-//! A fault in a file that somebody else wrote.
+//! A fault in a file that another program or a user wrote.
 
 use std::{fmt, path::Path};
 
@@ -7,7 +7,7 @@ use std::{fmt, path::Path};
 pub struct Wrong {
     /// The file.
     pub file: String,
-    /// The line, from 1; none if the fault concerns the whole file.
+    /// The number of the line, from 1; `None` if the fault concerns the whole file.
     pub line: Option<usize>,
     /// The fault, and what was expected instead.
     pub what: String,
@@ -26,13 +26,13 @@ impl fmt::Display for Wrong {
 impl std::error::Error for Wrong {}
 
 impl Wrong {
-    /// Makes a fault on a line, counted from 0.
+    /// Makes a fault on line `line`, which is counted from 0.
     #[must_use]
     pub fn at(file: &str, line: usize, what: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: Some(line + 1), what: what.into() }
     }
 
-    /// Makes the fault of a file that is packed otherwise than by gzip.
+    /// Makes the fault of a file that is compressed in another format than gzip.
     #[must_use]
     pub fn packed(path: &Path) -> Self {
         Self::of(
@@ -41,7 +41,7 @@ impl Wrong {
         )
     }
 
-    /// Makes a fault of the whole file.
+    /// Makes a fault that concerns the whole file.
     #[must_use]
     pub fn of(file: &str, what: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: None, what: what.into() }

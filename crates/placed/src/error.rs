@@ -1,4 +1,4 @@
-//! Errors in a text, with their places: serde's errors in words for the writer of a file.
+//! Errors in a text, each with its place. The errors of serde are turned into words for the writer of a file.
 
 use std::{fmt, sync::Arc};
 
@@ -6,12 +6,13 @@ use serde::de;
 
 use crate::name::one_of;
 
-/// The place of a value: file and line.
+/// The place of a value: its file and line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file as the user would name it; `lru.batch=14` and the like for what comes from elsewhere.
+    /// The file as the user would name it. For a value that does not come from a file, its origin, such as
+    /// `lru.batch=14`.
     pub file: Arc<str>,
-    /// The line, from 1; 0 where there are no lines.
+    /// The number of the line, from 1; 0 if the origin has no lines.
     pub line: usize,
 }
 
@@ -24,7 +25,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Longest name or value, in characters, that is shown between backquotes.
+/// Largest number of characters of a name or a value that are shown between backquotes.
 const QUOTED_MAX: usize = 200;
 
 /// An error in a text, with its place.
@@ -32,12 +33,12 @@ const QUOTED_MAX: usize = 200;
 pub struct Error {
     /// The place, if it is known.
     pub place: Option<Place>,
-    /// The error, in lower case and with the values, hint included.
+    /// The message, in lower case, with the values concerned and with a hint, if there is one.
     pub message: String,
 }
 
 impl Error {
-    /// Creates an error at a place.
+    /// Creates an error with a place.
     #[must_use]
     pub fn at(place: &Place, message: impl Into<String>) -> Self {
         Self { place: Some(place.clone()), message: message.into() }
@@ -54,7 +55,7 @@ impl fmt::Display for Error {
         if let Some(place) = &self.place {
             write!(f, "{place}: ")?;
         }
-        // What is quoted comes from a file, and may be as long as that.
+        // A quoted part comes from a file, and may be as long as the file.
         for (n, part) in self.message.split('`').enumerate() {
             f.write_str(if n == 0 { "" } else { "`" })?;
             match part.char_indices().nth(QUOTED_MAX) {
@@ -83,7 +84,8 @@ impl de::Error for Error {
     }
 
     fn invalid_length(found: usize, expected: &dyn de::Expected) -> Self {
-        // serde says "an array of length 2", "a tuple of size 2", or "2 elements in sequence".
+        // The number is sought because serde has three forms: "an array of length 2", "a tuple of size 2", and "2
+        // elements in sequence".
         let words = expected.to_string();
         match words.split(' ').find_map(|word| word.parse::<usize>().ok()) {
             Some(count) => Self::custom(format!("expected a list of {}, found {found}", values(count))),
@@ -108,7 +110,7 @@ fn values(count: usize) -> String {
     format!("{count} {}", if count == 1 { "value" } else { "values" })
 }
 
-/// Returns serde's message in the words of the writer of a file, who does not know Rust's types.
+/// Returns serde's words for an expected value in words for the writer of a file, who does not know Rust's types.
 fn plainly(expected: &dyn de::Expected) -> String {
     let words = expected.to_string();
     let range = |low: i128, high: i128| format!("a whole number from {low} to {high}");

@@ -1,12 +1,12 @@
 //! TOML text whose values know their places, and typed values read from it.
 //!
 //! Kernel, machine and experiment files are all read here. A [`Node`] keeps file, line and trailing comment of each
-//! value. [`Node::over`] lays one tree over another. [`Node::read`] makes a typed value with serde. An [`Error`] gives
-//! the place, what was expected, and the nearest known name. This crate touches no file system: it takes text and
-//! returns values.
+//! value. [`Node::over`] lays one tree over another. [`Node::read`] makes a typed value with serde. An [`Error`] names
+//! the place, the expected value, and the nearest known name. This crate reads no files: it takes text and returns
+//! values.
 //!
-//! The crate `toml` parses the text. Its spans count bytes of one text, but a tree of values may come from several
-//! files. So each value keeps its place here, with the name of its file.
+//! The crate `toml` parses the text. The spans of `toml` count bytes of one text, but a tree of values may come from
+//! several files. Therefore each value of a [`Node`] keeps its place together with the name of its file.
 //!
 //! ```
 //! use placed::Node;

@@ -1,10 +1,10 @@
-//! Finds the known name that a wrong name was meant to be.
+//! Finds the known name that the writer of a wrong name probably meant.
 
-/// Longest part of a name, in characters, that is compared with known names. The time grows with the length, and no
-/// known name is longer.
+/// Number of characters of a name that are compared with known names. A limit is needed because the time grows with the
+/// length; no known name is longer than this.
 const COMPARED_MAX: usize = 100;
 
-/// Returns the known name nearest to `found`, if it is near enough to be a typing error.
+/// Returns the known name nearest to `found`, if `found` may be that name with a typing error.
 #[must_use]
 pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['_', '.', ' '], "-");
@@ -25,7 +25,8 @@ pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// Returns the end of a message about an unknown name: "`: did you mean …?`", or all names if none is near.
+/// Returns the end of a message about the unknown name `found`: "`: did you mean …?`" with the nearest known name, or
+/// all known names if none is near.
 #[must_use]
 pub fn one_of(found: &str, known: &[&str]) -> String {
     match (nearest(found, known.iter().copied()), known) {

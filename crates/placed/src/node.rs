@@ -1,4 +1,4 @@
-//! The tree of values with their places.
+//! The tree of values, each with its place in a file.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use crate::{
     name::one_of,
 };
 
-/// A value with its place. Two nodes are equal when their values are.
+/// A value with its place. Two nodes are equal when their values are equal.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// The place of the value.
     pub place: Place,
-    /// The comment at the end of its line: the source of the value.
+    /// The comment at the end of the value's line, which names the source of the value.
     pub comment: Option<String>,
     /// The value.
     pub value: Value,
@@ -35,7 +35,7 @@ pub enum Value {
     Table(Vec<Entry>),
 }
 
-/// A key of a table with its value. Two entries are equal if their keys and values are.
+/// A key of a table with its value. Two entries are equal if both their keys and their values are equal.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The key.
@@ -84,13 +84,13 @@ impl fmt::Display for Value {
 }
 
 impl Node {
-    /// Creates a node for a value that is in no file.
+    /// Creates a node for a value that comes from no file; `origin` stands for the file in its place.
     #[must_use]
     pub fn new(origin: &str, value: Value) -> Self {
         Self { place: Place { file: origin.into(), line: 0 }, comment: None, value }
     }
 
-    /// Returns the entries, if this is a table; otherwise none.
+    /// Returns the entries of a table; for any other value, an empty slice.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         match &self.value {
@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    /// Returns the value under `key` of a table.
+    /// Returns the value under `key`, if this is a table that has it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
@@ -114,14 +114,14 @@ impl Node {
         }
     }
 
-    /// Takes the value under `key` out of a table.
+    /// Removes the value under `key` from a table, and returns it; `None` if there is none.
     pub fn take(&mut self, key: &str) -> Option<Self> {
         let Value::Table(entries) = &mut self.value else { return None };
         let found = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(found).node)
     }
 
-    /// Returns the text, if the value is one.
+    /// Returns the text, if the value is a text.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match &self.value {
@@ -130,7 +130,8 @@ impl Node {
         }
     }
 
-    /// Lays `self` over `base`: tables key by key, anything else as a whole.
+    /// Lays `self` over `base`, and returns the result. Tables are merged key by key; any other value of `self`
+    /// replaces that of `base`.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
         let Self { place, comment, value } = self;
@@ -151,7 +152,7 @@ impl Node {
         }
     }
 
-    /// Checks that all keys are known; otherwise the error names the first that is not.
+    /// Checks that all keys of this table are known. The error names the first unknown key.
     ///
     /// # Errors
     /// When a key of this table is not among `known`.

@@ -1,4 +1,4 @@
-//! From text to values with their places.
+//! Parsing of a text into values with their places.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
     node::{Entry, Node, Value},
 };
 
-/// Turns byte offsets of one text into places and comments.
+/// The lines of one text, to find the place and the comment that belong to a byte offset.
 struct Lines<'t> {
     file: Arc<str>,
     text: &'t str,
@@ -26,7 +26,8 @@ impl<'t> Lines<'t> {
         Place { file: self.file.clone(), line: self.starts.partition_point(|start| *start <= offset) }
     }
 
-    /// Returns the comment after a value that ends at `offset`, if it ends the line.
+    /// Returns the comment after a value that ends at `offset`, if the comment is on the same line and only commas and
+    /// blanks come before it.
     fn comment(&self, offset: usize) -> Option<String> {
         let rest = self.text.get(offset..)?.lines().next()?.trim_start_matches([' ', '\t', ',']);
         let comment = rest.strip_prefix('#')?.trim();
@@ -35,10 +36,10 @@ impl<'t> Lines<'t> {
 }
 
 impl Node {
-    /// Reads a whole file's text; `file` is what messages call it.
+    /// Parses the whole text of a file. `file` is the name of the file in messages.
     ///
     /// # Errors
-    /// When the text is not TOML, or holds a date or a number of more than 63 bits.
+    /// When the text is not TOML, or contains a date or a number of more than 63 bits.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let lines = Lines::new(file, text);
         let table = DeTable::parse(text).map_err(|error| {

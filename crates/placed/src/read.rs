@@ -1,4 +1,4 @@
-//! Typed values from nodes, with serde.
+//! Reading typed values from nodes, with serde.
 
 use serde::de::{
     self, DeserializeOwned, Deserializer, IntoDeserializer, Visitor,
@@ -11,10 +11,10 @@ use crate::{
 };
 
 impl Node {
-    /// Makes a typed value.
+    /// Reads the value of this node as a `T`.
     ///
     /// # Errors
-    /// When a key is unknown or missing, or a value of the wrong type or out of its range.
+    /// When a key is unknown or missing, or a value has the wrong type or is out of range.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         T::deserialize(self).map_err(|error| error.place_if_none(&self.place))
     }
@@ -81,7 +81,7 @@ impl<'de> IntoDeserializer<'de, Error> for &'de Node {
     }
 }
 
-/// A key that knows its place, for messages about unknown keys.
+/// A key with its place, for messages about unknown keys.
 struct Key<'n>(&'n Entry);
 
 impl<'de> IntoDeserializer<'de, Error> for Key<'de> {

@@ -1,12 +1,12 @@
 //! Runs a job of a ground of real time in a process of its own.
 //!
-//! A process of its own has its own CPU time, I/O and memory, free of the traces of earlier jobs. If the kernel kills
-//! it for lack of memory, the waiting process still cleans up.
+//! A process of its own has its own CPU time, I/O and memory, without traces of earlier jobs. If the kernel kills this
+//! process for lack of memory, the waiting process still cleans up.
 //!
 //! The waiting side (`run`) makes a folder for files and, for `linux`, a cgroup that limits memory. It removes both,
-//! however the job ends. The working side ([`work_if_told`], the hidden verb `apart`) reads an order on standard input,
-//! a line of JSON, once it is in its cgroup. It answers on standard output with lines of progress and a last line with
-//! its outcome. When standard input ends, the waiting process is gone, and the working one ends, too.
+//! however the job ends. The working side ([`work_if_told`], the hidden verb `apart`) starts in its cgroup and reads an
+//! order, a line of JSON, from standard input. It answers on standard output with lines of progress and a last line
+//! with the outcome. When standard input ends, the waiting process is gone, and the working process ends, too.
 
 use super::folder::Folder;
 use super::ground::RealGround;
@@ -25,10 +25,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The verb of the command for the process that runs a job.
+/// The hidden verb of the command with which the working process is started.
 const VERB: &str = "apart";
 
-/// Interval at which the waiting process checks for the end.
+/// Interval at which the waiting process checks whether the working process has ended.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Interval at which the working process reports progress.
@@ -40,14 +40,14 @@ pub(super) const GRACE: Duration = Duration::from_secs(10);
 /// Time for which a job may wait for memory when none can be freed.
 const STARVED: Duration = Duration::from_secs(20);
 
-/// A message over the pipe.
+/// The message to the working process.
 #[derive(Deserialize, Serialize)]
 struct Sent {
     order: Order,
     inside: Inside,
 }
 
-/// A line of an answer.
+/// A line of the working process's answer.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
@@ -62,14 +62,14 @@ struct Worker(Child);
 impl Drop for Worker {
     fn drop(&mut self) {
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            // It may have ended just now.
+            // Errors are ignored, because the process may have ended just now.
             let _ = self.0.kill();
             let _ = self.0.wait();
         }
     }
 }
 
-/// Runs a job in a process of its own and waits for it.
+/// Runs a job in a process of its own, waits for its end, and returns the outcome.
 ///
 /// # Errors
 /// When the job failed, was interrupted, or was killed for lack of memory.
@@ -84,7 +84,7 @@ pub(super) fn run<R: RealGround>(
         return Err(interrupted());
     }
     let failed = |what: &'static str| move |error: io::Error| Failure(format!("{what}: {error}"));
-    // Undone in the reverse order: the process, then its swap, its files, its limit.
+    // These are dropped in the reverse order: the process, then its swap, its files, and its limit.
     let limit = R::limit(place, job)?;
     let cgroup = limit.as_ref().map(|limit| limit.cgroup.clone());
     let folder = Folder::new(&place.folder).map_err(failed("cannot make a folder for files"))?;
@@ -114,7 +114,7 @@ pub(super) fn interrupted() -> Failure {
     Failure("interrupted".into())
 }
 
-/// Reads what the process reports, to its end.
+/// Reads the lines of the process to their end. Returns the outcome, or the message of the failure.
 fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String> {
     let mut found = Err("it ended without a word".into());
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -131,15 +131,15 @@ fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String
     found
 }
 
-/// The way in which the process ended.
+/// The way in which the working process ended.
 struct Ended {
     status: ExitStatus,
-    /// Whether it was ended here because it waited for memory.
+    /// Whether the waiting process killed it because it waited for memory too long.
     has_starved: bool,
 }
 
-/// Waits for the end of the process, and passes an interrupt on to it. If it waits for memory, some is reclaimed for
-/// it. If none can be reclaimed, it is killed.
+/// Waits for the end of the working process, and passes an interrupt on to it. If that process waits for memory, this
+/// reclaims some for it. If none can be reclaimed for [`STARVED`], kills the process.
 fn wait(child: &mut Child, stdin: impl Write, cgroup: Option<&Cgroup>) -> io::Result<Ended> {
     let mut stdin = Some(stdin);
     let mut told_at = None;
@@ -173,7 +173,7 @@ fn why_ended(Ended { status, has_starved }: &Ended, message: String, cgroup: Opt
             "killed for want of memory: nothing could be reclaimed for {} s; more swap helps, or a larger scale",
             STARVED.as_secs()
         ),
-        // Where the cgroup does not count its kills, the limit is the likeliest reason.
+        // If the cgroup does not count its kills, the limit is the likeliest reason.
         Some(libc::SIGKILL) if cgroup.is_some_and(|cgroup| cgroup.kills() != Some(0)) => {
             "killed for want of memory, by the kernel (see its log): reclaim in the cgroup gave up".into()
         }
@@ -187,8 +187,8 @@ fn why_ended(Ended { status, has_starved }: &Ended, message: String, cgroup: Opt
     }
 }
 
-/// Runs the job on standard input, if this process was started as a working process. `find` returns workloads; the
-/// answer goes to standard output. Returns none otherwise.
+/// If this process was started as a working process, runs the job that standard input describes, and writes the answer
+/// to standard output. `find` returns the workload of a name. Returns `None` in any other process.
 ///
 /// # Errors
 /// When the order cannot be read, or the answer cannot be written.
@@ -200,8 +200,8 @@ fn carry_out(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> io::Result
     answer_to(|sent, progress| work(&sent, find, progress))
 }
 
-/// Reads what is sent on standard input, a line, does the work, and answers. When standard input ends, the work is
-/// interrupted.
+/// Reads one line from standard input, calls `work` with the message in it, and writes the answer to standard output.
+/// When standard input ends, the work is interrupted.
 pub(super) fn answer_to<S: DeserializeOwned>(
     work: impl FnOnce(S, &Progress) -> Result<Outcome, Failure>,
 ) -> io::Result<()> {
@@ -210,7 +210,7 @@ pub(super) fn answer_to<S: DeserializeOwned>(
     let sent: S = serde_json::from_str(&line)?;
     let _guard = interrupt::guard();
     thread::spawn(|| {
-        // Whatever else comes: what counts is when it ends.
+        // Further input is ignored; only its end matters.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         interrupt::set();
     });
@@ -254,7 +254,7 @@ fn work(
     workload.run(&job, progress)
 }
 
-/// Starts a thread that reports progress from time to time. It ends with the process.
+/// Starts a thread that reports progress at intervals. The thread ends with the process.
 fn tell_of(progress: Progress) {
     let started = Instant::now();
     thread::spawn(move || {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs, io};
 
-/// A fresh folder that is removed with its contents when dropped.
+/// A fresh folder. Dropping this removes the folder with its contents.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -15,7 +15,7 @@ impl Folder {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("highwater-{}-{number}", std::process::id()));
         fs::create_dir(&path)?;
-        // Both processes use it, whatever folder they are in.
+        // The path is absolute, because two processes with different working folders use it.
         fs::canonicalize(&path).map(Self)
     }
 }

@@ -1,4 +1,4 @@
-//! Measures how fast pages in memory are read, through the library and through the running kernel.
+//! Measures how fast pages that are in memory can be read, through the library and through the running kernel.
 
 use super::folder::Folder;
 use crate::job::Failure;
@@ -21,14 +21,14 @@ use workloads::system::{Given, System, SystemError, page_bytes};
 /// Name of the file whose pages are read.
 const FILE: &str = "bench.dat";
 
-/// The grounds of real time with a file of which every page is in memory.
+/// The systems of the library and of the running kernel, each with a file whose pages are all in memory.
 pub struct Hits {
     host: HostSystem,
     linux: Option<LinuxSystem>,
-    /// Pages of the file.
+    /// Number of pages of each file.
     pages: u64,
     notes: Vec<String>,
-    /// Dropped last.
+    /// The folder of both files, dropped last.
     _made: Folder,
 }
 
@@ -36,13 +36,14 @@ impl Hits {
     /// Makes a file of `pages` pages for each ground, in a fresh folder inside `folder`.
     ///
     /// # Errors
-    /// When it cannot be made. A folder in memory is no error: the running kernel is then left out, with a note.
+    /// When a file cannot be made. A folder that lies in memory is no error: the running kernel is then left out, with
+    /// a note.
     pub fn new(pages: u64, folder: &Path) -> Result<Self, Failure> {
         let made =
             Folder::new(folder).map_err(|error| format!("cannot make a folder in {}: {error}", folder.display()))?;
         let given = Given { seed: 1, scale: Scale::FULL, progress: Progress::default() };
         let words = |error: SystemError| Failure(error.0);
-        // The file and a quarter: nothing is evicted. The library takes 4 MiB at least.
+        // The memory is a quarter larger than the file, so that nothing is evicted. The library needs at least 4 MiB.
         let memory_pages = (pages + pages / 4).max(1024);
         let [ours, theirs] = ["host", "linux"].map(|name| made.0.join(name));
         for folder in [&ours, &theirs] {
@@ -65,16 +66,16 @@ impl Hits {
         Ok(Self { host, linux, pages, notes, _made: made })
     }
 
-    /// Returns the notes beside the rows.
+    /// Returns the notes that belong to the rows.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.notes.clone()
     }
 
-    /// Reads `hits` pages in place and a quarter as many by copy. Returns the rates.
+    /// Reads `hits` pages in place and a quarter as many by copy, on each ground. Returns the rates as rows.
     ///
     /// # Errors
-    /// When a page cannot be read, or the two grounds read different bytes.
+    /// When a page cannot be read, or different bytes were read on the two grounds.
     pub fn rows(&self, hits: u64, seed: u64) -> Result<Vec<Row>, Failure> {
         let mut rows = Vec::new();
         for (how, access, hits) in [("in place", Access::InPlace, hits), ("by copy", Access::Copy, hits / 4)] {
@@ -118,7 +119,7 @@ fn read<S: System>(system: &S, pages: u64, access: Access, hits: u64, seed: u64)
     let mut rng = system.rng(seed);
     let mut bytes = vec![0; PAGE_BYTES];
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
-    // A page that was never read through a mapping faults once: not a hit.
+    // Each page is first read once, because the first access through a mapping faults, and is no hit.
     if access == Access::InPlace {
         (0..pages)
             .try_for_each(|page| system.read_in_place(&mut file, page, |bytes| black_box(word(bytes))).map(drop))?;

@@ -14,7 +14,7 @@ use std::path::Path;
 use workloads::system::contents::Kept;
 use workloads::system::{Given, SystemError, page_bytes};
 
-/// Pages of the swap file for a trial.
+/// Number of pages of the swap file that is made as a trial.
 const TRIAL_PAGES: u64 = 16;
 
 /// The ground `linux`.
@@ -39,7 +39,7 @@ impl RealGround for Linux {
             let folder = place.folder.display();
             let unusable = |error: io::Error| format!("no swap file can be used in {folder}: {error}");
             let made = Folder::new(&place.folder).map_err(unusable)?;
-            // Taken back before its folder goes.
+            // The trial swap file is dropped before its folder.
             drop(SwapFile::new(made.0.join("swap"), TRIAL_PAGES).map_err(unusable)?);
         }
         Ok(())
@@ -59,7 +59,7 @@ impl RealGround for Linux {
     }
 
     fn make_swap(place: &Place, job: &Job, folder: &Path) -> io::Result<Option<SwapFile>> {
-        // A dot in front: it is none of the workload's files.
+        // The name begins with a dot, because no file of a workload may have such a name.
         place.makes_swap.then(|| SwapFile::new(folder.join(".swap"), job.swap_pages())).transpose()
     }
 

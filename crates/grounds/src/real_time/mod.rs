@@ -1,10 +1,11 @@
-//! One run on a ground of real time, from a job to its system and the outcome of its workload.
+//! One run on a ground of real time: makes a system from a job, runs the workload, and returns the outcome.
 //!
-//! The run has a process of its own, which is limited if its ground says so: see [`apart`]. [`ground`] holds the
-//! differences between the grounds; [`host`] and [`linux`] implement it. A run on [`mod@guest`] has a machine of its own instead.
+//! The run has a process of its own, whose memory is limited if its ground says so: see [`apart`]. The trait in
+//! [`ground`] holds the differences between the grounds; [`host`] and [`linux`] implement it. A run on [`mod@guest`]
+//! has a virtual machine of its own instead.
 //!
-//! All this needs Linux. Builds without the feature `linux` use `no_real_time.rs` instead, which refuses these grounds
-//! and provides the items that other modules use.
+//! This module needs Linux. Builds without the feature `linux` use `no_real_time.rs` instead, which refuses these
+//! grounds and provides the items that other modules use.
 
 pub mod apart;
 pub(crate) mod folder;
@@ -29,7 +30,7 @@ use std::path::Path;
 use workloads::system::{Given, System, SystemError, page_bytes};
 use workloads::workload::{Found, Resources, Workload};
 
-/// Implements every ground of real time.
+/// Each ground of real time runs jobs in the way of this module.
 impl<R: RealGround> Backend for R {
     fn running_kernel() -> Option<String> {
         R::running_kernel()
@@ -40,7 +41,7 @@ impl<R: RealGround> Backend for R {
     }
 
     fn ready(place: &Place, memory_bytes: u64) -> Result<(), String> {
-        // What is tried out is undone, too.
+        // Held so that an interrupt does not end the process before the trial files and cgroups are removed.
         let _guard = interrupt::guard();
         let folder = place.folder.display();
         let opened = Folder::new(&place.folder).and_then(|made| sys::is_in_memory(&File::open(&made.0)?));
@@ -89,7 +90,8 @@ impl<R: RealGround> Backend for R {
 /// A workload with its parameters.
 type Body<'a, S> = &'a dyn Fn(&S) -> Result<Found, SystemError>;
 
-/// Runs a workload on the system of a ground. It is compiled once for each ground, not for each workload.
+/// Runs a workload on the system of a ground, and returns the outcome. Compiled once for each ground, not for each
+/// workload.
 fn run<R: RealGround>(job: &Job, progress: &Progress, workload: Body<'_, R::System>) -> Result<Outcome, Failure> {
     let nowhere = || Failure(format!("ground `{}` runs in a process of its own only", R::GROUND));
     let inside: &Inside = job.inside.as_ref().ok_or_else(nowhere)?;
@@ -110,13 +112,13 @@ fn run<R: RealGround>(job: &Job, progress: &Progress, workload: Body<'_, R::Syst
     Ok(outcome)
 }
 
-/// Returns the pages that the device under a folder has room for.
+/// Returns the number of pages for which the device under a folder has room, if known.
 fn room(folder: &Path) -> Option<u64> {
     let room = rustix::fs::statvfs(folder).ok()?;
     Some(room.f_bavail.saturating_mul(room.f_frsize) / page_bytes(1))
 }
 
-/// Checks that the device under the files has room for a workload, and the memory.
+/// Checks that the files of a workload fit on the device, and its memory into the memory.
 ///
 /// # Errors
 /// The size that does not fit.
@@ -129,7 +131,7 @@ fn resources<R: RealGround>(job: &Job) -> Resources {
     Resources { memory_pages: job.memory_pages(), used_pages: 0, swap_pages: R::swap_pages(job) }
 }
 
-/// Runs a workload on a system. Other tasks make records, if requested.
+/// Runs a workload on a system, and returns the outcome. Other tasks make the requested records meanwhile.
 fn outcome_of<S: System>(system: &S, workload: Body<'_, S>, records: Records) -> Result<Outcome, SystemError> {
     let recorders = records.start(system);
     let found = workload(system);

@@ -1,4 +1,4 @@
-//! Records over time of a run in real time, each made by a task beside the workload.
+//! Records over time of a run in real time. For each kind of record, a task runs beside the workload.
 
 use crate::job::Outcome;
 use engine::stat::Vmstat;
@@ -7,26 +7,26 @@ use figures::{generations, memory_map, series};
 use machine::Nanos;
 use workloads::system::{Started, System};
 
-/// Adds what the kernel tells in other files than `/proc/vmstat`.
+/// A function that adds values from other files of the kernel than `/proc/vmstat`.
 pub(super) type MoreValues = Box<dyn Fn(&mut Vmstat) + Send>;
 
-/// Returns the memory at a time, ns.
+/// A function that returns the state of memory; its argument is the present time, ns.
 pub(super) type LookAtMemory = fn(u64) -> memory_map::Moment;
 
-/// Requested records; none by default.
+/// The requested records; none by default.
 #[derive(Default)]
 pub(super) struct Records {
     /// Interval between records of counters.
     pub series: Option<Every>,
-    /// The source of further values of each record of counters.
+    /// The source of further values for each record of counters.
     pub more: Option<MoreValues>,
     /// Interval between records of the generations of pages.
     pub generations: Option<Nanos>,
-    /// Interval between records of memory, and their source.
+    /// Interval between records of memory, and the function that makes such a record.
     pub memory: Option<(Nanos, LookAtMemory)>,
 }
 
-/// Tasks that record.
+/// The tasks that record.
 pub(super) struct Recorders<S: System> {
     series: Option<Started<S, Series>>,
     generations: Option<Started<S, Vec<generations::Moment>>>,
@@ -34,7 +34,7 @@ pub(super) struct Recorders<S: System> {
 }
 
 impl Records {
-    /// Starts the tasks.
+    /// Starts the tasks that record.
     pub(super) fn start<S: System>(self, system: &S) -> Recorders<S> {
         let Self { series, more, generations, memory } = self;
         Recorders {
@@ -47,7 +47,7 @@ impl Records {
 }
 
 impl<S: System> Recorders<S> {
-    /// Ends the tasks. Returns an outcome that has their records and nothing else.
+    /// Ends the tasks that record. Returns an outcome that has only their records.
     pub(super) fn end(self, system: &S) -> Outcome {
         let Self { series, generations, memory } = self;
         Outcome {
@@ -65,7 +65,7 @@ fn ended<S: System, T>(system: &S, recorder: Option<Started<S, T>>) -> Option<T>
     Some(recorder.join(system))
 }
 
-/// Records counters until the task is told to end, and then once more.
+/// Records counters until the task is told to end, and then once more. Returns the records.
 fn recorded_series<S: System>(system: &S, every: Every, more: Option<MoreValues>) -> Series {
     let mut recorder = Recorder::new(every);
     let values = || {
@@ -87,7 +87,7 @@ fn recorded_series<S: System>(system: &S, every: Every, more: Option<MoreValues>
     recorder.finish()
 }
 
-/// Records what `look` returns for each moment, until the task is told to end.
+/// Calls `look` with the present time at each interval until the task is told to end. Returns the results.
 fn recorded<S: System, T>(system: &S, every: Nanos, look: impl Fn(u64) -> T) -> Vec<T> {
     let mut moments = Vec::new();
     while !system.is_killed() {
@@ -97,7 +97,7 @@ fn recorded<S: System, T>(system: &S, every: Nanos, look: impl Fn(u64) -> T) -> 
     moments
 }
 
-/// Returns the generations of pages that the kernel tells.
+/// Returns the present generations of pages, as the kernel reports them.
 fn generations_at(now_ns: u64) -> generations::Moment {
     let text = std::fs::read_to_string("/sys/kernel/debug/lru_gen_full").unwrap_or_default();
     generations::Moment { now_ns, mark: None, text }

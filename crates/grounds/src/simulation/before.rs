@@ -1,6 +1,7 @@
 //! Brings memory into its state before a run, as the section `[before]` of a machine file describes it.
 //!
-//! Postings never state it, and it decides much. It is therefore a stated assumption, equal for all kernels.
+//! Published measurements never state the contents of memory before a run, although much depends on them. They are
+//! therefore a stated assumption here, the same for all kernels.
 
 use crate::system::sim::SimSystem;
 use catalogue::hardware::{Before, MIB_PAGES, Programs};
@@ -9,10 +10,11 @@ use machine::Nanos;
 use workloads::choose::Chooser;
 use workloads::system::{MapMode, Sharing, System, SystemError, page_bytes};
 
-/// Brings memory into this state: takes kernel memory, touches idle memory once, reads the files, starts programs.
+/// Brings memory into the state `before`: takes kernel memory, touches idle memory once, reads the files, and starts
+/// programs.
 ///
 /// # Errors
-/// When memory or the device is too small for it.
+/// When memory or the device is too small for this state.
 pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), SystemError> {
     let kernel_mib = before.kernel_mib.value;
     let peak_mib = before.kernel_peak_mib.as_ref().map_or(kernel_mib, |peak| peak.value);
@@ -36,7 +38,7 @@ pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), 
         system.read(&mut file, 0, &mut buffer)?;
         open.push(file);
     }
-    // The active ones are spread among the others, as files in use are among old ones.
+    // The active files are spread evenly among the others, as files in use lie among old files.
     for n in (0..files).filter(|n| (n + 1) * active_files / files > n * active_files / files) {
         system.read(&mut open[n as usize], 0, &mut buffer)?;
     }
@@ -49,10 +51,11 @@ pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), 
     Ok(())
 }
 
-/// The random stream of the programs; workloads number theirs from 0.
+/// The random stream of the programs. The streams of workloads are numbered from 0.
 const PROGRAMS_STREAM: u64 = 1 << 32;
 
-/// Maps the files of programs, uses every page once, and starts the task that uses some again from time to time.
+/// Maps the files of programs, uses every page once, and starts the task that uses some of the pages again from time to
+/// time.
 fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Result<(), SystemError> {
     let Programs { mapped_mib, file_kib, wake_s, touched_pages } = programs;
     let file_pages = (file_kib.value / 4).max(1) as u32;
@@ -80,7 +83,7 @@ fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Resu
                 let page = chooser.next(&mut random);
                 let region = &regions[(page / u64::from(file_pages)) as usize];
                 let page = (page % u64::from(file_pages)) as u32;
-                // Where memory is exhausted the program is gone, as others are.
+                // If memory is exhausted, the program ends like any other.
                 if system.is_killed() || system.touch(region, page..page + 1, false).is_err() {
                     return;
                 }
@@ -90,10 +93,11 @@ fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Resu
     Ok(())
 }
 
-/// Inode table of one block group: 8192 inodes of 256 bytes.
+/// Number of pages of the inode table of one block group, which has 8192 inodes of 256 bytes.
 const GROUP_TABLE_PAGES: u64 = 512;
 
-/// Writes the inode tables of a fresh file system past the page cache, group by group, with rests in between.
+/// Writes the inode tables of a fresh file system, group by group with rests in between. The writes bypass the page
+/// cache.
 fn write_inode_tables(system: &SimSystem, rest: u64) {
     let pages = system.length_pages("inode tables");
     for start in (0..pages).step_by(GROUP_TABLE_PAGES as usize) {

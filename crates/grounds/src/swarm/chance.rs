@@ -2,17 +2,17 @@
 
 use sim::Rng;
 
-/// The seed whose world puts a wrong stamp into a page, to test the replay of its failure.
+/// The seed whose world puts a wrong stamp into a page, to test that the failure is found and can be replayed.
 pub const CORRUPTING_SEED: u64 = 0xbad_5eed;
 
-/// Draws a number log-uniformly: each number of binary digits is equally likely.
+/// Returns a random number from `low` to `high`, drawn log-uniformly: each number of binary digits is equally likely.
 pub(super) fn log_between(rng: &mut Rng, low: u64, high: u64) -> u64 {
     let (low_digits, high_digits) = (low.max(1).ilog2(), high.max(1).ilog2());
     let digits = u64::from(low_digits) + rng.below(u64::from(high_digits - low_digits) + 1);
     ((1 << digits) + rng.below(1 << digits)).clamp(low, high)
 }
 
-/// Draws one of several values, all equally likely.
+/// Returns one of several values at random, all equally likely.
 pub(super) fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize]
 }

@@ -1,14 +1,15 @@
-//! Proves that a choice which declares itself unread (`engine::kernel::choice::Choice::unused`) changes nothing.
+//! Tests that a choice of a kernel changes nothing in a world for which it is declared as unread
+//! (`engine::kernel::choice::Choice::unused`).
 
 use super::{draw::World, run_drawn};
 use catalogue::difference::plain;
 use engine::kernel::choice::{self, Choice};
 use std::collections::BTreeSet;
 
-/// Number of worlds; in some of them each choice is unread.
+/// Number of worlds that are run. Each choice is unread in some of them.
 const WORLDS: u64 = 40;
 
-/// Returns the value of a key of a world's kernel, or a fact of its machine.
+/// Returns the value of a key of a world's kernel, or a property of its machine, as text.
 fn value_of(world: &World, what: &str) -> Option<String> {
     match what {
         "memory nodes" => Some((1 + world.more_nodes.pages.len()).to_string()),
@@ -22,7 +23,7 @@ fn value_of(world: &World, what: &str) -> Option<String> {
     }
 }
 
-/// Draws the world of a seed with other values of some choices.
+/// Draws the world of a seed, and gives the choices `choices` other values.
 fn changed(seed: u64, choices: &[&Choice]) -> World {
     let mut world = World::draw(seed);
     for choice in choices {

@@ -16,26 +16,26 @@ use sim::disk::{DiskConfig, Fault};
 use sim::{CostModel, Interleaving, LockFairness, Origin, Pct, Perturb, Rng, Scheduler, Sourced};
 use std::fmt;
 
-/// The work of a task of a world.
+/// The work that a task of a world does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Writes, rewrites, syncs and removes files of its own.
+    /// Writes, rewrites, syncs and removes files of the task's own.
     Writer,
-    /// Appends to a file of its own, and reads earlier pages back.
+    /// Appends to a file of the task's own, and reads earlier pages back.
     Extender,
     /// Reads and writes pages of files and regions that several tasks share.
     Sharer,
-    /// Writes and reads memory of its own, mostly anonymous, sometimes of a file.
+    /// Writes and reads memory of the task's own, mostly anonymous memory, sometimes a mapped file.
     Toucher,
     /// Takes and frees blocks of many orders, kernel pages and buffers.
     Blocks,
     /// Makes and drops regions and small files.
     Churn,
-    /// Drops clean caches now and then.
+    /// Drops clean caches from time to time.
     DropCaches,
 }
 
-/// Roles, repeated by how often each is drawn.
+/// The roles from which one is drawn. A role that is listed twice is drawn twice as often.
 const ROLES: [Role; 11] = [
     Role::Writer,
     Role::Extender,
@@ -54,9 +54,9 @@ const ROLES: [Role; 11] = [
 #[derive(Clone, Debug)]
 pub(super) struct TaskPlan {
     pub role: Role,
-    /// Pages that the task touches in all.
+    /// Number of pages that the task touches in all.
     pub budget_pages: u64,
-    /// Pages of its largest file or region.
+    /// Number of pages of the task's largest file or region.
     pub size_pages: u32,
     /// The time at which the task is told to end, if any.
     pub killed_at: Option<Nanos>,
@@ -67,9 +67,9 @@ pub(super) struct TaskPlan {
 pub(super) struct World {
     pub seed: u64,
     pub cpus: usize,
-    /// Zones of the first node, pages.
+    /// Sizes of the zones of the first node, pages.
     pub zones: [u64; 3],
-    /// The other nodes.
+    /// The memory nodes after the first.
     pub more_nodes: MoreNodes,
     pub step_ns: u64,
     pub fairness: LockFairness,
@@ -77,7 +77,7 @@ pub(super) struct World {
     pub slice: Nanos,
     pub interrupt_cpu: usize,
     pub disks: Vec<DiskConfig>,
-    /// Blocks for files on each disk; swap lies behind them.
+    /// Number of blocks for files on each disk; swap lies behind these blocks.
     pub file_blocks: u64,
     pub file_device: DeviceId,
     pub swap_device: DeviceId,
@@ -89,7 +89,7 @@ pub(super) struct World {
     /// Number of shared files and regions.
     pub shared: u64,
     pub faults: Vec<(Nanos, DeviceId, Fault)>,
-    /// The workload that replaces the tasks, without faults.
+    /// The workload that replaces the tasks, if any. Such a world has no faults.
     pub workload: Option<Drawn>,
     /// Interval between runs of compaction over all memory, if any.
     pub compacts_every: Option<Nanos>,
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Returns the mean cost of a step, perturbation included.
+    /// Returns the mean duration of a step, with perturbation.
     pub fn mean_step(&self) -> Nanos {
         let delay = match &self.interleaving {
             Interleaving::Perturbed(perturb) => u64::from(perturb.delay_chance) * perturb.delay_max.0 / 2 / 65536,
@@ -202,17 +202,18 @@ impl World {
     }
 }
 
-/// Properties that some worlds share with a cgroup whose swap is in memory.
+/// Properties of a cgroup whose swap is in memory, which some worlds have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cgroup {
-    /// The limit of all tasks, if any.
+    /// The memory limit of all tasks together, if any.
     pub limit_pages: Option<u64>,
-    /// Whether swap answers at once, as memory does.
+    /// Whether reads and writes of swap finish at once, as in memory.
     pub swap_is_synchronous: bool,
 }
 
 impl Cgroup {
-    /// Draws the properties. A workload has sizes of the machine, and no limit.
+    /// Draws the properties. A world with a workload gets no limit, because the workload's sizes follow from the
+    /// machine.
     fn draw(seed: u64, pages: u64, is_workload: bool) -> Self {
         let mut rng = Rng::new(seed, u64::MAX - 31);
         let is_limited = rng.below(6) == 0 && !is_workload;
@@ -221,23 +222,23 @@ impl Cgroup {
     }
 }
 
-/// Memory nodes beside the first.
+/// The memory nodes after the first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MoreNodes {
-    /// Pages of each.
+    /// Number of pages of each of these nodes.
     pub pages: Vec<u64>,
-    /// The node of each CPU; some nodes may have none.
+    /// The node of each CPU; some nodes may have no CPU.
     pub of_cpu: Vec<u8>,
     /// Distances between nodes, as in machine files.
     pub distances: Vec<Vec<u8>>,
 }
 
-/// Smallest node, pages.
+/// Size of the smallest node, pages.
 const NODE_PAGES_MIN: u64 = 512;
 
 impl MoreNodes {
-    /// Draws several nodes for one world in four. The draw has its own random stream, so that other worlds do not
-    /// change.
+    /// Draws several nodes for one world in four. The draw has its own random stream, so that it does not change the
+    /// other properties of worlds.
     fn draw(seed: u64, cpus: usize, pages: u64) -> Self {
         let rng = &mut Rng::new(seed, u64::MAX - 10);
         if rng.below(4) > 0 {
@@ -256,8 +257,8 @@ impl MoreNodes {
     }
 }
 
-/// Draws an interleaving by priorities for one world in four. The draw has its own random stream, so that other worlds
-/// do not change.
+/// Draws an interleaving by priorities for one world in four. The draw has its own random stream, so that it does not
+/// change the other properties of worlds.
 fn draw_interleaving(seed: u64, rng: &mut Rng) -> Interleaving {
     let perturb = (rng.below(8) > 0).then(|| Perturb {
         delay_chance: log_between(rng, 1, 2048) as u32,
@@ -266,7 +267,7 @@ fn draw_interleaving(seed: u64, rng: &mut Rng) -> Interleaving {
     });
     let rng = &mut Rng::new(seed, u64::MAX - 12);
     if rng.below(4) == 0 {
-        // Nobody knows how many steps a world takes: each power of two is as likely as another.
+        // The number of steps of a world is not known in advance, so each power of two is equally likely.
         return Interleaving::ByPriority(Pct {
             depth: 1 + rng.below(5) as u32,
             steps: log_between(rng, 1 << 8, 1 << 26),
@@ -292,7 +293,7 @@ fn constant(value: u64) -> Sourced<u64> {
     Sourced::new(value, Origin::Assumed, "drawn")
 }
 
-/// Blocks of a disk, enough for files and swap of 64 MiB of memory.
+/// Number of blocks of a disk: enough for the files and the swap of a world with 64 MiB of memory.
 const CAPACITY_BLOCKS: u64 = 2 << 20;
 
 fn draw_disk(rng: &mut Rng) -> DiskConfig {
@@ -340,7 +341,7 @@ fn draw_disk(rng: &mut Rng) -> DiskConfig {
 
 fn draw_tasks(rng: &mut Rng, pages: u64) -> Vec<TaskPlan> {
     let count = 1 + rng.below(8);
-    // From half of memory to four times as much, and each page of it a few times over.
+    // The tasks use from half of memory to four times as much, and touch each page up to four times.
     let total = pages * (1 + rng.below(8)) / 2;
     let budget = (total * (1 + rng.below(4))).min(1 << 16);
     (0..count)
@@ -375,7 +376,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
         .collect()
 }
 
-/// Draws an embedded kernel, or a random one.
+/// Draws a kernel: one of the built-in kernels, or one with random choices.
 fn draw_kernel(rng: &mut Rng) -> Kernel {
     if rng.below(3) == 0 {
         let mut names: Vec<&str> = embedded::names("kernels").collect();
@@ -393,8 +394,8 @@ fn draw_kernel(rng: &mut Rng) -> Kernel {
     Kernel::parse("random", "random", &text, &|_| Err(String::new())).expect("only known values are drawn")
 }
 
-/// Draws repeated compaction for every other world. The draw has its own random stream, so that worlds do not change
-/// otherwise.
+/// Draws repeated compaction for every other world, and returns its interval. The draw has its own random stream, so
+/// that it does not change the other properties of worlds.
 fn draw_compaction(seed: u64) -> Option<Nanos> {
     let rng = &mut Rng::new(seed, u64::MAX - 11);
     (rng.below(2) == 0).then(|| Nanos(log_between(rng, 100_000, 100_000_000)))

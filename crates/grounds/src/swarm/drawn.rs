@@ -25,8 +25,8 @@ pub(super) enum Drawn {
 }
 
 impl Drawn {
-    /// Draws a workload for one world in ten. The draw has its own random stream, so that worlds do not change
-    /// otherwise.
+    /// Draws a workload for one world in ten. The draw has its own random stream, so that it does not change the other
+    /// properties of worlds.
     pub fn draw(seed: u64, pages: u64, swap_slots: u32, disk: &DiskConfig) -> Option<Self> {
         let rng = &mut Rng::new(seed, u64::MAX - 9);
         if rng.below(10) > 0 || seed == CORRUPTING_SEED {
@@ -58,7 +58,7 @@ impl Drawn {
                     ..randwrite::Params::default()
                 })
             }
-            // The hot set is read for as long as the pass takes: on a slow disk that would be for ever.
+            // The hot set is read until the pass over the file ends, which would take too long on a slow disk.
             2 if matches!(disk, DiskConfig::Flash(_)) => Self::Scan(scan::Params {
                 hot_percent: 10 + rng.below(90),
                 cold_mib: Some(1 + rng.below(4)),
@@ -70,7 +70,8 @@ impl Drawn {
                 ..scan::Params::default()
             }),
             _ => {
-                // What fits, with some room: a task that is refused memory ends the workload.
+                // The region is somewhat smaller than memory and swap, because a task that is refused memory ends the
+                // workload.
                 let most = ((pages * 7 / 10 + u64::from(swap_slots) * 9 / 10) * 100 / pages).min(250);
                 Self::Anon(anon::Params {
                     region_percent: 20 + rng.below(most - 20),

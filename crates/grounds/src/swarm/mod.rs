@@ -1,13 +1,13 @@
 //! Random *worlds*: a machine, a workload and a kernel drawn from a seed, with every check enabled.
 //!
-//! *Flow*: `draw` makes a world from a seed. Its tasks (`task`) write stamps, and verify every stamp that they read
-//! against a model in memory (`store`), while the simulator perturbs their interleaving. At the end every page is read
-//! back, the whole machine is checked, and everything is dropped; all memory, swap and blocks must then be accounted
-//! for. Some worlds run a workload of the experiments instead of the tasks (`workload`), which verifies what it reads
-//! itself.
+//! *Flow*: `draw` makes a world from a seed. The world's tasks (`task`) write stamps, and verify every stamp that they
+//! read against a model in memory (`store`), while the simulator perturbs the interleaving of tasks. At the end every
+//! page is read back, the whole machine is checked, and all files and regions are dropped; all memory, swap and blocks
+//! must then be accounted for. Instead of the tasks, some worlds run a workload of the experiments (`workload`), which
+//! verifies its contents itself.
 //!
-//! A seed finds a bug. A scenario of the engine's tests keeps it, because the next change of code alters what a seed
-//! does.
+//! A bug that a seed has found becomes a scenario in the engine's tests, because after the next change of code the same
+//! seed does something else.
 
 mod chance;
 #[cfg(test)]
@@ -34,18 +34,18 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// The outcome of the world of a seed.
+/// The outcome of a seed's world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmReport {
     /// One line that describes the world.
     pub drawn: String,
-    /// Hash over every state and event of the run; equal for two runs of a seed.
+    /// Hash over every state and event of the run. Two runs of the same seed have the same hash.
     pub fingerprint: u64,
     /// The world's counters at the end.
     pub vmstat: engine::stat::Vmstat,
 }
 
-/// The failure of the world of a seed.
+/// The failure of a seed's world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmFailure {
     /// The seed.
@@ -71,15 +71,15 @@ struct Shared {
     engine: Rc<Engine<Sim>>,
     file_device: DeviceId,
     has_faults: bool,
-    /// Number of tasks that write to the common stores.
+    /// Number of tasks that write to the stores in `common`.
     sharers: u32,
     common: RefCell<Vec<Rc<Store>>>,
     /// Every store that was not dropped yet.
     live: RefCell<BTreeMap<u64, Rc<Store>>>,
     next_number: Cell<u64>,
-    /// Number of requests that found memory exhausted.
+    /// Number of requests that failed because memory was exhausted.
     out_of_memory: Rc<Cell<u64>>,
-    /// Whether the world has used so much CPU time that it must end.
+    /// Whether the world is late: it has used so much CPU time that it must end.
     is_late: Rc<Cell<bool>>,
 }
 
@@ -102,7 +102,7 @@ impl Shared {
     }
 }
 
-/// Runs the world of one seed.
+/// Runs the world of one seed, and returns its outcome.
 ///
 /// # Errors
 /// When a check fails, or anything panics.
@@ -158,21 +158,22 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
     Ok((sim.fingerprint(), vmstat))
 }
 
-/// Number of times that a task finds memory exhausted before it gives up. Each takes reclaim 0.1 s or more, and no task
-/// is killed here to free memory.
+/// Number of times that a task finds memory exhausted before it gives up. Each time takes reclaim 0.1 s or more, and in
+/// a world no task is killed to free memory.
 const REFUSALS_MAX: u32 = 20;
 
-/// Most steps of all tasks of a world: five hundred times what most worlds need. Some tasks wait for a slow disk by
-/// scanning, and some without swap scan all of memory for each page.
+/// Largest number of steps of all tasks of a world together: five hundred times the number that most worlds need. Some
+/// worlds need many steps: their tasks scan while they wait for a slow disk, or, without swap, scan all of memory for
+/// each page.
 const STEPS_MAX: u64 = 1_500_000_000;
 
-/// The part of [`STEPS_MAX`] (1/4) after which a world is late: its tasks end, and the last check reads no further.
-/// When memory and swap are full, each page may cost a scan of all memory, by tasks and by a kswapd that some choices
-/// keep awake. This is slow, but it ends. The watchdog looks for calls that do not end. The value was chosen without
-/// trying others.
+/// A world is late when it has used the CPU time of [`STEPS_MAX`] steps divided by this number: its tasks end, and the
+/// last check stops reading pages. When memory and swap are full, each page may cost a scan of all memory, by tasks and
+/// by a kswapd that some choices keep awake. This is slow, but it ends; the watchdog is to find only calls that do not
+/// end. The value was chosen without trying others.
 const LATE_PART: u64 = 4;
 
-/// The part of a world that its main task needs.
+/// The part of a [`World`] that its main task needs.
 struct Plan {
     mean_step: machine::Nanos,
     cpus: usize,
@@ -198,7 +199,8 @@ impl Plan {
     }
 }
 
-/// Runs the main task: makes shared stores, starts the tasks, waits for them, and checks everything.
+/// Runs the main task: makes shared stores, starts the tasks, waits for them, and checks everything. Returns the
+/// counters at the end.
 fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result<engine::stat::Vmstat, String> {
     let (sim, engine) = (&shared.sim, &shared.engine);
     let mut rng = Rng::new(plan.seed, u64::MAX - 8);
@@ -262,7 +264,7 @@ fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng)
         let what = what.map_err(|error| error.to_string())?;
         let store = shared.add(what);
         if let What::File(_) = store.what {
-            // The last page makes the length; what lies before it is a hole.
+            // Writing the last page gives the file its length; the pages before it are a hole.
             store.write(engine, task, pages - 1, Part::Whole).map_err(|error| error.to_string())?;
             store.write(engine, task, 0, Part::Whole).map_err(|error| error.to_string())?;
         }
@@ -271,7 +273,7 @@ fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng)
     Ok(())
 }
 
-/// An event from outside of a world.
+/// An event that a world meets from outside.
 enum Event {
     Kill(TaskId),
     Fault(DeviceId, sim::disk::Fault),
@@ -294,21 +296,22 @@ fn start_events(sim: &Sim, mut events: Vec<(machine::Nanos, Event)>) {
     });
 }
 
-/// Starts a task that moves pages while the others work.
+/// Starts a task that runs compaction repeatedly while the other tasks work.
 fn start_compactor(shared: &Rc<Shared>, interval: machine::Nanos) -> TaskId {
     let shared = shared.clone();
     shared.sim.clone().spawn("compactor", move || {
         while !shared.sim.is_killed() {
             let began = shared.sim.now();
             shared.engine.compact().compact_memory();
-            // Half of the time at most: in a small zone, reclaim waits for the pages that a run has taken off their lists.
+            // Compaction runs at most half of the time, because in a small zone reclaim waits for the pages that a run
+            // has isolated.
             shared.sim.pause(interval.max(shared.sim.now().since(began)));
         }
     })
 }
 
-/// Starts the watchdog. It tells a world that it is late, and fails a world whose tasks do not end; in virtual time
-/// they could work for ever.
+/// Starts the watchdog. The watchdog marks a world as late, and later fails the world if the tasks still do not end. It
+/// is needed because tasks could work for ever in virtual time.
 fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
     // A task that was killed spins while it waits for a device, which may stall for some seconds.
     let spinning = plan.tasks.iter().filter(|task| task.killed_at.is_some()).count() as u64;
@@ -337,7 +340,7 @@ fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
 }
 
 /// Reads back every page of every remaining store. If memory was exhausted, each region is dropped after its check, to
-/// make room for files.
+/// free memory for files.
 fn verify_everything(shared: &Shared, task: &mut Task) -> Result<(), String> {
     let live: Vec<Rc<Store>> = shared.live.borrow().values().cloned().collect();
     let (memory, files): (Vec<_>, Vec<_>) = live.into_iter().partition(|store| store.is_memory());
@@ -364,8 +367,8 @@ fn verify(shared: &Shared, task: &mut Task, store: &Store) -> Result<(), String>
     Ok(())
 }
 
-/// Checks that all memory is accounted for after files and regions are gone: what is not free belongs to slab, or waits
-/// in the swap cache for reclaim.
+/// Checks that all memory is accounted for after all files and regions were dropped: each page that is not free belongs
+/// to slab, or waits in the swap cache for reclaim.
 fn check_nothing_is_left(engine: &Engine<Sim>) -> Result<(), String> {
     engine.memory().drain_all_per_cpu();
     let gauge = |gauge| engine.memory().gauge(gauge);

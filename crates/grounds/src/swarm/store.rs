@@ -1,8 +1,8 @@
 //! A model in memory of the contents of files and regions.
 //!
-//! The first eight bytes of each page are a stamp: owner, page and version. Only one task writes a page, so its version
-//! grows. A reader knows the last version that was written when its read began, and the last version whose write had
-//! begun when its read ended. The stamp must lie between them.
+//! The first eight bytes of each page are a stamp: owner, page and version. Only one task writes a given page, so the
+//! page's version only grows. A reader knows the last version whose write had succeeded when the read began, and the
+//! last version whose write had begun when the read ended. The version in the stamp must lie between these two.
 
 use engine::anonymous::{MapMode, Region, Sharing};
 use engine::page_cache::File;
@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Bytes of a stamp.
+/// Number of bytes of a stamp.
 const STAMP: usize = 8;
 
-/// The owner of pages.
+/// The owner of a store's pages.
 pub(super) enum What {
     File(Arc<File<Sim>>),
     Region(Arc<Region<Sim>>),
-    /// A file that is used through its mapping. If the mapping is shared, it is also read and written directly.
+    /// A file that is used through its mapping. If the mapping is shared, the file is also read and written directly.
     Mapped(Arc<File<Sim>>, Arc<Region<Sim>>),
 }
 
@@ -35,7 +35,7 @@ impl What {
         }
     }
 
-    /// Returns the file whose contents are those of the store.
+    /// Returns the file that holds the contents of the store, if any.
     fn file(&self) -> Option<&Arc<File<Sim>>> {
         match self {
             Self::File(file) => Some(file),
@@ -49,7 +49,7 @@ fn is_shared(region: &Region<Sim>) -> bool {
     region.file.as_ref().is_some_and(|mapped| mapped.mode.sharing == Sharing::Shared)
 }
 
-/// Versions that a page may hold; version 0 was never written.
+/// The range of versions that a page may hold. Version 0 stands for a page that was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Versions {
     /// Version of the last write that succeeded.
@@ -63,9 +63,9 @@ pub(super) struct Store {
     pub what: What,
     /// A number that is unique in its world.
     pub number: u64,
-    /// Number of tasks that use it; the last one drops it.
+    /// Number of tasks that use the store; the last one drops it.
     pub users: Cell<u32>,
-    /// Whether the device may lose writes of it.
+    /// Whether the device may lose writes to the store.
     is_lossy: bool,
     pages: RefCell<Vec<Versions>>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Whole,
-    /// The stamp only. The rest of the page is read first.
+    /// Only the stamp. The rest of the page is read first.
     Stamp,
     /// All but the stamp, which must not change.
     Rest,
@@ -106,7 +106,7 @@ impl Store {
         self.what.file().is_none()
     }
 
-    /// Returns a name for messages.
+    /// Returns a name of the store for messages.
     fn name(&self) -> String {
         match &self.what {
             What::File(file) => format!("store {} (file {})", self.number, file.id),
@@ -118,7 +118,7 @@ impl Store {
         }
     }
 
-    /// Writes one page.
+    /// Writes a part of one page, with the page's next version.
     pub fn write(&self, engine: &Engine<Sim>, task: &mut Task, page: u32, part: Part) -> Result<(), Error> {
         let mut buffer = [0; PAGE_BYTES];
         let start = u64::from(page) * PAGE;
@@ -144,7 +144,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes through the mapping, or directly; a store with both chooses one.
+    /// Writes through the mapping if the store has one and either `through_mapping` is set or there is no other way.
+    /// Otherwise writes directly.
     fn write_bytes(
         &self,
         engine: &Engine<Sim>,
@@ -197,7 +198,7 @@ impl Store {
     }
 
     fn check(&self, page: u32, before: Versions, held: u64) {
-        // A block whose first write failed holds what was there before, perhaps another file's.
+        // If the first write of a block failed, the block has its earlier contents, perhaps those of another file.
         if self.is_lossy && held >> 48 != self.stamp(0, 0) >> 48 {
             return;
         }
@@ -234,7 +235,7 @@ impl Store {
     }
 }
 
-/// Makes an empty file of a length, and maps it.
+/// Makes an empty file of a given length, and maps it.
 pub(super) fn map_new_file(
     engine: &Engine<Sim>,
     task: &mut Task,
@@ -257,7 +258,7 @@ pub(super) fn map_new_file(
     }
 }
 
-/// Waits until no page is locked or under writeback.
+/// Waits until no page is locked or under writeback. Returns an error if this takes too long.
 pub(super) fn wait_for_devices(engine: &Engine<Sim>) -> Result<(), String> {
     use engine::memory::Flags;
     let is_busy = |n: &u32| {

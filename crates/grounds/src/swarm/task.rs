@@ -12,20 +12,21 @@ use sim::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Most files of one task.
+/// Largest number of files of one task.
 const FILES: usize = 3;
 
 /// One task at work.
 pub(super) struct Worker {
     shared: Rc<Shared>,
     plan: TaskPlan,
-    /// The remainder of the pages of a shared store that this task may write.
+    /// The number of this task among the writers of a shared store. It may write the pages whose number has this
+    /// remainder.
     number: u32,
     task: Task,
     rng: Rng,
     left_pages: u64,
     state: ReadState,
-    /// Number of times that memory was exhausted for it.
+    /// Number of times that this task found memory exhausted.
     refusals: Cell<u32>,
 }
 
@@ -36,7 +37,7 @@ impl Worker {
         Self { shared, plan, number, task, rng, left_pages, state, refusals }
     }
 
-    /// Works until its budget is used up, the world is late, or it is told to end.
+    /// Works until the task's budget is used up, the world is late, or the task is told to end.
     pub fn run(mut self) {
         match self.plan.role {
             Role::Writer => self.write_files(false),
@@ -49,7 +50,7 @@ impl Worker {
         }
     }
 
-    /// Counts pages against the budget. Returns whether any budget is left.
+    /// Counts pages against the budget. Returns whether the task is to continue.
     fn go_on(&mut self, pages: u64) -> bool {
         self.left_pages = self.left_pages.saturating_sub(pages.max(1));
         let sim = &self.shared.sim;
@@ -61,7 +62,8 @@ impl Worker {
         self.left_pages > 0 && !self.shared.is_late.get() && self.refusals.get() < REFUSALS_MAX && !sim.is_killed()
     }
 
-    /// Accepts errors that a program must expect. Any other error is a bug.
+    /// Returns the value of a result, or `None` for an error that a program must expect. Panics for any other error,
+    /// which is a bug.
     fn expect<T>(&self, result: Result<T, Error>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -84,14 +86,15 @@ impl Worker {
         }
     }
 
-    /// Returns a random range of pages of a store, cut at its end.
+    /// Returns a random range of pages of a store, cut at the end of the store.
     fn range(&mut self, pages: u32) -> std::ops::Range<u32> {
         let start = self.rng.below(u64::from(pages)) as u32;
         let length = 1 << self.rng.below(6);
         start..(start + length).min(pages)
     }
 
-    /// Writes the pages of a range that are this task's, one of `writers`. Ends at the first error.
+    /// Writes those pages of a range that belong to this task, which is one of `writers` tasks. Ends at the first
+    /// error. Returns whether all writes succeeded.
     fn write(&mut self, store: &Store, pages: std::ops::Range<u32>, writers: u32) -> bool {
         let mine = self.number % writers;
         for page in pages.filter(|page| page % writers == mine) {
@@ -131,7 +134,8 @@ impl Worker {
         self.shared.add(What::Region(self.shared.engine.anonymous().create_region(pages, is_huge_allowed)))
     }
 
-    /// Writes files of its own in runs (or only at the end), reads them back, syncs and removes them.
+    /// Writes files of the task's own in runs of pages (or only at their end), reads them back, syncs them and removes
+    /// them.
     fn write_files(&mut self, only_extends: bool) {
         let mut files: Vec<Rc<Store>> = Vec::new();
         loop {
@@ -167,7 +171,7 @@ impl Worker {
                 break;
             }
         }
-        // Some stay, for the last look of the world.
+        // Some files stay, and are checked at the end of the world.
         for file in files {
             if self.rng.below(2) == 0 {
                 self.shared.release(&file);
@@ -175,7 +179,7 @@ impl Worker {
         }
     }
 
-    /// Uses shared files and regions.
+    /// Reads and writes shared files and regions.
     fn use_shared(&mut self) {
         let stores = self.shared.common.borrow().clone();
         let writers = self.shared.sharers;
@@ -197,7 +201,7 @@ impl Worker {
         }
     }
 
-    /// Makes memory of its own: a mapped file, if there is room for one, or anonymous memory.
+    /// Makes memory of the task's own: a mapped file, if there is room for one, or anonymous memory.
     fn make_memory(&mut self, pages: u32) -> Rc<Store> {
         let sharing = match self.rng.below(8) {
             0 => Sharing::Shared,
@@ -208,7 +212,7 @@ impl Worker {
         self.expect(what).map(|what| self.shared.add(what)).unwrap_or_else(|| self.make_region(pages))
     }
 
-    /// Touches memory of its own.
+    /// Writes and reads memory of the task's own.
     fn touch(&mut self) {
         let pages = self.plan.size_pages;
         let mut region = self.make_memory(pages);
@@ -276,7 +280,7 @@ impl Worker {
                 }
                 3 if kernel.len() < 512 => {
                     let gfp = Gfp { migrate: Gfp::KERNEL.migrate, ..gfp };
-                    // Tasks that do not wait may use up the reserve.
+                    // Requests that do not wait may use up the reserve.
                     for _ in 0..if gfp.wait { 64 } else { 512 } {
                         let page = engine.allocate().allocate_kernel(&mut self.task, gfp, Gauge::NrSlabUnreclaimable);
                         kernel.extend(page);

@@ -1,7 +1,7 @@
 //! Runs a workload of the experiments in a random world.
 //!
-//! A workload verifies what it reads and removes what it made. All memory, swap and blocks must then be accounted for,
-//! as in any other world.
+//! A workload verifies the contents that it reads, and removes its files. All memory, swap and blocks must then be
+//! accounted for, as in any other world.
 
 use super::draw::World;
 use super::drawn::Drawn;
@@ -16,7 +16,8 @@ use std::rc::Rc;
 use workloads::system::{Given, System, SystemError};
 use workloads::workload::{Found, Resources};
 
-/// Runs a workload in the machine of a world, without disk failures, since a workload ends at its first error.
+/// Runs a workload in the machine of a world. Returns the fingerprint and the counters at the end. The disk does not
+/// fail, because a workload ends at its first error.
 pub(super) fn run(world: &World, drawn: &Drawn) -> Result<(u64, Vmstat), String> {
     let sim = Sim::new(world.sim_config());
     let (layout, devices, swap) = (world.layout(), world.devices(), world.swap());
@@ -44,8 +45,8 @@ fn run_main(system: &SimSystem, drawn: &Drawn) -> Result<(Found, Vmstat), String
     let result = drawn.run(system);
     let vmstat = system.vmstat();
     let found = match result {
-        // A kernel that keeps a third of memory in reserve may refuse what another grants; then what the workload made is
-        // still there.
+        // A kernel that keeps a third of memory in reserve may refuse memory that another kernel grants. The workload's
+        // files and regions then still exist, so the last checks are left out.
         Err(SystemError(refused)) if refused.starts_with("out of memory: ") => return Ok((Found::default(), vmstat)),
         result => result.map_err(|error| error.to_string())?,
     };

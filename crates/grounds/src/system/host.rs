@@ -1,7 +1,7 @@
 //! The ground `host`: the engine on real memory, threads and files of this process, through the library `highwater`.
 //!
-//! Files lie in one folder and bypass the kernel's page cache; swap is a file beside them. Faults are those of all
-//! tasks together, since the library does not count them by thread.
+//! Files lie in one folder and bypass the kernel's page cache; swap is a file beside them. Counted faults are those of
+//! all tasks together, because the library does not count faults by thread.
 
 use super::threads::{Common, Stop, tasks_are_threads};
 use engine::Kernel;
@@ -20,7 +20,7 @@ use workloads::system::{Given, System, SystemError, page_bytes};
 /// The state that all tasks share.
 struct Shared {
     common: Common,
-    /// A handle of each file from its creation to its removal, since the library keeps pages of open files only.
+    /// A handle of each file, from its creation to its removal, because the library keeps only pages of open files.
     files: Mutex<BTreeMap<String, File>>,
     memory: Memory,
 }
@@ -32,10 +32,10 @@ pub struct HostSystem {
 }
 
 impl HostSystem {
-    /// Makes a memory of so many pages and so many swap pages, with files in `folder`.
+    /// Makes a memory with the given numbers of pages and of swap pages, and with files in `folder`.
     ///
     /// # Errors
-    /// When the library cannot make it.
+    /// When the library cannot make the memory.
     pub fn new(
         folder: &Path,
         kernel: &Kernel,

@@ -52,12 +52,12 @@ pub struct SimSystem {
     task: RefCell<Task>,
 }
 
-/// A file, open for one task.
+/// A file that one task has open.
 pub struct OpenFile {
     engine: Rc<Engine<Sim>>,
     file: Arc<File<Sim>>,
     state: ReadState,
-    /// The page that was last read in place.
+    /// The page that the task last read in place.
     last_in_place: Option<u32>,
     /// The number of failed writes of the file that this handle has already reported.
     seen_failures: AtomicU32,
@@ -69,14 +69,14 @@ impl Drop for OpenFile {
     }
 }
 
-/// The configuration of a simulated system beside its machine.
+/// The configuration of a simulated system, apart from that of its machine.
 #[derive(Clone, Debug)]
 pub struct SystemConfig {
-    /// Memory.
+    /// The layout of memory.
     pub layout: Layout,
     /// Blocks for files, by device.
     pub devices: Vec<DeviceLayout>,
-    /// Place of swap.
+    /// The place of swap.
     pub swap: SwapLayout,
     /// Whether the machine keeps stamps of pages.
     pub stamps: bool,
@@ -111,19 +111,19 @@ impl SimSystem {
         Ok(Self::for_task(&shared))
     }
 
-    /// Returns the engine, for checks, lists and the state before a run.
+    /// Returns the engine, for checks, for printing lists, and for preparing the state before a run.
     #[must_use]
     pub fn engine(&self) -> &Engine<Sim> {
         &self.shared.engine
     }
 
-    /// Returns the engine, to be kept after the run.
+    /// Returns a share of the engine, which can be kept after the run.
     #[must_use]
     pub fn shared_engine(&self) -> Rc<Engine<Sim>> {
         self.shared.engine.clone()
     }
 
-    /// Ends the engine's own tasks, so that none holds pages.
+    /// Ends the engine's own tasks, so that none of them holds pages.
     pub fn end_kernel_tasks(&self) {
         for task in self.shared.kernel_tasks.take() {
             self.kill(&task);
@@ -131,8 +131,8 @@ impl SimSystem {
         }
     }
 
-    /// Starts khugepaged with the first region that may have huge pages, if the kernel has it. Runs without such
-    /// regions are thus unchanged.
+    /// Starts khugepaged, if the kernel has it. Called for the first region that may have huge pages, so that runs
+    /// without such regions have no additional task.
     fn start_khugepaged(&self) {
         let Some(task) = self.engine().khugepaged().filter(|_| !self.shared.has_khugepaged.replace(true)) else {
             return;
@@ -143,10 +143,11 @@ impl SimSystem {
         self.shared.kernel_tasks.borrow_mut().push(id);
     }
 
-    /// Spends the time for the translations of pages that were touched `times` times each.
+    /// Spends the virtual time for the translations of pages that were touched `times` times each.
     #[inline]
     fn translate(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
-        // Most machines say nothing of that: touches are the most frequent of all that is simulated.
+        // Checked first because most machine files describe no TLB, and touches are the most frequent simulated
+        // operation.
         if self.shared.sim.has_tlb() {
             self.look_up_translations(region, pages, times);
         }
@@ -166,16 +167,16 @@ impl SimSystem {
         *self.shared.at_marks.borrow_mut() = Some(Box::new(look));
     }
 
-    /// Returns the place for samples of iostat.
+    /// Returns the list of samples of iostat.
     #[must_use]
     pub fn disk_samples(&self) -> DiskSamples {
         self.shared.samples.clone()
     }
 
-    /// Takes `pages` pages for the kernel, and frees all but `kept` of them, scattered.
+    /// Takes `pages` pages for the kernel, and frees all but `kept` of them. The kept pages are scattered.
     ///
     /// # Errors
-    /// When there are not so many pages.
+    /// When there are fewer than `pages` free pages.
     pub fn take_kernel_memory(&self, pages: u64, kept: u64) -> Result<(), SystemError> {
         let mut task = self.task.borrow_mut();
         let mut rng = self.rng(KERNEL_MEMORY_STREAM);
@@ -191,10 +192,10 @@ impl SimSystem {
         Ok(())
     }
 
-    /// Creates a file whose contents are on the device already and not in memory.
+    /// Creates a file whose contents are already on the device, but not in memory.
     ///
     /// # Errors
-    /// When a file of this name exists, memory for its inode is exhausted, or the device is full.
+    /// When a file of this name exists, there is no memory for the inode, or the device is full.
     pub fn import_file(&self, name: &str, bytes: u64) -> Result<OpenFile, SystemError> {
         let open = self.create(name)?;
         if !self.engine().writeback().allocate_blocks(&open.file, bytes) {
@@ -203,16 +204,16 @@ impl SimSystem {
         Ok(open)
     }
 
-    /// Returns the length of a file, pages; 0 if there is none of this name.
+    /// Returns the length of a file, pages; 0 if no file has this name.
     #[must_use]
     pub fn length_pages(&self, name: &str) -> u64 {
         self.shared.files.borrow().get(name).map_or(0, |file| file.length().div_ceil(PAGE_BYTES as u64))
     }
 
-    /// Writes pages of an imported file past the page cache in requests of 1 MiB, and waits for them.
+    /// Writes pages of an imported file in requests of 1 MiB that bypass the page cache, and waits for the requests.
     ///
     /// # Errors
-    /// When there is no such file, memory for the buffer is exhausted, or the device fails.
+    /// When there is no such file, there is no memory for the buffer, or the device fails.
     pub fn write_direct(&self, name: &str, first_page: u64, pages: u64) -> Result<(), SystemError> {
         let file = self.file(name)?;
         for start in (first_page..first_page + pages).step_by(256) {
@@ -238,7 +239,7 @@ impl SimSystem {
         Ok(OpenFile { engine, file, state: ReadState::default(), last_in_place: None, seen_failures })
     }
 
-    /// Pins a page of a file for reading.
+    /// Pins a page of a file for reading, and returns its frame.
     fn pin(&self, open: &mut OpenFile, page: u64) -> Result<machine::FrameNumber, SystemError> {
         let OpenFile { file, state, last_in_place, .. } = open;
         let pages = file.length().div_ceil(page_bytes(1));
@@ -256,8 +257,8 @@ impl SimSystem {
         }
     }
 
-    /// Spends the time that a program takes to copy bytes to or from its own memory. The engine itself accounts for its
-    /// copies.
+    /// Spends the virtual time that a program takes to copy bytes to or from its own memory. The engine itself accounts
+    /// for the engine's copies.
     fn copy_as_program(&self, bytes: usize) {
         let _program = self.shared.sim.span(Func::User);
         self.shared.sim.spend(Step::CopyPage, bytes.div_ceil(PAGE_BYTES) as u32);
@@ -268,7 +269,7 @@ impl SimSystem {
     }
 }
 
-/// Returns the pages of `bytes` bytes from `offset` on.
+/// Returns the range of pages in which `bytes` bytes from `offset` on lie.
 fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
     (offset / PAGE_BYTES as u64) as u32..(offset + bytes as u64).div_ceil(PAGE_BYTES as u64) as u32
 }
@@ -332,7 +333,7 @@ impl System for SimSystem {
     }
 
     fn high_mark_pages(&self) -> Option<u64> {
-        // A cgroup has no marks: it is full when reclaim frees its first page.
+        // A cgroup has no watermarks: its memory is full when reclaim frees the first page.
         let has_marks = self.engine().memory().limit_pages().is_none();
         has_marks.then(|| self.engine().memory().zones.iter().map(|zone| zone.high()).sum())
     }
@@ -384,7 +385,8 @@ impl System for SimSystem {
         page: u64,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, SystemError> {
-        // The bytes are copied for the reader, which costs no virtual time: a simulated machine keeps but a stamp of them.
+        // The bytes are copied for the reader, because a simulated machine keeps only a stamp of them. The copy takes
+        // no virtual time.
         let mut bytes = [0; PAGE_BYTES];
         let frame = {
             let _span = self.shared.sim.span(Func::FileRead);
@@ -570,7 +572,8 @@ mod tests {
     use workloads::system::conformance;
     use workloads::system::contents::Pattern;
 
-    /// Runs `body` as the main task of a small machine: 4 MiB of memory, twice as much swap, the disk of parallelio.
+    /// Runs `body` as the main task of a small machine, which has 4 MiB of memory, twice as much swap, and the disk of
+    /// `parallelio-8g`. Returns the fingerprint of the run.
     fn on_small(stamps: bool, body: impl FnOnce(&SimSystem) -> Result<(), SystemError> + 'static) -> u64 {
         let machine = library::machine("parallelio-8g").unwrap();
         let layout = Layout::flat(1024);
@@ -615,7 +618,8 @@ mod tests {
         }
     }
 
-    /// Holds a page while its file is removed and memory reclaimed, and then checks that the block is returned.
+    /// Holds a page while its file is removed and memory is reclaimed. Afterwards a block of pages can be taken and
+    /// given back.
     #[test]
     fn a_held_page_stays_and_a_block_comes_back() {
         on_small(true, |system| {
@@ -630,7 +634,8 @@ mod tests {
             system.remove("a")?;
             system.release_page(held);
             assert_eq!(system.vmstat()["nr_file_pages"], 0);
-            // Until then the page that left its file before its reader let go is put aside.
+            // The page left its file before its reader released it, and waits in a per-CPU batch until the batches are
+            // drained.
             system.engine().lru().drain_all();
             let free = system.free_pages();
             let block = system.take_block(Gfp::USER_MOVABLE, Order(6))?.expect("half of memory is free");

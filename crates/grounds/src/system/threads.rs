@@ -14,7 +14,7 @@ use workloads::system::{Given, SystemError};
 /// Interval at which sleeping tasks check for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The request that a task ends, and the place where it sleeps.
+/// The flag that tells a task to end, and the condition on which the task sleeps.
 #[derive(Debug, Default)]
 pub struct Stop {
     is_set: AtomicBool,
@@ -70,7 +70,7 @@ impl Thread {
         Self::start_boxed(name, Box::new(body))
     }
 
-    /// Starts a thread. Not generic: it is compiled once, not for each body that a workload has.
+    /// Starts a thread. Not generic, so that it is compiled once and not for each body.
     fn start_boxed(name: &str, body: Box<dyn FnOnce(Arc<Stop>) + Send>) -> Self {
         let stop = Arc::new(Stop::default());
         let own = stop.clone();
@@ -92,15 +92,15 @@ impl Thread {
     }
 }
 
-/// The state that a ground of real time has, whatever provides its memory.
+/// The state that every ground of real time has, whatever provides its memory.
 #[derive(Debug)]
 pub struct Common {
     started: Instant,
     /// The seed, scale and progress of the run.
     pub given: Given,
-    /// The folder of its files.
+    /// The folder of the ground's files.
     pub folder: PathBuf,
-    /// Memory that workloads may use, pages.
+    /// Number of pages that workloads may use.
     pub memory_pages: u64,
     /// The part of the contents of pages that workloads write and verify.
     pub kept: Kept,
@@ -120,10 +120,11 @@ impl Common {
         Nanos(self.started.elapsed().as_nanos() as u64)
     }
 
-    /// Returns the path of a file of the ground, none of whose own files have the names `reserved`.
+    /// Returns the path of the workload's file `name`. The ground's own files have the names `reserved`, which a
+    /// workload must not use.
     ///
     /// # Errors
-    /// When `name` is hidden, is reserved, or leaves the folder.
+    /// When `name` begins with a dot, is reserved, or leaves the folder.
     pub fn path(&self, name: &str, reserved: &[&str]) -> Result<PathBuf, SystemError> {
         if name.contains('/') || name.starts_with('.') || reserved.contains(&name) {
             return Err(SystemError(format!("`{name}` is no name of a file")));
@@ -132,8 +133,8 @@ impl Common {
     }
 }
 
-/// Writes the methods of [`System`](workloads::system::System) about time and tasks, for a type with the fields `shared`, an [`Arc`] of
-/// something whose field `common` is a [`Common`], and `stop`, its own [`Stop`].
+/// Generates the methods of [`System`](workloads::system::System) for time and tasks. The type must have two fields:
+/// `shared`, an [`Arc`] of a value whose field `common` is a [`Common`]; and `stop`, the [`Stop`] of the task.
 macro_rules! tasks_are_threads {
     () => {
         type Task = $crate::system::threads::Thread;

@@ -1,7 +1,7 @@
-//! Files: opened here, cached here, read and written past the system's own cache.
+//! Files, cached by the memory and read and written past the system's own cache.
 //!
-//! [`OpenOptions`] opens a file, once for all its handles (`open_file`); a [`File`] is a handle. Its operations are in
-//! `read`, `write`, `pages` and `sync`.
+//! [`OpenOptions`] opens a file, once for all its handles (`open_file`); a [`File`] is one of these handles. The
+//! operations of a handle are in `read`, `write`, `pages` and `sync`.
 
 mod open_file;
 mod options;
@@ -30,26 +30,27 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// The way in which a part of a file is going to be used (`posix_fadvise`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// No pattern is announced: reads that look sequential are read ahead.
+    /// No pattern is announced: the library reads ahead when reads look sequential.
     Normal,
-    /// Sequential access, from the beginning to the end: more is read ahead. Holds for the handle.
+    /// Sequential access from the beginning to the end: more is read ahead. Holds for the whole handle.
     Sequential,
-    /// Random access: nothing is read ahead. Holds for the handle.
+    /// Random access: nothing is read ahead. Holds for the whole handle.
     Random,
-    /// The range will be used soon, and reading it starts. Of a long range only the beginning is read: at most half as
+    /// The range will be used soon: reading it starts. From a long range only the beginning is read, at most half as
     /// many pages as are free or on the inactive list of files.
     WillNeed,
-    /// The range is not needed any more: its clean pages are dropped.
+    /// The range is not needed any more: the clean pages in it are dropped.
     DontNeed,
 }
 
 /// A handle of a file. A read of cached pages takes no lock and makes no system call.
 ///
-/// Dropping the last handle of a file writes its dirty pages, does not sync them, and forgets the file. Another
-/// opening of the same file waits for that. Pages that could not be written are lost then, and
-/// [`Memory::shutdown`](crate::Memory::shutdown) reports it: call [`File::sync_data`] before if that matters.
+/// Dropping the last handle of a file writes the file's dirty pages, without a sync, and forgets the file. A thread
+/// that opens the same file meanwhile waits for this. Pages that could not be written are then lost, and
+/// [`Memory::shutdown`](crate::Memory::shutdown) reports the loss; call [`File::sync_data`] before to get the error in
+/// time.
 pub struct File {
-    /// The engine of `shared`, repeated here because a hit reads little else.
+    /// The engine of `shared`, repeated here because a hit reads little other than this.
     engine: Arc<Engine<Host>>,
     pub(crate) shared: Arc<Shared>,
     cached: Arc<Cached<Host>>,
@@ -58,7 +59,7 @@ pub struct File {
     is_writable: bool,
     seen_failures: AtomicU32,
     state: Mutex<ReadState>,
-    /// `true` if the file is read at random. Its read state is then not used.
+    /// `true` if random access was announced. The handle's read state is then not used.
     is_random: AtomicBool,
 }
 
@@ -76,7 +77,7 @@ impl File {
         Error::of_file(&self.opened().path, error)
     }
 
-    /// Returns the length, bytes.
+    /// Returns the length of the file, bytes.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -92,14 +93,14 @@ impl File {
         self.cached().length()
     }
 
-    /// Returns whether it is empty.
+    /// Returns whether the file is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Announces how a part of the file, in bytes, is going to be used. Sequential and random hold for all of the
-    /// handle.
+    /// Announces how `range`, a range of bytes of the file, is going to be used. [`Advice::Normal`],
+    /// [`Advice::Sequential`] and [`Advice::Random`] hold for the whole handle.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

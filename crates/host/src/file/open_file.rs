@@ -1,4 +1,4 @@
-//! A file that is open here, once for all its handles.
+//! A file that a memory has open, once for all its handles.
 
 use super::sync::Rounds;
 use crate::error::{Error, PAGES_MAX};
@@ -14,38 +14,39 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A file of the system that is open here, once for all its handles.
+/// A file of the system that a memory has open, once for all its handles.
 pub(crate) struct OpenFile {
     pub path: Arc<Path>,
     pub cached: Arc<Cached<Host>>,
     pub(super) device: Arc<Device>,
     pub(super) key: Identity,
     pub(super) is_writable: bool,
-    /// Number of failed writes that some handle has reported.
+    /// Number of failed writes that a handle has reported to a caller.
     pub(super) told: AtomicU32,
-    /// True where its length can be set. That of a block device cannot.
+    /// True for a regular file, whose length can be set; the length of a block device cannot.
     pub(super) is_regular: bool,
-    /// Held for writing while the length in the system is set, and shared by writes that make the file longer.
-    /// Otherwise their data could be cut off before the file is as long here.
+    /// Held for writing while the length in the system is set, and for reading by writes that make the file longer.
+    /// Without the lock, data of such a write could be cut off before the memory knows the file's new length.
     pub(super) length: RwLock<()>,
-    /// Whether the system has refused to cut the file to its length here: the bytes behind must go before the file
-    /// becomes longer again. Set with `length` held for writing.
+    /// True if the system has refused to cut the file to the length that it has in the memory. The bytes behind that
+    /// length must be removed before the file becomes longer again. Set with `length` held for writing.
     is_uncut: AtomicBool,
     /// Held while a failed cut is tried again.
     cutting: Mutex<()>,
-    /// Syncs of the file.
+    /// The rounds of syncs of the file.
     pub(super) rounds: Rounds,
-    /// True where it is locked against other processes. Held while it is being locked.
+    /// True if the file is locked against other processes. The mutex is held while the file is being locked.
     is_locked: Mutex<bool>,
-    /// Keeps others from taking the file for a swap file, or writing it from another memory.
+    /// Keeps other memories of this process from using the file as swap, or writing to it.
     _in_use: InUse,
 }
 
 impl OpenFile {
-    /// Creates the open file of a memory from a file of the system.
+    /// Makes a file of the system an open file of a memory.
     ///
     /// # Errors
-    /// When it is in use as something that does not go with this, too long, or the system has no threads for it.
+    /// When this process already uses the file in a conflicting way, the file is too long, or the system grants no
+    /// threads for it.
     pub(super) fn new(
         shared: &Shared,
         path: &Path,
@@ -53,7 +54,7 @@ impl OpenFile {
         is_writable: bool,
         is_locked: bool,
     ) -> io::Result<Self> {
-        // Here, and not before: until now another thread may have been closing the file, and writing its last contents.
+        // Read only now: until now another thread may have been closing the file, and writing its last contents.
         let metadata = file.metadata()?;
         let bytes = length(&file, &metadata)?;
         if bytes > PAGES_MAX * PAGE_BYTES as u64 {
@@ -94,10 +95,11 @@ impl OpenFile {
         })
     }
 
-    /// Locks the file against other processes, if that was not done yet: a handle without a lock may have opened it.
+    /// Locks the file against other processes, unless it is locked already. It may be unlocked because a handle without
+    /// a lock has opened it.
     ///
     /// # Errors
-    /// When another process has locked it.
+    /// When another process has locked the file.
     pub(super) fn lock(&self) -> io::Result<()> {
         let mut is_locked = self.is_locked.lock();
         if !*is_locked {
@@ -107,7 +109,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Writes all dirty pages, without making them durable. Returns a failure.
+    /// Writes all dirty pages, without making them durable. Returns the failure, if there was one.
     pub fn write_back(&self, shared: &Shared) -> Option<Error> {
         if !self.is_writable {
             return None;
@@ -119,21 +121,21 @@ impl OpenFile {
         Some(Error::Write { path: self.path.clone(), offset, source: failure.source })
     }
 
-    /// Cuts the file in the system where it ends here. The caller holds `length` for writing.
+    /// Cuts the file in the system to the length that it has in the memory. The caller holds `length` for writing.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub(super) fn cut_in_system(&self) -> io::Result<()> {
         let cut = self.device.set_len(self.cached.length());
         self.is_uncut.store(cut.is_err(), Ordering::Release);
         cut
     }
 
-    /// Cuts the file in the system, which once refused it, before the file becomes longer here. The caller holds
-    /// `length`. This is as good as exclusive access, because no write makes the file longer before this has succeeded.
+    /// Tries a cut again that the system refused before, so that the file can become longer. The caller holds `length`.
+    /// A shared hold is enough, because no write makes the file longer before the cut has succeeded.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub(super) fn finish_cut(&self) -> io::Result<()> {
         if !self.is_uncut.load(Ordering::Acquire) {
             return Ok(());
@@ -161,11 +163,11 @@ impl OpenFile {
     }
 }
 
-/// Time for which a locked file is tried again. A killed process keeps its locks until the system has ended its last
-/// request.
+/// Time for which this process tries to lock a file that another process has locked. A killed process keeps its locks
+/// until the system has ended its last request.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
-/// Locks a file against other processes, until it is closed. Where its file system has no locks, there is none.
+/// Locks a file against other processes until it is closed. If the file system has no locks, does nothing.
 fn lock(file: &std::fs::File, is_writable: bool) -> io::Result<()> {
     let began = Instant::now();
     loop {

@@ -32,7 +32,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Returns options for reading a file that exists.
+    /// Returns options for reading an existing file.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -48,21 +48,21 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Says whether the file may be written. Default: no.
+    /// Sets whether the file may be written. Default: no.
     #[must_use]
     pub const fn write(mut self, write: bool) -> Self {
         self.write = write;
         self
     }
 
-    /// Says whether the file is created if it does not exist. Default: no.
+    /// Sets whether the file is created if it does not exist. Default: no.
     #[must_use]
     pub const fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// Says whether the file must not exist yet. Default: no.
+    /// Sets whether the file must be a new one: opening an existing file fails. Default: no.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -78,7 +78,7 @@ impl OpenOptions {
         self
     }
 
-    /// Says whether the file is emptied. Default: no.
+    /// Sets whether the file is emptied. Default: no.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -96,9 +96,9 @@ impl OpenOptions {
     }
 
     /// Sets whether the file is locked against other processes while it is open (`flock`): shared if it is opened for
-    /// reading only, otherwise exclusively. Only processes that ask for such a lock are kept out. Default: yes, if its
-    /// file system has locks. All handles of a file share its lock: the first that needs one takes it, and it ends with
-    /// the last handle.
+    /// reading only, otherwise exclusively. Only processes that ask for such a lock are kept out. Default: yes, if the
+    /// file system has locks. All handles of a file share one lock: the first handle that needs the lock takes it, and
+    /// dropping the last handle releases it.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -118,7 +118,8 @@ impl OpenOptions {
     pub(crate) fn open_in(self, shared: &Arc<Shared>, path: &Path) -> Result<File, Error> {
         shared.check_is_up()?;
         let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };
-        // Before it is opened: with some things that is an action. It may be something else by the time it is opened: see below.
+        // The kind is checked before opening, because opening some kinds of files has effects. It is checked again
+        // below, because the path may by then name something else.
         if let Ok(metadata) = std::fs::metadata(path) {
             check_kind(&metadata).map_err(failed)?;
         }
@@ -162,7 +163,7 @@ impl OpenOptions {
     }
 }
 
-/// Checks that a file is of a kind that has pages.
+/// Returns an error unless the file is a regular file or a block device.
 fn check_kind(metadata: &std::fs::Metadata) -> io::Result<()> {
     if metadata.is_file() || metadata.file_type().is_block_device() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Pages in place.
+//! Access to pages of a file in place, without a copy.
 
 use super::File;
 use super::sync::note_written;
@@ -11,22 +11,23 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 thread_local! {
-    /// File and number of the page that this thread used last, among those not known to be used often.
+    /// The file and the number of the page that this thread used last, apart from pages that are known to be used
+    /// often.
     static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
 }
 
-/// Returns whether this page differs from the last page that the thread used.
+/// Returns whether this page differs from the page that the thread used last, and notes it as that page.
 #[inline]
 fn is_new_use(file: u32, page: u32) -> bool {
     LAST_USED.replace((file, page)) != (file, page)
 }
 
 impl File {
-    /// Pins page `page` (of 4096 bytes) for reading, without a copy. Others may read it meanwhile; writers wait. Bytes
-    /// after the end of the file are zeroes.
+    /// Pins page `page` (of 4096 bytes) for reading, without a copy. Other threads may read the page meanwhile; writers
+    /// wait. Bytes after the end of the file are zeroes.
     ///
     /// # Errors
-    /// When the page lies after the end or has 16383 readers already, or as [`File::read_at`].
+    /// When the page lies after the end of the file or has 16383 readers already, and as [`File::read_at`].
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -40,7 +41,7 @@ impl File {
     /// ```
     #[inline(always)]
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
-        // A page that is open is one of the file, unless it was cut off just now.
+        // A page that is open to readers lies within the file, unless it was cut off just now.
         if let Some(guard) = self.pin_open(page) {
             return Ok(guard);
         }
@@ -59,18 +60,18 @@ impl File {
         };
         is_within()?;
         let frame = self.pin(page as u32, 1)?;
-        // It may have been cut off meanwhile: then it is let go.
+        // The page may have been cut off meanwhile; it is then released.
         is_within().inspect_err(|_| drop(PageRead::of_file(&self.engine, frame)))?;
         Ok(frame)
     }
 
-    /// Pins page `page` for writing, exclusively and without a copy. The page counts as written. When the guard is
-    /// dropped, bytes of the last page after the end of the file become zeroes again, even if the file became longer
-    /// meanwhile. A thread that dirties pages faster than the disk writes them is throttled here, before it has the
-    /// page.
+    /// Pins page `page` for writing, exclusively and without a copy. The page counts as written. When the guard of the
+    /// last page is dropped, the bytes after the end of the file become zeroes again, even if the file became longer
+    /// meanwhile. A thread that dirties pages faster than the disk writes them is throttled here, before the page is
+    /// pinned.
     ///
     /// # Errors
-    /// When the page lies after the end, the handle is read-only, or as [`File::write_at`].
+    /// When the page lies after the end of the file or the handle is read-only, and as [`File::write_at`].
     pub fn page_mut(&self, page: u64) -> Result<PageWrite<'_>, Error> {
         self.begin_change()?;
         let pages = self.pages();
@@ -84,7 +85,7 @@ impl File {
             .with_task(|engine, task| engine.access().pin_for_write(task, cached, page as u32))
             .map_err(|error| {
                 match error {
-                    // Cut off just now.
+                    // The page was cut off just now.
                     engine::Error::BeyondEnd { .. } => Error::OutOfRange { page, pages: self.pages() },
                     other => self.error(other),
                 }
@@ -97,14 +98,16 @@ impl File {
         self.cached().length().div_ceil(PAGE_BYTES as u64)
     }
 
-    /// Returns a page that is open to readers with hazard pointers.
-    // Inlined, all of it, and nothing larger than two registers comes from what is not: a guard that goes through memory
-    // on its way to the caller costs more than finding the page.
+    /// Pins a page by a hazard pointer and returns its guard; `None` if the page is not open to such readers, or no
+    /// pointer is free.
+    // All of this is inlined, and no function that is not inlined returns more than two registers. A guard that goes
+    // through memory on its way to the caller costs more than finding the page.
     #[inline(always)]
     pub(super) fn pin_open(&self, page: u64) -> Option<PageRead<'_>> {
         let (engine, index) = (&self.engine, &self.cached.index);
         let page = usize::try_from(page).ok()?;
-        // Twice, so that nothing is put together for both: each instruction that writes a register is 3 % of a hit.
+        // The call is written twice, so that the two branches need not bring their results together: each instruction
+        // that writes a register is 3 % of a hit.
         let pinned = match index.slot_in_head(page) {
             Some(slot) => engine.access().pin_open(slot),
             None => index.slot_behind(page).and_then(|slot| engine.access().pin_open(slot)),
@@ -113,14 +116,14 @@ impl File {
         pinned.map(|(frame, hazard)| PageRead::of_open(engine, frame, hazard))
     }
 
-    /// Pins a page by a free hazard pointer of the thread.
+    /// Pins a page by any free hazard pointer of the thread; returns `None` if there is none or the page is not open.
     #[cold]
     #[inline(never)]
     fn pin_open_slowly(&self, page: usize) -> Option<(FrameNumber, HazardPointer<'_>)> {
         self.engine.access().pin_open_slowly(self.cached.index.slot(page)?)
     }
 
-    /// Returns a page with a reference and the shared latch, from memory or from the device.
+    /// Returns a page with a reference and the shared latch, after reading it from the device if it is not in memory.
     #[inline(never)]
     pub(super) fn pin(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
         let cached = self.cached();
@@ -143,11 +146,11 @@ impl File {
             state.pattern = ReadPattern::Random;
             return pin(&mut state);
         }
-        // A copy: other readers of this handle must not wait for this one's disk.
+        // A copy of the state is used, so that other readers of this handle do not wait for this reader's disk request.
         let mut state = self.state.lock().clone();
         let pinned = pin(&mut state);
         let mut kept = self.state.lock();
-        // What was advised meanwhile holds.
+        // A pattern that was advised meanwhile stays.
         state.pattern = kept.pattern;
         *kept = state;
         pinned

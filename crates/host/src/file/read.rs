@@ -1,4 +1,4 @@
-//! Reads by copy.
+//! Reading from a file by copy.
 
 use super::File;
 use crate::error::{Error, PAGES_MAX};
@@ -8,20 +8,20 @@ use machine::PAGE_BYTES;
 use std::io;
 use std::ops::Range;
 
-/// The destination of a read of a batch, and the byte of the file at which the read starts.
+/// One read of a batch: its destination, and the byte of the file at which it starts.
 type Wanted<'a> = (&'a mut [u8], u64);
 
-/// Most pages of a batch of reads in flight, except for a single larger read.
+/// Largest number of pages that a batch of reads has in flight. A single larger read may exceed it.
 const BATCH_PAGES: u32 = 64;
 
-/// Returns the pages in which bytes of a file lie.
+/// Returns the range of pages in which `bytes` bytes of a file from `offset` on lie.
 pub(super) fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
     let end = offset.saturating_add(bytes as u64).min(PAGES_MAX * PAGE_BYTES as u64);
     (offset / PAGE_BYTES as u64).min(PAGES_MAX) as u32..end.div_ceil(PAGE_BYTES as u64) as u32
 }
 
-/// Returns a function that says of two neighbouring reads whether they belong to one batch, so that no batch has more
-/// than `most` pages.
+/// Returns a function that returns whether two neighbouring reads belong to one batch. No batch of more than one read
+/// has more than `most` pages.
 fn pages_up_to(most: u32) -> impl FnMut(&Wanted<'_>, &Wanted<'_>) -> bool {
     let count = |(bytes, offset): &Wanted<'_>| pages_of(*offset, bytes.len()).len() as u32;
     let mut pages = None;
@@ -34,10 +34,11 @@ fn pages_up_to(most: u32) -> impl FnMut(&Wanted<'_>, &Wanted<'_>) -> bool {
 }
 
 impl File {
-    /// Reads from byte `offset` on, and returns the number of bytes: fewer than asked for only at the end of the file.
+    /// Reads from byte `offset` on, and returns the number of bytes read, which is less than `bytes.len()` only at the
+    /// end of the file.
     ///
     /// # Errors
-    /// When a page cannot be read, or memory for it is exhausted. Bytes before it were read.
+    /// When a page cannot be read, or memory for it is exhausted. The bytes before that page were read.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -65,7 +66,8 @@ impl File {
                     Err(error) => return Err(*error),
                 },
             };
-            // With the page in hand: what was cut off before is not read as zeroes that the file never had.
+            // The length is read again while the page is held, so that bytes which were cut off meanwhile are not read
+            // as zeroes.
             end = end.min(self.len());
             if end <= at {
                 break;
@@ -78,11 +80,11 @@ impl File {
         Ok((at - offset) as usize)
     }
 
-    /// Fills many slices, each from its offset on, and reads missing pages in parallel. Returns the bytes for each
-    /// slice; fewer than asked for only at the end of the file.
+    /// Fills many slices, each from its offset on, and reads missing pages in parallel. Returns for each slice the
+    /// number of bytes read, which is less than the slice's length only at the end of the file.
     ///
     /// # Errors
-    /// As [`File::read_at`], of the first read that failed; those before it were done.
+    /// The error of the first read that failed, as for [`File::read_at`]; the reads before it were done.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -105,7 +107,7 @@ impl File {
         Ok(counts)
     }
 
-    /// Reads the missing pages of a batch of reads, all in parallel.
+    /// Starts reading the missing pages of a batch, all in parallel.
     fn start_reads(&self, batch: &[(&mut [u8], u64)]) -> Result<(), Error> {
         self.shared.check_is_up()?;
         let _plug = self.shared.engine.machine().plug();
@@ -121,7 +123,7 @@ impl File {
     /// Reads exactly `bytes.len()` bytes from byte `offset` on.
     ///
     /// # Errors
-    /// As [`File::read_at`]; and when the file ends before.
+    /// As [`File::read_at`]; and when the file ends before the last byte.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

@@ -1,13 +1,13 @@
 //! Making a file durable: group commit.
 //!
 //! A *round* writes all dirty pages of a file, and then the system makes the file durable. One thread at a time runs a
-//! round, for itself and for all that wait. A thread that comes while one is running waits for the next, because only
-//! that is certain to include its writes. So threads that commit side by side share the cost of a commit, and a thread
-//! that commits alone does not wait.
+//! round, for itself and for all waiting threads. A thread that comes while a round is running waits for the next
+//! round, because only the next one is certain to include its writes. Therefore threads that commit side by side share
+//! the cost of a commit, and a thread that commits alone does not wait.
 //!
-//! Threads that commit repeatedly would form two halves, one of which waits while the other's round runs. So a thread
-//! that is about to run a round first waits for the threads of the last round, for a part of its duration. (The journal
-//! of ext4 does the same.)
+//! Threads that commit repeatedly would split into two halves, one of which waits while the round of the other runs.
+//! Therefore a thread that is about to run a round first waits for the threads of the last round, at most for half of
+//! that round's duration. (The journal of ext4 does the same.)
 
 use super::{File, OpenFile};
 use crate::error::Error;
@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-// Not those of `parking_lot`: its threads wake one after the other, each by the one before.
+// Not from `parking_lot`, where waiting threads wake one after the other, each woken by the one before.
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,34 +30,34 @@ const GATHERING_MAX: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     state: Mutex<State>,
-    /// A round has ended.
+    /// Signalled when a round has ended.
     ended: Condvar,
-    /// All expected tasks have come.
+    /// Signalled when all expected threads have come.
     gathered: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     begun: u64,
-    /// Number of rounds that have ended: as many as have begun, or one fewer.
+    /// Number of rounds that have ended: equal to `begun`, or one less.
     ended: u64,
-    /// `true` while a thread runs a round, or is about to.
+    /// `true` while a thread runs a round, or is about to run one.
     has_leader: bool,
     /// True while the leader waits for others.
     is_gathering: bool,
     /// Number of threads that wait for the next round.
     waiting: u32,
-    /// Number of threads that are expected to.
+    /// Number of threads that are expected to wait for the next round.
     expected: u32,
-    /// The length of the last one.
+    /// The duration of the last round.
     took: Duration,
-    /// True where one of them wants all that the system knows of the file to be durable.
+    /// True if a waiting thread wants all metadata of the file to be durable, too ([`Durable::All`]).
     wants_all: bool,
 }
 
 impl Rounds {
-    /// Returns when a round has ended that began after this call. If no other thread runs it, `run` does, and its
-    /// result is returned.
+    /// Waits until a round that began after this call has ended. If no other thread runs such a round, this thread runs
+    /// it with `run` and returns the result. Returns `None` if another thread ran it.
     fn join<R>(&self, wanted: Durable, run: impl FnOnce(Durable) -> R) -> Option<R> {
         let mut state = self.lock();
         state.wants_all |= wanted == Durable::All;
@@ -89,12 +89,12 @@ impl Rounds {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What a thread that panicked left is in order: see `Round`.
+        // A thread that panicked has left the state in order: see `Round`.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A round that has begun ends when this is dropped.
+/// A round that has begun. Dropping this ends the round.
 struct Round<'a> {
     rounds: &'a Rounds,
     members: u32,
@@ -105,7 +105,7 @@ impl Drop for Round<'_> {
     fn drop(&mut self) {
         let mut state = self.rounds.lock();
         if thread::panicking() {
-            // It has not been run: one of the waiting threads runs it anew.
+            // The round has not been completed: one of the waiting threads runs it anew.
             state.begun -= 1;
             state.wants_all = true;
         } else {
@@ -116,7 +116,7 @@ impl Drop for Round<'_> {
         state.expected = state.waiting + self.members;
         let is_alone = state.expected == 1;
         drop(state);
-        // A call of the system even if nobody waits.
+        // Left out for a thread that is alone, because notifying is a system call even if no thread waits.
         if !is_alone {
             self.rounds.ended.notify_all();
         }
@@ -127,20 +127,21 @@ impl Drop for Round<'_> {
 const OWN_PAGES_MAX: u32 = 8;
 
 thread_local! {
-    /// The pages that this thread wrote last, with the number of their file.
+    /// The file and the pages that this thread wrote last: the number of the file, the first page, and the page after
+    /// the last.
     static LAST_WRITTEN: Cell<(u32, u32, u32)> = const { Cell::new((u32::MAX, 0, 0)) };
 }
 
-/// Notes that this thread writes pages of a file, because it may sync them soon.
+/// Notes that this thread has written pages of a file, because the thread may sync them soon.
 #[inline]
 pub(super) fn note_written(file: u32, pages: Range<u32>) {
     LAST_WRITTEN.set((file, pages.start, pages.end));
 }
 
 impl OpenFile {
-    /// Writes this thread's last write, if it is small, in parallel with other committing threads. If the data end
-    /// within a page, this last page is left out, because other appenders write it, too. The round writes it once,
-    /// together with the page before it.
+    /// Writes the pages of this thread's last write to the disk, if they are few, in parallel with other committing
+    /// threads. If the data end within a page, that last page is left out, because other appending threads write it,
+    /// too. The round writes the last page once, together with the page before it.
     fn write_own_pages(&self, shared: &Shared) {
         let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
         let is_whole = u64::from(end) <= self.cached.length() / PAGE_BYTES as u64;
@@ -162,7 +163,7 @@ impl OpenFile {
         synced
     }
 
-    /// Writes all dirty pages and waits. Distant pages are written in parallel.
+    /// Writes all dirty pages of the file and waits for the writes. Distant pages are written in parallel.
     pub(super) fn write_dirty_pages(&self, shared: &Shared) {
         let _plug = shared.engine.machine().plug();
         shared.engine.access().write_dirty_pages(&self.cached);
@@ -170,12 +171,13 @@ impl OpenFile {
 }
 
 impl File {
-    /// Makes durable everything that was written to the file, through any handle. Threads that do so at the same time
+    /// Makes all data durable that were written to the file through any handle. Threads that call this at the same time
     /// share the work.
     ///
     /// # Errors
-    /// When a page could not be written since this handle last got an error: the page is still in memory and will be
-    /// written again. When the system could not make the file durable: it has given up the unwritten data.
+    /// When a page could not be written since this handle last got an error. The page is still in memory and will be
+    /// written again. Also when the system could not make the file durable. The system has then given up the unwritten
+    /// data.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -192,7 +194,7 @@ impl File {
         self.sync("sync the data of the file", Durable::Data)
     }
 
-    /// Makes durable everything that [`File::sync_data`] does, and all other metadata of the file.
+    /// Makes all data and all metadata of the file durable.
     ///
     /// # Errors
     /// As [`File::sync_data`].
@@ -206,7 +208,7 @@ impl File {
         let failed_before = cached.failed_writes();
         open.write_own_pages(&self.shared);
         let synced = open.rounds.join(wanted, |wanted| open.run_round(&self.shared, wanted));
-        // All threads that waited for the round learn of its failures, not only the one that ran it.
+        // All threads that waited for the round learn of its failures, not only the thread that ran it.
         let failed = cached.write_error_since(&self.seen_failures, failed_before);
         open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
         if let Some(Err(source)) = synced {
@@ -225,7 +227,8 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU64;
 
-    /// Data written before a call are durable after it, whichever thread runs the round, and rounds are shared.
+    /// Data written before a call of `join` are durable after the call, whichever thread runs the round, and threads
+    /// share rounds.
     #[test]
     fn a_round_covers_what_was_written_before_it_began_and_no_more() {
         const THREADS: u64 = 6;
@@ -262,11 +265,11 @@ mod tests {
         });
         let run = run.into_inner();
         assert!((COMMITS..=THREADS * COMMITS).contains(&run), "{run} rounds");
-        // One that nobody waits with is run at once.
+        // A thread with no others waiting runs its round at once.
         assert_eq!(rounds.join(Durable::Data, |_| 7), Some(7));
     }
 
-    /// Callers that come while a round runs wait for the next one, and share it.
+    /// Callers that come while a round runs wait for the next round, and share it.
     #[test]
     fn those_who_come_during_a_round_share_the_next() {
         const WAITERS: usize = 5;

@@ -1,7 +1,7 @@
-//! The open files by identity, not by name: one file has one cache, however often it is opened.
+//! The open files of a memory, by identity and not by name: a file has one cache, however often it is opened.
 //!
-//! The lock of the table is held only for a lookup. The place of a file is taken while the file is being opened or
-//! closed: only a thread that opens the same file waits for that.
+//! The lock of the table is held only for a lookup. While a file is being opened or closed, its place in the table is
+//! marked as busy; only threads that open the same file wait for that.
 
 use super::OpenFile;
 use crate::error::Error;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 #[derive(Default)]
 pub(crate) struct Table {
     places: Mutex<HashMap<Key, Place>>,
-    /// A place is no longer [`Place::Busy`].
+    /// Signalled when a place is no longer [`Place::Busy`].
     settled: Condvar,
 }
 
@@ -26,11 +26,11 @@ enum Place {
 }
 
 impl Table {
-    /// Returns the open file with a key, which `open` opens if it is not open yet. Waits while another thread opens or
-    /// closes it.
+    /// Returns a share of the open file with the given key. If the file is not open yet, `open` opens it. Waits while
+    /// another thread opens or closes the file.
     ///
     /// # Errors
-    /// Those of `open`.
+    /// Errors of `open`.
     pub(super) fn get_or_open(
         &self,
         key: Key,
@@ -58,10 +58,10 @@ impl Table {
         Ok(open)
     }
 
-    /// Releases a share of an open file. With the last one, `close` is called and the file leaves the table.
+    /// Releases a share of an open file. For the last share, calls `close` and removes the file from the table.
     pub(super) fn release(&self, share: Arc<OpenFile>, close: impl FnOnce(OpenFile)) {
         let last = {
-            // With the lock: nobody takes another share meanwhile.
+            // Under the lock, so that no thread takes another share meanwhile.
             let mut places = self.places.lock();
             let Some(last) = Arc::into_inner(share) else { return };
             places.insert(last.key, Place::Busy);
@@ -85,7 +85,8 @@ impl Table {
     }
 }
 
-/// A place that is busy, until this is dropped: then the file is not in the table, unless it [settles](Busy::settle).
+/// A busy place in the table. Dropping this removes the file from the table, unless the place was
+/// [settled](Busy::settle) before.
 struct Busy<'a> {
     table: &'a Table,
     key: Key,

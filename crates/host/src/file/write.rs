@@ -1,4 +1,4 @@
-//! Writes by copy, and the length.
+//! Writing to a file by copy, and setting its length.
 
 use super::File;
 use super::read::pages_of;
@@ -10,7 +10,7 @@ use machine::PAGE_BYTES;
 use std::io;
 
 impl File {
-    /// Checks whether the caller may change the file, before it does.
+    /// Returns an error if the handle is read-only or the memory was shut down; called before each change of the file.
     pub(super) fn begin_change(&self) -> Result<(), Error> {
         self.shared.check_is_up()?;
         if !self.is_writable {
@@ -19,16 +19,17 @@ impl File {
         Ok(())
     }
 
-    /// Writes from byte `offset` on, extending the file if need be, and returns how many bytes: all of them. They are
-    /// durable after [`File::sync_data`].
+    /// Writes `bytes` from byte `offset` on, extends the file if necessary, and returns the number of bytes written,
+    /// which is always `bytes.len()`. The bytes are durable after [`File::sync_data`].
     ///
     /// # Errors
-    /// Nothing is written when the handle is read-only, the memory was shut down, the file would be larger than 16 TiB less
-    /// 4 MiB, it is a block device that ends before, or the system still refuses a cut ([`File::set_len`]).
+    /// When the handle is read-only, the memory was shut down, the file would be larger than 16 TiB less 4 MiB, the
+    /// file is a block device that ends before the last byte, or the system still refuses an earlier cut
+    /// ([`File::set_len`]). Nothing is written then.
     ///
-    /// When memory is exhausted, when a partially written page cannot be read, or when pages of the file cannot be
-    /// written to the disk and much is dirty ([`Error::Write`]). All pages before the failing one are then written, and
-    /// the file has the length that they give it.
+    /// Also when memory is exhausted, when a page that is to be partially written cannot be read, or when pages of the
+    /// file cannot be written to the disk and many are dirty ([`Error::Write`]). All pages before the failing one are
+    /// then written, and the file ends at least with the last of them.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -61,7 +62,8 @@ impl File {
                 let path = self.opened().path.to_path_buf();
                 return Err(Error::File { path, doing: "write after the end of the file", source });
             }
-            // Past a `set_len` that waits: whom that one waits for may in turn wait for a page of this thread.
+            // The recursive read lock passes a waiting `set_len`. The thread for which that `set_len` waits may itself
+            // wait for a page of this thread.
             let open = self.opened();
             let _longer = open.length.read_recursive();
             open.finish_cut().map_err(|source| open.cannot_set_length(source))?;
@@ -80,14 +82,14 @@ impl File {
         self.write_at(bytes, offset).map(|_| ())
     }
 
-    /// Sets the length of the file to `bytes`, in the system, too. Bytes after it are dropped, added bytes read as
-    /// zeroes.
+    /// Sets the length of the file to `bytes`, in the system, too. Bytes after the new end are dropped; added bytes
+    /// read as zeroes.
     ///
     /// # Errors
     /// When the page at the new end cannot be read, the handle is read-only, or the system refuses. Nothing has changed
-    /// then, with one exception: if the system refuses to shorten its file, the file has the new length here, and the
-    /// system still has the rest. The cut is tried again before the file becomes longer, so the bytes behind it never
-    /// come back.
+    /// then, with one exception: if the system refuses to shorten the file, the handle has the new length, but the file
+    /// in the system keeps the bytes after it. The cut is tried again before the file becomes longer, so those bytes
+    /// never come back.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -124,14 +126,16 @@ impl File {
             .shared
             .with_task(|engine, task| engine.access().hold_end(task, cached, bytes))
             .map_err(|error| self.error(error))?;
-        // What lies before the new end may not have come to the disk yet, so the system's file may be shorter than that. It
-        // becomes as long first: a system that allows no such length refuses here, when nothing has changed.
+        // Bytes before the new end may not have reached the disk yet, so the system's file may be shorter than the new
+        // length. The system's file gets the new length first: if the system allows no such length, it refuses here,
+        // before anything has changed.
         let is_set = open.device.lengthen(bytes).and_then(|()| {
             access.cut(cached, &end);
-            // Nobody reads from the disk what lies after the new end any more, and none of it is being written.
+            // No task reads bytes after the new end from the disk any more, and none is being written.
             open.cut_in_system()
         });
-        // Only now may the page that was cut leave memory. Before, the disk has old bytes after the new end.
+        // Only now may the page that contains the new end leave memory. Before, the disk had old bytes after the new
+        // end.
         access.release_end(cached, end);
         is_set.map_err(refused)
     }

@@ -1,13 +1,14 @@
-//! The memory that frames are: one anonymous mapping.
+//! The memory of all frames: one anonymous mapping.
 //!
 //! Address space for the largest size is reserved at once, without memory behind it and inaccessible. The first
-//! [`Arena::frames`] of it are accessible; [`Arena::resize`] moves that border, and memory comes with the first touch,
-//! in huge pages where the system grants them. [`Arena::discard`] gives the memory of single frames back, and dropping the
-//! arena all of it. Frame 0 lies at a multiple of 2 MiB, so that a huge page is 512 frames that start at a multiple of 512.
+//! [`Arena::frames`] frames are accessible, and [`Arena::resize`] changes their number. The system gives memory at the
+//! first touch, in huge pages where it grants them. [`Arena::discard`] gives the memory of single frames back; dropping
+//! the arena gives back all of it. Frame 0 lies at a multiple of 2 MiB, so that a huge page is 512 frames that start at
+//! a multiple of 512.
 //!
-//! The engine decides which task may touch the bytes of a frame at which time: the task holds the page's latch, or the
-//! page has no owner yet or any more. The arena only ensures that a frame exists. Guards of applications make
-//! references to the bytes of frames whose latch they hold; nothing else does.
+//! The engine decides which task may touch the bytes of a frame at which time: either the task holds the page's latch,
+//! or the page has no owner. The arena only ensures that a frame exists. Only guards of applications make references to
+//! the bytes of frames, and only of frames whose latch they hold.
 
 #![allow(unsafe_code)]
 
@@ -26,17 +27,19 @@ const HUGE_BYTES: usize = 2 << 20;
 /// Bytes of a line of memory.
 const LINE: usize = 64;
 
-/// Largest number of bytes that are prefetched: as many as present processors wait for at a time. The copying loop
-/// requests the rest. 8, 16, 24, 32 and 64 lines were tried on an AMD EPYC of family 26.
+/// Largest number of bytes that are prefetched: as many as a present processor can have outstanding at a time. The
+/// copying loop requests the rest. Of 8, 16, 24, 32 and 64 lines, tried on an AMD EPYC of family 26, this is the
+/// choice.
 const PREFETCH_MAX: usize = 24 * LINE;
 
-/// Asks the system for huge pages at these addresses when they are first touched, since random accesses to a large
-/// table would cost a page-table walk each. A refusal is ignored.
+/// Asks the system for huge pages when `addresses` are first touched, because with small pages each random access to a
+/// large table would cost a page-table walk. A refusal is ignored.
 pub fn use_huge_pages<T>(addresses: Range<*const T>) {
     advise_huge(addresses, libc::MADV_HUGEPAGE);
 }
 
-/// Collapses memory that was already touched into huge pages of the system. This takes memory for all of it now.
+/// Collapses memory at `addresses`, parts of which were already touched, into huge pages of the system. The system
+/// gives memory for the whole range at once.
 pub fn collapse_to_huge_pages<T>(addresses: Range<*const T>) {
     advise_huge(addresses, libc::MADV_COLLAPSE);
 }
@@ -45,7 +48,7 @@ fn advise_huge<T>(addresses: Range<*const T>, advice: libc::c_int) {
     let start = (addresses.start as usize).next_multiple_of(HUGE_BYTES);
     let end = addresses.end as usize / HUGE_BYTES * HUGE_BYTES;
     if start < end {
-        // SAFETY: neither changes what the memory holds. Addresses that are not mapped are refused.
+        // SAFETY: neither kind of advice changes the contents of the memory. Addresses that are not mapped are refused.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, advice) };
     }
 }
@@ -53,26 +56,26 @@ fn advise_huge<T>(addresses: Range<*const T>, advice: libc::c_int) {
 /// The way in which the system keeps the memory of frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Backing {
-    /// Never in the system's own swap.
+    /// Whether frames are kept out of the system's own swap.
     pub is_locked: bool,
-    /// Use huge pages of the system where it grants them, otherwise none.
+    /// Whether frames use huge pages of the system where it grants them; otherwise they use none.
     pub huge_pages: bool,
 }
 
 /// Frames in one mapping of this process's memory.
 #[derive(Debug)]
 pub struct Arena {
-    /// Frame 0.
+    /// The address of frame 0.
     base: NonNull<u8>,
-    /// The whole mapping, in which frame 0 is aligned.
+    /// The start of the whole mapping, in which frame 0 lies at an aligned address.
     mapping: NonNull<u8>,
     mapping_bytes: usize,
-    /// Frames that can be touched.
+    /// Number of frames that can be touched.
     frames: AtomicU32,
-    /// Frames that there is address space for.
+    /// Number of frames for which there is address space.
     frames_max: u32,
     has_huge_pages: bool,
-    /// True where its memory is kept out of the system's swap.
+    /// True if the arena's memory is kept out of the system's swap.
     is_locked: bool,
     /// Held while `frames` changes.
     resizing: Mutex<()>,
@@ -88,7 +91,8 @@ impl Arena {
     /// Maps `frames` frames, with address space for `frames_max`. Core dumps do not contain them.
     ///
     /// # Errors
-    /// When the system does not grant so much memory or address space, or does not let this process lock so much.
+    /// When the system does not grant the memory or the address space, or does not let this process lock that much
+    /// memory.
     ///
     /// # Panics
     /// When `frames` is 0 or over `frames_max`.
@@ -107,7 +111,7 @@ impl Arena {
         }
         let mapping = NonNull::new(mapping.cast::<u8>()).expect("the system maps nothing at address 0");
         let skipped = mapping.as_ptr().align_offset(HUGE_BYTES);
-        // SAFETY: less than HUGE_BYTES are skipped, and the mapping is longer by as much.
+        // SAFETY: fewer than HUGE_BYTES bytes are skipped, and the mapping is HUGE_BYTES longer than the frames.
         let base = unsafe { mapping.add(skipped) };
         let mut arena = Self {
             base,
@@ -123,11 +127,11 @@ impl Arena {
         if backing.huge_pages {
             arena.has_huge_pages = arena.advise(&all, libc::MADV_HUGEPAGE).is_ok();
         } else {
-            // A system without them refuses even this.
+            // A system without huge pages refuses even this advice.
             let _ = arena.advise(&all, libc::MADV_NOHUGEPAGE);
         }
-        // A child process has no use for it, and a page that is shared with one must not be the target of a transfer.
-        // Where that is not known it is not needed either.
+        // A child process has no use for the frames, and a page that is shared with a child must not be the target of a
+        // transfer. A system that does not know this advice does not need it.
         let _ = arena.advise(&all, libc::MADV_DONTFORK);
         // The frames hold other people's data, and a core dump may be copied anywhere.
         arena.advise(&all, libc::MADV_DONTDUMP)?;
@@ -147,19 +151,19 @@ impl Arena {
         self.frames_max
     }
 
-    /// Returns whether the system backs the arena with huge pages where it has some, as was wanted.
+    /// Returns whether huge pages were wanted, and the system backs the arena with them where it has some.
     #[must_use]
     pub const fn has_huge_pages(&self) -> bool {
         self.has_huge_pages
     }
 
-    /// Makes frames below number `frames` accessible, and gives the memory of all others back to the system.
+    /// Makes the first `frames` frames accessible, and gives the memory of all other frames back to the system.
     ///
-    /// New frames read as zeroes. Returned frames must not be used any more: touching one is a panic in this crate, and
-    /// the end of the process through a pointer that was kept.
+    /// New frames read as zeroes. Frames that were given back must not be used any more: the arena's methods panic for
+    /// them, and an access through a kept pointer kills the process.
     ///
     /// # Errors
-    /// When the system does not grant the memory. The arena is as it was.
+    /// When the system does not grant the memory. The arena is then as before.
     ///
     /// # Panics
     /// When `frames` is 0 or over [`Arena::frames_max`].
@@ -191,10 +195,11 @@ impl Arena {
         Ok(())
     }
 
-    /// Takes memory for `frames` from the system now rather than at the first touch. Their bytes stay as they are.
+    /// Takes memory for `frames` from the system now rather than at the first touch. The bytes of the frames do not
+    /// change.
     ///
     /// # Errors
-    /// When the system has no memory, or is older than Linux 5.14.
+    /// When the system has no memory, or the kernel is older than Linux 5.14.
     ///
     /// # Panics
     /// When `frames` goes beyond [`Arena::frames`].
@@ -206,7 +211,7 @@ impl Arena {
     /// Returns the memory of `frames` to the system. The frames read as zeroes, and take memory again when touched.
     ///
     /// # Errors
-    /// When another library has locked the memory, or the system has none for noting it.
+    /// When another library has locked the memory, or the system has no memory for its own records.
     ///
     /// # Panics
     /// When `frames` goes beyond [`Arena::frames`].
@@ -217,12 +222,12 @@ impl Arena {
         }
         self.unlock(&frames)?;
         let discarded = self.advise(&frames, libc::MADV_DONTNEED);
-        // Takes no memory before it is touched again.
+        // The lock takes no memory before the frames are touched again.
         self.lock(&frames).and(discarded)
     }
 
-    /// Returns the first byte of a frame. A caller that dereferences it obeys the rules of the engine: page locks and
-    /// references.
+    /// Returns the first byte of a frame. A caller that dereferences the pointer must obey the rules of the engine for
+    /// page locks and references.
     ///
     /// # Panics
     /// When there is no such frame.
@@ -240,7 +245,7 @@ impl Arena {
         FirstFrame(self.base)
     }
 
-    /// Asks the processor for bytes of a frame, which need not be there: as many lines as it can wait for at a time.
+    /// Asks the processor to prefetch bytes of a frame, at most [`PREFETCH_MAX`]. The frame need not exist.
     #[inline(always)]
     pub(super) fn prefetch(&self, frame: FrameNumber, offset: usize, bytes: usize) {
         let page = self.base.as_ptr().wrapping_add(frame.index() * PAGE_BYTES);
@@ -254,12 +259,12 @@ impl Arena {
     /// When there is no such frame.
     #[inline]
     pub fn zero(&self, frame: FrameNumber) {
-        // SAFETY: the frame is mapped and writable. The engine zeroes frames that only the caller knows of, or under
-        // their page lock, so nobody reads or writes them meanwhile.
+        // SAFETY: the frame is mapped and writable. The engine zeroes a frame only if no other task knows of it, or
+        // under its page lock, so nobody reads or writes it meanwhile.
         unsafe { self.pointer(frame).write_bytes(0, PAGE_BYTES) }
     }
 
-    /// Fills a frame with zeroes from byte `offset` on.
+    /// Fills a frame with zeroes, from byte `offset` of the frame to its end.
     ///
     /// # Panics
     /// When there is no such frame or no such byte.
@@ -269,15 +274,15 @@ impl Arena {
         unsafe { self.pointer(frame).add(offset).write_bytes(0, PAGE_BYTES - offset) }
     }
 
-    /// Copies the whole of one frame to another.
+    /// Copies the whole frame `from` to the frame `to`.
     ///
     /// # Panics
-    /// When one of them does not exist.
+    /// When one of the frames does not exist, or both are the same.
     #[inline]
     pub fn copy(&self, from: FrameNumber, to: FrameNumber) {
         assert_ne!(from, to, "{from} copied to itself");
-        // SAFETY: both are mapped, and different frames do not overlap. The engine copies under the page lock of the one
-        // to a frame that only the caller knows of.
+        // SAFETY: both are mapped, and different frames do not overlap. The engine holds the page lock of `from`, and
+        // no other task knows of `to`.
         unsafe { self.pointer(from).copy_to_nonoverlapping(self.pointer(to), PAGE_BYTES) }
     }
 
@@ -288,8 +293,8 @@ impl Arena {
     #[inline]
     pub fn write(&self, frame: FrameNumber, offset: usize, bytes: &[u8]) {
         assert_within(offset, bytes.len());
-        // SAFETY: the target lies within a mapped frame, and `bytes` is not memory of that frame: the engine writes under the
-        // page's latch for writing, so that nobody has a reference to its bytes.
+        // SAFETY: the target lies within a mapped frame, and `bytes` is not memory of that frame: the engine writes
+        // under the page's latch for writing, so that there is no reference to the frame's bytes.
         unsafe { copy_nonoverlapping(bytes.as_ptr(), self.pointer(frame).add(offset), bytes.len()) }
     }
 
@@ -305,22 +310,22 @@ impl Arena {
         unsafe { copy_nonoverlapping(self.pointer(frame).add(offset), bytes.as_mut_ptr(), bytes.len()) }
     }
 
-    /// Copies a whole frame as a device would, without a latch: if a task writes to it meanwhile, some bytes are old
-    /// and some are new.
+    /// Copies a whole frame as a device would, without a latch: if a task writes to the frame meanwhile, the copy may
+    /// have some old and some new bytes.
     ///
     /// # Panics
     /// When there is no such frame.
     pub(super) fn snapshot(&self, frame: FrameNumber, bytes: &mut [u8; PAGE_BYTES]) {
         let words = self.pointer(frame).cast::<u64>();
         for (at, chunk) in bytes.chunks_exact_mut(8).enumerate() {
-            // SAFETY: the word lies within a mapped frame, aligned. It may change meanwhile, hence volatile; whoever writes
-            // then makes the page dirty, so that what was copied here is thrown away.
+            // SAFETY: the word lies within a mapped frame, aligned. The read is volatile because the word may change
+            // meanwhile; a task that changes it makes the page dirty, so that this copy is thrown away.
             let word = unsafe { words.add(at).read_volatile() };
             chunk.copy_from_slice(&word.to_ne_bytes());
         }
     }
 
-    /// Stores the runs of contiguous memory of `frames` in `runs`, from byte `skip` of the first frame on.
+    /// Appends to `runs` the runs of contiguous memory that `frames` form, from byte `skip` of the frames on.
     ///
     /// # Panics
     /// When a frame does not exist, or `skip` is beyond the frames.
@@ -351,7 +356,7 @@ impl Arena {
         assert!(frames.end <= self.frames(), "frame {} of {} frames", frames.end, self.frames());
     }
 
-    /// Returns the address and the number of bytes of a range of frames.
+    /// Returns the address and the size in bytes of a range of frames.
     fn span(&self, frames: &Range<u32>) -> (*mut libc::c_void, usize) {
         assert!(frames.end <= self.frames_max, "frame {} of at most {}", frames.end, self.frames_max);
         // SAFETY: the range lies within the mapping, as just asserted.
@@ -361,8 +366,8 @@ impl Arena {
 
     fn advise(&self, frames: &Range<u32>, advice: libc::c_int) -> io::Result<()> {
         let (start, bytes) = self.span(frames);
-        // SAFETY: the range is the arena's own. None of the kinds of advice that are given here does more than make frames
-        // zero, which the callers say.
+        // SAFETY: the range is the arena's own. No kind of advice given here does more than make frames zero, and the
+        // callers that do so say it in their comments.
         if unsafe { libc::madvise(start, bytes, advice) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
@@ -382,14 +387,14 @@ impl Arena {
     /// Undoes [`Arena::lock`].
     fn unlock(&self, frames: &Range<u32>) -> io::Result<()> {
         let (start, bytes) = self.span(frames);
-        // SAFETY: as in `lock`. Of memory that is not locked it changes nothing.
+        // SAFETY: as in `lock`. The call has no effect on memory that is not locked.
         let is_done = !self.is_locked || unsafe { libc::munlock(start, bytes) } == 0;
         if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     fn protect(&self, frames: &Range<u32>, protection: libc::c_int) -> io::Result<()> {
         let (start, bytes) = self.span(frames);
-        // SAFETY: the range is the arena's own, and nobody uses frames that `resize` gives back.
+        // SAFETY: the range is the arena's own, and nobody uses frames that `resize` gives back to the system.
         if unsafe { libc::mprotect(start, bytes, protection) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
@@ -411,14 +416,14 @@ fn assert_within(offset: usize, bytes: usize) {
 #[derive(Clone, Copy)]
 pub(super) struct FirstFrame(NonNull<u8>);
 
-// SAFETY: this is an address only. Code that dereferences a pointer made of it says why that is allowed.
+// SAFETY: this is an address only. Code that dereferences a pointer made from it says why that is allowed.
 unsafe impl Send for FirstFrame {}
 // SAFETY: as above.
 unsafe impl Sync for FirstFrame {}
 
 impl FirstFrame {
-    /// Returns the address of a frame, valid as long as the arena. Not checked: the frame exists if the caller holds
-    /// it.
+    /// Returns the address of a frame, valid as long as the arena. The caller must hold the frame, so that it exists;
+    /// this is not checked.
     #[inline(always)]
     pub(super) fn bytes(self, frame: FrameNumber) -> *mut [u8; PAGE_BYTES] {
         self.0.as_ptr().wrapping_add(frame.index() * PAGE_BYTES).cast()
@@ -434,7 +439,7 @@ pub(super) struct Run<'a>(libc::iovec, PhantomData<&'a Arena>);
 unsafe impl Send for Run<'_> {}
 
 impl Run<'_> {
-    /// Describes memory that stays in place as long as the run is used.
+    /// Makes a run of the `bytes` bytes from `start` on, which must stay in place as long as the run is used.
     pub(super) fn new(start: *mut u8, bytes: usize) -> Self {
         Self(libc::iovec { iov_base: start.cast(), iov_len: bytes }, PhantomData)
     }
@@ -460,7 +465,7 @@ impl Run<'_> {
         Run(self.0, PhantomData)
     }
 
-    /// Runs as the array of descriptions that system calls take.
+    /// Returns `runs` as the array of `iovec` that system calls take.
     pub(super) fn as_io_vectors(runs: &[Self]) -> *const libc::iovec {
         runs.as_ptr().cast()
     }
@@ -471,7 +476,7 @@ mod tests {
     use super::*;
 
     fn arena(frames: u32, frames_max: u32) -> io::Result<Arena> {
-        // SAFETY: one thread touches it.
+        // SAFETY: only one thread touches the arena.
         unsafe { Arena::new(frames, frames_max, Backing { is_locked: false, huge_pages: true }) }
     }
 

@@ -1,9 +1,9 @@
 //! Copies of pages.
 //!
-//! `memcpy` of the C library copies a page by one string instruction. Its time depends on the address of the target:
-//! processors that are fast for a multiple of 32 bytes take up to twice as long otherwise, and a buffer from an
-//! allocator may lie anywhere. Loops of plain loads and stores take the same time everywhere, and let the processor
-//! begin with later instructions. docs/studies/library-limits.md has figures.
+//! `memcpy` of the C library copies a page by one string instruction. The time that this instruction takes depends on
+//! the address of the target: a processor that is fast if the address is a multiple of 32 may take up to twice as long
+//! otherwise, and a buffer from an allocator may lie anywhere. A loop of plain loads and stores takes the same time for
+//! every address, and lets the processor begin with later instructions. docs/studies/library-limits.md has figures.
 
 #![allow(unsafe_code)]
 
@@ -11,11 +11,11 @@
 #[cfg(target_arch = "x86_64")]
 const BLOCK: usize = 64;
 
-/// Shorter copies are left to `memcpy`, which has loops for them.
+/// Least number of bytes that the loops here copy. Shorter copies are left to `memcpy`, which uses loops for them.
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = 1024;
 
-/// Copies `len` bytes.
+/// Copies `len` bytes from `from` to `to`.
 ///
 /// # Safety
 /// As for [`std::ptr::copy_nonoverlapping`].
@@ -24,18 +24,19 @@ pub(super) unsafe fn copy_nonoverlapping(from: *const u8, to: *mut u8, len: usiz
     #[cfg(target_arch = "x86_64")]
     if len >= SHORT {
         let looped = len - len % BLOCK;
-        // SAFETY: both lie within what the caller vouches for, and do not overlap.
+        // SAFETY: both ranges are parts of the ranges for which the caller vouches, and do not overlap.
         unsafe {
             copy_blocks(from, to, looped);
             from.add(looped).copy_to_nonoverlapping(to.add(looped), len - looped);
         }
         return;
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller vouches for the same conditions.
     unsafe { from.copy_to_nonoverlapping(to, len) }
 }
 
-/// Copies `len` bytes, a multiple of [`BLOCK`], by the widest registers that there are.
+/// Copies `len` bytes, a multiple of [`BLOCK`], in AVX registers if the processor has them, otherwise in SSE2
+/// registers.
 ///
 /// # Safety
 /// As for [`std::ptr::copy_nonoverlapping`].
@@ -43,15 +44,15 @@ pub(super) unsafe fn copy_nonoverlapping(from: *const u8, to: *mut u8, len: usiz
 #[inline]
 unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize) {
     if is_x86_feature_detected!("avx") {
-        // SAFETY: the processor has such registers; the rest is the caller's.
+        // SAFETY: the processor has AVX; the caller vouches for the other conditions.
         unsafe { copy_blocks_avx(from, to, len) }
     } else {
-        // SAFETY: the caller's.
+        // SAFETY: the caller vouches for the same conditions.
         unsafe { copy_blocks_sse2(from, to, len) }
     }
 }
 
-/// Copies as [`copy_blocks`], on any processor.
+/// Copies as [`copy_blocks`], in SSE2 registers, which every processor has.
 ///
 /// # Safety
 /// As for [`copy_blocks`].
@@ -70,8 +71,9 @@ unsafe fn copy_blocks_sse2(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies like [`copy_blocks`] with half as many instructions. A processor that looks ahead some hundred instructions
-/// then reaches the code after the copy while much of the copy still waits for memory.
+/// Copies as [`copy_blocks`], in AVX registers and with half as many instructions as in SSE2 registers. A processor
+/// that looks ahead some hundred instructions then reaches the code after the copy while much of the copy still waits
+/// for memory.
 ///
 /// # Safety
 /// As for [`copy_blocks`]; the processor must also have AVX.
@@ -90,14 +92,14 @@ unsafe fn copy_blocks_avx(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies bytes until one of the slices ends.
+/// Copies all bytes of `from` to `to`.
 ///
 /// # Panics
-/// When one has more.
+/// When the slices differ in length.
 #[inline]
 pub fn copy(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len(), "bytes copied to fewer or more");
-    // SAFETY: both are as long, and a reference that may change bytes is the only one to them.
+    // SAFETY: both slices have the same length, and they do not overlap because `to` is an exclusive reference.
     unsafe { copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), to.len()) }
 }
 
@@ -110,7 +112,7 @@ mod tests {
     fn blocks_are_copied_without_avx() {
         let from: Vec<u8> = (0..4200_u32).map(|at| (at * 31 % 251) as u8).collect();
         let mut to = vec![0; 4200];
-        // SAFETY: 4096 bytes lie in both after 7 and 9 of them.
+        // SAFETY: both arrays have at least 4096 bytes after the skipped 7 or 9 bytes.
         unsafe { copy_blocks_sse2(from.as_ptr().add(7), to.as_mut_ptr().add(9), 4096) };
         assert_eq!(to[9..9 + 4096], from[7..7 + 4096]);
         assert!(to[..9].iter().chain(&to[9 + 4096..]).all(|byte| *byte == 0));

@@ -1,12 +1,13 @@
 //! Hazard pointers of threads.
 //!
 //! Each reading thread has a record of sixteen pointers, a cache line that only this thread writes. Publishing and
-//! withdrawing a frame are plain stores. A task that asks for published frames ensures the order: it makes the system
-//! interrupt all CPUs that run this process (`membarrier`). Afterwards either the store is visible, or the thread's
-//! next access comes later. If the system does not permit this, nothing is published.
+//! withdrawing a frame are plain stores. A task that asks for published frames ensures the order of memory accesses: it
+//! makes the system interrupt all CPUs that run this process (`membarrier`). For each reading thread, either its store
+//! is then visible to the task, or its access to the frame comes after the interruption. If the system does not permit
+//! such interruptions, nothing is published.
 //!
-//! A thread gets its record with its first use of a machine, and returns it when it ends. Pointers that are still
-//! published then, by guards that moved to other threads, stay so until these guards are dropped.
+//! A thread gets its record with its first use of a machine, and returns it when it ends. Guards that moved to other
+//! threads may still have frames published in that record; these frames stay published until the guards are dropped.
 
 #![allow(unsafe_code)]
 
@@ -18,13 +19,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Weak};
 
-/// Hazard pointers of a thread: a cache line, and another that stays unused, because processors fetch two at a time.
+/// Number of hazard pointers of a thread, which fill one cache line. The next line stays unused, because processors
+/// fetch two lines at a time.
 const RECORD: usize = 16;
-/// Threads of a process that have hazard pointers at a time. Other threads do without.
+/// Largest number of threads of a process that have hazard pointers at the same time. Further threads have none.
 const RECORDS: usize = 1024;
 
-/// Bits that are set in a published word, so that it is not 0 even for frame 0. No frame number has either bit. An
-/// index sets both as well, so the word of a slot is published as it is.
+/// The bits that are set in a published word, so that the word is not 0 even for frame 0. No frame number has either
+/// bit. The words of a page index also have both bits set, so a word is published as it stands in its slot.
 const PUBLISHED: u32 = 0b11 << 30;
 
 const _: () = assert!(engine::memory::FRAMES_MAX <= !PUBLISHED + 1);
@@ -33,7 +35,7 @@ const _: () = assert!(engine::memory::FRAMES_MAX <= !PUBLISHED + 1);
 struct Record([AtomicU32; RECORD]);
 
 thread_local! {
-    /// The state of a generator of which reads are counted.
+    /// The state of the random number generator that decides which reads are counted.
     static CHANCE: Cell<u32> = const { Cell::new(0x9e37_79b9) };
 }
 
@@ -41,47 +43,47 @@ thread_local! {
 #[derive(Clone, Copy, Debug)]
 pub struct HazardPointer<'a>(&'a AtomicU32);
 
-/// The hazard pointers of one machine; clones are the same ones.
+/// The hazard pointers of one machine; clones share them.
 #[derive(Clone)]
 pub struct Hazards {
-    /// The number of the machine among all of this process; 0 is none. It is stored here because a hit reads nothing
-    /// else of it.
+    /// The number of the machine among all machines of this process; 0 stands for no machine. Stored here and not
+    /// behind `table`, because a hit reads nothing else.
     id: u64,
-    /// True where there are any. Here for the same reason.
+    /// True if the machine has hazard pointers. Stored here for the same reason as `id`.
     is_on: bool,
     table: Arc<Table>,
 }
 
 /// The records of one machine.
 struct Table {
-    /// [`PUBLISHED`] with a frame's number; 0 is nothing.
+    /// Each word of a record is 0, or [`PUBLISHED`] together with the number of the published frame.
     records: Box<[Record]>,
-    /// Records that were ever used.
+    /// Number of records that were ever used.
     used: AtomicU32,
-    /// Records that belong to no thread.
+    /// Numbers of used records that now belong to no thread.
     free: Mutex<Vec<u32>>,
-    /// Barriers that have begun. One begins only with the lock of `barriers_done` held.
+    /// Number of barriers that have begun. A barrier begins only while the lock of `barriers_done` is held.
     barriers_begun: AtomicU64,
-    /// The number of the last one that is done.
+    /// Number of the last barrier that is done.
     barriers_done: Mutex<u64>,
 }
 
-/// The record of threads that there are too many of.
+/// The record of each thread beyond [`RECORDS`]: no pointer in it is ever free.
 static IN_USE: Record = Record([const { AtomicU32::new(u32::MAX) }; RECORD]);
 
 thread_local! {
-    /// The machine that the thread used last, and its record there.
+    /// The number of the machine that the thread used last, and the thread's record there.
     static CURRENT: Cell<(u64, *const Record)> = const { Cell::new((0, ptr::null())) };
     /// All records of the thread.
     static OWNED: RefCell<Owned> = const { RefCell::new(Owned(Vec::new())) };
 }
 
-/// Records of a thread, returned when it ends.
+/// Records of a thread, returned to their machines when the thread ends.
 struct Owned(Vec<(Weak<Table>, u32)>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // Values of the thread that are dropped later may read, too: without.
+        // Thread-local values that are dropped later may still read pages, but without hazard pointers.
         CURRENT.set((0, ptr::null()));
         for (table, record) in self.0.drain(..) {
             if let Some(table) = table.upgrade() {
@@ -91,8 +93,8 @@ impl Drop for Owned {
     }
 }
 
-/// Returns whether nothing is published in a pointer. If another thread has withdrawn the pointer, its earlier actions
-/// come before the next publication.
+/// Returns whether a pointer publishes nothing. If another thread has withdrawn the pointer, that thread's earlier
+/// accesses come before the next publication.
 #[inline(always)]
 fn is_free(pointer: &AtomicU32) -> bool {
     pointer.load(Ordering::Acquire) == 0
@@ -101,15 +103,14 @@ fn is_free(pointer: &AtomicU32) -> bool {
 /// Publishes a frame in a pointer.
 #[inline(always)]
 fn publish_in(pointer: &AtomicU32, frame: FrameNumber) -> HazardPointer<'_> {
-    // Released, as when it is taken back: a thread that sees this record sees everything that was done with the records
-    // before it.
+    // A release store, as in `withdraw`: a thread that sees this word also sees all earlier stores to records.
     pointer.store(PUBLISHED | frame.0, Ordering::Release);
     compiler_fence(Ordering::SeqCst);
     HazardPointer(pointer)
 }
 
 impl Hazards {
-    /// Creates the records. They are off unless `is_wanted`, and unless the system permits their use.
+    /// Creates the records. They are used only if `is_wanted` is true and the system permits it.
     pub(super) fn new(is_wanted: bool) -> Self {
         static MACHINES: AtomicU64 = AtomicU64::new(0);
         let is_on = is_wanted && sys::can_interrupt_all();
@@ -124,16 +125,16 @@ impl Hazards {
         Self { id: MACHINES.fetch_add(1, Ordering::Relaxed) + 1, is_on, table: Arc::new(table) }
     }
 
-    /// Returns the calling thread's record, if this is the machine that it used last.
+    /// Returns the calling thread's record, if the thread used this machine last.
     #[inline(always)]
     fn current_record(&self) -> Option<&Record> {
         let (id, record) = CURRENT.get();
-        // SAFETY: with this machine's number, it is one of its records, which stay where they are as long as it lives,
-        // or a static one.
+        // SAFETY: beside this machine's number, the pointer is to one of this machine's records, which stay in place as
+        // long as the machine lives, or to a static record.
         (id == self.id).then(|| unsafe { &*record })
     }
 
-    /// Returns the calling thread's record of this machine, which is its current one from now on.
+    /// Returns the calling thread's record of this machine, and makes it the thread's current record.
     #[cold]
     fn own_record(&self) -> Option<&Record> {
         let find = |owned: &RefCell<Owned>| {
@@ -147,7 +148,7 @@ impl Hazards {
             owned.0.push((Arc::downgrade(&self.table), record));
             Some(record)
         };
-        // At the end of a thread there is none.
+        // When a thread ends, its records are already gone.
         let record = OWNED.try_with(find).ok()?.map_or(&IN_USE, |record| &self.table.records[record as usize]);
         CURRENT.set((self.id, record));
         Some(record)
@@ -162,24 +163,26 @@ impl machine::Hazards for Hazards {
         self.is_on
     }
 
-    /// Returns by chance whether this read is counted. Strict turns would never count some pages of a loop over as many
-    /// pages.
+    /// Returns at random whether this read is counted. If every n-th read were counted, a loop over n pages would never
+    /// count some of them.
     #[inline]
     fn counts_read(&self) -> bool {
-        // A linear congruential generator, of which the highest bits count: each read of a page that was written comes here.
-        // (Knuth, "Seminumerical Algorithms", 3.3.4; these constants are of "Numerical Recipes", 7.1.)
+        // A linear congruential generator, of which only the highest bits are used. It is cheap because each read of a
+        // page that was written comes here. (Knuth, "Seminumerical Algorithms", 3.3.4; the constants come from
+        // "Numerical Recipes", 7.1.)
         let state = CHANCE.get().wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         CHANCE.set(state);
         state < u32::MAX / machine::READS_PER_COUNT
     }
 
-    /// Publishes in any pointer of the thread.
+    /// Publishes a frame in any free pointer of the thread; returns `None` if no pointer is free.
     fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
         let Record(pointers) = self.current_record().or_else(|| self.own_record())?;
         pointers.iter().find(|pointer| is_free(pointer)).map(|pointer| publish_in(pointer, frame))
     }
 
-    /// Publishes in the first pointer of the thread, if the thread used this machine last.
+    /// Publishes a frame in the first pointer of the thread, if the thread used this machine last and the pointer is
+    /// free; otherwise returns `None`.
     #[inline(always)]
     fn publish_at_once(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
         let first = &self.current_record()?.0[0];
@@ -192,13 +195,14 @@ impl machine::Hazards for Hazards {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Interrupts all CPUs that run this process, or waits until another thread has done so since this was called.
+    /// Interrupts all CPUs that run this process. Instead, if other threads ask for the same, waits for an interruption
+    /// that began after this call.
     fn barrier(&self) {
         if !self.are_on() {
             return;
         }
         fence(Ordering::SeqCst);
-        // One that begins from now on.
+        // The number of the next barrier: one that begins after this point.
         let wanted = self.table.barriers_begun.load(Ordering::SeqCst) + 1;
         let mut done = self.table.barriers_done.lock();
         if *done < wanted {
@@ -262,7 +266,7 @@ mod tests {
         if !hazards.are_on() {
             return;
         }
-        // The first is under way while the others come: one more serves them all.
+        // The first barrier is under way while the other threads come: one more barrier serves them all.
         let held = hazards.table.barriers_done.lock();
         hazards.table.barriers_begun.fetch_add(1, Ordering::SeqCst);
         std::thread::scope(|scope| {
@@ -289,7 +293,7 @@ mod tests {
             (first.published(), second.published()),
             (vec![FrameNumber(1), FrameNumber(3)], vec![FrameNumber(2)])
         );
-        // The next thread has the same record, and what is left of it.
+        // The next thread gets the same record, in which one pointer is still published.
         let next = std::thread::scope(|scope| scope.spawn(|| first.publish(FrameNumber(4))).join().unwrap());
         assert_eq!(first.table.used.load(Ordering::Relaxed), 1);
         first.withdraw(held.0.unwrap());

@@ -1,7 +1,6 @@
-//! The use that this process makes of each file: a swap file holds no data of others, and a file with data is no swap
-//! file.
+//! The use that this process makes of each file. A file cannot be used as swap and for data at the same time.
 //!
-//! Other processes are kept out of a swap file by its lock; against one's own process a lock does nothing.
+//! The lock of a swap file keeps out other processes, but does not keep out this process itself; this table does.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -9,13 +8,13 @@ use std::collections::btree_map::Entry;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-/// The identity of a file, whatever its name. Two names of one file are one; so are two nodes of one block device, which lie at
-/// different places and may be on different file systems.
+/// The identity of a file, independent of its name. Two names of one file have the same identity. Two nodes of one
+/// block device also have the same identity, even on different file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Identity {
     /// A block device, by its number.
     Device { number: u64 },
-    /// Any other file, by the device that it lies on, and its inode.
+    /// Any other file, by its inode and the device on which it lies.
     File { device: u64, inode: u64 },
 }
 
@@ -37,7 +36,8 @@ pub(crate) enum Use {
     Data(Users),
 }
 
-/// Memories that have a file with data: one that may write it, or any number of others.
+/// The memories of this process that use a file for data: one memory that may write the file, or any number of memories
+/// that only read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Users {
     Writer,
@@ -46,15 +46,15 @@ pub(crate) enum Users {
 
 static IN_USE: Mutex<BTreeMap<Identity, Use>> = Mutex::new(BTreeMap::new());
 
-/// Marks a file as in use until this is dropped.
+/// A claim that marks a file as in use until the claim is dropped.
 #[derive(Debug)]
 pub struct InUse(Identity);
 
 impl InUse {
-    /// Uses a file as swap, alone.
+    /// Claims a file as swap, which excludes any other use by this process.
     ///
     /// # Errors
-    /// What it is used as.
+    /// The present use of the file, if it excludes the wanted one.
     pub(crate) fn as_swap(metadata: &Metadata) -> Result<Self, Use> {
         let key = Identity::of(metadata);
         match IN_USE.lock().entry(key) {
@@ -66,10 +66,11 @@ impl InUse {
         }
     }
 
-    /// Uses a file for data in one memory, beside others only if none of them may write it: each has a cache of its own.
+    /// Claims a file for data in one memory. Several memories may claim a file only if none of them may write it,
+    /// because each memory has a cache of its own.
     ///
     /// # Errors
-    /// What it is used as.
+    /// The present use of the file, if it excludes the wanted one.
     pub(crate) fn as_data(metadata: &Metadata, is_writable: bool) -> Result<Self, Use> {
         let key = Identity::of(metadata);
         match IN_USE.lock().entry(key) {
@@ -109,7 +110,7 @@ mod tests {
         std::fs::write(at("other"), "here").unwrap();
         std::fs::hard_link(at("file"), at("second name")).unwrap();
         assert!(identity("file") == identity("second name") && identity("file") != identity("other"));
-        // Nobody opens the devices, so that there need be none of these numbers.
+        // The test does not open the devices, so the computer need not have any with these numbers.
         let make = |name: &str, minor: &str| {
             let made = Command::new("mknod").arg(at(name)).args(["b", "7", minor]).output();
             made.is_ok_and(|output| output.status.success())

@@ -1,7 +1,8 @@
 //! Locks: adaptive mutexes. A waiter spins briefly, then parks.
 //!
-//! In debug builds each thread tracks the classes that it holds. A lock taken against the order ([`LockClass::rank`]),
-//! or a wait with a lock held, panics as on the simulator. In release builds a lock is one byte beside its value.
+//! In debug builds each thread tracks the classes that it holds. As on the simulator, a thread panics if it takes a
+//! lock against the order ([`LockClass::rank`]), or waits with a lock held. In release builds a lock is one byte beside
+//! its value.
 
 use machine::LockClass;
 use parking_lot::{Mutex, MutexGuard};
@@ -12,15 +13,15 @@ thread_local! {
     static HELD: Held = const { Held { classes: Cell::new(0), slots: Cell::new(0) } };
 }
 
-/// The locks that the thread holds. Counted in debug builds only.
+/// Numbers of locks and slots that the thread holds. Counted in debug builds only.
 struct Held {
-    /// A byte for each class, in order of rank.
+    /// Number of locks held in each class: one byte for each class, in order of rank.
     classes: Cell<u64>,
-    /// Slots of [`super::Shards`].
+    /// Number of slots of [`super::Shards`] held.
     slots: Cell<u32>,
 }
 
-/// Says that a lock of its class, or a slot, is held until it is dropped.
+/// A guard that counts a lock of its class, or a slot, as held until the guard is dropped.
 pub(super) struct Holding(#[cfg(debug_assertions)] Option<LockClass>);
 
 impl Holding {
@@ -72,7 +73,7 @@ fn assert_rising(class: LockClass) {
     }
 }
 
-/// Panics in debug builds when the thread holds a lock or a slot: it is about to sleep.
+/// Panics in debug builds when the thread, which is about to sleep, holds a lock or a slot.
 #[inline]
 pub(super) fn assert_none_held(doing: &str) {
     if cfg!(debug_assertions) {
@@ -115,7 +116,7 @@ impl<T: 'static> machine::Lock<T> for AdaptiveLock<T> {
     }
 }
 
-/// Holds an [`AdaptiveLock`] until it is dropped.
+/// A guard that holds an [`AdaptiveLock`] until it is dropped.
 pub struct AdaptiveGuard<'a, T> {
     guard: MutexGuard<'a, T>,
     _holding: Holding,

@@ -1,15 +1,16 @@
 //! The machine: threads, memory and files of this process under the engine.
 //!
-//! [`Host`] implements [`machine::Machine`]. [`arena`] is its memory. `lock`, `per_cpu` and `wait` are objects that
-//! threads wait for; `hazard` lets them read without waiting. [`task`] starts and ends the engine's tasks. [`disk`]
-//! carries out requests. [`swap_file`] makes the file for anonymous pages. A [`Notice`] is something that the system
-//! did not grant.
+//! [`Host`] implements [`machine::Machine`]. [`arena`] is the machine's memory. `lock`, `per_cpu` and `wait` are
+//! objects that threads wait for; `hazard` lets threads read without waiting. [`task`] starts and ends the engine's
+//! tasks. [`disk`] carries out requests. [`swap_file`] makes the file for anonymous pages. A [`Notice`] is something
+//! that the system did not grant.
 //!
 //! A user makes a [`Host`], adds devices, makes an engine from a clone of the host, attaches the engine, and spawns its
-//! tasks. At the end the user kills and joins them, and drops the engine. Clones of a host are the same machine.
+//! tasks. At the end the user kills and joins the tasks, and drops the engine. Clones of a host are the same machine.
 //!
-//! Unsafe code stands in `arena`, `copy`, `hazard`, `sys` and `disk/ring` only. Public for this crate's own tests and benches: it
-//! is sound in the engine's hands, which knows whose each frame is. Therefore making a [`Host`], or an [`Arena`], is unsafe.
+//! Unsafe code stands in `arena`, `copy`, `hazard`, `sys` and `disk/ring` only. This module is public for this crate's
+//! own tests and benches. Its methods are sound when the engine calls them, because the engine knows which task may
+//! touch each frame; for other callers, making a [`Host`] or an [`Arena`] is unsafe.
 //!
 //! Next: [`config`].
 
@@ -55,11 +56,11 @@ use std::time::Instant;
 pub(crate) use sys::{open_at_once, try_lock_file, try_share_file};
 use task::Tasks;
 
-/// A machine of threads, memory and files; clones are the same one.
+/// A machine of threads, memory and files; clones are the same machine.
 #[derive(Clone)]
 pub struct Host {
     shared: Arc<Shared>,
-    // Here, and not behind `shared`: a hit looks at little else.
+    // These two fields are not behind `shared`, because a hit needs little else.
     hazards: Hazards,
     first_frame: FirstFrame,
 }
@@ -80,12 +81,12 @@ impl Host {
     /// When the system does not grant the memory.
     ///
     /// # Panics
-    /// When the configuration has no frames, more than its most, no shards or no places in queues.
+    /// When the configuration has no frames, more frames than its `frames_max`, no shards or no places in queues.
     ///
     /// # Safety
-    /// The machine's methods touch the bytes of frames without a latch. The owner of it, or of a clone, must ensure
-    /// that no thread touches the bytes of a frame while another thread, or a request, changes them, as the engine
-    /// does.
+    /// The machine's methods touch the bytes of frames without a latch. The owner of the machine, or of a clone, must
+    /// ensure that no thread touches the bytes of a frame while another thread, or a request, changes them, as the
+    /// engine does.
     ///
     /// ```compile_fail,E0133
     /// use highwater::machine::{Config, Host};
@@ -97,7 +98,7 @@ impl Host {
         assert!(config.queue_depth > 0, "a queue has a place at least");
         let notices = Arc::new(Notices::default());
         let backing = Backing { is_locked: config.lock_memory, huge_pages: config.huge_pages };
-        // SAFETY: the caller's.
+        // SAFETY: the caller has the same duty as the caller of `Arena::new`.
         let arena = Arc::new(unsafe { Arena::new(config.frames, config.frames_max, backing) }?);
         if config.huge_pages && !arena.has_huge_pages() {
             notices.add(Notice::NoHugePages);
@@ -112,17 +113,17 @@ impl Host {
         Ok(Self { shared: Arc::new(shared), hazards, first_frame })
     }
 
-    /// Sets the receivers of finished requests; called once, before any request is submitted. Each request goes to one
-    /// of them, mostly to that of its CPU: several receivers of the same engine keep CPUs from contending for its
-    /// reference count.
+    /// Sets the receivers of finished requests; called once, before any request is submitted. Each finished request
+    /// goes to one receiver, mostly to that of the request's CPU. Several receivers of the same engine keep CPUs from
+    /// contending for the engine's reference count.
     ///
     /// # Panics
-    /// When there are none, or receivers are already set.
+    /// When `receivers` is empty, or receivers are already set.
     pub fn attach(&self, receivers: impl IntoIterator<Item = Receiver>) {
         self.shared.disks.attach(receivers.into_iter().collect());
     }
 
-    /// Returns the things that the system did not grant so far, each once.
+    /// Returns a notice for each thing that the system did not grant so far, without duplicates.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.shared.notices.all()
@@ -150,22 +151,24 @@ impl Host {
 
     // ---- devices ----
 
-    /// Adds an open file or a block device under a name that errors show. It gets the lowest free number.
+    /// Adds an open file or a block device under a name that errors show. The device gets the lowest free number, which
+    /// is returned.
     ///
-    /// The machine takes the file past the page cache of the kernel (O_DIRECT) if its file system can do that; otherwise
-    /// there is a [`Notice`]. Reads do not change its time of last access (O_NOATIME) if this user owns it. Handles that
-    /// were cloned from `file` change with it.
+    /// Requests bypass the page cache of the kernel (O_DIRECT) if the file system can do that; otherwise there is a
+    /// [`Notice`]. Reads do not change the file's time of last access (O_NOATIME) if this user owns the file. Both
+    /// flags also apply to handles that were cloned from `file`.
     ///
     /// # Errors
-    /// When all numbers are in use, or when the system has no threads for a device without io_uring.
+    /// When all numbers are in use, or when the device needs threads because io_uring cannot be used, and the system
+    /// grants none.
     pub fn add_device(&self, file: File, name: impl Into<Arc<str>>) -> io::Result<DeviceId> {
         self.add_device_behind(file, name, Checks::AsConfigured, |backend| backend)
     }
 
-    /// Adds a device as [`Host::add_device`], with its own checks and a wrapper around the backend.
+    /// Adds a device as [`Host::add_device`] does, with its own choice of checks and a wrapper around the backend.
     ///
     /// # Errors
-    /// As [`Host::add_device`]; and when the system has no random numbers for a key.
+    /// As [`Host::add_device`]; also when the system has no random numbers for an encryption key.
     #[doc(hidden)]
     pub fn add_device_behind(
         &self,
@@ -177,34 +180,37 @@ impl Host {
         self.shared.disks.add(file, name.into(), checks, wrap)
     }
 
-    /// Removes a device and waits until none of its requests is in flight. Its number is then free. Returns `None` if
-    /// there is no such device. The file is closed when the last reference to the device is dropped.
+    /// Removes a device, waits until none of its requests is in flight, and returns the device; `None` if there is no
+    /// such device. The device's number is then free. The file is closed when the last reference to the device is
+    /// dropped.
     ///
-    /// No other thread submits to it any more: it would find no device, and its request come back as failed, or be in the
-    /// middle of a small read that it carries out itself.
+    /// No other thread may submit requests to the device any more. Such a thread might find no device, so that its
+    /// request fails, or might still be in the middle of a small read that it carries out itself.
     pub fn remove_device(&self, id: DeviceId) -> Option<Arc<Device>> {
         self.shared.disks.unplug_before_sleep();
         self.shared.disks.remove(id)
     }
 
-    /// Returns a device.
+    /// Returns the device with the number `id`; `None` if there is none.
     #[must_use]
     pub fn device(&self, id: DeviceId) -> Option<Arc<Device>> {
         self.shared.disks.device(id)
     }
 
-    /// Holds requests of the calling thread back until the plug is dropped, so that they go to the disk together.
+    /// Returns a plug, which holds back requests of the calling thread until it is dropped, so that they go to the disk
+    /// together.
     ///
-    /// Dropping it carries out the reads among them that are waited for side by side, and returns when these are
-    /// finished. Requests go earlier when there are 64, and before the thread sleeps in the machine. Plugs nest; the
-    /// outermost counts. A thread with a plug must not wait for its requests by other means than the machine's.
+    /// When the plug is dropped, the held reads that a task waits for run side by side, and the drop returns when they
+    /// are finished. Requests go to the disk earlier when 64 are held, and before the thread sleeps in the machine.
+    /// Plugs nest; only dropping the outermost one releases requests. A thread with a plug must not wait for its
+    /// requests by other means than the machine's.
     #[doc(alias = "blk_start_plug")]
     pub fn plug(&self) -> Plug<'_> {
         self.shared.disks.plug()
     }
 
-    /// Waits until no request is in flight on any device. If another thread keeps submitting requests, this waits
-    /// endlessly.
+    /// Waits until no request is in flight on any device. If another thread keeps submitting requests, the wait never
+    /// ends.
     pub fn wait_until_idle(&self) {
         self.shared.disks.unplug_before_sleep();
         self.shared.disks.wait_until_idle();
@@ -212,16 +218,16 @@ impl Host {
 
     // ---- tasks ----
 
-    /// Starts a task: a thread that can be killed. Where the system grants it, the thread gets short time slices, and
-    /// so gets a CPU early; its share of CPU time stays the same.
+    /// Starts a task: a thread that can be killed. Where the system grants short time slices, the thread gets them, and
+    /// therefore runs soon after it gets work; its share of CPU time stays the same.
     ///
     /// # Errors
-    /// When the system has no thread for it.
+    /// When the system grants no thread.
     pub fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<TaskId> {
         self.shared.tasks.spawn(name, run)
     }
 
-    /// Tells a task to end. It returns from its waits at once.
+    /// Tells a task to end. The task returns from its waits at once.
     ///
     /// # Panics
     /// When there is no such task.
@@ -229,10 +235,10 @@ impl Host {
         self.shared.tasks.kill(task);
     }
 
-    /// Waits until a task has ended. Returns at once if it was joined before.
+    /// Waits until a task has ended. Returns at once if the task was joined before.
     ///
     /// # Errors
-    /// What it panicked with.
+    /// The value with which the task panicked.
     ///
     /// # Panics
     /// When there is no such task.
@@ -240,10 +246,10 @@ impl Host {
         self.shared.tasks.join(task)
     }
 
-    /// Tells all tasks to end and waits until they have.
+    /// Tells all tasks to end and waits until they have ended.
     ///
     /// # Errors
-    /// What the first of them panicked with. The others have ended all the same.
+    /// The value with which the first of the panicked tasks panicked. The other tasks have ended, too.
     pub fn end_tasks(&self) -> Result<(), Panic> {
         let all = || (0..self.shared.tasks.count()).map(TaskId);
         all().for_each(|task| self.kill(task));
@@ -252,7 +258,7 @@ impl Host {
     }
 }
 
-/// Nothing is recorded.
+/// Records nothing.
 impl Observe for Host {
     type Span<'a> = ();
 
@@ -276,7 +282,7 @@ impl Machine for Host {
     }
 
     fn counter_rows(&self) -> usize {
-        // Twice as many, for kswapd, the flusher, and threads that are in turn on one CPU.
+        // Twice as many as shards, for kswapd, the flusher, and threads that take turns on one CPU.
         2 * self.shared.shards
     }
 

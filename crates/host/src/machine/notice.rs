@@ -1,5 +1,5 @@
-//! Notices of features that work less well than they could on this computer. The library prints nothing; the program
-//! asks for them.
+//! Notices of features that work less well than they could because the system does not grant something. The library
+//! prints nothing; the program asks for the notices.
 
 use parking_lot::Mutex;
 use std::fmt;
@@ -8,29 +8,29 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// No huge pages for the arena.
+    /// The arena has no huge pages.
     NoHugePages,
-    /// No hazard pointers: the system does not permit `membarrier`, or lacks it. A read of a page changes its
-    /// descriptor.
+    /// There are no hazard pointers, because the system does not permit `membarrier`, or lacks it. Each read of a page
+    /// changes the page's descriptor.
     NoHazardPointers,
-    /// io_uring is not permitted; threads read and write.
+    /// io_uring is not permitted; instead, threads read and write.
     NoIoUring {
-        /// The system's error number, 0 when a needed operation is missing.
+        /// The system's error number; 0 when a needed operation is missing.
         os_error: i32,
     },
-    /// The swap file lies in memory (tmpfs): swapping makes no room.
+    /// The swap file lies in memory (tmpfs), so swapping frees no memory.
     SwapInMemory {
-        /// The folder, or the file.
+        /// The name of the swap file or, for an unnamed file, of its folder.
         name: String,
     },
     /// A file is read and written through the page cache of the kernel, because its file system offers no other way.
     Buffered {
-        /// The file.
+        /// The name of the file.
         name: String,
     },
     /// Further files go through the page cache of the kernel, too; their names are not kept.
     BufferedMore {
-        /// The number of times that such a file was opened.
+        /// Number of times that such a file was opened.
         count: u64,
     },
 }
@@ -60,19 +60,19 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Files that are named in notices: a program may open any number.
+/// Largest number of files that are named in notices, because a program may open any number of files.
 const FILES_MAX: usize = 16;
 
-/// The notices so far, each once.
+/// The notices so far, without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Notices(Mutex<Noted>);
 
 #[derive(Debug, Default)]
 struct Noted {
     notices: Vec<Notice>,
-    /// Files among them.
+    /// Number of notices that name a file.
     files: usize,
-    /// Files beyond [`FILES_MAX`].
+    /// Number of opened files beyond [`FILES_MAX`].
     more_files: u64,
 }
 

@@ -1,8 +1,9 @@
-//! One value for each CPU: shards.
+//! Shards: one value for each CPU.
 //!
-//! Threads migrate and outnumber CPUs, so a slot has a mutex. Its own CPU finds it free unless a thread was preempted
-//! with it or [`machine::PerCpu::for_each_cpu`] is visiting. Then the next free slot is used, because the contents of a
-//! slot belong to no thread. Each slot has its own cache lines.
+//! Threads migrate and outnumber CPUs, so a slot has a mutex. A thread usually finds the slot of its CPU free. The slot
+//! is not free if a thread was preempted while holding it, or [`machine::PerCpu::for_each_cpu`] is visiting it; the
+//! thread then uses the next free slot, because the contents of a slot belong to no thread. Each slot has its own cache
+//! lines.
 
 use super::lock::Holding;
 use super::sys;
@@ -42,7 +43,7 @@ impl<T: 'static> machine::PerCpu<T> for Shards<T> {
     }
 }
 
-/// Holds a slot of [`Shards`] until it is dropped.
+/// A guard that holds a slot of [`Shards`] until it is dropped.
 pub struct ShardGuard<'a, T> {
     guard: MutexGuard<'a, T>,
     _holding: Holding,

@@ -1,9 +1,9 @@
-//! The file that anonymous pages go to: made, sized, checked and locked.
+//! The swap file, to which anonymous pages go: making, sizing, checking and locking it.
 //!
-//! An *unnamed* file belongs to its process alone and ends with it. A *named* one identifies itself in its first block;
-//! slots follow. Left untouched are a file with another first block, one of another user, one with a second name, and
-//! one in use. An existing swap file is replaced by a new one, so that a process that had the old one open sees no
-//! swapped pages.
+//! An *unnamed* file belongs to its process alone and ends with it. A *named* file identifies itself in its first
+//! block; slots follow. An existing file is left untouched if it has another first block, belongs to another user, has
+//! a second name, or is in use. An existing swap file is replaced by a new file, so that a process that had the old one
+//! open sees no swapped pages.
 
 use super::in_use::{InUse, Use};
 use super::sys;
@@ -18,16 +18,16 @@ use std::path::{Path, PathBuf};
 
 /// The first bytes of a swap file; the last of them is the version of its header.
 const MAGIC: [u8; 16] = *b"highwater swap\x00\x01";
-/// Bytes of the header: the magic, the identity, the check.
+/// Bytes of the header, which holds the magic, the identity and the check.
 const HEADER_BYTES: usize = 40;
 
-/// An open swap file in exclusive use. A named one stays locked until its file is closed. This process cannot use it
-/// otherwise until the [`InUse`] is dropped.
+/// An open swap file in exclusive use. A named swap file stays locked until its file is closed. Until the [`InUse`] is
+/// dropped, no other part of this process can use the file.
 #[derive(Debug)]
 pub struct SwapFile {
     file: File,
     slots: u32,
-    /// The claim on a named file; no other process can find an unnamed one.
+    /// The claim on a named file; `None` for an unnamed file, which no other process can find.
     in_use: Option<InUse>,
 }
 
@@ -35,12 +35,12 @@ impl SwapFile {
     /// The block of slot 0.
     pub const FIRST_BLOCK: u64 = 1;
 
-    /// Makes a swap file without a name in `folder`, for `bytes` bytes of pages, rounded down. All its blocks are
-    /// allocated. The system frees them when the file is closed, or when the process ends in any way.
+    /// Makes a swap file without a name in `folder`, for `bytes` bytes of pages, rounded down to whole pages. All its
+    /// blocks are allocated. The system frees the blocks when the file is closed, or when the process ends in any way.
     ///
     /// # Errors
-    /// When the folder is not there, no file can be made in it, or it has no room; and when `bytes` is less than a page or
-    /// more than 2^32 - 2 of them.
+    /// When the folder does not exist, no file can be made in it, or its file system has no room; and when `bytes` is
+    /// less than one page or more than 2^32 - 2 pages.
     pub fn unnamed(folder: impl AsRef<Path>, bytes: u64) -> Result<Self, SwapFileError> {
         let folder = folder.as_ref();
         let slots = slots(folder, bytes)?;
@@ -53,12 +53,12 @@ impl SwapFile {
 
     /// Makes a swap file with a name, for `bytes` bytes of pages, rounded down to whole pages. All its blocks are
     /// allocated, and only its owner may read it. An empty file, or a former swap file of the library, is replaced if
-    /// it is the caller's, has no other name, and is not in use.
+    /// it belongs to the caller, has no other name, and is not in use.
     ///
     /// # Errors
-    /// When the file has other contents, another owner or another name, is in use (as swap, or as data of this process), finds
-    /// no room, or cannot be opened, read, written or replaced; and when `bytes` is less than a page or more than 2^32 - 2
-    /// of them.
+    /// When the file has other contents, another owner or another name, is in use (as swap, or as data of this
+    /// process), finds no room, or cannot be opened, read, written or replaced; and when `bytes` is less than one page
+    /// or more than 2^32 - 2 pages.
     pub fn open(path: impl AsRef<Path>, bytes: u64) -> Result<Self, SwapFileError> {
         let path = path.as_ref();
         let slots = slots(path, bytes)?;
@@ -67,9 +67,9 @@ impl SwapFile {
         let create = || options().create_new(true).open(path);
         let (file, was_there) = match create() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Locked until the new one is.
+                // The old file stays locked until the new one is locked.
                 let old = Self::claim(path)?;
-                // Frees the blocks, even if other processes have the file open.
+                // Cutting the file first frees its blocks, even if other processes have the file open.
                 old.set_len(0).and_then(|()| std::fs::remove_file(path)).map_err(failed("replace"))?;
                 let file = create().map_err(|error| match error.kind() {
                     io::ErrorKind::AlreadyExists => in_use(),
@@ -91,20 +91,21 @@ impl SwapFile {
         let status = file.metadata().map_err(failed("look at"))?;
         let used = InUse::as_swap(&status).map_err(|_| in_use())?;
         let sized = || {
-            // Before the file gets its size: one that is found without a header is not from here.
+            // The header is written before the file gets its size, because a sized file without a header would not be
+            // recognized as a swap file.
             file.write_all_at(&header(new_identity()), 0)?;
             allocate(&file, file_bytes(slots))?;
             file.sync_all()
         };
         if let Err(source) = sized() {
-            // Nobody else has seen what is in it. An error changes nothing any more.
+            // No other process has seen the contents of the file. An error of this clean-up changes nothing.
             let _ = if was_there { file.set_len(0) } else { std::fs::remove_file(path) };
             return Err(SwapFileError::Allocate { path: path.to_owned(), bytes, source });
         }
         Ok(Self { file, slots, in_use: Some(used) })
     }
 
-    /// Locks an existing file, if it may be replaced.
+    /// Opens and locks an existing file if it may be replaced, and returns it.
     fn claim(path: &Path) -> Result<File, SwapFileError> {
         let failed = |doing| move |source| SwapFileError::Io { path: path.to_owned(), doing, source };
         let foreign = |found: String| SwapFileError::Foreign { path: path.to_owned(), found };
@@ -115,7 +116,8 @@ impl SwapFile {
             }
             file => file.map_err(failed("open"))?,
         };
-        // It may be empty, and yet somebody's data. Before the lock, which this process may have.
+        // Even an empty file may be data of this process. Checked before the lock, because this process may itself hold
+        // the lock.
         InUse::as_swap(&file.metadata().map_err(failed("look at"))?).map(drop).map_err(|used| match used {
             Use::Swap => in_use(),
             Use::Data(_) => foreign("a file that this process has open".to_owned()),
@@ -132,7 +134,7 @@ impl SwapFile {
         }
         match status.nlink() {
             1 => {}
-            // Somebody was faster, and replaces it.
+            // Another process was faster, and is replacing the file.
             0 => return Err(in_use()),
             names => return Err(foreign(format!("a file with {names} names"))),
         }
@@ -147,7 +149,7 @@ impl SwapFile {
         Ok(file)
     }
 
-    /// Returns the number of pages that fit.
+    /// Returns the number of pages that fit into the file.
     #[must_use]
     pub const fn slots(&self) -> u32 {
         self.slots
@@ -159,14 +161,14 @@ impl SwapFile {
         file_bytes(self.slots)
     }
 
-    /// Returns whether it lies in memory, as on tmpfs. Swapping makes no room there.
+    /// Returns whether the file lies in memory, as on tmpfs. Swapping to such a file frees no memory.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         sys::is_in_memory(&self.file)
     }
 
     /// Returns the file, for [`super::Host::add_device`], and the claim that keeps other parts of this process from
-    /// using it. The file keeps its lock; the caller drops the claim later.
+    /// using the file. The file stays locked; the caller drops the claim after the file.
     #[must_use]
     pub fn into_parts(self) -> (File, Option<InUse>) {
         (self.file, self.in_use)
@@ -190,9 +192,9 @@ fn file_bytes(slots: u32) -> u64 {
     (u64::from(slots) + SwapFile::FIRST_BLOCK) * BLOCK_BYTES as u64
 }
 
-/// Makes a file that never has a name; if the file system cannot, one whose name is removed at once.
+/// Makes a file that never has a name. If the file system cannot do that, makes a file whose name is removed at once.
 fn make_unnamed(folder: &Path) -> io::Result<File> {
-    // O_EXCL: nor can it be given one.
+    // O_EXCL: the file cannot be given a name later.
     let unnamed =
         OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(folder);
     match unnamed {
@@ -221,7 +223,7 @@ fn read_some_at(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
 
 /// Allocates all blocks of a new file, because a page that is swapped out must find room.
 fn allocate(file: &File, bytes: u64) -> io::Result<()> {
-    // Some file systems take all that they have before they say that it was not enough.
+    // Some file systems allocate all their free blocks before they report that there were too few.
     if bytes > sys::free_bytes(file)? {
         return Err(io::Error::from_raw_os_error(libc::ENOSPC));
     }
@@ -240,7 +242,7 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Creates a number that no other swap file has.
+/// Returns a random number, which no other swap file has.
 fn new_identity() -> u128 {
     let random = || u128::from(RandomState::new().hash_one(std::process::id()));
     random() << 64 | random()
@@ -255,7 +257,7 @@ fn header(identity: u128) -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// Returns whether this is a swap file's first block.
+/// Returns whether `block` is the first block of a swap file.
 fn is_header(block: &[u8]) -> bool {
     let identity = block.get(16..32).and_then(|bytes| bytes.try_into().ok()).map(u128::from_le_bytes);
     identity.is_some_and(|identity| block == header(identity))
@@ -268,7 +270,7 @@ fn check(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Describes the contents of a first block.
+/// Returns words that describe the contents of a file's first block, for an error.
 fn describe(block: &[u8]) -> String {
     const LINUX: &[u8] = b"SWAPSPACE2";
     if block.get(PAGE_BYTES - LINUX.len()..PAGE_BYTES) == Some(LINUX) {
@@ -283,15 +285,15 @@ fn describe(block: &[u8]) -> String {
     format!("a file that begins with \"{}\"", block[..block.len().min(16)].escape_ascii())
 }
 
-/// The reason for which there is no swap file.
+/// The reason why there is no swap file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SwapFileError {
-    /// The file exists with other contents, another owner or another name. It was not touched.
+    /// The file exists and has other contents, another owner or another name. It was not touched.
     Foreign {
         /// The file.
         path: PathBuf,
-        /// The contents that were found.
+        /// Words for what was found: the contents, the owner or the names of the file.
         found: String,
     },
     /// Another process, or another part of this one, uses the file.
@@ -299,27 +301,27 @@ pub enum SwapFileError {
         /// The file.
         path: PathBuf,
     },
-    /// The file system has no room for the file, or limits the size of a file to less.
+    /// The file system has no room for the file, or does not allow a file of this size.
     Allocate {
         /// The file.
         path: PathBuf,
-        /// Bytes asked for.
+        /// Number of bytes asked for.
         bytes: u64,
         /// The error of the system.
         source: io::Error,
     },
-    /// No file of such a size can be used.
+    /// The size is less than one page or more than 2^32 - 2 pages.
     Size {
         /// The file.
         path: PathBuf,
-        /// Bytes asked for.
+        /// Number of bytes asked for.
         bytes: u64,
     },
     /// The file cannot be used for another reason.
     Io {
         /// The file.
         path: PathBuf,
-        /// The attempt that failed: a verb.
+        /// The action that failed: a verb.
         doing: &'static str,
         /// The error of the system.
         source: io::Error,

@@ -1,5 +1,5 @@
-//! System calls that the standard library does not have, as safe functions. Unsafe code stays here, in `arena`,
-//! `hazard` and `disk::ring`.
+//! System calls that the standard library does not have, as safe functions. The unsafe code of the machine is in this
+//! module and in `arena`, `copy`, `hazard` and `disk::ring`.
 
 #![allow(unsafe_code)]
 
@@ -11,10 +11,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Buffers that one call takes at most. Linux: `UIO_MAXIOV`.
+/// Largest number of buffers that one system call takes. Linux: `UIO_MAXIOV`.
 pub(super) const RUNS_MAX: usize = 1024;
 
-/// A number that a system call reported as its error.
+/// An error number that a system call reported.
 pub(super) type Errno = i32;
 
 fn checked(returned: isize) -> Result<usize, Errno> {
@@ -29,11 +29,12 @@ fn checked_io(returned: libc::c_int) -> io::Result<()> {
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes a file at least `bytes` bytes long, and never shorter, even if others make it longer meanwhile; its contents
-/// stay. Returns `false` if the file system does not do that, or has no room for the block that it takes.
+/// Makes a file at least `bytes` bytes long, and never shorter, even if another process makes it longer meanwhile; its
+/// contents stay. Returns `false` if the file system does not support that, or has no room for the block that this
+/// allocates.
 ///
 /// # Errors
-/// Those of the system; then nothing has changed.
+/// Errors of the system. Nothing has changed then.
 pub(super) fn lengthen(file: &File, bytes: u64) -> io::Result<bool> {
     let too_long = |_| io::Error::from_raw_os_error(libc::EFBIG);
     let Some(last) = bytes.checked_sub(1) else { return Ok(true) };
@@ -56,7 +57,8 @@ pub(super) fn lengthen(file: &File, bytes: u64) -> io::Result<bool> {
     }
 }
 
-/// Reads into, or writes from, runs of frames at a byte offset of a file: one system call, which may do less.
+/// Reads from a file into runs of frames, or writes the runs to the file, from byte `offset` of the file on. Makes one
+/// system call and returns the number of bytes moved, which may be fewer than the runs have.
 pub(super) fn transfer(file: &File, operation: Operation, offset: u64, runs: &[Run<'_>]) -> Result<usize, Errno> {
     let (fd, offset) = (file.as_raw_fd(), offset as libc::off_t);
     if offset < 0 {
@@ -74,12 +76,12 @@ fn read_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t 
         return unsafe { libc::pread(fd, run.pointer().cast(), run.bytes(), offset) };
     }
     let runs = &runs[..runs.len().min(RUNS_MAX)];
-    // SAFETY: the vector describes as many runs as are counted, which are mapped while they live.
+    // SAFETY: the vector describes exactly `runs.len()` runs, which are mapped while they live.
     unsafe { libc::preadv(fd, Run::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
 }
 
-/// Writes runs of memory to a file. A task that holds a page's latch may change it meanwhile; the page is then dirty
-/// again. The thread sanitizer knows this function by its name.
+/// Writes runs of memory to a file. A task that holds a page's latch may change the page meanwhile; the page is then
+/// dirty again. The thread sanitizer's list of exceptions names this function.
 #[inline(never)]
 fn write_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
     if let [run] = runs {
@@ -91,17 +93,18 @@ fn write_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t
     unsafe { libc::pwritev(fd, Run::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
 }
 
-/// Turns the page cache of the kernel off, or on again, for an open file.
+/// Sets whether requests to an open file bypass the page cache of the kernel (O_DIRECT).
 pub(super) fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
     set_flag(file, libc::O_DIRECT, is_direct)
 }
 
-/// Opens a file without waiting: one end of a pipe (FIFO) opens at once even if the other end is not open, and the
-/// caller has to refuse it. Reads and writes wait as usual.
+/// Opens a file without waiting. One end of a pipe (FIFO) opens at once even if the other end is not open; the caller
+/// has to refuse pipes. Reads and writes of the opened file wait as usual.
 pub(crate) fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let at_once = options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let file = match at_once {
-        // Another program has a lease of the file, and the system tells it to give that up: some 45 seconds at most.
+        // Another program has a lease on the file, and the system tells it to give the lease up. This open waits for
+        // that, about 45 seconds at most.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return options.open(path),
         opened => opened?,
     };
@@ -126,7 +129,7 @@ fn set_flag(file: &File, flag: libc::c_int, is_set: bool) -> io::Result<()> {
     checked_io(unsafe { libc::fcntl(fd, libc::F_SETFL, wanted) })
 }
 
-/// Allocates the first `bytes` of a file's blocks, and makes the file at least so long.
+/// Allocates blocks for the first `bytes` bytes of a file, and makes the file at least that long.
 pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     let bytes = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
     loop {
@@ -138,7 +141,7 @@ pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Returns the number of bytes that the file system of a file has free for this user.
+/// Returns the number of free bytes that this user may use in the file system of `file`.
 pub(super) fn free_bytes(file: &File) -> io::Result<u64> {
     let mut status = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
     // SAFETY: `status` has room for the answer.
@@ -148,7 +151,7 @@ pub(super) fn free_bytes(file: &File) -> io::Result<u64> {
     Ok(status.f_bavail.saturating_mul(status.f_frsize))
 }
 
-/// Returns whether a file lies in memory; false if unknown.
+/// Returns whether a file lies in memory, as on tmpfs; `false` if this is unknown.
 pub(super) fn is_in_memory(file: &File) -> bool {
     let mut status = std::mem::MaybeUninit::<libc::statfs>::zeroed();
     // SAFETY: `status` has room for the answer.
@@ -159,18 +162,18 @@ pub(super) fn is_in_memory(file: &File) -> bool {
     returned == 0 && [libc::TMPFS_MAGIC, RAMFS_MAGIC].contains(&status.f_type)
 }
 
-/// Returns the user that owns created files, and by which access is judged.
+/// Returns the effective user of this process: the owner of files that it creates, whose permissions it has.
 pub(super) fn effective_user() -> u32 {
     // SAFETY: no memory is passed.
     unsafe { libc::geteuid() }
 }
 
-/// Locks a file for this open handle of it; false when another has it.
+/// Locks a file exclusively for this open handle. Returns `false` if another handle holds a lock.
 pub(crate) fn try_lock_file(file: &File) -> io::Result<bool> {
     try_flock(file, libc::LOCK_EX)
 }
 
-/// Locks a file in shared mode.
+/// Locks a file in shared mode for this open handle. Returns `false` if another handle holds an exclusive lock.
 pub(crate) fn try_share_file(file: &File) -> io::Result<bool> {
     try_flock(file, libc::LOCK_SH)
 }
@@ -184,22 +187,23 @@ fn try_flock(file: &File, how: libc::c_int) -> io::Result<bool> {
     }
 }
 
-/// Ends the lock of this open handle of a file, also where it was inherited by a process that is just being started.
+/// Releases the lock of this open handle of a file, even if a process that is just being started has inherited the
+/// handle.
 pub(super) fn unlock_file(file: &File) {
     // SAFETY: no memory is passed.
     let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
 
-/// Opens once more a file that is open, for writing through the page cache of the kernel.
+/// Opens an open file once more, for writing through the page cache of the kernel.
 pub(super) fn reopen_for_writing(file: &File) -> io::Result<File> {
     File::options().write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Time slice of a thread that [`runs_early`] lets run before others: the shortest that Linux grants.
+/// Time slice that [`runs_early`] gives a thread: the shortest that Linux grants.
 const EARLY_SLICE_NS: u64 = 100_000;
 
-/// Lets the calling thread run soon after it gets work, even where more threads than CPUs compute, and for a shorter
-/// time: its share of the CPU stays the same. No effect on Linux before 6.12.
+/// Gives the calling thread short time slices, so that it runs soon after it gets work, even if more threads than CPUs
+/// compute. The thread's share of CPU time stays the same. No effect on Linux before 6.12.
 pub(super) fn runs_early() -> io::Result<()> {
     let mut attributes = std::mem::MaybeUninit::<libc::sched_attr>::zeroed();
     let size = size_of::<libc::sched_attr>();
@@ -209,11 +213,11 @@ pub(super) fn runs_early() -> io::Result<()> {
     // SAFETY: all bytes zero are valid `sched_attr`, and the call only wrote into it.
     let mut attributes = unsafe { attributes.assume_init() };
     attributes.sched_runtime = EARLY_SLICE_NS;
-    // SAFETY: the call reads `attributes`, and writes their size where it knows another.
+    // SAFETY: the call reads `attributes`, and writes their size if the system knows another size.
     checked_io(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw mut attributes, 0) } as libc::c_int)
 }
 
-/// Returns the CPU that runs the caller, which may change at any time.
+/// Returns the number of the CPU that runs the caller; the thread may move to another CPU at any time.
 #[inline]
 pub(super) fn current_cpu() -> usize {
     // SAFETY: no memory is passed.
@@ -221,19 +225,19 @@ pub(super) fn current_cpu() -> usize {
     usize::try_from(cpu).unwrap_or(0)
 }
 
-/// Returns whether this process may interrupt all CPUs that run it, so that each sees its memory as the others do. Asks for it, once.
+/// Registers this process for [`interrupt_all`], and returns whether the system permits it.
 pub(super) fn can_interrupt_all() -> bool {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
 }
 
-/// Interrupts all CPUs that run this process. When it returns, earlier stores of their threads are visible to every
-/// thread.
+/// Interrupts all CPUs that run this process. When this returns, earlier stores by the threads on those CPUs are
+/// visible to every thread.
 ///
 /// # Panics
-/// When [`can_interrupt_all`] did not allow it.
+/// When [`can_interrupt_all`] has not returned `true` before.
 pub(super) fn interrupt_all() {
     while !membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-        // The system may want some memory for it; then once more.
+        // The system may lack memory for the call; then this tries again.
         assert_eq!(last_errno(), libc::ENOMEM, "membarrier: {}", io::Error::last_os_error());
         std::thread::yield_now();
     }
@@ -244,7 +248,7 @@ fn membarrier(command: libc::membarrier_cmd) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Returns a counter that another thread can wait for with a read.
+/// Makes an eventfd: a counter that another thread can wait for with a read.
 pub(super) fn event_counter() -> io::Result<File> {
     use std::os::fd::{FromRawFd, OwnedFd};
     // SAFETY: no memory is passed.
@@ -252,11 +256,11 @@ pub(super) fn event_counter() -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new, and nothing else uses it.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Returns whether the file system promises direct transfers of whole pages. `None` when the kernel is too old to say.
+/// Returns whether the file system promises direct transfers of whole pages; `None` if the kernel is too old to say.
 pub(super) fn promises_direct(file: BorrowedFd<'_>) -> Option<bool> {
     use machine::PAGE_BYTES;
     let mut status = std::mem::MaybeUninit::<libc::statx>::zeroed();

@@ -1,7 +1,8 @@
-//! Tasks: threads.
+//! Tasks, which are threads.
 //!
 //! Any thread may call the machine; it needs no registration. Threads that the machine starts ([`super::Host::spawn`]:
-//! kswapd, flushers) can be killed too: a killed task returns from its waits at once, and ends when its loop asks.
+//! kswapd, flushers) can also be killed: a killed task returns from its waits at once, and ends when its loop checks
+//! whether it was killed.
 
 use super::sys;
 use parking_lot::Mutex;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-/// A task that a machine started, numbered from 0 in that order.
+/// The number of a task that a machine started; tasks are numbered from 0 in the order of their start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
 
@@ -21,26 +22,29 @@ pub struct TaskId(pub u32);
 pub type Panic = Box<dyn Any + Send>;
 
 thread_local! {
-    /// The kill flag of the thread's task; none for a thread that no machine started.
+    /// The kill flag of the thread's task; not set for a thread that no machine started.
     static KILL: OnceCell<Arc<AtomicBool>> = const { OnceCell::new() };
-    /// Calls of [`relax`].
+    /// Number of calls of [`relax`] by this thread.
     static RELAXED: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Returns whether the calling thread's task has been told to end.
 #[inline]
 pub(super) fn is_killed() -> bool {
-    // Gone already where another thread-local value is dropped at the thread's end: that is no task of a machine.
+    // The flag may be gone already when another thread-local value is dropped at the thread's end. The thread then
+    // counts as no task.
     KILL.try_with(|kill| kill.get().is_some_and(|kill| kill.load(Ordering::SeqCst))).unwrap_or(false)
 }
 
-/// Calls of [`relax`] for each call that lets other threads run.
+/// One in this many calls of [`relax`] lets other threads run.
 ///
-/// The system preempts threads, where Linux's own code has to offer the CPU, so most calls do nothing. The exception
-/// are loops that wait for another thread without sleeping: they get a few tries, then let it run.
+/// Code of the Linux kernel has to offer the CPU, but the system preempts threads, so most calls need not do anything.
+/// Loops that wait for another thread without sleeping are the exception: after a few tries, they must let the other
+/// thread run.
 const RELAX_INTERVAL: u32 = 16;
 
-/// Lets other threads run at some calls, and at every call of a killed task, which does not sleep any more.
+/// Lets other threads run: at one in [`RELAX_INTERVAL`] calls, and at every call by a killed task, because a killed
+/// task does not sleep any more.
 pub(super) fn relax() {
     let calls = RELAXED.get().wrapping_add(1);
     RELAXED.set(calls);
@@ -49,10 +53,11 @@ pub(super) fn relax() {
     }
 }
 
-/// Ends the process when its owner panics. Other threads wait for the work of a thread of the engine, for pages that it
-/// writes and requests that it has in flight, and would never continue. The panic's message has been printed by then.
+/// A guard that ends the process if its thread panics while it holds the guard. Other threads wait for pages that an
+/// engine's thread writes, and for requests that it has in flight; after a panic they would wait for ever. The panic's
+/// message has been printed before the process ends.
 pub(crate) struct AbortOnPanic {
-    /// `true` if it was made during another panic.
+    /// `true` if the guard was made during another panic; it then does not end the process.
     is_late: bool,
 }
 
@@ -70,10 +75,10 @@ impl Drop for AbortOnPanic {
     }
 }
 
-/// Starts a thread, and returns when it runs.
+/// Starts a thread, and returns its handle when the thread runs.
 ///
-/// The standard library takes a little memory for a new thread on that thread, and ends the process if it gets none. A
-/// process that limits its memory after the start of the library must not meet that.
+/// On a new thread, the standard library allocates a little memory, and ends the process if it gets none. This must not
+/// happen to a process that limits its memory after the library has started.
 ///
 /// # Errors
 /// When the system grants no thread.
@@ -105,7 +110,7 @@ impl Tasks {
         let mut tasks = self.0.lock();
         let handle = start_thread(name.to_owned(), move || {
             KILL.with(|kill| kill.set(flag).expect("a new thread has no task yet"));
-            // Others wait for what the engine's tasks do. Where the system does not grant it, they wait longer.
+            // Other threads wait for the engine's tasks. If the system grants no short time slices, they wait longer.
             let _ = sys::runs_early();
             run();
         })?;
@@ -119,7 +124,7 @@ impl Tasks {
         let tasks = self.0.lock();
         let task = &tasks[id.0 as usize];
         task.kill.store(true, Ordering::SeqCst);
-        // It looks at the flag each time before it parks, wherever it sleeps.
+        // Wherever the task sleeps, it checks the flag each time before it parks.
         task.thread.unpark();
     }
 

@@ -1,17 +1,19 @@
 //! Wait queues.
 //!
-//! A ticket is the number of wakes so far. A sleeper puts itself on the queue's list, checks that the number is still
-//! its ticket, and parks. A waker raises the number, and checks for sleepers on the list. Both orders are sequentially
-//! consistent, so one of the two sees the other. A wake without sleepers is one addition and one load.
+//! A ticket is the number of wakes so far. A sleeper puts itself on the queue's list, checks that the number still
+//! equals its ticket, and parks. A waker raises the number, and then checks the list for sleepers. These accesses are
+//! sequentially consistent, so either the sleeper sees the new number or the waker sees the sleeper. A wake without
+//! sleepers is one addition and one load.
 //!
-//! Sleepers park with their thread's own token, which a kill and a wake both give. A token that was meant for something
-//! else only makes them look again. So does the token of a waker that raised the number before the ticket was taken and
-//! came to the list after. Therefore a sleeper is on the list until it takes itself off. A woken sleeper is marked
-//! there and counts no more, so that the next wake goes to another, or costs as little as one without sleepers. The
-//! mark is cleared when the sleeper looks again and continues to sleep.
+//! A sleeper parks with the token of its thread, which both a kill and a wake give. A token that was meant for
+//! something else only makes the sleeper check the number again. Such a token may also come from a late waker, which
+//! raised the number before the sleeper took its ticket, but checked the list afterwards. Therefore a sleeper stays on
+//! the list until it takes itself off. A woken sleeper is marked on the list and is not counted any more, so that the
+//! next wake goes to another sleeper, or costs as little as a wake without sleepers. The mark is cleared when the
+//! sleeper checks again and continues to sleep.
 //!
-//! Tokens are given without the list's lock. The woken thread may run at once in the waker's place, and other wakers
-//! would wait for both.
+//! A waker gives tokens after it has released the list's lock. The woken thread may run at once in the waker's place,
+//! and other wakers would have to wait for both.
 
 use super::task;
 use machine::{Nanos, Ticket};
@@ -22,12 +24,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// A place to wait at.
+/// A queue in which threads wait for a wake.
 #[derive(Debug, Default)]
 pub struct WaitQueue {
-    /// Wakes so far.
+    /// Number of wakes so far.
     wakes: AtomicU64,
-    /// The number of sleepers of the list that are not woken.
+    /// Number of sleepers on the list that have not been woken.
     asleep: AtomicU32,
     /// Sleepers in order of arrival.
     sleepers: Mutex<VecDeque<Sleeper>>,
@@ -36,11 +38,11 @@ pub struct WaitQueue {
 #[derive(Debug)]
 struct Sleeper {
     thread: Thread,
-    /// Woken, and has not looked since.
+    /// True if the sleeper was woken, and has not checked the number since.
     is_woken: bool,
 }
 
-/// Threads woken by one wake: in most cases only kswapd, or a waiter for one page.
+/// Threads woken by one wake: in most cases one, such as kswapd or the waiter for one page.
 type Woken = SmallVec<[Thread; 4]>;
 
 impl WaitQueue {
@@ -57,7 +59,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes up to `most` sleepers that were not woken yet, the longest waiting first.
+    /// Wakes up to `most` sleepers that were not woken yet, those first that have waited longest.
     #[cold]
     fn wake_up_to(&self, most: usize) {
         let woken: Woken = {
@@ -89,7 +91,7 @@ impl WaitQueue {
         self.sleep_unless(began, ticket, deadline, task::is_killed)
     }
 
-    /// Sleeps until a wake later than `ticket`, killed or not.
+    /// Sleeps until a wake that is later than `ticket`, even if the task is killed.
     pub(super) fn sleep_unkillable(&self, ticket: Ticket) {
         self.sleep_unless(Instant::now(), ticket, None, || false);
     }
@@ -130,7 +132,8 @@ impl WaitQueue {
             if self.ticket() == ticket {
                 let mut list = self.sleepers.lock();
                 let place = place(&list);
-                // Before it looks at the number again: a wake that came meanwhile gave it no token.
+                // The mark is cleared before the number is checked again, because a wake that came meanwhile gave this
+                // sleeper no token.
                 if std::mem::take(&mut list[place].is_woken) {
                     self.asleep.fetch_add(1, Ordering::SeqCst);
                 }
@@ -227,8 +230,8 @@ mod tests {
         thread::park();
     }
 
-    /// A waker raises the number, and a sleeper takes its ticket and sleeps before the waker checks the list. The
-    /// sleeper sleeps on, and the next wake must find it.
+    /// After a waker has raised the number and before it checks the list, a sleeper takes its ticket and sleeps. The
+    /// sleeper continues to sleep, and the next wake must find it.
     #[test]
     fn a_late_waker_takes_nobody_off_the_list() {
         let queue = Arc::new(WaitQueue::default());

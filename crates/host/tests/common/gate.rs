@@ -1,10 +1,10 @@
-//! A disk that writes nothing for as long as a test wants.
+//! A backend that holds back writes for as long as a test wants.
 
 use highwater::machine::disk::backend::{Backend, Transfer};
 use machine::Operation;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 
-/// A gate that is closed at first.
+/// A gate, which is closed at first. Writes wait at it until it is opened.
 #[derive(Default)]
 pub struct Gate {
     is_open: Mutex<bool>,
@@ -22,7 +22,7 @@ impl Gate {
     }
 }
 
-/// Writes of a file wait at a gate.
+/// A backend whose writes wait at a gate.
 pub struct Gated {
     inner: Arc<dyn Backend>,
     gate: Arc<Gate>,
@@ -37,7 +37,7 @@ impl Gated {
         Self { inner, gate: gate.clone(), at_gate: Mutex::new(at_gate.clone()), block: None }
     }
 
-    /// Writes that begin with another block pass.
+    /// Lets all writes pass except those that begin with `block`.
     pub fn only_at(self, block: u64) -> Self {
         Self { block: Some(block), ..self }
     }

@@ -9,22 +9,23 @@ use machine::{Completions, FrameNumber, IoError, Operation, PAGE_BYTES, Request}
 use std::fs::{File, OpenOptions};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// An empty folder.
+/// Returns a new, empty folder.
 pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }
 
-/// A memory of 8 MiB. With `HIGHWATER_TEST_IO=threads`, no io_uring: not every tool that watches a program knows it.
+/// Returns the builder of a memory of 8 MiB. With `HIGHWATER_TEST_IO=threads` the memory does not use io_uring, because
+/// not every tool that watches a program knows io_uring.
 pub fn builder() -> Builder {
     Memory::builder().size(8 << 20).io_uring(std::env::var_os("HIGHWATER_TEST_IO").is_none_or(|io| io != "threads"))
 }
 
-/// Makes and starts the memory.
+/// Starts the memory of [`builder`].
 pub fn memory() -> Memory {
     builder().start().expect("8 MiB are there")
 }
 
-/// A new, empty, unnamed file; in `HIGHWATER_TEST_DIR` if that is set.
+/// Returns a new, empty, unnamed file, in the folder `HIGHWATER_TEST_DIR` if that is set.
 pub fn temporary_file() -> File {
     match std::env::var_os("HIGHWATER_TEST_DIR") {
         Some(directory) => tempfile::tempfile_in(directory),
@@ -33,19 +34,19 @@ pub fn temporary_file() -> File {
     .expect("a directory for tests is there")
 }
 
-/// Makes the file in memory; older systems cannot bypass the kernel's page cache there.
+/// Returns a new, empty, unnamed file that lies in memory. Older systems cannot bypass the kernel's page cache for it.
 pub fn memory_file() -> File {
     tempfile::tempfile_in("/dev/shm").unwrap_or_else(|_| temporary_file())
 }
 
-/// Opens an open file once more.
+/// Opens an open file again, and returns the new handle.
 pub fn reopen(file: &File) -> File {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     OpenOptions::new().read(true).write(true).open(path).expect("it is open already")
 }
 
-/// Keeps finished requests.
+/// A receiver that keeps finished requests.
 #[derive(Default)]
 pub struct Receiver {
     finished: Mutex<Vec<(Request, Result<(), IoError>)>>,
@@ -57,7 +58,7 @@ impl Receiver {
         Arc::default()
     }
 
-    /// Waits for `count` finished requests and takes them all.
+    /// Waits for `count` finished requests, then removes and returns all that have finished.
     pub fn take(&self, count: usize) -> Vec<(Request, Result<(), IoError>)> {
         let mut finished = self.finished.lock().unwrap();
         while finished.len() < count {
@@ -71,7 +72,7 @@ impl Receiver {
         self.finished.lock().unwrap().len()
     }
 
-    /// Waits for one request and returns how it ended.
+    /// Waits for one finished request and returns its result.
     pub fn one(&self) -> Result<(), IoError> {
         let mut finished = self.take(1);
         assert_eq!(finished.len(), 1);
@@ -86,7 +87,7 @@ impl Completions for Receiver {
     }
 }
 
-/// A request of consecutive blocks; reads are waited for.
+/// Returns a request for consecutive blocks. A read is marked as one for which the submitter waits.
 pub fn request(
     device: machine::DeviceId,
     operation: Operation,
@@ -97,7 +98,7 @@ pub fn request(
     Request { device, operation, block, frames, is_sync: operation == Operation::Read }
 }
 
-/// A page that is filled with its number.
+/// Returns the bytes of a page that is filled with its number.
 pub fn page(number: u32) -> Vec<u8> {
     number.to_le_bytes().repeat(PAGE_BYTES / 4)
 }

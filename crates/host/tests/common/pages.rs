@@ -1,4 +1,4 @@
-//! Pages whose contents say which they are, and threads that use them.
+//! Pages whose contents depend on their number and version, and functions for threads that use such pages.
 
 use highwater::Memory;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 pub const PAGE: u64 = 4096;
 
-/// Bytes of `version` of a page.
+/// Returns the bytes of version `version` of page `number`.
 pub fn page(number: u64, version: u64) -> Vec<u8> {
     let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version.wrapping_mul(0xd1b5_4a32_d192_ed03);
     if version == 0 { vec![0; PAGE as usize] } else { seed.to_le_bytes().repeat(PAGE as usize / 8) }
@@ -27,8 +27,8 @@ pub fn soak_seconds(usual: u64) -> u64 {
     std::env::var("HIGHWATER_SOAK_SECONDS").map_or(usual, |text| text.parse().expect("a number of seconds"))
 }
 
-/// Writes and reads pages of a region of its own, by copies and in place, until `is_done`; returns how many operations that
-/// were. Every byte is as written.
+/// Makes a region, and writes and reads its pages by copy and in place until `is_done` returns `true`. Checks that
+/// every byte is as written. Returns the number of operations.
 pub fn use_region(memory: &Memory, n: u64, pages: u64, is_done: impl Fn() -> bool) -> u64 {
     let region = memory.anonymous(pages * PAGE).unwrap();
     let mut chance = Chance(n + 1);
@@ -62,7 +62,7 @@ pub fn use_region(memory: &Memory, n: u64, pages: u64, is_done: impl Fn() -> boo
     operations
 }
 
-/// Every byte of a file that was closed is as written: `versions` of its pages.
+/// Checks that every byte of a closed file is as written. `versions` has the expected version of each page.
 pub fn check_file(path: &Path, len: u64, versions: &[u64]) {
     let bytes = fs::read(path).unwrap();
     assert_eq!(bytes.len() as u64, len);

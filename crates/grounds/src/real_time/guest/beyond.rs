@@ -4,11 +4,11 @@ use crate::job::Job;
 use engine::memory::ZoneLayout;
 use guest::zoneinfo::Zone;
 
-/// The largest difference of a zone that is not told, one part in so many of all pages.
+/// A zone that differs from the machine file by less than one part in this many of all pages is not reported.
 const PART: u64 = 100;
 
-/// Returns the line about what the machine file of a job has and a guest with these zones has not; none if it has all. Costs and
-/// the speed of disks are what only a simulated machine takes from a file, and are not among it.
+/// Returns a line about the parts of a job's machine file that a guest with these zones does not have; `None` if it has
+/// all. Costs and the speed of disks are not reported, because only a simulated machine takes them from the file.
 pub(super) fn line(job: &Job, zones: &[Zone]) -> Option<String> {
     let machine = &job.machine;
     let before = &machine.before;
@@ -32,7 +32,7 @@ pub(super) fn line(job: &Job, zones: &[Zone]) -> Option<String> {
     (!found.is_empty()).then(|| format!("of machine `{}` it lacks {}", machine.name, found.join("; ")))
 }
 
-/// Returns the zones of the machine file, if the guest has others.
+/// Returns the zones of the machine file, in words, if the guest's zones differ.
 fn zones_of(job: &Job, zones: &[Zone]) -> Option<String> {
     let layout = job.layout();
     let mut wanted: Vec<Zone> = Vec::new();

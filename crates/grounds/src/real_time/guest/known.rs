@@ -1,4 +1,5 @@
-//! Counters of a guest's kernel beside those of `/proc/vmstat`, under the names that the simulator's series have.
+//! Counters of a guest's kernel in addition to those of `/proc/vmstat`, under the names that they have in series of the
+//! simulator.
 
 use computer::counters;
 use engine::stat::Vmstat;
@@ -11,7 +12,7 @@ use std::path::Path;
 /// The disk with the workload's files.
 const DISK: &str = "vda";
 
-/// Fields of a line of `/proc/diskstats` by their place behind the name, as series call them.
+/// Fields of a line of `/proc/diskstats`: the place after the disk's name, and the name of the field in series.
 const DISK_FIELDS: [(usize, &str); 9] = [
     (0, "reads"),
     (2, "read_sectors"),
@@ -24,11 +25,12 @@ const DISK_FIELDS: [(usize, &str); 9] = [
     (10, "weighted_ms"),
 ];
 
-/// Microseconds of a tick of `/proc/PID/stat`, of which Linux shows programs 100 a second.
+/// Microseconds of a tick in `/proc/PID/stat`, where Linux shows 100 ticks a second.
 const TICK_US: u64 = 10_000;
 
-/// Adds free pages by zone, stalls, CPU time of kswapd, swap, room for files, the disk, and counters of nodes. Names that this
-/// kernel does not tell are left out. With a cgroup, stalls for memory are the group's.
+/// Adds to `values` the free pages of each zone, stalls, the CPU time of kswapd, swap, the room for files, counters of
+/// the disk, and counters of nodes. Values that this kernel does not report are left out. With a cgroup, stalls for
+/// memory are those of the cgroup.
 pub(super) fn add(values: &mut Vmstat, cgroup: Option<&Cgroup>) {
     for zone in guest::zoneinfo::read(&read("/proc/zoneinfo")) {
         *values.entry(format!("nr_free_pages_{}", zone.name.to_lowercase())).or_default() += zone.free;
@@ -60,14 +62,14 @@ pub(super) fn nodes() -> Vec<Vmstat> {
     let of_node = |node: usize| {
         let folder = Path::new("/sys/devices/system/node").join(format!("node{node}"));
         let mut counts = figures::counters::named(&fs::read_to_string(folder.join("vmstat")).ok()?);
-        // Since 4.14 events of placement stand there, too.
+        // Since 4.14 the events of placement on nodes are in this file, too.
         counts.extend(figures::counters::named(&fs::read_to_string(folder.join("numastat")).unwrap_or_default()));
         Some(counts)
     };
     (0..).map_while(of_node).collect()
 }
 
-/// Returns the total stalls of a text of PSI, us: `psi_memory_some_us`.
+/// Returns the total stall times in a text of PSI, us, under names such as `psi_memory_some_us`.
 fn stalls(resource: &str, text: &str) -> Vec<(String, u64)> {
     let of_line = |line: &str| {
         let (kind, _) = line.split_once(' ')?;
@@ -77,7 +79,8 @@ fn stalls(resource: &str, text: &str) -> Vec<(String, u64)> {
     text.lines().filter_map(of_line).collect()
 }
 
-/// Returns the counters of the disk in `/proc/diskstats`. Series call it `sda` on every ground.
+/// Returns the counters of the disk in `/proc/diskstats`. Their names contain `sda`, as the disk is called in series on
+/// every ground.
 fn disk(text: &str) -> Vec<(String, u64)> {
     let fields = |line: &str| {
         let mut words = line.split_whitespace().skip(2);
@@ -87,7 +90,7 @@ fn disk(text: &str) -> Vec<(String, u64)> {
     DISK_FIELDS.iter().filter_map(|(place, name)| Some((format!("sda_{name}"), *found.get(*place)?))).collect()
 }
 
-/// Returns the CPU time of all tasks `kswapd0`, `kswapd1`, …, us.
+/// Returns the CPU time of all tasks `kswapd0`, `kswapd1`, … together, us.
 fn kswapd_us() -> u64 {
     let ids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = ids.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
@@ -95,7 +98,7 @@ fn kswapd_us() -> u64 {
     ids.filter_map(ticks).sum::<u64>() * TICK_US
 }
 
-/// Returns the ticks of a task, by its `/proc/PID/stat`, if it is a kswapd.
+/// Returns the ticks of a task, from the text of its `/proc/PID/stat`, if the task is a kswapd.
 fn kswapd_ticks(stat: &str) -> Option<u64> {
     let (before, behind) = stat.rsplit_once(')')?;
     before.split_once('(')?.1.strip_prefix("kswapd")?;

@@ -1,4 +1,4 @@
-//! The memory of a guest at a moment, from `/proc/pagetypeinfo` and `/proc/kpageflags`
+//! A record of the memory of a guest at one moment, from `/proc/pagetypeinfo` and `/proc/kpageflags`
 //! (Documentation/admin-guide/mm/pagemap.rst).
 
 use engine::memory::Use;
@@ -7,7 +7,7 @@ use guest::zoneinfo;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
-/// Frames of a pageblock.
+/// Number of frames of a pageblock.
 const BLOCK: u64 = 512;
 
 /// The largest order of a free block.
@@ -30,7 +30,7 @@ mod flag {
     pub const RESERVED: u64 = 1 << 32;
 }
 
-/// Returns the memory of the kernel that runs this process.
+/// Returns the present state of memory of the kernel that runs this process.
 pub(super) fn now(now_ns: u64) -> Moment {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let types = read("/proc/pagetypeinfo");
@@ -55,12 +55,12 @@ fn kinds(text: &str, zone: &zoneinfo::Zone) -> Vec<Kind> {
     let kind = |rest: String| {
         let mut words = rest.strip_prefix(", type")?.split_whitespace();
         let name = words.next()?.to_owned().into();
-        // From 5.4 on it stops to count at 100,000.
+        // From 5.4 on, the kernel stops counting at 100,000 and writes `>` before the number.
         let free = words.filter_map(|word| word.trim_start_matches('>').parse().ok()).collect();
         Some(Kind { name, free, pageblocks: 0 })
     };
     let mut kinds: Vec<Kind> = text.lines().filter_map(of_zone).filter_map(kind).collect();
-    // Below: a line of types, and a line of numbers for each zone.
+    // The second part of the text has a line with the types, and a line of numbers for each zone.
     let mut below = text.lines().skip_while(|line| !line.starts_with("Number of blocks type"));
     let names = below.next().unwrap_or_default().split_whitespace().skip(4);
     let counts = below.find_map(of_zone).unwrap_or_default();
@@ -72,7 +72,7 @@ fn kinds(text: &str, zone: &zoneinfo::Zone) -> Vec<Kind> {
     kinds
 }
 
-/// Returns what most of each pageblock of a zone is used for. Blocks without memory are left out.
+/// Returns for each pageblock of a zone the use that most of its pages have. Pageblocks without memory are left out.
 fn most(flags: &File, zone: &zoneinfo::Zone) -> Vec<Most> {
     let (mut uses, mut found) = (Uses::default(), Vec::new());
     let mut bytes = [0; BLOCK as usize * 8];
@@ -92,7 +92,7 @@ fn most(flags: &File, zone: &zoneinfo::Zone) -> Vec<Most> {
     found
 }
 
-/// The state from one pageblock to the next one above it.
+/// The state that is carried from one pageblock to the next.
 #[derive(Default)]
 struct Uses {
     /// End of a free block that has begun in an earlier pageblock.
@@ -102,7 +102,8 @@ struct Uses {
 }
 
 impl Uses {
-    /// Counts the pages of a pageblock by use, given the flags of its frames from `start` on. Absent frames are not counted.
+    /// Returns the numbers of pages of a pageblock by use, given the flags of the block's frames from frame `start` on.
+    /// Absent frames are not counted.
     fn of_block(&mut self, start: u64, flags: &[u64]) -> [u16; Use::ALL.len()] {
         let mut pages = [0; Use::ALL.len()];
         let mut at = 0;
@@ -117,7 +118,8 @@ impl Uses {
         pages
     }
 
-    /// Returns the pages that begin at a frame and have one use, and that use; none for a frame that is absent.
+    /// Returns the number of pages from a frame on that have one common use, and that use; `None` as the use of an
+    /// absent frame.
     fn at(&mut self, frame: u64, flags: &[u64]) -> (usize, Option<Use>) {
         let first = flags[0];
         if first & flag::NOPAGE != 0 {
@@ -144,8 +146,9 @@ impl Uses {
         (1, Some(of_page(first)))
     }
 
-    /// Returns the pages of a free block in this pageblock. Only its first page is marked, and the kernel does not tell its order:
-    /// it is the largest that fits the frame's number and the unmarked frames behind it.
+    /// Returns the number of pages in this pageblock that belong to the free block which begins at `frame`. Only the
+    /// block's first page is marked, and the kernel does not tell the block's order. The order is taken to be the
+    /// largest that fits the frame's number and the unmarked frames after it.
     fn free(&mut self, frame: u64, flags: &[u64]) -> usize {
         let zeroes = 1 + flags[1..].iter().take_while(|it| **it == 0).count();
         let largest = frame.trailing_zeros().min(ORDER_MAX);
@@ -157,17 +160,17 @@ impl Uses {
     }
 }
 
-/// Returns the use of a page by its flags.
+/// Returns the use of a page, found from its flags.
 fn of_page(flags: u64) -> Use {
     let has = |wanted: u64| flags & wanted != 0;
     match () {
         () if has(flag::OFFLINE) => Use::Offline,
-        // No reclaim takes it: this program is of that kind.
+        // Reclaim cannot free such a page. This program's own pages are unevictable.
         () if has(flag::UNEVICTABLE) => Use::Kernel,
         () if has(flag::LRU) && has(flag::ANON | flag::SWAPBACKED) => Use::Anonymous,
         () if has(flag::LRU) => Use::File,
         () if flags == 0 || has(flag::SLAB | flag::PGTABLE | flag::RESERVED) => Use::Kernel,
-        // Isolated, or in the batch of a CPU.
+        // The page is isolated, or in the per-CPU batch of a CPU.
         () => Use::Other,
     }
 }

@@ -1,8 +1,9 @@
-//! The ground `guest`: a kernel image in a virtual machine (crate `guest`), which has the memory, CPUs, disks and swap of
-//! the machine file, and the settings of the kernel file.
+//! The ground `guest`: a kernel image in a virtual machine (crate `guest`), which has the memory, CPUs, disks and swap
+//! of the machine file, and the settings of the kernel file.
 //!
-//! In the guest this program is the first process, and as a second one the worker. The worker reads a [`Described`] job from
-//! the port, and answers as a process on the ground `linux` does ([`super::apart`]).
+//! In the guest, this program runs as the first process and, a second time, as the worker. The worker reads a
+//! [`Described`] job from the port, and answers in the form that a working process on the ground `linux` uses
+//! ([`super::apart`]).
 
 mod beyond;
 mod known;
@@ -34,7 +35,7 @@ use workloads::workload::{Resources, Workload};
 
 pub use guest::inside::act_if_first;
 
-/// The verb of the worker.
+/// The hidden verb of the command with which the worker is started.
 const VERB: &str = "in-guest-work";
 
 /// The first release that has the multi-generational LRU.
@@ -101,14 +102,16 @@ impl Backend for Guest {
     }
 }
 
-/// Returns the kernel files nearest to a version: without generations and, where it has them, with them.
+/// Returns the names of the kernel files nearest to a version: one without generations and, if the version has
+/// generations, one with them.
 fn fitting(version: versions::Version) -> Vec<&'static str> {
     let mut kernels = vec![versions::nearest(version, false)];
     kernels.extend((version >= FIRST_WITH_GENERATIONS).then(|| versions::nearest(version, true)));
     kernels
 }
 
-/// Checks each part that a guest needs. Returns what is there, and as an error what is missing, in words for the user.
+/// Checks each part that a guest needs. Returns for each part a line that describes it or, as an error, a line that
+/// says what is missing; both in words for the user.
 #[must_use]
 pub fn check(place: &Place) -> Vec<Result<String, String>> {
     let mut parts = vec![
@@ -133,7 +136,8 @@ pub fn check(place: &Place) -> Vec<Result<String, String>> {
     parts
 }
 
-/// Returns what there is of an image: its release, and for each driver whether it is there.
+/// Returns lines about an image: one with its release, and one for each needed driver, which is an error if the driver
+/// is missing.
 fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, String>> {
     let (path, release) = (image.path.display(), &image.release);
     let mut parts =
@@ -159,7 +163,7 @@ fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, Stri
 /// Opens an image, and finds its modules.
 ///
 /// # Errors
-/// When it is no image, or the named folder has no modules for it, in words for the user.
+/// When the file is no image, or the named folder has no modules for it; in words for the user.
 fn found(path: &Path, place: &Place) -> Result<(Image, Option<Modules>), String> {
     let image = Image::open(path)?;
     let modules = Modules::find(path, &image.release, place.kernel_modules.as_deref());
@@ -172,10 +176,10 @@ fn found(path: &Path, place: &Place) -> Result<(Image, Option<Modules>), String>
     }
 }
 
-/// Runs a described job on the kernel that runs this process.
+/// Runs a described job on the kernel that runs this process, and returns the outcome.
 ///
 /// # Errors
-/// When its parameters cannot be read, or the workload fails.
+/// When the job's parameters cannot be read, or the workload fails.
 pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Result<Outcome, Failure> {
     let params: W::Params = serde_json::from_value(job.params.clone()).map_err(|error| Failure(error.to_string()))?;
     let given = Given { seed: job.seed, scale: job.scale.parse()?, progress: progress.clone() };
@@ -199,7 +203,8 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
     Ok(Outcome { rows, ..outcome })
 }
 
-/// Runs the job that comes by the port, if this process was started as the worker of a guest. Returns none otherwise.
+/// If this process was started as the worker of a guest, runs the job that comes through the port. Returns `None` in
+/// any other process.
 ///
 /// # Errors
 /// When the job cannot be read, or the answer cannot be written.

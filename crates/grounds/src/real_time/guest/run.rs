@@ -1,4 +1,4 @@
-//! One run in a guest, seen from outside: from its start to the answer of its worker.
+//! One run in a guest, seen from outside: from the start of the guest to the answer of its worker.
 
 use super::{VERB, beyond, found, room, settings::settings};
 use crate::job::{Described, Failure, Job, Outcome, Runnable};
@@ -24,48 +24,53 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest time in which a guest starts; under emulation it takes ten to thirty seconds.
+/// The longest time that a guest may take to start. Under emulation the start takes ten to thirty seconds.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
 
-/// The longest time until the first line of a console. Under emulation it comes after two seconds, on a busy computer after ten.
+/// The longest time until the first line on the console. Under emulation this line comes after two seconds, on a busy
+/// computer after ten.
 const FIRST_LINE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Interval between looks at the console of a guest that says nothing.
+/// Interval at which the console of a silent guest is checked.
 const CONSOLE_EVERY: Duration = Duration::from_secs(1);
 
-/// Pages of room on a device at which it is taken for full: less than ext4 takes at a time.
+/// A device with less room than this, in pages, is taken to be full: ext4 takes more at a time.
 const FULL_PAGES: u64 = 256;
 
-/// The longest time in which a worker says nothing. It speaks five times a second where it gets memory and a CPU.
+/// The longest time for which a worker may be silent. It reports progress five times a second if it gets memory and a
+/// CPU.
 const SILENT_LIMIT: Duration = Duration::from_secs(120);
 
-/// The share of a CPU, percent, below which a guest may be late because others use the computer, and below which it does nothing.
+/// The share of a CPU, percent, below which a guest may be late because other processes use the computer; then, the
+/// share below which a guest does nothing.
 const STARVED_PERCENT: u128 = 25;
 const IDLE_PERCENT: u128 = 2;
 
-/// The factor by which a guest that gets little of the CPUs may take longer.
+/// The factor by which a guest that gets little CPU time may take longer.
 const PATIENCE: u32 = 5;
 
-/// Starts of a guest for one run: after the first its memory is corrected by what its kernel manages.
+/// Largest number of starts of a guest for one run. After each start but the last, the guest's memory is corrected if
+/// its kernel manages too few or too many pages.
 const STARTS: usize = 3;
 
-/// Bytes of the file system's journal and tables beside the room for files.
+/// Bytes that the file system's journal and tables take in addition to the room for files.
 const FILE_SYSTEM_BYTES: u64 = 256 << 20;
 
-/// Memory of guests that had the right number of pages, by image and those pages.
+/// The memory of guests whose kernel managed the right number of pages, by image and wanted pages.
 static FITTED: Mutex<BTreeMap<(PathBuf, Aim), Memory>> = Mutex::new(BTreeMap::new());
 
-/// A line that came by the port.
+/// The meaning of a line that came through the port.
 enum Heard {
     Up(State),
     Told,
     Ended(Result<Box<Outcome>, String>),
 }
 
-/// Runs a job in a guest and waits for it.
+/// Runs a job in a guest, waits for its end, and returns the outcome.
 ///
 /// # Errors
-/// When the guest cannot be started, hangs or ends before its worker answers, and when the job failed or was interrupted.
+/// When the guest cannot be started, or hangs or ends before its worker answers; and when the job failed or was
+/// interrupted.
 pub(super) fn run(workload: &dyn Runnable, job: &Job, place: &Place, progress: &Progress) -> Result<Outcome, Failure> {
     let _guard = interrupt::guard();
     let path = job.kernel_image.as_ref().ok_or_else(|| Failure("no kernel image".into()))?;
@@ -135,7 +140,8 @@ pub(super) fn run(workload: &dyn Runnable, job: &Job, place: &Place, progress: &
     unreachable!("the last start is taken as it is")
 }
 
-/// Returns the failure of a guest, whose files still exist, with its cause if that is the device under them.
+/// Returns the failure of a guest, with the cause if the device under the guest's files is full. The files must still
+/// exist.
 fn explained(Failure(message): Failure, place: &Place) -> Failure {
     match room(&place.folder) {
         Some(..FULL_PAGES) => Failure(format!("the device of --dir is full: {message}")),
@@ -143,7 +149,7 @@ fn explained(Failure(message): Failure, place: &Place) -> Failure {
     }
 }
 
-/// Returns the line about a guest.
+/// Returns the line about a guest for readers of the report.
 fn told_of(image: &Image, state: &State, accelerator: Accelerator) -> String {
     let zones: Vec<String> = state.zones.iter().map(|zone| format!("{} {}", zone.called(), zone.managed)).collect();
     let times = match accelerator {
@@ -152,14 +158,14 @@ fn told_of(image: &Image, state: &State, accelerator: Accelerator) -> String {
         Accelerator::Counted => "emulated (TCG), an instruction a nanosecond: times and rates are left out",
     };
     let built_as = if image.built_as == image.release { String::new() } else { format!(" ({})", image.built_as) };
-    // In MiB it is the same at each start.
+    // Rounded to MiB, the number is the same at each start.
     let (release, zones, kernel) = (&state.release, zones.join(", "), state.kernel_pages / 256);
     format!(
         "kernel {release}{built_as}, {times}; pages managed: {zones}; {kernel} MiB of them the kernel's own and this program's"
     )
 }
 
-/// Returns the pages of the machine file that a guest's kernel is to manage.
+/// Returns the numbers of pages that a guest's kernel is to manage, from the machine file.
 fn aim(job: &Job) -> Aim {
     let layout = job.layout();
     let sum = |zones: &mut dyn Iterator<Item = &ZoneLayout>| zones.map(|zone| zone.managed_pages).sum::<u64>();
@@ -168,7 +174,8 @@ fn aim(job: &Job) -> Aim {
     Aim::new(nodes, sum(&mut layout.nodes.iter().flat_map(|node| &node.zones).filter(is_low)))
 }
 
-/// Returns the place of a guest's swap: compressed memory where the machine's disk for swap is that.
+/// Returns the place of a guest's swap: compressed memory if the machine file's disk for swap stands for compressed
+/// memory.
 fn swap(job: &Job) -> Swap {
     let pages = job.swap_pages();
     let is_compressed = |disk: &Disk| {
@@ -181,7 +188,7 @@ fn swap(job: &Job) -> Swap {
     }
 }
 
-/// A running guest and its port. Dropped from the first to the last: the machine ends before its files go.
+/// A running guest and its port. The fields are dropped in order, so the machine ends before its files are removed.
 struct Guest {
     vm: Vm,
     stdin: Option<std::process::ChildStdin>,
@@ -223,13 +230,13 @@ impl Guest {
         Ok(Self { vm, stdin: Some(stdin), heard, accelerator, _folder: folder })
     }
 
-    /// Waits until the first process is about to start the worker.
+    /// Waits until the first process is about to start the worker, and returns the guest's state.
     fn wait_until_up(&mut self) -> Result<State, Failure> {
         let wait = Wait::begin(&self.vm);
         let is_late =
             |vm: &Vm| wait.exceeds(BOOT_LIMIT, vm) || (!vm.has_spoken() && wait.exceeds(FIRST_LINE_LIMIT, vm));
         loop {
-            // Who starts has nothing to end in order.
+            // No time of grace: a guest that is still starting has no work to end in order.
             match self.next(is_late, Duration::ZERO)? {
                 Heard::Up(state) => return Ok(state),
                 Heard::Told => {}
@@ -239,7 +246,7 @@ impl Guest {
         }
     }
 
-    /// Hands the job to the worker and waits for its answer.
+    /// Sends the job to the worker, waits for the answer, and returns the outcome.
     fn work(&mut self, line: &str, progress: &Progress) -> Result<Box<Outcome>, Failure> {
         let told = |error: io::Error| Failure(format!("cannot tell the guest its job: {error}"));
         let began = Instant::now();
@@ -255,7 +262,7 @@ impl Guest {
         }
     }
 
-    /// Waits for what comes next by the port. An interrupted guest has a time of grace.
+    /// Waits for the next line from the port. After an interrupt, the guest still has the time `grace` to answer.
     fn next(&mut self, is_late: impl Fn(&Vm) -> bool, grace: Duration) -> Result<Heard, Failure> {
         let (mut told_at, mut looked_at) = (None, Instant::now());
         loop {
@@ -271,7 +278,7 @@ impl Guest {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if interrupt::is_set() {
-                // The worker is told by the end of its input.
+                // The end of its input tells the worker of the interrupt.
                 self.stdin.take();
                 if told_at.get_or_insert_with(Instant::now).elapsed() >= grace {
                     return Err(interrupted());
@@ -292,10 +299,10 @@ impl Guest {
     }
 }
 
-/// A wait for a guest.
+/// A wait for a guest, with the CPU time that the guest uses meanwhile.
 struct Wait {
     began: Instant,
-    /// CPU time of the guest at its beginning.
+    /// CPU time of the guest at the beginning of the wait.
     used_before: Duration,
 }
 
@@ -309,15 +316,15 @@ impl Wait {
     }
 }
 
-/// Returns whether a guest has been waited for too long, given the CPU time that it used meanwhile. One that works, and gets little of
-/// the CPUs, may take longer.
+/// Returns whether the wait for a guest is too long, given the CPU time that the guest used meanwhile. A guest that
+/// works but gets little CPU time may take longer.
 fn is_too_long(waited: Duration, used: Duration, limit: Duration) -> bool {
     let percent = used.as_millis() * 100 / waited.as_millis().max(1);
     let is_starved = (IDLE_PERCENT..STARVED_PERCENT).contains(&percent);
     waited > if is_starved { limit * PATIENCE } else { limit }
 }
 
-/// Reads what comes by the port, until nobody listens.
+/// Reads lines from the port and passes their meaning to `tell`, until the port ends or `tell` returns `false`.
 fn listen(stdout: impl Read, mut tell: impl FnMut(Heard) -> bool) {
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         let heard = match (serde_json::from_str(&line), serde_json::from_str(&line)) {

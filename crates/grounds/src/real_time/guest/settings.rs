@@ -1,32 +1,34 @@
-//! Settings of a running kernel that values of a kernel file mean.
+//! The settings of a running kernel that correspond to values of a kernel file.
 
 use catalogue::difference;
 use engine::kernel::Kernel;
 use guest::inside;
 
-/// The way in which a value is written.
+/// The way in which a value of a kernel file is converted for the kernel.
 #[derive(Clone, Copy)]
 enum Form {
-    /// As it stands.
+    /// The value is written unchanged.
     Same,
-    /// As it stands; 0 leaves the value to the kernel's formula, and to another setting.
+    /// The value is written unchanged. A 0 is not written, which leaves the value to the kernel's formula or to another
+    /// setting.
     UnlessZero,
-    /// From milliseconds to hundredths of a second.
+    /// The value is converted from milliseconds to hundredths of a second.
     Centiseconds,
-    /// A list without brackets and commas.
+    /// The list is written without brackets and commas.
     List,
-    /// A word for a word.
+    /// Each listed word is replaced by another.
     Words(&'static [(&'static str, &'static str)]),
 }
 
 const GENERATIONS: Form = Form::Words(&[("classic", "n"), ("multigen", "y")]);
-/// Without its second bit, nothing walks page tables before a generation begins (Documentation/admin-guide/mm/multigen_lru.rst).
+/// The value without bit 1: page tables are then not walked before a generation begins
+/// (Documentation/admin-guide/mm/multigen_lru.rst).
 const WALKS: Form = Form::Words(&[("never", "5")]);
 const KHUGEPAGED: Form = Form::Words(&[("yes", "1"), ("no", "0")]);
 
-/// The key of a kernel file, the setting's file, and its form.
+/// For each setting: the key of the kernel file, the file of the setting, and the form.
 const SETTINGS: [(&str, &str, Form); 25] = [
-    // Switched first: what others of multi-gen mean depends on it.
+    // This setting comes first, because the meaning of the other settings of generations depends on it.
     ("lru.policy", "/sys/kernel/mm/lru_gen/enabled", GENERATIONS),
     ("multigen.walk", "/sys/kernel/mm/lru_gen/enabled", WALKS),
     ("multigen.min_ttl_ms", "/sys/kernel/mm/lru_gen/min_ttl_ms", Form::UnlessZero),
@@ -38,7 +40,7 @@ const SETTINGS: [(&str, &str, Form); 25] = [
     ("swap.page_cluster", "/proc/sys/vm/page-cluster", Form::Same),
     ("writeback.dirty_ratio", "/proc/sys/vm/dirty_ratio", Form::Same),
     ("writeback.dirty_background_ratio", "/proc/sys/vm/dirty_background_ratio", Form::Same),
-    // Behind the ratios, which they replace.
+    // These settings come after the ratios, which they replace.
     ("writeback.dirty_bytes", "/proc/sys/vm/dirty_bytes", Form::UnlessZero),
     ("writeback.dirty_background_bytes", "/proc/sys/vm/dirty_background_bytes", Form::UnlessZero),
     ("writeback.dirty_expire_ms", "/proc/sys/vm/dirty_expire_centisecs", Form::Centiseconds),
@@ -63,8 +65,8 @@ const SETTINGS: [(&str, &str, Form); 25] = [
     ("access.khugepaged_max_ptes_none", "/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none", Form::Same),
 ];
 
-/// Returns the settings of a guest that are those of a kernel file, in the order in which they are made. Those of generations are left
-/// out where it has none.
+/// Returns the settings of a guest for a kernel file, in the order in which they are made. If the kernel file has no
+/// generations, the settings of generations are left out.
 pub(super) fn settings(kernel: &Kernel) -> Vec<inside::Setting> {
     let has_generations = kernel
         .settings
@@ -79,7 +81,7 @@ pub(super) fn settings(kernel: &Kernel) -> Vec<inside::Setting> {
     SETTINGS.iter().filter(is_read).filter_map(of_kernel).collect()
 }
 
-/// Returns a value as the kernel's file takes it; none if it is not to be set.
+/// Returns a value in the form that the setting's file takes; `None` if the setting is not to be made.
 fn written(value: &str, form: Form) -> Option<String> {
     match form {
         Form::Same => Some(value.to_owned()),

@@ -1,6 +1,6 @@
 //! Limits the memory of a process by a cgroup of its own, version 2 or 1.
 //!
-//! The process that makes the cgroup stays outside, and the limited process is put in. When that process ends, the
+//! The process that makes the cgroup stays outside, and puts the limited process in. When the limited process ends, the
 //! cgroup is empty and can be removed.
 
 use figures::cgroup::{Cgroup, Version};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fs, io};
 
-/// A cgroup that is removed when this is dropped.
+/// A cgroup that limits memory. Dropping this removes the cgroup.
 #[derive(Debug)]
 pub struct Limit {
     /// The cgroup.
@@ -22,7 +22,7 @@ impl Limit {
     /// Makes a cgroup with a limit of `bytes`.
     ///
     /// # Errors
-    /// What is missing, in words for the user.
+    /// The missing requirement, in words for the user.
     pub fn new(bytes: u64) -> Result<Self, String> {
         let mut tried = Vec::new();
         for (parent, version) in places() {
@@ -41,7 +41,7 @@ impl Limit {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("highwater-{}-{number}", std::process::id()));
         fs::create_dir(&path)?;
-        // From here on it is removed again.
+        // From here on, dropping `limit` removes the cgroup.
         let limit = Self { cgroup: Cgroup { path, version } };
         let file = match version {
             Version::V1 => "memory.limit_in_bytes",
@@ -55,12 +55,13 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Makes tasks without memory wait until some is freed, where the kernel can do that: in version 1. Elsewhere the
-    /// kernel kills a process, and the process that waits for it learns of this. The caller frees some memory when all
-    /// tasks wait ([`Cgroup::help`]).
+    /// Makes tasks that find memory exhausted wait until some is freed, if the kernel can do that, as in version 1. In
+    /// version 2 the kernel kills the limited process instead, and the waiting process finds this out. The caller must
+    /// free some memory when all tasks wait ([`Cgroup::help`]).
     ///
-    /// The kernel reports exhausted memory after sixteen tries in a row that freed nothing. This happens while pages
-    /// wait for swap, or are used faster than reclaim scans them, even with most of swap free.
+    /// The kernel takes memory to be exhausted after sixteen tries in a row that freed nothing. This can happen even
+    /// with most of swap free: while pages wait to be written to swap, or while they are used faster than reclaim scans
+    /// them.
     #[must_use]
     pub fn waiting(self) -> Self {
         if self.cgroup.version == Version::V1 {
@@ -72,23 +73,23 @@ impl Limit {
 
 impl Drop for Limit {
     fn drop(&mut self) {
-        // A process that has just ended may still be on its way out.
+        // A process that has just ended may still be in the cgroup for a moment.
         for _ in 0..100 {
             match fs::remove_dir(&self.cgroup.path) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                // What cannot be removed stays behind, empty.
+                // A cgroup that cannot be removed stays, empty.
                 _ => return,
             }
         }
     }
 }
 
-/// Returns cgroups in which a new one may be made, the likeliest first.
+/// Returns the folders of cgroups in which a new cgroup may be made, the likeliest first.
 ///
-/// Version 1: the own cgroup. Version 2: its parent, because a cgroup with processes of its own enables no controllers
-/// for children; then the own one, which the root may use.
+/// In version 1 this is the cgroup of this process. In version 2 it is first the parent of that cgroup, because a
+/// cgroup with processes cannot enable controllers for children; then the cgroup itself, which works if it is the root.
 fn places() -> Vec<(PathBuf, Version)> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

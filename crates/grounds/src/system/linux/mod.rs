@@ -1,9 +1,10 @@
 //! The ground `linux`: the kernel of this computer.
 //!
-//! Files go through the kernel's page cache, and are read in place by a shared mapping, or mapped as a [`region`]. Anonymous
-//! memory is a private mapping; tasks are threads. The cgroup of the process limits memory ([`limit`]).
+//! Files go through the kernel's page cache. They can be read in place through a shared mapping, or mapped as a
+//! [`region`]. Anonymous memory is a private mapping; tasks are threads. The cgroup of the process limits memory
+//! ([`limit`]).
 //!
-//! Counters are those of the cgroup where it has them, else of the whole computer: see [`counters`].
+//! Counters come from the cgroup if it has them, and otherwise from the whole computer: see [`counters`].
 
 pub mod limit;
 pub mod region;
@@ -30,9 +31,9 @@ use workloads::system::{Given, MapMode, System, SystemError, page_bytes};
 struct Shared {
     common: Common,
     counters: Counters,
-    /// Mappings of files, one for all tasks as in any program. A mapping exists as long as a handle uses it.
+    /// The mapping of each file, which all tasks share. A mapping exists as long as a handle uses it.
     mapped: Mutex<BTreeMap<String, Weak<sys::FileMapping>>>,
-    /// The regions of files by the file's name, a token for each file that lives as long as any of them.
+    /// For each file name, a token that lives as long as any region of the file.
     regions: Mutex<BTreeMap<String, Weak<()>>>,
 }
 
@@ -43,7 +44,7 @@ pub struct LinuxSystem {
     stop: Arc<Stop>,
 }
 
-/// A file, open for one task.
+/// A file that one task has open.
 #[derive(Debug)]
 pub struct OpenFile {
     name: String,
@@ -54,11 +55,11 @@ pub struct OpenFile {
 }
 
 impl LinuxSystem {
-    /// Makes the system of the running kernel with `memory_pages` pages of memory, files in `folder`, and the given
-    /// counters. Workloads write and verify the part `kept` of pages.
+    /// Makes the system of the running kernel with `memory_pages` pages of memory, files in `folder`, and counters from
+    /// `counters`. Workloads write and verify the part `kept` of pages.
     ///
     /// # Errors
-    /// When the folder lies in memory, since files would then take the limited memory.
+    /// When the folder lies in memory, because files would then take the limited memory.
     pub fn new(
         folder: PathBuf,
         memory_pages: u64,
@@ -85,8 +86,8 @@ impl LinuxSystem {
         Ok(OpenFile { name: name.to_owned(), file, is_random: false, mapping: None })
     }
 
-    /// Returns a mapping of a file that contains `page`: that of other handles, or a new one if there is none or the
-    /// file has grown. No file of this system gets shorter.
+    /// Returns a mapping of a file that contains `page`: the mapping that other handles use, or a new one if there is
+    /// none or the file has grown. No file of this system becomes shorter.
     fn mapping(&self, file: &OpenFile, page: u64) -> Result<Arc<sys::FileMapping>, SystemError> {
         let mut mapped = self.shared.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = mapped.get(&file.name).and_then(Weak::upgrade).filter(|mapping| page < mapping.pages()) {

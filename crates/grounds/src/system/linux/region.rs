@@ -1,7 +1,8 @@
 //! Regions: anonymous memory, and pages of mapped files.
 //!
-//! The kernel ends a process that touches a mapped page after the end of its file, where the simulator returns an error. So a
-//! region of a file knows how long the file is, and asks only where an access lies after that: files of a run never get shorter.
+//! If a process touches a mapped page after the end of the file, the kernel ends the process, but the simulator returns
+//! an error. Therefore a region of a file remembers the file's length and checks each access. It asks for the length
+//! again only for an access beyond the remembered length, because files of a run never become shorter.
 
 use computer::sys;
 use engine::ReadPattern;
@@ -12,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use workloads::system::{MapMode, Sharing, SystemError, page_bytes};
 
-/// Memory of one task.
+/// Mapped memory of one task.
 #[derive(Debug)]
 pub struct Region {
     memory: sys::Mapping,
@@ -24,11 +25,11 @@ pub struct Region {
 struct Mapped {
     name: String,
     file: File,
-    /// The file's page at which the region begins.
+    /// The page of the file at which the region begins.
     first: u32,
-    /// Pages from there to the end of the file, when it was last looked at.
+    /// Number of pages from `first` to the end of the file, when the length was last asked for.
     known_pages: Cell<u64>,
-    /// Shows that the file is mapped.
+    /// Shows, as long as it lives, that the file is mapped.
     _token: Arc<()>,
 }
 
@@ -41,7 +42,7 @@ impl Region {
         Ok(Self { memory: sys::Mapping::new(pages)?, file: None })
     }
 
-    /// Maps `pages` pages of zeroes, which may be huge pages where the kernel makes them without advice.
+    /// Maps `pages` pages of zeroes, which may become huge pages if the kernel makes them without advice.
     ///
     /// # Errors
     /// When the address space has no room.
@@ -49,7 +50,7 @@ impl Region {
         Ok(Self { memory: sys::Mapping::huge(pages)?, file: None })
     }
 
-    /// Maps pages of a file, which has a name and a token that says that it is mapped.
+    /// Maps pages of a file, which is given with its name and the token that shows that it is mapped.
     ///
     /// # Errors
     /// When the system refuses.
@@ -73,7 +74,7 @@ impl Region {
     /// Returns the memory for an access that ends before page `end`.
     ///
     /// # Errors
-    /// When the file ends before that.
+    /// When the file ends before the end of the access.
     #[inline]
     pub(super) fn pages(&self, end: u64) -> Result<&sys::Mapping, SystemError> {
         match &self.file {
@@ -82,10 +83,10 @@ impl Region {
         }
     }
 
-    /// Returns the memory for an access to so many bytes from `offset` on.
+    /// Returns the memory for an access to `bytes` bytes from `offset` on.
     ///
     /// # Errors
-    /// When the file ends before that.
+    /// When the file ends before the end of the access.
     #[inline]
     pub(super) fn bytes(&self, offset: u64, bytes: usize) -> Result<&sys::Mapping, SystemError> {
         self.pages((offset + bytes as u64).div_ceil(page_bytes(1)))
@@ -115,7 +116,7 @@ mod tests {
         for pages in [1, 511, 1025] {
             let region = Region::huge(pages).unwrap();
             let last = page_bytes(u64::from(pages) - 1);
-            // One page has one end.
+            // A set, because for one page both offsets are the same.
             for offset in std::collections::BTreeSet::from([0, last]) {
                 let (memory, mut found) = (region.bytes(offset, 4).unwrap(), [1; 4]);
                 memory.load(offset as usize, &mut found);

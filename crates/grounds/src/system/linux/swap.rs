@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-/// A swap file in use. It is taken out of use and removed when dropped.
+/// A swap file in use. Dropping this ends its use and removes it.
 #[derive(Debug)]
 pub struct SwapFile {
     path: PathBuf,
@@ -17,7 +17,7 @@ pub struct SwapFile {
 }
 
 impl SwapFile {
-    /// Makes a file with room for so many pages, and lets the kernel swap to it.
+    /// Makes a file with room for `pages` pages, and lets the kernel swap to it.
     ///
     /// # Errors
     /// When there is no room, or permission is missing.
@@ -43,7 +43,7 @@ impl Drop for SwapFile {
             shown::warn(&format!("{} is still a swap file: {error}; `swapoff` ends that", self.path.display()));
             return;
         }
-        // What cannot be removed stays behind.
+        // A file that cannot be removed stays.
         let _ = std::fs::remove_file(&self.path);
     }
 }

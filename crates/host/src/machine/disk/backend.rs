@@ -1,4 +1,4 @@
-//! Backends that move bytes between frames and files, and a request on its way.
+//! Backends, which move bytes between frames and files, and transfers, the requests under way.
 
 use super::cipher::{Cipher, Sealed};
 use super::device::{Device, Durable};
@@ -13,43 +13,46 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-/// Largest write, bytes, that goes through the page cache of the kernel as a whole if it ends within a block, because
-/// one system call costs less than two.
+/// Size in bytes of the largest write that goes through the page cache of the kernel as a whole if it ends within a
+/// block. One system call then costs less than two.
 const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 
-/// The memory of a request; requests of few frames need no allocation.
+/// The memory of a request, as runs. Up to four runs need no allocation.
 pub(super) type Runs<'a> = SmallVec<[Run<'a>; 4]>;
 
 /// A way to carry out requests. Each transfer ends exactly once: by [`Transfer::perform`], by [`Transfer::fail`], or
 /// within this module.
 pub trait Backend: Send + Sync {
-    /// Carries out a transfer for a caller that waits. Returns when it is finished, or was passed on.
+    /// Carries out a transfer for a caller that waits. Returns when the transfer is finished, or was passed on to
+    /// another thread.
     fn run(&self, transfer: Transfer) {
         transfer.perform();
     }
 
-    /// Carries transfers out side by side for a caller that waits for all of them.
+    /// Carries out transfers side by side for a caller that waits for all of them.
     fn run_all(&self, transfers: Vec<Transfer>);
 
     /// Hands a transfer to another thread, which carries it out.
     fn start(&self, transfer: Transfer);
 
-    /// Makes data that were written to a device durable.
+    /// Makes durable the data that were written to a device.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn sync(&self, device: &Device, wanted: Durable) -> io::Result<()> {
         device.sync_in_system(wanted)
     }
 
-    /// Returns whether every transfer must pass through here, even one that [`Transfer::perform`] could do.
+    /// Returns whether every transfer must go through this backend, even a small read that the submitter could carry
+    /// out itself.
     fn sees_all(&self) -> bool {
         false
     }
 }
 
-/// Reads few pages on the calling thread, which waits: the path of every miss. Nothing is counted here, because each
-/// step adds to the time of the system call. The submitter waits, and so does a task that closes the device.
+/// Reads a few pages on the calling thread, which waits: the path of every miss. The read is not counted as in flight,
+/// because each step adds to the time of the system call. No count is needed: the submitter waits, and a task closes
+/// the device only when no other task submits to it.
 #[inline]
 pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
     if device.backend.sees_all() || device.checksums.is_some() || device.cipher.is_some() {
@@ -73,25 +76,25 @@ fn first_byte(request: &Request) -> u64 {
     request.block.checked_mul(BLOCK_BYTES as u64).expect("devices have fewer than 2^52 blocks")
 }
 
-/// A request on its way.
+/// A request under way.
 #[must_use = "somebody waits for each request"]
 pub struct Transfer {
     device: Arc<Device>,
     request: Request,
-    /// Bytes to be moved; a write moves none after the end of the file.
+    /// Number of bytes to be moved; a write moves no bytes after the end of the file.
     bytes: usize,
-    /// Bytes that lay within the file when the transfer began.
+    /// Number of these bytes that lay within the file when the transfer began.
     within: usize,
-    /// For a write: its generation.
+    /// The generation of the write; `None` for a read.
     generation: Option<Generation>,
-    /// For a started write: the number of earlier cuts by others.
+    /// For a started write: the number of cuts of the file by other processes before the write.
     cuts_before: Option<u32>,
     progress: Progress,
-    /// True while it holds a place in the queue.
+    /// True while the transfer holds a place in the device's queue.
     has_place: bool,
-    /// Bytes that the next attempt moves at most.
+    /// Largest number of bytes that the next attempt moves.
     cut: Option<usize>,
-    /// For a started write to an encrypted device: the encrypted blocks.
+    /// The encrypted blocks of a started write to an encrypted device; otherwise empty.
     sealed: Vec<Sealed>,
 }
 
@@ -126,8 +129,9 @@ impl Transfer {
         transfer
     }
 
-    /// Visits the blocks that begin before the file's end at the start of the transfer. If the file was truncated after
-    /// a block was chosen to be read, the block no longer belongs to the file and has no known checksum.
+    /// Calls `visit` for each block that begins before `within`, the end of the file when the transfer began. If the
+    /// file was truncated after a block was chosen to be read, the block no longer belongs to the file and has no known
+    /// checksum.
     fn for_each_block(&self, mut visit: impl FnMut(u64, &[u8; BLOCK_BYTES])) {
         let mut bytes = [0; BLOCK_BYTES];
         let within = self.within.div_ceil(BLOCK_BYTES);
@@ -137,12 +141,14 @@ impl Transfer {
         }
     }
 
-    /// Compares data with their checksums. After a failed write no checksums are known. Bytes after the file's end
-    /// become zeroes.
+    /// Checks the result of the transfer and returns the result to report. The data of a read are compared with their
+    /// checksums, and their bytes after the file's end become zeroes. After a failed write, the checksums of its blocks
+    /// are forgotten.
     fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
         if self.request.operation == Operation::Read && self.within < self.bytes {
-            // The system has more where it refused to cut the file, or others have made it longer. The end is that of
-            // the read's beginning: a task that moves the end into a page that is being read waits for that page.
+            // The system's file is longer if the system refused to cut it, or another process has made it longer. The
+            // end that counts is that at the beginning of the read: a task that moves the end into a page that is being
+            // read waits for that page.
             self.zero_from(self.within);
         }
         if (self.request.operation, result) == (Operation::Read, Ok(()))
@@ -179,10 +185,10 @@ impl Transfer {
         }
     }
 
-    /// Encrypts the data of a write.
+    /// Encrypts the data of the transfer, which is a write, into memory of its own.
     ///
     /// # Errors
-    /// When the system grants no memory for it.
+    /// When the system grants no memory for the encrypted blocks.
     fn seal(&mut self, cipher: &Cipher) -> Result<(), Errno> {
         let mut sealed: Vec<Sealed> = Vec::new();
         sealed.try_reserve_exact(self.request.frames.len()).map_err(|_| libc::ENOMEM)?;
@@ -196,7 +202,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Decrypts data that were read, in their frames.
+    /// Decrypts the data of the transfer, which is a read, in place in the frames.
     fn open(&self, cipher: &Cipher) -> Result<(), Cause> {
         let arena = &self.device.context.arena;
         let mut wrong = None;
@@ -223,7 +229,7 @@ impl Transfer {
         self.cut = Some(bytes);
     }
 
-    /// Ends the transfer with an error of the system.
+    /// Finishes the transfer with an error number of the system.
     pub fn fail(self, os_error: i32) {
         self.finish(Err(Cause::Os(os_error)));
     }
@@ -239,11 +245,11 @@ impl Transfer {
         sys::transfer(self.file(), self.request.operation, self.offset(), &self.runs())
     }
 
-    /// Prepares an attempt. A write may cover a place at which others have cut the file, which is noted. Before the
-    /// first attempt the data of an encrypted device are encrypted.
+    /// Prepares an attempt. For a write, first notes whether another process has cut the file, because the write may
+    /// cover the cut. Before the first attempt, encrypts data for an encrypted device.
     ///
     /// # Errors
-    /// When the system grants no memory for that.
+    /// When the system grants no memory for the encrypted blocks.
     pub(super) fn prepare(&mut self) -> Result<(), Errno> {
         if self.request.operation == Operation::Read {
             return Ok(());
@@ -257,8 +263,9 @@ impl Transfer {
         }
     }
 
-    /// Returns the number of bytes at the end of a write that do not fill their block, or of the whole write if that is
-    /// small. They go through the page cache of the kernel, because O_DIRECT writes whole blocks only.
+    /// Returns the number of bytes at the end of a write that go through the page cache of the kernel, because O_DIRECT
+    /// writes whole blocks only. For a small write that ends within a block, these are all its bytes; for a larger one,
+    /// the bytes in its last block. Otherwise 0.
     fn bytes_past_direct(&self) -> usize {
         match self.bytes % BLOCK_BYTES {
             0 => 0,
@@ -268,13 +275,13 @@ impl Transfer {
         }
     }
 
-    /// Returns the largest number of bytes of the next attempt.
+    /// Returns the number of bytes that the next attempt may move, before any limit set by [`Transfer::cut`].
     fn part(&self) -> usize {
         let (direct, done) = (self.bytes - self.bytes_past_direct(), self.progress.done);
         if done < direct { direct - done } else { self.bytes - done }
     }
 
-    /// Returns the handle of the file for the next attempt.
+    /// Returns the handle of the file that the next attempt uses.
     pub(super) fn file(&self) -> &File {
         let past_direct = self.bytes_past_direct();
         match past_direct > 0 && self.progress.done >= self.bytes - past_direct {
@@ -283,7 +290,7 @@ impl Transfer {
         }
     }
 
-    /// Carries the transfer out to its end, after a first attempt.
+    /// Carries out the rest of the transfer after a first attempt, whose result is `moved`.
     fn go_on(mut self, mut moved: Result<usize, Errno>) {
         loop {
             if let Some(result) = self.advance(moved) {
@@ -323,7 +330,7 @@ impl Transfer {
         if self.sealed.is_empty() {
             self.device.context.arena.runs(&self.request.frames, self.progress.done, &mut runs);
         } else {
-            // Only read: it is a write's.
+            // The system only reads this memory, because the transfer is a write.
             let start = self.sealed.as_ptr().cast::<u8>().wrapping_add(self.progress.done).cast_mut();
             runs.push(Run::new(start, size_of_val(&*self.sealed) - self.progress.done));
         }
@@ -338,7 +345,8 @@ impl Transfer {
         runs
     }
 
-    /// Takes note of an attempt; the result of the transfer when that was the last.
+    /// Takes note of the result of an attempt. Returns the result of the transfer if this attempt was the last,
+    /// otherwise `None`.
     #[inline]
     pub(super) fn advance(&mut self, moved: Result<usize, Errno>) -> Option<Result<(), Cause>> {
         let extent = self.extent();
@@ -364,7 +372,7 @@ impl Transfer {
         }
     }
 
-    /// Hands the request back.
+    /// Finishes the transfer and hands its request back to the receiver.
     #[inline]
     pub(super) fn finish(self, result: Result<(), Cause>) {
         let result = self.check(result);
@@ -381,7 +389,8 @@ impl Transfer {
         });
         let has_congestion_ended = has_place && device.give_place_back(request.operation);
         device.context.complete(request, result);
-        // After the engine has heard of it: without requests in flight it has nothing to hear of.
+        // Done after the engine has heard of the request: once no request is in flight, no notification to the engine
+        // may be outstanding.
         device.end_one();
         if has_congestion_ended {
             device.context.uncongested.wake();
@@ -392,7 +401,7 @@ impl Transfer {
         Extent { operation: self.request.operation, offset: first_byte(&self.request), bytes: self.bytes }
     }
 
-    /// Fills the request's frames with zeroes from byte `start` of the request on.
+    /// Fills the request's frames with zeroes, from byte `start` of the request on.
     fn zero_from(&self, start: usize) {
         let arena = &self.device.context.arena;
         let mut offset = start % BLOCK_BYTES;
@@ -409,8 +418,8 @@ pub(super) fn is_waited_for(request: &Request) -> bool {
     request.is_sync
 }
 
-/// Returns whether the submitter carries the request out itself, if it is not held back. Not so for writes: a submitter
-/// that waits for them has others to submit first.
+/// Returns whether the submitter carries out the request itself, unless a plug holds it back. `false` for writes,
+/// because a submitter that waits for writes has further ones to submit first.
 #[inline]
 pub(super) fn is_read_in_place(request: &Request, pages_max: usize) -> bool {
     request.is_sync && request.operation == Operation::Read && request.frames.len() <= pages_max

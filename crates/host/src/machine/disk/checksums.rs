@@ -1,14 +1,14 @@
-//! Checksums of blocks, kept in memory: a block must equal the contents last read or written there.
+//! Checksums of blocks, kept in memory: the contents of a block must equal those last read or written there.
 //!
-//! The checksum of a write is computed when it is submitted. A task that changes a page during its write makes the page
-//! dirty again. So the last write of a page before it is dropped has stable bytes, and the page is read only after
-//! that.
+//! The checksum of a write is computed when the write is submitted. A task that changes a page during its write makes
+//! the page dirty again, so the page is written once more. Therefore the bytes do not change during the last write
+//! before the page is dropped, and the page is read from the disk only after that write.
 
 use engine::page_cache::segments::{Segments, UsedParts};
 use machine::{BLOCK_BYTES, Request};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Set in the word of a block whose checksum is known.
+/// The bit that is set in the word of a block whose checksum is known.
 const KNOWN: u64 = 1 << 32;
 
 /// The checksums of one device's blocks.
@@ -16,12 +16,12 @@ const KNOWN: u64 = 1 << 32;
 pub(super) struct Checksums {
     blocks: Segments<AtomicU64>,
     used: UsedParts,
-    /// Largest block ever noted, plus 1.
+    /// Number of the last block ever noted, plus 1.
     end: AtomicU64,
 }
 
 impl Checksums {
-    /// Notes the contents of a block, if the system grants memory for that.
+    /// Notes the checksum of a block, if the system grants memory for it.
     pub(super) fn note(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) {
         let block = block as usize;
         if let Some(noted) = self.blocks.try_get_or_make(block).filter(|_| self.used.note(block).is_some()) {
@@ -30,7 +30,7 @@ impl Checksums {
         }
     }
 
-    /// Returns whether a block matches its checksum. An unknown block is recorded.
+    /// Returns whether a block matches its checksum. If the checksum is unknown, notes it and returns `true`.
     pub(super) fn verify(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) -> bool {
         match self.blocks.get(block as usize).map_or(0, |noted| noted.load(Ordering::Relaxed)) {
             0 => {
@@ -41,14 +41,15 @@ impl Checksums {
         }
     }
 
-    /// Forgets the blocks of a request whose write failed.
+    /// Forgets the checksums of the blocks of a request whose write failed.
     pub(super) fn forget(&self, request: &Request) {
         self.forget_range(request.block, request.block + request.frames.len() as u64);
     }
 
-    /// Forgets all blocks from `block` on: the file was made shorter, and the blocks are not read or written any more.
+    /// Forgets the checksums of all blocks from `block` on, because the file was made shorter and these blocks are not
+    /// read or written any more.
     pub(super) fn forget_from(&self, block: u64) {
-        // The next time there is nothing to forget, however long the file once was.
+        // `end` is lowered, so that the next call does not visit these blocks again.
         let end = self.end.fetch_min(block, Ordering::Relaxed);
         self.forget_range(block, end);
     }

@@ -1,10 +1,11 @@
-//! Encryption of blocks, by a key that dies with the process.
+//! Encryption of blocks, with a key that is lost when the process ends.
 //!
-//! AES-256-GCM-SIV, a page at a time. The nonce of each write is unique for the key. It stays in memory beside the tag,
-//! so that a changed block, or one of an earlier write, does not decrypt. The tag replaces a checksum.
+//! The cipher is AES-256-GCM-SIV, applied page by page. The nonce of each write is unique for the key. The nonce and
+//! the tag stay in memory, so that decryption fails for a changed block and for a block of an earlier write. The tag
+//! replaces a checksum.
 //!
-//! The thread that carries a write out encrypts the page into separate memory, while readers continue to use the frame.
-//! After a read the page is decrypted in its frame, before the engine gets the completion.
+//! The thread that carries out a write encrypts the page into separate memory, so that readers can continue to use the
+//! frame. After a read the page is decrypted in its frame, before the engine gets the completion.
 
 use aes_gcm_siv::aead::{AeadInOut, KeyInit};
 use aes_gcm_siv::{Aes256GcmSiv, Key, Nonce, Tag};
@@ -13,19 +14,19 @@ use machine::{BLOCK_BYTES, Request};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words that are kept of a block: the number of its write, and the tag.
+/// Number of words that are kept for a block: one for the number of its last write, two for the tag.
 const WORDS: usize = 3;
 
-/// A block as it lies on the device, where O_DIRECT takes it from.
+/// An encrypted block, in memory aligned for O_DIRECT.
 #[repr(C, align(4096))]
 pub(super) struct Sealed(pub(super) [u8; BLOCK_BYTES]);
 
 /// The cipher of one device.
 pub(super) struct Cipher {
     cipher: Aes256GcmSiv,
-    /// Blocks sealed so far: at a million a second 2^64 last for half a million years.
+    /// Number of blocks encrypted so far. At a million blocks a second, 2^64 numbers last for half a million years.
     writes: AtomicU64,
-    /// [`WORDS`] words for each block; the number of the write is 0 where nothing is known.
+    /// [`WORDS`] words for each block. The number of the write is 0 if nothing is known of the block.
     blocks: Segments<AtomicU64>,
 }
 
@@ -38,14 +39,14 @@ impl Cipher {
         let mut key = Key::<Aes256GcmSiv>::default();
         getrandom::fill(&mut key)?;
         let cipher = Aes256GcmSiv::new(&key);
-        // No copy stays but that of the cipher, which clears it when it is dropped.
+        // The cipher keeps the only copy of the key, and clears it when the cipher is dropped.
         key.fill(0);
         std::hint::black_box(&key);
         Ok(Self { cipher, writes: AtomicU64::new(0), blocks: Segments::default() })
     }
 
-    /// Encrypts the bytes for a block, and remembers nonce and tag. Returns none if the system grants no memory for
-    /// them.
+    /// Encrypts `bytes` in place for a block, and remembers nonce and tag. Returns `None` if the system grants no
+    /// memory for nonce and tag.
     pub(super) fn seal(&self, block: u64, bytes: &mut [u8; BLOCK_BYTES]) -> Option<()> {
         let first = block as usize * WORDS;
         let words = [0, 1, 2].map(|word| self.blocks.try_get_or_make(first + word));
@@ -53,14 +54,15 @@ impl Cipher {
         let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
         let tag = self.cipher.encrypt_inout_detached(&nonce(number), &[], bytes.as_mut_slice().into());
         let tag = u128::from_le_bytes(tag.expect("a page is not too long").into());
-        // A reader of the block learns from the engine that it was written.
+        // Relaxed stores are enough, because a reader of the block learns from the engine that the block was written.
         low.store(tag as u64, Ordering::Relaxed);
         high.store((tag >> 64) as u64, Ordering::Relaxed);
         write.store(number, Ordering::Relaxed);
         Some(())
     }
 
-    /// Decrypts the bytes of a block. Returns false, with useless bytes, if they are not those last written.
+    /// Decrypts `bytes`, read from a block, in place. Returns `false`, and leaves useless bytes, if they are not the
+    /// bytes last written there.
     #[must_use]
     pub(super) fn open(&self, block: u64, bytes: &mut [u8; BLOCK_BYTES]) -> bool {
         let first = block as usize * WORDS;
@@ -70,7 +72,7 @@ impl Cipher {
         number > 0 && self.cipher.decrypt_inout_detached(&nonce(number), &[], bytes.as_mut_slice().into(), &tag).is_ok()
     }
 
-    /// Forgets the blocks of a request: its write failed.
+    /// Forgets nonces and tags of the blocks of a request whose write failed.
     pub(super) fn forget(&self, request: &Request) {
         for block in request.block..request.block + request.frames.len() as u64 {
             if let Some(write) = self.blocks.get(block as usize * WORDS) {

@@ -1,4 +1,4 @@
-//! A device: one open file in blocks, or one block device.
+//! A device: one open file, seen as blocks, or one block device.
 
 use super::backend::Backend;
 use super::checksums::Checksums;
@@ -22,7 +22,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Failed requests that a device remembers, the latest.
+/// Largest number of failed requests that a device remembers: the latest ones.
 const ERRORS_MAX: usize = 64;
 
 /// The receiver of finished requests. The reference is weak, because the receiver owns the machine.
@@ -32,8 +32,8 @@ pub type Receiver = Weak<dyn Completions + Send + Sync>;
 pub(super) struct Context {
     pub arena: Arc<Arena>,
     pub receivers: OnceLock<Box<[Receiver]>>,
-    /// The number of devices with congested queues, by operation, so that reclaim can ask for each page. It may be
-    /// below 0 for a moment, when the end of a congestion is counted before its beginning.
+    /// The number of devices with congested queues, by operation. A counter, because reclaim asks once for each page.
+    /// The number may be below 0 for a moment, when the end of a congestion is counted before its beginning.
     pub congested: [AtomicI32; 2],
     /// Woken whenever a device's queue stops being congested.
     pub uncongested: WaitQueue,
@@ -41,7 +41,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Passes on a finished request. If its receiver is gone, no task waits for it.
+    /// Passes a finished request to its receiver. If the receiver is gone, no task waits for the request.
     #[inline]
     pub(super) fn complete(&self, request: Request, result: Result<(), IoError>) {
         let receivers = self.receivers.get().expect("a machine is attached before requests are submitted");
@@ -54,13 +54,13 @@ impl Context {
 /// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestError {
-    /// The name of the device, as it was added.
+    /// The name under which the device was added.
     pub name: Arc<str>,
-    /// Read or write.
+    /// The operation: a read or a write.
     pub operation: Operation,
-    /// First byte in the file.
+    /// First byte of the request in the file.
     pub offset: u64,
-    /// Bytes of the request.
+    /// Number of bytes of the request.
     pub bytes: u64,
     /// The cause.
     pub cause: Cause,
@@ -79,42 +79,43 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// Returns the length of a file for its owner, in bytes.
+/// A function that returns the length of a file in bytes, as the file's owner sees it.
 type Length = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// The part of a file that is to be durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durable {
-    /// The data written to it, and the metadata to find them (`fdatasync`).
+    /// The data written to the file, and the metadata needed to find them (`fdatasync`).
     Data,
     /// The data and all metadata of the file (`fsync`).
     All,
 }
 
-/// An open file that receives requests: block `b` is its 4096 bytes from `4096 * b` on.
+/// An open file that receives requests. Block `b` is the 4096 bytes of the file from byte `4096 * b` on.
 pub struct Device {
     id: DeviceId,
     name: Arc<str>,
     file: File,
     is_direct: AtomicBool,
-    /// The file through the page cache of the kernel, once that is wanted; `None` where it cannot be had.
+    /// A handle that goes through the page cache of the kernel, set when one is first wanted; `None` if the file cannot
+    /// be reopened.
     buffered: OnceLock<Option<File>>,
-    /// True for a file of a file system.
+    /// True for a regular file in a file system.
     is_regular: bool,
     /// `true` for a block device, whose length never changes.
     is_block: bool,
     end: End,
-    /// The length of the file for its owner, where that may lie within a block.
+    /// Returns the length of the file as its owner sees it. Set only if that length may lie within a block.
     length: OnceLock<Length>,
     writes: Generations,
-    /// Requests that have not been finished.
+    /// Number of requests that have not been finished.
     in_flight: AtomicU32,
-    /// `true` while a thread waits until none is in flight.
+    /// `true` while a thread waits until no request is in flight.
     is_closing: AtomicBool,
     idle: WaitQueue,
-    /// Places in the queue, by [`Operation`].
+    /// Places in the device's queue, by [`Operation`].
     places: [Places; 2],
-    /// Woken when a place is freed.
+    /// Woken when a place in the queue is freed.
     room: WaitQueue,
     errors: Mutex<VecDeque<RequestError>>,
     pub(super) checksums: Option<Checksums>,
@@ -130,7 +131,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The parts of a device.
+/// The parts from which a device is made.
 pub(super) struct Parts {
     pub id: DeviceId,
     pub name: Arc<str>,
@@ -176,29 +177,29 @@ impl Device {
         self.id
     }
 
-    /// Returns the name that it was added under.
+    /// Returns the name under which the device was added.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the file, for `sync_data`, `set_len` and `metadata`. Reads and writes of it bypass the machine, and so
-    /// the pages in memory.
+    /// Returns the file, for `sync_data`, `set_len` and `metadata`. Reading or writing this file bypasses the machine,
+    /// and therefore the pages in memory.
     #[must_use]
     pub const fn file(&self) -> &File {
         &self.file
     }
 
-    /// Returns whether requests go past the page cache of the kernel.
+    /// Returns whether requests bypass the page cache of the kernel.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.is_direct.load(Ordering::Relaxed)
     }
 
-    /// Returns the file through the page cache of the kernel, for partial blocks.
+    /// Returns a handle of the file that goes through the page cache of the kernel, for partial blocks.
     pub(super) fn buffered_file(&self) -> &File {
         let reopened = self.buffered.get_or_init(|| {
-            // Without /proc, or a descriptor, all of the file goes that way.
+            // If there is no /proc or no free descriptor, all requests go through the page cache.
             sys::reopen_for_writing(&self.file).inspect_err(|_| self.fall_back_to_buffered()).ok()
         });
         reopened.as_ref().unwrap_or(&self.file)
@@ -207,7 +208,7 @@ impl Device {
     /// Makes written data durable.
     ///
     /// # Errors
-    /// Errors of the system, which has then given up the unwritten data.
+    /// Errors of the system. The system has then given up the unwritten data.
     pub fn sync(&self, wanted: Durable) -> io::Result<()> {
         self.backend.sync(self, wanted)
     }
@@ -219,31 +220,33 @@ impl Device {
         }
     }
 
-    /// Releases the file's lock, if it has one.
+    /// Releases the file's lock, if the file is locked.
     pub fn unlock(&self) {
         sys::unlock_file(&self.file);
     }
 
     // ---- where it ends ----
 
-    /// Sets the function that returns the file's length for its owner. A write puts no byte after this length into the
-    /// file. Default: the length of the file's blocks.
+    /// Sets the function that returns the file's length as its owner sees it. A write puts no byte after this length
+    /// into the file. Without such a function, the file ends with its last block.
     pub fn follow_length(&self, length: impl Fn() -> u64 + Send + Sync + 'static) {
         assert!(self.length.set(Box::new(length)).is_ok(), "{}: its length is followed already", self.name);
     }
 
-    /// Returns how many of `bytes` bytes from `offset` on lie within the file, by its owner's length.
+    /// Returns how many of the `bytes` bytes from `offset` on lie within the file, by the length that its owner sees.
     pub(super) fn bytes_within(&self, offset: u64, bytes: usize) -> usize {
         let within = self.length.get().map_or(u64::MAX, |length| length().saturating_sub(offset));
         bytes.min(usize::try_from(within).unwrap_or(usize::MAX))
     }
 
-    /// Notes that the file is at least `bytes` bytes long from now on, as far as its owner knows. Default: 0.
+    /// Notes that the file is at least `bytes` bytes long from now on, as far as the file's owner knows. This is the
+    /// expected length; it is 0 until it is set.
     ///
-    /// A read that ends before the expected length fails, because another process has truncated the file. Beyond that
-    /// length, missing bytes read as zeroes. The owner sets the length after it made the file longer, and before it
-    /// makes it shorter, when nothing after its new end is being written any more. A write sets it, too. If the length
-    /// is not followed, a write sets it to the end of its last block.
+    /// A read that ends before the expected length fails, because another process has truncated the file. Beyond the
+    /// expected length, missing bytes read as zeroes. The owner sets the expected length after lengthening the file.
+    /// Before shortening the file, the owner sets it when nothing after the new end is being written any more. A write
+    /// sets the expected length, too. Without a function from [`Device::follow_length`], a write sets it so that it
+    /// leaves out the write's last block.
     pub fn expect_len(&self, bytes: u64) {
         self.end.expect(bytes);
         self.forget_checksums_after(bytes);
@@ -258,12 +261,13 @@ impl Device {
     /// Makes the file at least `bytes` bytes long in the system.
     ///
     /// # Errors
-    /// Those of the system; then nothing has changed.
+    /// Errors of the system. Nothing has changed then.
     pub fn lengthen(&self, bytes: u64) -> io::Result<()> {
         if self.end_in_system()? >= bytes {
             return Ok(());
         }
-        // A write that is under way, or begins, may make it longer still: that must not be cut off here.
+        // A write that is under way, or that begins now, may make the file longer still; this must not cut that part
+        // off.
         if sys::lengthen(&self.file, bytes)? {
             return Ok(());
         }
@@ -271,16 +275,16 @@ impl Device {
         if self.end_in_system()? < bytes { self.file.set_len(bytes) } else { Ok(()) }
     }
 
-    /// Sets the length of the file in the system. No earlier write adds bytes after it. The owner's own length must
-    /// already be this or smaller.
+    /// Sets the length of the file in the system to `bytes`. No write that began earlier adds bytes after the new end.
+    /// The length that the owner sees must already be `bytes` or less.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn set_len(&self, bytes: u64) -> io::Result<()> {
-        // Those that began when the file was longer.
+        // Waits for writes that began when the file was longer.
         self.writes.wait();
         self.note_if_cut();
-        // Before there is less: nobody may take that for the work of others.
+        // Set before the file becomes shorter, so that no thread takes this for a cut by another process.
         self.end.expect_at_most(bytes);
         self.forget_checksums_after(bytes);
         if self.end_in_system()? != bytes {
@@ -298,7 +302,7 @@ impl Device {
         self.writes.end(generation);
     }
 
-    /// Returns how often others have cut the file, as far as it was noticed.
+    /// Returns how many cuts of the file by other processes were noticed.
     pub(super) fn cuts(&self) -> u32 {
         self.end.cuts()
     }
@@ -309,18 +313,18 @@ impl Device {
             return;
         }
         let block = machine::BLOCK_BYTES;
-        // Where its length is not followed, the owner may cut off a part of the last block.
+        // If the device does not know the owner's length, the owner may cut off a part of the last block.
         let sure = if self.length.get().is_some() { bytes } else { bytes.saturating_sub(block) };
         let blocks = request.block..request.block + bytes.div_ceil(block) as u64;
         self.end.note_written(blocks, request.block * block as u64 + sure as u64, cuts_before);
     }
 
-    /// Checks whether another process has cut the file, and if so remembers the lost bytes.
+    /// Checks whether another process has cut the file, and if it has, remembers the lost bytes.
     pub(super) fn note_if_cut(&self) {
         if !self.is_regular || self.end.expected() == 0 {
             return;
         }
-        // A file that cannot be looked at is not known to be shorter.
+        // If the file's length cannot be found out, the file is not known to be shorter.
         while let Ok(ends) = self.ends() {
             if ends.now >= ends.expected || self.end.note_cut(ends.now, ends.expected) {
                 return;
@@ -328,19 +332,20 @@ impl Device {
         }
     }
 
-    /// Returns the range around the first block of a request that others have cut off, if any.
+    /// Returns the range of bytes that another process has cut off, around the first block of the request to which this
+    /// happened; `None` if there is no such block.
     #[inline]
     pub(super) fn lost_in(&self, request: &Request) -> Option<Range<u64>> {
         self.end.lost_in(request)
     }
 
-    /// Returns the unfinished requests, except for small reads that their submitters are carrying out themselves.
+    /// Returns the number of unfinished requests, without the small reads that their submitters carry out themselves.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    /// Takes the failed requests that are remembered, the last 64, oldest first.
+    /// Removes and returns the remembered failed requests, oldest first. At most the latest 64 are remembered.
     pub fn take_errors(&self) -> Vec<RequestError> {
         self.errors.lock().drain(..).collect()
     }
@@ -359,7 +364,7 @@ impl Device {
         });
     }
 
-    /// Returns the end of the file, now and as its owner expects, at one point in time.
+    /// Returns the end of the file in the system and the end that its owner expects, both at one point in time.
     pub(super) fn ends(&self) -> Result<Ends, Errno> {
         loop {
             let changes = self.end.changes();
@@ -371,11 +376,13 @@ impl Device {
         }
     }
 
-    /// Returns why a block has wrong contents: others cut the file there, and it is a hole now, or it was changed.
+    /// Returns the reason for wrong contents of a block: either another process has cut the file there, so that the
+    /// block is now a hole, or the block was changed.
     #[cold]
     pub(super) fn why_wrong(&self, block: u64) -> Cause {
         match self.ends() {
-            // A cut between a write's look at the end and the write is noticed only here.
+            // If the file is cut after a write has looked at its end and before that write reaches the disk, the cut is
+            // noticed only here.
             Ok(Ends { now, expected, .. }) if now < expected || self.cuts() > 0 => {
                 Cause::Truncated { end: now, expected_end: expected }
             }
@@ -385,9 +392,9 @@ impl Device {
 
     /// Returns the device's length in the system now, in bytes.
     ///
-    /// The position of the open file gives it, which nothing else uses. `fstat` would also ask when the file was last
-    /// changed, and Linux (from 6.13) then gives the next write its own time: the inode is dirty again, and a commit of
-    /// one page takes half as long again.
+    /// The length comes from a seek to the end; nothing else uses the position of the open file. `fstat` would also ask
+    /// when the file was last changed. Linux (from 6.13) then gives the next write a new time of change, which makes
+    /// the inode dirty again, and a commit of one page takes half as long again.
     fn end_in_system(&self) -> io::Result<u64> {
         (&self.file).seek(SeekFrom::End(0))
     }
@@ -411,7 +418,7 @@ impl Device {
         }
     }
 
-    /// Waits until nothing is in flight.
+    /// Waits until no request is in flight.
     pub(super) fn drain(&self) {
         self.is_closing.store(true, Ordering::SeqCst);
         loop {
@@ -438,7 +445,7 @@ impl Device {
         }
     }
 
-    /// Returns a place to the queue. Returns `true` if that ended a congestion.
+    /// Gives a place back to the queue. Returns `true` if that ended the queue's congestion.
     pub(super) fn give_place_back(&self, operation: Operation) -> bool {
         let has_ended = self.places[operation as usize].give_back();
         if has_ended {

@@ -1,8 +1,9 @@
-//! The end of a file: for its owner, in the system, and the bytes that others have cut off.
+//! The end of a file as its owner expects it, and the bytes that other processes have cut off.
 //!
-//! The owner sets the expected length ([`End::expect`]), and so does each completed write. If the system reports less,
-//! another process has truncated the file. The bytes cut off are remembered by block until the owner writes them again
-//! or cuts them off itself. A later write behind them makes a hole, which the system reads as zeroes.
+//! The owner sets the expected length ([`End::expect`]), and so does each completed write. If the system reports a
+//! smaller length, another process has truncated the file. The lost bytes are remembered by block until the owner
+//! writes them again or cuts them off itself. They must be remembered because a later write behind them makes a hole,
+//! which the system reads as zeroes.
 
 use machine::{BLOCK_BYTES, Request};
 use parking_lot::Mutex;
@@ -13,41 +14,42 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// The known end of one file.
 #[derive(Debug, Default)]
 pub(super) struct End {
-    /// Bytes that are in the file if only its owner truncates it.
+    /// Number of bytes in the file if no other process has truncated it.
     expected: AtomicU64,
-    /// The number of times that it was changed by other than writes.
+    /// Number of changes of `expected` that were not made by writes.
     changes: AtomicU32,
-    /// Blocks that others have cut off.
+    /// Blocks that other processes have cut off.
     lost: Mutex<RangeSet<u64>>,
     has_lost: AtomicBool,
-    /// The number of times that others have cut the file, as far as it was noticed.
+    /// Number of cuts of the file by other processes, as far as they were noticed.
     cuts: AtomicU32,
 }
 
 impl End {
-    /// Returns how often others have cut the file. A write reads this before it begins, for [`End::note_written`].
+    /// Returns the number of noticed cuts of the file by other processes. A write reads this number before it begins,
+    /// for [`End::note_written`].
     pub(super) fn cuts(&self) -> u32 {
         self.cuts.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of bytes that are in the file if only its owner truncates it.
+    /// Returns the number of bytes in the file if no other process has truncated it.
     pub(super) fn expected(&self) -> u64 {
         self.expected.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of changes of the end, without those by writes. A reader of both ends compares it before and
-    /// after.
+    /// Returns the number of changes of the expected end that were not made by writes. A reader of the expected and the
+    /// present end compares this number before and after, to get both at one point in time.
     pub(super) fn changes(&self) -> u32 {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// Sets the number of bytes that the file has from now on.
+    /// Sets the expected number of bytes of the file to `bytes`.
     pub(super) fn expect(&self, bytes: u64) {
         self.expected.store(bytes, Ordering::SeqCst);
         self.end_change(bytes);
     }
 
-    /// Sets the largest number of bytes that the file may have from now on.
+    /// Lowers the expected number of bytes of the file to `bytes`, if it is larger.
     pub(super) fn expect_at_most(&self, bytes: u64) {
         self.expected.fetch_min(bytes, Ordering::SeqCst);
         self.end_change(bytes);
@@ -55,12 +57,12 @@ impl End {
 
     fn end_change(&self, bytes: u64) {
         self.changes.fetch_add(1, Ordering::SeqCst);
-        // What the owner cuts off is not lost.
+        // Bytes that the owner cuts off do not count as lost.
         self.forget_lost(bytes.div_ceil(BLOCK_BYTES as u64)..u64::MAX);
     }
 
-    /// Notes that blocks were written: the file has at least `bytes` bytes. Lost bytes among them are there again,
-    /// unless the file was cut since the write began, because the order of both is then unknown.
+    /// Notes that `blocks` were written and that the file has at least `bytes` bytes. Lost blocks among them are no
+    /// longer lost, unless the file was cut after the write began: the order of the cut and the write is then unknown.
     pub(super) fn note_written(&self, blocks: Range<u64>, bytes: u64, cuts_before: u32) {
         if self.expected.load(Ordering::Relaxed) < bytes {
             self.expected.fetch_max(bytes, Ordering::SeqCst);
@@ -79,8 +81,9 @@ impl End {
         }
     }
 
-    /// Notes that another process has cut the file: it ends at byte `now` instead of `expected`, and the bytes between
-    /// are lost. Returns `false` if the expected end has changed meanwhile; the caller then looks again.
+    /// Notes that another process has cut the file: the file ends at byte `now` instead of `expected`, and the bytes
+    /// between are lost. Returns `false`, without noting anything, if the expected end has changed meanwhile; the
+    /// caller then compares the ends again.
     pub(super) fn note_cut(&self, now: u64, expected: u64) -> bool {
         let mut lost = self.lost.lock();
         if self.expected.compare_exchange(expected, now, Ordering::SeqCst, Ordering::SeqCst).is_err() {
@@ -93,7 +96,8 @@ impl End {
         true
     }
 
-    /// Returns the range around the first block of a request that others have cut off, if any.
+    /// Returns the range of bytes that another process has cut off, around the first block of the request to which this
+    /// happened; `None` if there is no such block.
     #[inline]
     pub(super) fn lost_in(&self, request: &Request) -> Option<Range<u64>> {
         if self.has_lost.load(Ordering::SeqCst) { self.find_lost(request) } else { None }
@@ -125,11 +129,11 @@ mod tests {
         assert!(!end.note_cut(2 * PAGE, 9 * PAGE) && lost(0..20).is_none());
         let cuts_before = end.cuts();
         assert!(end.note_cut(2 * PAGE + 100, 10 * PAGE));
-        // A write that began before it may have come too soon.
+        // A write that began before the cut may have reached the disk before it, so the block stays lost.
         end.note_written(5..6, 2 * PAGE, cuts_before);
         assert_eq!((lost(0..2), lost(1..3), lost(9..10)), (None, Some(2 * PAGE..10 * PAGE), Some(2 * PAGE..10 * PAGE)));
         assert_eq!(end.expected(), 2 * PAGE + 100);
-        // Behind it, and in it.
+        // Writes behind the lost range and within it.
         end.note_written(20..21, 20 * PAGE + 50, end.cuts());
         assert!(lost(5..6).is_some());
         end.note_written(5..6, 6 * PAGE, end.cuts());

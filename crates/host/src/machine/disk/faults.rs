@@ -1,4 +1,4 @@
-//! Requests that fail on purpose, for tests of the layers above the machine.
+//! A backend whose requests fail on purpose, for tests of the layers above the machine.
 
 use super::backend::{Backend, Transfer};
 use super::device::{Device, Durable};
@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// The outcome of a request.
+/// The fault that a request meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The request fails with this error number of the system, and nothing is moved.
+    /// The request fails with this error number of the system, and moves no bytes.
     Fail(i32),
-    /// The first attempt moves at most this many bytes. With O_DIRECT: a multiple of 512.
+    /// The first attempt moves at most this many bytes. With O_DIRECT, this number must be a multiple of 512.
     Shorten(usize),
 }
 
-/// The requests of a device that fail, numbered from 0 as they are carried out.
+/// The faults of a device's requests, which are numbered from 0 in the order in which they are carried out.
 #[derive(Debug, Default)]
 pub struct Script(Mutex<Lines>);
 
@@ -30,7 +30,7 @@ struct Lines {
 }
 
 impl Script {
-    /// Creates a set of faults without any.
+    /// Creates a script without faults.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::default()
@@ -41,12 +41,12 @@ impl Script {
         self.0.lock().faults.insert(number, fault);
     }
 
-    /// Makes all requests from now on meet a fault, or no more of them.
+    /// Makes all requests from now on meet `fault`; with `None`, ends this.
     pub fn set_all(&self, fault: Option<Fault>) {
         self.0.lock().every = fault;
     }
 
-    /// Makes the next sync fail with this error number, without a call of the system.
+    /// Makes the next sync fail with this error number, without a system call.
     pub fn fail_sync(&self, os_error: i32) {
         self.0.lock().failed_sync = Some(os_error);
     }
@@ -84,13 +84,13 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Wraps a backend.
+    /// Returns a backend that passes requests to `inner` unless `script` has a fault for them.
     #[must_use]
     pub fn wrap(script: &Arc<Script>, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
         Arc::new(Self { inner, script: Arc::clone(script) })
     }
 
-    /// Returns the transfer, unless it failed just now.
+    /// Lets a transfer meet the next fault of the script. Returns the transfer, or `None` if it has failed.
     fn pass(&self, mut transfer: Transfer) -> Option<Transfer> {
         match self.script.next() {
             Some(Fault::Fail(os_error)) => {

@@ -1,17 +1,18 @@
-//! Writes in flight, in two generations, so that a task can wait for those that have begun and not for later ones.
+//! Writes in flight, in two generations, so that a task can wait for all writes that have begun and need not wait for
+//! later ones.
 
 use crate::machine::wait::WaitQueue;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The requests that are under way; see the module's head.
+/// The writes that are under way, by generation; see the module's head.
 #[derive(Debug, Default)]
 pub(super) struct Generations {
     /// The generation of new operations, modulo 2.
     current: AtomicU32,
     under_way: [AtomicU32; 2],
     ended: WaitQueue,
-    /// Held by the thread that waits.
+    /// Held by the thread that waits for a generation to end.
     waiting: Mutex<()>,
 }
 
@@ -20,8 +21,8 @@ pub(super) struct Generations {
 pub(super) struct Generation(usize);
 
 impl Generations {
-    /// Begins an operation. A caller of [`Generations::wait`] either waits for it, or made its changes before the
-    /// operation reads anything.
+    /// Begins an operation. For each call of [`Generations::wait`], either the call waits for this operation, or this
+    /// operation sees all changes that the caller made before.
     pub(super) fn begin(&self) -> Generation {
         loop {
             let own = Generation(self.current.load(Ordering::SeqCst) as usize % 2);
@@ -29,12 +30,13 @@ impl Generations {
             if self.current.load(Ordering::SeqCst) as usize % 2 == own.0 {
                 return own;
             }
-            // A thread that waits for this generation may have seen that it is empty.
+            // The generation changed meanwhile: a thread that waits for the old generation may already have seen that
+            // it is empty.
             self.end(own);
         }
     }
 
-    /// Ends an operation of this generation.
+    /// Ends an operation that belongs to the generation `own`.
     pub(super) fn end(&self, own: Generation) {
         if self.under_way[own.0].fetch_sub(1, Ordering::SeqCst) == 1 {
             self.ended.wake();

@@ -1,22 +1,25 @@
-//! Disks: open files that requests are carried out on.
+//! Disks: the open files on which requests are carried out.
 //!
-//! Each open file, or block device, is a [`Device`]; block `b` is its bytes from `4096 * b` on. Devices come and go while
-//! the machine runs; finding one takes no lock. The way of a request:
+//! Each open file, or block device, is a [`Device`]; block `b` is the 4096 bytes from byte `4096 * b` on. Devices come
+//! and go while the machine runs; finding a device takes no lock. A request takes this way:
 //!
-//! 1. `Disks::submit` finds its device; a `plug` may hold it back for a moment, so that it goes with others;
-//! 2. a small read whose submitter waits is carried out by the submitter, with one system call and no switch; held-back
-//!    requests of a waiting submitter go in parallel through a borrowed ring, or in place if there is one — `backend`,
-//!    `ring`;
+//! 1. `Disks::submit` finds the device; a `plug` may hold the request back for a moment, so that it goes to the disk
+//!   with others;
+//! 2. a small read whose submitter waits is carried out by the submitter, with one system call and no switch; several
+//!   held-back requests of a waiting submitter go in parallel through a borrowed ring, and a single one is carried out
+//!   in place — `backend`, `ring`;
 //! 3. any other request waits for a place in the device's queue (`queue` knows when it is congested), and is carried
 //!    out by the thread of the background ring, or by threads that read and write — `ring`, `pool`;
-//! 4. `progress` judges the result: done, again for the rest, zeroes beyond the end, failed;
+//! 4. `progress` decides on the result: the request is done, its rest is tried again, bytes beyond the file's end
+//!   become zeroes, or the request fails;
 //! 5. the finished request goes to the receiver: [`machine::Completions::complete`].
 //!
-//! Files are opened past the page cache of the kernel (O_DIRECT) if their file system supports it. A partial last block
-//! is nevertheless written through the page cache, to the byte, so that a file is never longer than its owner has made
-//! it. A device may be encrypted (`cipher`). `end` tracks ends of files, and cuts by others.
+//! Requests bypass the page cache of the kernel (O_DIRECT) if the file system supports it. A partial last block is
+//! nevertheless written through the page cache, exactly to its last byte, so that a file is never longer than its owner
+//! has made it. A device may be encrypted (`cipher`). `end` tracks the ends of files, and cuts by other processes.
 //!
-//! *Locks*: `free_numbers`, for a moment, only while a device is added or removed. Below, each lock is taken alone.
+//! *Locks*: `free_numbers` is held for a moment, only while a device is added or removed. In the modules below, each
+//! lock is taken alone.
 //!
 //! Next: `device`.
 
@@ -61,23 +64,23 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// The way to check that data read from a device are those that were written.
+/// The way to check that data read from a device equal the data last written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
     /// Checks by checksums if [`Config::checksums`] says so.
     AsConfigured,
     /// Checks by checksums.
     Checksums,
-    /// Checks by the tags of encryption. Blocks are written in a form that only this device can read, with a key that
-    /// ends with it.
+    /// Checks by the tags of encryption. Blocks are encrypted with a key that only this device has and that is lost
+    /// with the device.
     Encryption,
 }
 
 /// The disks of one machine.
 pub(super) struct Disks {
-    /// Devices by number; `None` where one was removed.
+    /// Devices by number; `None` if the device was removed.
     table: boxcar::Vec<ArcSwapOption<Device>>,
-    /// Numbers of the table that no device has. Held while a device is added.
+    /// Numbers in the table that no device has. The lock is held while a device is added.
     free_numbers: Mutex<BTreeSet<u32>>,
     context: Arc<Context>,
     queue_depth: u32,
@@ -129,8 +132,9 @@ impl Disks {
         if !is_direct {
             self.context.notices.add(Notice::Buffered { name: name.to_string() });
         }
-        // Looking whether it is to be noted costs threads that read one file at the same time 6 % of a read. Where
-        // somebody else owns the file, it is noted.
+        // Otherwise the system would check on each read whether to update the time of last access. This costs 6 % of a
+        // read if several threads read one file at the same time. If another user owns the file, the flag cannot be set
+        // and the time is updated.
         let _ = sys::keep_access_time(&file);
         let backend: Arc<dyn Backend> = match &self.rings {
             Some(rings) if is_direct => Arc::clone(rings) as _,
@@ -193,7 +197,7 @@ impl Disks {
     pub(super) fn submit(&self, request: Request) {
         let device = self.table.get(request.device.index()).map(ArcSwapOption::load);
         let Some(device) = device.as_ref().and_then(|device| device.as_ref()) else {
-            // Another thread has removed the device although this request was submitted.
+            // Another thread has removed the device, although it must not while requests are submitted.
             return self.context.complete(request, Err(IoError::Device));
         };
         if plug::is_plugged(self.identity()) {
@@ -209,7 +213,7 @@ impl Disks {
         Plug { disks: self, is_own: plug::begin(self.identity()), _thread: PhantomData }
     }
 
-    /// Submits the requests that the calling thread holds back, because it is about to sleep.
+    /// Starts the requests that the calling thread holds back, because the thread is about to sleep.
     #[inline]
     pub(super) fn unplug_before_sleep(&self) {
         let transfers = plug::take_before_sleep(self.identity());
@@ -218,11 +222,11 @@ impl Disks {
         }
     }
 
-    /// Starts the transfers for others, then carries out those that the caller waits for.
+    /// Starts the transfers for which no task waits, then carries out those for which the caller waits.
     fn start_all(&self, transfers: Vec<Transfer>) {
         let (mut waited_for, others) = split(transfers, |transfer| is_waited_for(transfer.request()));
         others.into_iter().for_each(start);
-        // One after the other those that are carried out in different ways.
+        // Transfers of different backends are carried out one backend after the other.
         while let Some(first) = waited_for.first() {
             let backend = first.backend();
             let is_same = |transfer: &Transfer| Arc::ptr_eq(&transfer.device().backend, &backend);
@@ -253,7 +257,8 @@ impl Disks {
     }
 }
 
-/// Splits transfers into those for which `is_true` holds and the others. Moves nothing if it holds for all.
+/// Returns the transfers for which `is_true` holds and, second, the others. Moves no transfer if `is_true` holds for
+/// all.
 fn split(transfers: Vec<Transfer>, is_true: impl Fn(&Transfer) -> bool) -> (Vec<Transfer>, Vec<Transfer>) {
     if transfers.iter().all(&is_true) { (transfers, Vec::new()) } else { transfers.into_iter().partition(is_true) }
 }

@@ -1,13 +1,13 @@
-//! A plug: requests of the calling thread are held back, so that they go to the disk together.
+//! Plugs. A plug holds back requests of the calling thread, so that they go to the disk together.
 //!
-//! They go when the plug is dropped, when there are `REQUESTS_MAX`, and before the thread sleeps in the machine, which
-//! might be for one of them. Linux: `blk_start_plug`, `blk_finish_plug`.
+//! The held requests go to the disk when the plug is dropped, when there are `REQUESTS_MAX`, and before the thread
+//! sleeps in the machine, because the thread might wait for one of them. Linux: `blk_start_plug`, `blk_finish_plug`.
 
 use super::backend::Transfer;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
-/// Requests that a plug holds back at most.
+/// Largest number of requests that a plug holds back.
 pub(super) const REQUESTS_MAX: usize = 64;
 
 thread_local! {
@@ -17,18 +17,18 @@ thread_local! {
 struct Plugged {
     /// The owner of the requests that are held back: the address of the machine's disks, or 0.
     owner: usize,
-    /// Plugs of that machine on this thread.
+    /// Number of plugs of the owner's machine that this thread has.
     depth: u32,
     transfers: Vec<Transfer>,
 }
 
-/// Calls `look` with the held-back transfers of the thread. If the thread is ending and they are gone, none are held
-/// back.
+/// Calls `look` with the held-back transfers of the thread, and returns its result. Returns `None` if the thread is
+/// ending and has no place for such transfers any more.
 fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
     PLUGGED.try_with(|plugged| look(&mut plugged.borrow_mut())).ok()
 }
 
-/// Begins to hold requests of `owner` back; false when the thread has a plug of another machine.
+/// Begins to hold back requests of `owner`. Returns `false` if the thread has a plug of another machine.
 pub(super) fn begin(owner: usize) -> bool {
     with_plugged(|plugged| {
         let is_free = plugged.depth == 0 || plugged.owner == owner;
@@ -41,7 +41,7 @@ pub(super) fn begin(owner: usize) -> bool {
     .unwrap_or(false)
 }
 
-/// Ends a plug. Returns the transfers to send now.
+/// Ends a plug. Returns the transfers that must be started now.
 pub(super) fn end() -> Vec<Transfer> {
     with_plugged(|plugged| {
         plugged.depth -= 1;
@@ -50,13 +50,13 @@ pub(super) fn end() -> Vec<Transfer> {
     .unwrap_or_default()
 }
 
-/// Returns whether `owner` holds requests of this thread back.
+/// Returns whether `owner` holds back requests of this thread.
 #[inline]
 pub(super) fn is_plugged(owner: usize) -> bool {
     with_plugged(|plugged| plugged.depth > 0 && plugged.owner == owner).unwrap_or(false)
 }
 
-/// Holds a transfer back. Returns the transfers to send now, if the plug is full.
+/// Holds back a transfer. Returns all held transfers, which must be started now, if the plug is full; otherwise none.
 pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
     PLUGGED.with_borrow_mut(|plugged| {
         plugged.transfers.push(transfer);
@@ -64,7 +64,7 @@ pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
     })
 }
 
-/// Takes the transfers that `owner` holds back on this thread, which is about to sleep.
+/// Removes and returns the transfers that `owner` holds back on this thread, because the thread is about to sleep.
 #[inline]
 pub(super) fn take_before_sleep(owner: usize) -> Vec<Transfer> {
     with_plugged(|plugged| if plugged.owner == owner { take(plugged) } else { Vec::new() }).unwrap_or_default()
@@ -74,12 +74,12 @@ fn take(plugged: &mut Plugged) -> Vec<Transfer> {
     std::mem::take(&mut plugged.transfers)
 }
 
-/// Holds requests of the calling thread back until it is dropped. See [`super::super::Host::plug`].
+/// A guard that holds back requests of the calling thread until it is dropped. See [`super::super::Host::plug`].
 #[must_use = "requests go to the disk when the plug is dropped"]
 pub struct Plug<'a> {
     pub(super) disks: &'a super::Disks,
     pub(super) is_own: bool,
-    /// Stays on its thread.
+    /// Keeps the guard on its thread: makes it neither `Send` nor `Sync`.
     pub(super) _thread: PhantomData<*const ()>,
 }
 

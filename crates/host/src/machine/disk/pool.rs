@@ -1,4 +1,5 @@
-//! Threads that read and write, where io_uring is not to be had or has no advantage (a file in the kernel's page cache).
+//! Threads that read and write, used if io_uring is not available or has no advantage (for a file in the kernel's page
+//! cache).
 
 use super::backend::{Backend, Transfer};
 use crate::machine::task::{AbortOnPanic, start_thread};
@@ -19,7 +20,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The threads.
+/// A pool of threads that carry out transfers.
 pub(super) struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -27,7 +28,7 @@ pub(super) struct Pool {
 
 impl Pool {
     /// # Errors
-    /// When the system has no thread for it.
+    /// When the system grants no thread for the pool.
     pub(super) fn new(threads: usize) -> std::io::Result<Arc<Self>> {
         let mut pool = Self { shared: Arc::default(), threads: Vec::new() };
         for number in 0..threads.max(1) {
@@ -38,11 +39,11 @@ impl Pool {
 }
 
 impl Pool {
-    /// Makes a pool with as many threads as the system grants, perhaps none: then another thread must call
-    /// [`Pool::serve`].
+    /// Makes a pool with as many threads as the system grants, at most `threads`. The system may grant none; another
+    /// thread must then call [`Pool::serve`].
     pub(super) fn of_at_most(threads: usize) -> Arc<Self> {
         let mut pool = Self { shared: Arc::default(), threads: Vec::new() };
-        // One error is enough: there is no thread left.
+        // Stops at the first error, because the system grants no more threads then.
         let _ = (0..threads).try_for_each(|number| pool.spawn(number));
         Arc::new(pool)
     }
@@ -53,12 +54,12 @@ impl Pool {
         Ok(())
     }
 
-    /// Makes the calling thread one of the pool's, until the pool ends.
+    /// Makes the calling thread one of the pool's threads until the pool ends.
     pub(super) fn serve(&self) {
         self.shared.serve();
     }
 
-    /// Ends the threads once nothing waits any more.
+    /// Ends the threads once no transfer waits any more.
     pub(super) fn end(&self) {
         self.shared.inbox.lock().is_over = true;
         self.shared.changed.notify_all();
@@ -66,7 +67,7 @@ impl Pool {
 }
 
 impl Shared {
-    /// Runs a thread of the pool.
+    /// Carries out transfers on a thread of the pool until the pool ends.
     fn serve(&self) {
         let _abort = AbortOnPanic::new();
         loop {
@@ -87,7 +88,8 @@ impl Shared {
 
 impl Backend for Pool {
     fn run_all(&self, mut transfers: Vec<Transfer>) {
-        // The kernel's page cache answers at once; a disk can do several things at a time.
+        // Only transfers that bypass the kernel's page cache go to other threads: the page cache answers at once, but a
+        // disk can serve several requests at a time.
         let last = transfers.pop();
         for transfer in transfers {
             if transfer.device().is_direct() { self.start(transfer) } else { transfer.perform() }
@@ -107,9 +109,10 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.end();
         for thread in self.threads.drain(..) {
-            // The last transfer of a machine that is gone may end on one of the threads themselves.
+            // If the last transfer of a dropped machine finishes on one of these threads, that thread cannot join
+            // itself.
             if thread.thread().id() != thread::current().id() {
-                // It cannot panic: that would have ended the process.
+                // The thread cannot have panicked: a panic would have ended the process.
                 let _ = thread.join();
             }
         }

@@ -1,26 +1,27 @@
-//! The progress of a request, and the next step after a system call that did all of it, some of it or nothing. Decides only.
+//! The progress of a request, and the next step after a system call that moved all of its bytes, some or none. This
+//! module only decides; others carry the steps out.
 
 use crate::machine::sys::Errno;
 use machine::{BLOCK_BYTES, IoError, Operation};
 use std::fmt;
 
-/// Largest number of consecutive attempts that may move nothing before a request fails.
+/// Largest number of consecutive attempts that may move no bytes before a request fails.
 ///
-/// The system says "again" when it is short of memory for a moment, or when a thread ends whose request it was. A
-/// hundred times in a row is neither.
+/// The system says "again" when it is short of memory for a moment, or when the thread ends that made the request. A
+/// hundred times in a row has another cause.
 const IDLE_MAX: u32 = 100;
 
-/// The reason for which a request failed.
+/// The reason why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The system's error number.
+    /// The system call failed with this error number.
     Os(i32),
-    /// The file ends earlier than its owner said: another process has truncated it.
+    /// The file ends earlier than its owner expects: another process has truncated it.
     Truncated {
         /// The end of the file, bytes.
         end: u64,
-        /// The least end that was expected, in bytes.
+        /// The least end that the owner expects, in bytes.
         expected_end: u64,
     },
     /// The system moved no bytes, and did not say why.
@@ -33,7 +34,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Returns the engine's word for the cause.
+    /// Returns the error of the engine for this cause.
     #[must_use]
     pub const fn as_io_error(self) -> IoError {
         match self {
@@ -62,21 +63,21 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The bytes that are to be moved.
+/// The bytes that a request is to move.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub operation: Operation,
-    /// First byte in the file.
+    /// First of these bytes in the file.
     pub offset: u64,
     pub bytes: usize,
 }
 
-/// The ends of a file.
+/// The ends of a file: the present one and the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// Present end, bytes.
+    /// The present end in the system, bytes.
     pub now: u64,
-    /// Least end, bytes, if only the owner has truncated the file.
+    /// The least end, bytes, that the file has if no other process has truncated it.
     pub expected: u64,
     /// `true` for a block device, whose end no write moves.
     pub is_fixed: bool,
@@ -85,20 +86,20 @@ pub(super) struct Ends {
 /// The progress of a request.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Bytes moved, counted from the beginning.
+    /// Number of bytes moved, from the beginning of the request on.
     pub done: usize,
-    /// Attempts that moved nothing since the last that did.
+    /// Number of attempts that moved nothing since the last one that moved bytes.
     idle: u32,
-    /// True once the page cache of the kernel was tried.
+    /// True once the request has fallen back to the page cache of the kernel.
     has_fallen_back: bool,
 }
 
-/// The next step.
+/// The next step of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// All bytes are moved.
     Done,
-    /// The file has no more bytes: the bytes that were not read are zeroes.
+    /// The file has no more bytes: the rest of the read becomes zeroes.
     ZeroRest,
     /// Try to move the rest.
     Again,
@@ -109,7 +110,8 @@ pub(super) enum Next {
 }
 
 impl Progress {
-    /// Records an attempt to move the rest of `extent`. `ends` has the end of the file.
+    /// Records the result of an attempt to move the rest of `extent`, and returns the next step. `ends` returns the
+    /// ends of the file.
     pub(super) fn advance(
         &mut self,
         extent: Extent,
@@ -136,13 +138,14 @@ impl Progress {
                         self.done = reached;
                         return Next::ZeroRest;
                     }
-                    // The last block of a device that is no whole number of them: there is nothing after its end.
+                    // The device is no whole number of blocks, and this is its last block: the bytes after the end are
+                    // dropped.
                     if ends.is_fixed && extent_end - ends.now < BLOCK_BYTES as u64 {
                         self.done = extent.bytes;
                         return Next::Done;
                     }
                 }
-                // What goes past the page cache goes in whole blocks.
+                // Requests that bypass the page cache move whole blocks.
                 let whole = reached - reached % BLOCK_BYTES;
                 if whole > self.done {
                     self.done = whole;
@@ -178,7 +181,8 @@ mod tests {
 
     const PAGE: u64 = BLOCK_BYTES as u64;
 
-    /// Carries out a request of four blocks from block 10 on, in a file with these ends.
+    /// Carries out a request of four blocks from block 10 on, in a file with these ends, with the given results of the
+    /// attempts. Returns the last step and the number of bytes moved.
     fn run(operation: Operation, ends: Ends, attempts: &[Result<usize, Errno>]) -> (Next, usize) {
         let extent = Extent { operation, offset: 10 * PAGE, bytes: 4 * BLOCK_BYTES };
         let mut progress = Progress::default();
@@ -206,7 +210,8 @@ mod tests {
         let page = BLOCK_BYTES;
         let os = |errno| Fail(Cause::Os(errno));
         const ODD: u64 = 14 * PAGE - 512;
-        /// Name, operation, ends of the file, results of the attempts, and the expected next step and progress.
+        /// A row of the table: name, operation, ends of the file, results of the attempts, and the expected last step
+        /// and number of bytes moved.
         type Row<'a> = (&'a str, Operation, Ends, &'a [Result<usize, Errno>], (Next, usize));
         let table: &[Row<'_>] = &[
             ("all at once", Read, LONG, &[Ok(4 * page)], (Done, 4 * page)),

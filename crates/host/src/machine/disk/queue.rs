@@ -2,16 +2,16 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The bit that says that the direction is congested; the others count.
+/// The bit of [`Places::taken`] that is set while the direction is congested. The other bits count taken places.
 const CONGESTED: u32 = 1 << 31;
 
-/// The places of one direction.
+/// The places for requests of one direction, reads or writes.
 #[derive(Debug)]
 pub(super) struct Places {
     depth: u32,
-    /// Congestion begins when as many are taken.
+    /// Number of taken places at which congestion begins.
     congestion_on: u32,
-    /// Congestion ends when fewer are taken.
+    /// Number of taken places below which congestion ends.
     congestion_off: u32,
     taken: AtomicU32,
 }
@@ -23,7 +23,8 @@ impl Places {
         Self { depth, congestion_on, congestion_off, taken: AtomicU32::new(0) }
     }
 
-    /// Takes a place: `Some(true)` when that began a congestion, `None` when no place is free.
+    /// Takes a place. Returns `Some(true)` if congestion began with it, `Some(false)` if not, and `None` if no place is
+    /// free.
     pub(super) fn try_take(&self) -> Option<bool> {
         let take = |state: u32| {
             let taken = (state & !CONGESTED) + 1;
@@ -34,7 +35,7 @@ impl Places {
         Some(before & CONGESTED == 0 && before + 1 >= self.congestion_on)
     }
 
-    /// Returns a place to the queue. Returns `true` if that ended a congestion.
+    /// Gives a place back to the queue. Returns `true` if that ended the congestion.
     pub(super) fn give_back(&self) -> bool {
         let give_back = |state: u32| {
             let taken = (state & !CONGESTED).checked_sub(1)?;
@@ -46,17 +47,19 @@ impl Places {
         before & CONGESTED != 0 && (before & !CONGESTED) <= self.congestion_off
     }
 
-    /// Returns whether the direction is between its two thresholds coming from above, or above both.
+    /// Returns whether the direction is congested: congestion begins at the upper threshold and lasts until the number
+    /// of taken places falls below the lower one.
     pub(super) fn is_congested(&self) -> bool {
         self.taken.load(Ordering::SeqCst) & CONGESTED != 0
     }
 }
 
-/// Returns the number of taken places at which congestion begins, and the number below which it ends: 225 and 207 of
-/// 256.
+/// Returns the number of taken places at which congestion begins, and the number below which it ends. For a depth of
+/// 256 these are 225 and 207.
 ///
-/// Returns 7/8 plus one, and 13/16 less one, rounded like repeated halves, as on the simulated disk. Linux:
-/// `blk_queue_congestion_threshold`. Source: mechanisms/reclaim, 22.
+/// The first number is 7/8 of the depth plus one. The second is 13/16 of the depth less one. The eighths and sixteenths
+/// are rounded as in Linux and on the simulated disk. Linux: `blk_queue_congestion_threshold`. Source:
+/// mechanisms/reclaim, 22.
 #[doc(alias = "blk_queue_congestion_threshold")]
 fn congestion_thresholds(depth: u32) -> (u32, u32) {
     let on = depth - depth / 8 + 1;

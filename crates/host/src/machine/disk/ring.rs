@@ -1,18 +1,19 @@
-//! io_uring: a ring with its own thread for requests whose submitter does not wait in place, and rings that threads
-//! borrow for requests for which they wait.
+//! io_uring: a background ring with its own thread, for requests whose submitter does not wait in place, and borrowed
+//! rings, for requests for which the borrowing thread waits.
 //!
 //! *Background*: submitters put transfers into an inbox and ring a bell (an eventfd that the ring reads) if the thread
-//! sleeps. The thread alone submits and reaps, so the ring needs no lock, the requests belong to no thread of the
-//! application that could end before them, and completions interrupt no thread.
+//! sleeps. Only the thread submits and reaps. Therefore the ring needs no lock, no request belongs to a thread of the
+//! application that could end before the request, and completions interrupt no thread.
 //!
-//! *Refused*: a filter of system calls that comes later, for a thread or for all, may refuse the rings. Then the
-//! requests that a ring has taken are waited for. The others go to the background ring, or from there to threads that
-//! read and write.
+//! *Refused*: a filter of system calls, installed later for one thread or for all, may refuse the rings. The thread
+//! then waits for the requests that its ring has taken. The other requests of a borrowed ring go to the background
+//! ring; those of a refused background ring go to threads that read and write.
 //!
-//! *Waited for*: a caller that waits for all of a batch borrows a ring, submits the batch with one system call, and handles the
-//! completions as they come, without a switch to another thread.
+//! *Waited for*: a caller that waits for a whole batch of transfers borrows a ring, submits the batch with one system
+//! call, and handles the completions as they come, without a switch to another thread.
 //!
-//! *Locks*: the inbox and the list of idle rings, both held for a few instructions and alone.
+//! *Locks*: the inbox and the list of idle rings each have one. Each lock is held for a few instructions, and never
+//! together with another.
 
 #![allow(unsafe_code)]
 
@@ -35,20 +36,20 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Submissions that the background ring takes with one system call.
+/// Largest number of submissions that the background ring takes with one system call.
 const BACKGROUND_ENTRIES: u32 = 256;
-/// Largest number of transfers that the background ring has in flight, over all devices; the others wait in front of
-/// it. A completion's entry is 16 bytes.
+/// Largest number of transfers that the background ring has in flight, over all devices; further transfers wait in
+/// front of the ring. A completion's entry is 16 bytes.
 const BACKGROUND_IN_FLIGHT: usize = 4096 - 1;
 /// Largest number of transfers that a borrowed ring has in flight.
 const BORROWED_ENTRIES: u32 = 64;
-/// Borrowed rings that are kept for the next borrower.
+/// Largest number of idle rings that are kept for the next borrower.
 const IDLE_RINGS_MAX: usize = 16;
 /// The user data of the read that wakes the ring's thread.
 const BELL: u64 = u64::MAX;
-/// Interval of checks for completions of a refused ring.
+/// Interval at which the completions of a refused ring are checked for.
 const REFUSED_PAUSE: Duration = Duration::from_micros(50);
-/// Bytes of a system call at most. Linux: `MAX_RW_COUNT`.
+/// Largest number of bytes that one system call moves. Linux: `MAX_RW_COUNT`.
 const RUN_BYTES_MAX: usize = 0x7fff_f000;
 
 /// Rings of one machine.
@@ -60,9 +61,10 @@ pub(super) struct Rings {
 
 impl Rings {
     /// # Errors
-    /// The system's error number when rings are not permitted, 0 when an operation is missing.
+    /// The system's error number when rings are not permitted; 0 when an operation is missing.
     ///
-    /// `io_threads` of a [`Pool`] do the work should the system refuse the background ring later; `notices` hear of it.
+    /// If the system refuses the background ring later, `io_threads` threads of a [`Pool`] do the work, and `notices`
+    /// gets a notice.
     pub(super) fn new(io_threads: usize, notices: Arc<Notices>) -> Result<Arc<Self>, Errno> {
         let as_errno = |error: io::Error| error.raw_os_error().unwrap_or(0);
         let bell = sys::event_counter().map_err(as_errno)?;
@@ -75,7 +77,7 @@ impl Rings {
             io_threads,
             notices,
         });
-        // The first borrowed ring is made here, to see that more can be made.
+        // The first borrowed ring is made here, to find out whether rings can be made.
         let idle = borrowed_slots().map_err(as_errno)?;
         let (made, is_made) = mpsc::sync_channel(1);
         let serving = Arc::clone(&background);
@@ -103,9 +105,10 @@ impl Drop for Rings {
             pool.end();
         }
         let thread = self.thread.get_mut().take().expect("joined here only");
-        // The last transfer of a machine that is gone ends on the thread itself, which then ends by itself.
+        // If the last transfer of a dropped machine finishes on this very thread, the thread cannot join itself; it
+        // ends by itself.
         if thread.thread().id() != thread::current().id() {
-            // It cannot panic: that would have ended the process.
+            // The thread cannot have panicked: a panic would have ended the process.
             let _ = thread.join();
         }
     }
@@ -128,7 +131,7 @@ impl Backend for Rings {
                 }
                 Err(left) => left,
             },
-            // Out of descriptors, or of memory for rings.
+            // There are no descriptors, or no memory, for another ring.
             Err(_) => transfers,
         };
         left.into_iter().for_each(|transfer| self.start(transfer));
@@ -151,12 +154,12 @@ impl Backend for Rings {
 /// The state that submitters and the thread of the background ring share.
 struct Background {
     inbox: Mutex<Vec<Transfer>>,
-    /// True while the thread is in, or on its way into, the system.
+    /// True while the thread is in a system call, or about to enter it.
     is_asleep: AtomicBool,
     is_over: AtomicBool,
     bell: File,
-    /// The pool, once the system has refused the ring. A thread that puts a request into the inbox reads it under the
-    /// inbox' lock.
+    /// The pool, once the system has refused the ring. A thread that puts a request into the inbox reads this field
+    /// under the inbox's lock.
     pool: OnceLock<Arc<Pool>>,
     io_threads: usize,
     notices: Arc<Notices>,
@@ -168,7 +171,7 @@ impl Background {
         assert!(rung.is_ok(), "an eventfd counts to 2^64: {rung:?}");
     }
 
-    /// Runs the thread.
+    /// Serves the background ring on its thread until the rings end.
     fn serve(&self, mut slots: Slots) {
         let _abort = AbortOnPanic::new();
         let mut bell_count = Box::new(0u64);
@@ -179,7 +182,7 @@ impl Background {
     }
 
     /// # Errors
-    /// The system's error number when it does not serve the ring any more.
+    /// The system's error number when the system does not serve the ring any more.
     fn serve_ring(
         &self,
         slots: &mut Slots,
@@ -189,8 +192,9 @@ impl Background {
         loop {
             waiting.extend(std::mem::take(&mut *self.inbox.lock()));
             let is_bell_read = slots.others > 0;
-            // Each transfer owns a share of the rings, so that none is left when these are over. The bell is rung then,
-            // and its read must have ended: it writes into the caller's box.
+            // Each transfer owns a share of the rings, so none is left when the rings are dropped. The drop rings the
+            // bell. The read of the bell must have ended before this returns, because the read writes into the caller's
+            // box.
             if self.is_over.load(Ordering::SeqCst) && !is_bell_read {
                 debug_assert!(waiting.is_empty() && slots.in_flight == 0, "the rings ended before their transfers");
                 return Ok(());
@@ -199,8 +203,8 @@ impl Background {
                 let count: *mut u64 = &raw mut *bell_count;
                 let read = opcode::Read::new(Fd(self.bell.as_raw_fd()), count.cast(), 8).build().user_data(BELL);
                 slots.others += 1;
-                // SAFETY: the caller's count lives until the read has completed: until then neither this loop ends nor, where
-                // the ring is refused, `Slots::abandon`.
+                // SAFETY: the caller's count lives until the read has completed: this loop does not end before that,
+                // nor, if the ring is refused, does `Slots::abandon`.
                 unsafe { slots.push(&read) }?;
             }
             while slots.has_room()
@@ -217,17 +221,17 @@ impl Background {
         }
     }
 
-    /// Replaces a ring that the system refuses by threads, this one among them. They carry out all present and further
-    /// requests.
+    /// Replaces a ring that the system refuses by threads, one of which is the calling thread. These threads carry out
+    /// all present and further requests.
     #[cold]
     fn fall_back(&self, errno: Errno, mut slots: Slots, waiting: VecDeque<Transfer>) {
-        // The read of the bell, if it is under way, ends.
+        // Ends the read of the bell, if one is under way.
         self.ring_bell();
         let mut left = slots.abandon();
         drop(slots);
         left.extend(waiting);
         let pool = self.pool.get_or_init(|| Pool::of_at_most(self.io_threads - 1));
-        // Transfers of threads that came before, and saw no pool, are here.
+        // The inbox holds the transfers of threads that saw no pool, because they came before it was made.
         left.extend(std::mem::take(&mut *self.inbox.lock()));
         self.notices.add(Notice::NoIoUring { os_error: errno });
         left.into_iter().for_each(|transfer| pool.start(transfer));
@@ -238,22 +242,22 @@ impl Background {
     }
 }
 
-/// A ring with its requests in flight.
+/// A ring and its requests in flight.
 struct Slots {
     ring: IoUring,
-    /// Requests in flight, by the number that a completion carries. Never grows beyond its first capacity, because the
-    /// system reads the runs.
+    /// Requests in flight, by the number that a completion carries. Never grows beyond its first capacity: the system
+    /// reads the runs in the slots, so they must not move.
     slots: Vec<Option<InFlight>>,
     free: Vec<usize>,
     in_flight: usize,
-    /// Requests in flight that are no transfers.
+    /// Number of requests in flight that are no transfers.
     others: usize,
-    /// Slots that the system has not taken yet, in order: entries of the submission queue, and one that is about to
-    /// become one.
+    /// Numbers of the slots that the system has not taken yet, in order: those in the submission queue, and possibly
+    /// one that is about to be pushed.
     unsubmitted: VecDeque<u64>,
-    /// Entries of the submission queue.
+    /// Number of entries in the submission queue.
     queued: usize,
-    /// Completions that wait to be handled; here to keep its memory.
+    /// Completions that wait to be handled. The vector is a field so that its memory is reused.
     reaped: Vec<(u64, i32)>,
 }
 
@@ -274,12 +278,12 @@ impl Slots {
         self.in_flight < self.slots.capacity()
     }
 
-    /// Carries transfers out; returns when all are finished.
+    /// Carries out transfers, and returns when all are finished.
     ///
     /// # Errors
-    /// Those that were not, when the system does not serve the ring any more.
+    /// The unfinished transfers, when the system does not serve the ring any more.
     fn run_all(&mut self, transfers: VecDeque<Transfer>) -> Result<(), Vec<Transfer>> {
-        // A completion that panics would leave others in flight that nobody waits for any more.
+        // If handling a completion panicked, other requests would stay in flight with no thread waiting for them.
         let _abort = AbortOnPanic::new();
         let mut waiting = transfers;
         self.run_waiting(&mut waiting).map_err(|_| {
@@ -302,7 +306,8 @@ impl Slots {
         Ok(())
     }
 
-    /// Waits for the requests of a ring that the system now refuses. Returns the remaining ones.
+    /// Waits for the requests that a ring, which the system now refuses, has taken. Returns the transfers that are not
+    /// finished.
     #[cold]
     fn abandon(&mut self) -> Vec<Transfer> {
         let mut left = Vec::new();
@@ -313,15 +318,16 @@ impl Slots {
             }
         }
         while self.in_flight > 0 || self.others > 0 {
-            // Completions come when the thread is in the system, for whatever reason (and not only when it enters the ring:
-            // that is what a deferred ring would promise).
+            // Completions arrive whenever the thread is in any system call. With a deferred ring they would arrive only
+            // when the thread enters the ring.
             thread::sleep(REFUSED_PAUSE);
             left.extend(self.reap_finished());
         }
         left
     }
 
-    /// Takes the transfer of a completion or of an entry; `None` if it belongs to no transfer.
+    /// Takes the transfer to which a completion or an entry belongs out of its slot; returns `None` if it belongs to no
+    /// transfer.
     fn take(&mut self, user_data: u64) -> Option<InFlight> {
         let slot = usize::try_from(user_data).ok().filter(|&slot| slot < self.slots.len())?;
         self.free.push(slot);
@@ -329,16 +335,17 @@ impl Slots {
         Some(self.slots[slot].take().expect("each request completes once"))
     }
 
-    /// Puts a transfer, or the rest of it, into a free slot and the submission queue.
+    /// Puts a transfer, or its unfinished rest, into a free slot and the submission queue.
     ///
     /// # Errors
-    /// The system's error number, when it does not serve the ring any more. The transfer has its slot.
+    /// The system's error number, when the system does not serve the ring any more. The transfer keeps its slot.
     fn start(&mut self, mut transfer: Transfer) -> Result<(), Errno> {
         if let Err(errno) = transfer.prepare() {
             transfer.fail(errno);
             return Ok(());
         }
-        // SAFETY: the transfer goes into the slot with the runs, and owns a share of the arena and what it has encrypted.
+        // SAFETY: the transfer goes into the slot together with the runs, and owns a share of the arena and the
+        // encrypted bytes.
         let runs = transfer.runs().into_iter().map(|run| unsafe { run.detached() }).collect();
         let slot = self.free.pop().unwrap_or_else(|| {
             assert!(self.slots.len() < self.slots.capacity(), "{} transfers in flight", self.in_flight);
@@ -356,11 +363,11 @@ impl Slots {
     /// As [`Slots::start`].
     ///
     /// # Safety
-    /// The memory that the entry points to must live until its completion was reaped, or until it is known not to be
-    /// submitted.
+    /// The memory that the entry points to must live until the entry's completion was reaped, or until the entry is
+    /// known not to be submitted.
     unsafe fn push(&mut self, entry: &squeue::Entry) -> Result<(), Errno> {
         self.unsubmitted.push_back(entry.get_user_data());
-        // SAFETY: by this function's own condition.
+        // SAFETY: the caller ensures it, by this function's own condition.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.enter(0)?;
         }
@@ -371,7 +378,7 @@ impl Slots {
     /// Submits the pushed entries, and waits for `want` completions.
     ///
     /// # Errors
-    /// The system's error number, when it does not serve the ring any more.
+    /// The system's error number, when the system does not serve the ring any more.
     fn enter(&mut self, want: usize) -> Result<(), Errno> {
         let entered = self.ring.submit_and_wait(want);
         let queued = self.ring.submission().len();
@@ -380,7 +387,7 @@ impl Slots {
         match entered {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // Again after a look at what has come.
+                // The caller tries again after it has reaped completions.
                 Some(libc::EINTR | libc::EBUSY) => Ok(()),
                 Some(libc::EAGAIN) => {
                     thread::yield_now();
@@ -391,7 +398,7 @@ impl Slots {
         }
     }
 
-    /// Finishes or continues the completed transfers.
+    /// Handles all completions that have come: finishes complete transfers, and continues the others.
     ///
     /// # Errors
     /// As [`Slots::start`].
@@ -403,7 +410,7 @@ impl Slots {
         result
     }
 
-    /// Finishes completed transfers. Returns those to continue, which are rare.
+    /// Finishes completed transfers. Returns those that must be continued, which are rare.
     fn reap_finished(&mut self) -> Vec<Transfer> {
         let mut reaped = std::mem::take(&mut self.reaped);
         let mut unfinished = Vec::new();
@@ -447,8 +454,9 @@ fn entry(InFlight { transfer, runs }: &InFlight) -> squeue::Entry {
     }
 }
 
-/// Makes a ring for one thread that completions do not interrupt, or on older kernels one without this property. The
-/// ring does not use `DEFER_TASKRUN`, because completions must also arrive when the ring may not be entered any more.
+/// Makes a ring that one thread uses and whose completions do not interrupt that thread; on older kernels, an ordinary
+/// ring. The ring does not use `DEFER_TASKRUN`, because completions must also arrive when the ring may not be entered
+/// any more.
 fn background_ring() -> io::Result<IoUring> {
     let promised = IoUring::builder()
         .setup_cqsize(BACKGROUND_IN_FLIGHT as u32 + 1)
@@ -461,7 +469,7 @@ fn background_ring() -> io::Result<IoUring> {
     Ok(ring)
 }
 
-/// Returns a ring that threads use one after the other.
+/// Returns a ring that threads can borrow, one after the other.
 fn borrowed_slots() -> io::Result<Slots> {
     let promised = IoUring::builder().setup_coop_taskrun().build(BORROWED_ENTRIES);
     let ring = promised.or_else(|_| IoUring::new(BORROWED_ENTRIES))?;
@@ -470,7 +478,7 @@ fn borrowed_slots() -> io::Result<Slots> {
 }
 
 /// # Errors
-/// When the kernel's rings lack an operation that is needed here (before Linux 5.6).
+/// When the kernel's rings lack an operation that this module needs (before Linux 5.6).
 fn check_operations(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
