@@ -178,7 +178,7 @@ impl Builder {
     }
 
     /// Sets the folder of the swap file, which has no name. On tmpfs the file lies in memory, and a
-    /// [`Notice`](crate::Notice) says so.
+    /// [`crate::Notice`] says so.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

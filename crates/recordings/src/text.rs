@@ -1,6 +1,6 @@
 //! Texts as users paste them from a terminal, a mail, a ticket or a page, and their cleaning.
 //!
-//! [`decode`] turns bytes in any usual encoding into text, or names the kind of file. [`Text::of`] splits the text into
+//! [`decode()`] turns bytes in any usual encoding into text, or names the kind of file. [`Text::of`] splits the text into
 //! lines and removes, in this order: terminal escapes and overtyped characters, entities and marks of pages, quotes and
 //! code fences, line numbers, prompts with their commands, and the lines of `script` and `watch`. [`LeftOut`] lists the
 //! removed parts.

@@ -1,7 +1,7 @@
 //! Output of a command: files, which are opened before the work begins, and standard output.
 //!
 //! If one output fails, no results are lost: the other outputs are still written ([`Losses`]), and a report whose file
-//! fails goes to standard output ([`report`]).
+//! fails goes to standard output ([`report()`]).
 
 #[cfg(unix)]
 use std::time::Duration;

@@ -4,14 +4,14 @@
 //! and go while the machine runs; finding a device takes no lock. A request takes this way:
 //!
 //! 1. `Disks::submit` finds the device; a `plug` may hold the request back for a moment, so that it goes to the disk
-//!   with others;
+//!    with others;
 //! 2. a small read whose submitter waits is carried out by the submitter, with one system call and no switch; several
-//!   held-back requests of a waiting submitter go in parallel through a borrowed ring, and a single one is carried out
-//!   in place — `backend`, `ring`;
+//!    held-back requests of a waiting submitter go in parallel through a borrowed ring, and a single one is carried out
+//!    in place — `backend`, `ring`;
 //! 3. any other request waits for a place in the device's queue (`queue` knows when it is congested), and is carried
 //!    out by the thread of the background ring, or by threads that read and write — `ring`, `pool`;
 //! 4. `progress` decides on the result: the request is done, its rest is tried again, bytes beyond the file's end
-//!   become zeroes, or the request fails;
+//!    become zeroes, or the request fails;
 //! 5. the finished request goes to the receiver: [`machine::Completions::complete`].
 //!
 //! Requests bypass the page cache of the kernel (O_DIRECT) if the file system supports it. A partial last block is
