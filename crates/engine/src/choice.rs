@@ -54,7 +54,7 @@ pub struct Section {
 /// A condition under which a choice is read.
 #[derive(Debug)]
 pub struct Condition {
-    /// The key that it depends on, such as `lru.policy`; a name without a dot is a fact of the machine, one of
+    /// The key that the condition is about, such as `lru.policy`. A name without a dot is a fact of the machine, one of
     /// [`FACTS`].
     pub what: &'static str,
     /// The values that the condition names, as a kernel file has them, without quotes.
