@@ -11,9 +11,9 @@
 //! 4. [`Disk::advance`] returns each submitted request separately, in block order.
 //!
 //! The same calls give the same answers, because all arithmetic is in integers, maps are ordered, and there are no
-//! random numbers. The world calls [`Disk::next_event`] after every call that changes the disk, and [`Disk::advance`]
-//! at the time that it returns. A later call of `advance` is allowed, and changes nothing inside the disk. Congestion
-//! can end in `advance`, and also in `submit`, by a merge that frees a slot.
+//! random numbers. After every call that changes the disk, the world calls [`Disk::next_event`]; at the time that this
+//! returns, it calls [`Disk::advance`]. A later call of `advance` is allowed, and changes nothing inside the disk.
+//! Congestion can end in `advance`, and also in `submit`, by a merge that frees a slot.
 //!
 //! If requests for the same blocks are in flight together, they are served in any order, as by Linux. A caller that
 //! needs an order submits the second request only after the first has ended.
