@@ -16,11 +16,11 @@ pub struct Config {
     pub cpus: usize,
     /// Cost of each step.
     pub cost: CostModel,
-    /// How tasks share the CPUs.
+    /// Policy by which tasks share the CPUs.
     pub scheduler: Scheduler,
-    /// Which waiting CPU gets a contended lock.
+    /// Policy by which a contended lock is handed over.
     pub lock_fairness: LockFairness,
-    /// How many translations a CPU keeps, and the cost of a miss; `None` if translations cost nothing.
+    /// Number of translations that a CPU keeps, and cost of a miss; `None` if translations cost nothing.
     pub tlb: Option<TlbConfig>,
     /// Cost of an access to data that another CPU accessed last; `None` if such an access costs nothing extra.
     pub cache_lines: Option<CacheLines>,
@@ -115,7 +115,7 @@ impl Default for Scheduler {
     }
 }
 
-/// Which of the CPUs that spin for a contended lock gets it.
+/// Policies by which a contended lock goes to one of the CPUs that spin for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockFairness {

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What an event does when its time has come.
+/// The effect of an event at its time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// A sleep reaches its deadline.

@@ -33,7 +33,7 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub struct Sim(pub(crate) Rc<World>);
 
-/// How a CPU used its time.
+/// The use of a CPU's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuStatistics {
     /// Time in which the CPU had nothing to do.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How the value of a constant was found.
+/// Ways in which the value of a constant was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -40,7 +40,7 @@ impl fmt::Display for Origin {
 pub struct Sourced<T> {
     /// The value, in the unit with which the name of the field ends.
     pub value: T,
-    /// How the value was found.
+    /// The way in which the value was found.
     pub from: Origin,
     /// The print, data sheet or measurement. For a fitted value, the figure to which it was fitted.
     pub source: String,

@@ -85,7 +85,7 @@ choices! {
     /// Largest number of untouched pages in a range that becomes a huge page (`khugepaged/max_ptes_none`).
     khugepaged_max_ptes_none: u32 = 511 in 0..=511, drawn 110, with "access.khugepaged" in ["on"]: [0, 64, 511];
 
-    /// How a task is throttled that dirties pages faster than the device writes them.
+    /// The way in which a task is throttled if it dirties pages faster than the device writes them.
     dirty_throttle: DirtyThrottle = Writes, drawn 84 {
         /// The task sleeps, so that it dirties as fast as the device writes.
         Sleeps,

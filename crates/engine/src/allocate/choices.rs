@@ -14,8 +14,8 @@ choices! {
         Off,
     }
 
-    /// When a request for the Normal zone may take a part of another migrate type's pageblock there, because no block
-    /// of its own type is free. This matters only on a node that has a DMA32 zone.
+    /// The time at which a request for the Normal zone may take a part of another migrate type's pageblock there,
+    /// because no block of its own type is free. This matters only on a node that has a DMA32 zone.
     migrate_fallback: MigrateFallback = AtOnce, drawn 148 {
         /// At once, before the node's other zones are tried.
         AtOnce,
@@ -63,7 +63,7 @@ choices! {
         Yes,
     }
 
-    /// What a task does that has reclaimed and still gets no page.
+    /// Behaviour of a task that has reclaimed and still gets no page.
     after_reclaim: AfterReclaim = Retries, drawn 79 {
         /// The task reclaims again.
         Retries,
@@ -71,7 +71,7 @@ choices! {
         DrainsPerCpu,
     }
 
-    /// What a task does before it reclaims again, if its last reclaim freed nothing and waited for no write.
+    /// Behaviour of a task before it reclaims again, if its last reclaim freed nothing and waited for no write.
     fruitless_reclaim: FruitlessReclaim = Repeats, drawn 145 {
         /// The task reclaims again at once, and finds only pages on the lists.
         Repeats,
@@ -80,7 +80,7 @@ choices! {
         DrainsBatches,
     }
 
-    /// How a task waits between two reclaims.
+    /// Wait of a task between two reclaims.
     retry_wait: RetryWait = CongestionWait, drawn 80 {
         /// The task waits until a congested queue has room, at most 20 ms. If no queue is congested, it waits the whole
         /// 20 ms.
@@ -92,7 +92,7 @@ choices! {
         None,
     }
 
-    /// What a task does first after it has waited between two reclaims.
+    /// First step of a task after it has waited between two reclaims.
     after_wait: AfterWait = Reclaims, drawn 81 {
         /// The task reclaims again, even if other tasks have freed enough meanwhile.
         Reclaims,

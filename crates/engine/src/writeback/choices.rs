@@ -35,7 +35,7 @@ choices! {
         Ignored,
     }
 
-    /// Which pages the ratios of the dirty limits refer to (dirtyable memory).
+    /// The pages to which the ratios of the dirty limits refer (dirtyable memory).
     dirtyable: Dirtyable = All, drawn 24 {
         /// All pages that are free or reclaimable.
         All,
@@ -51,7 +51,7 @@ choices! {
         Ignored,
     }
 
-    /// Which limits throttle the writers of a device.
+    /// The limits that throttle the writers of a device.
     device_limits: DeviceLimits = Together, drawn 88 {
         /// The limit for all devices together, and then the device's share of everything that was ever written. If a
         /// slow device has as many dirty pages as the limit allows, writers of the other devices stop, too.

@@ -22,13 +22,13 @@ pub struct NetworkConfig {
     pub wire: Nanos,
     /// Time that the CPU takes for one packet and its answer.
     pub packet: Nanos,
-    /// When packets are answered on a CPU that also ends requests of disks.
+    /// Order of answers to packets and ends of requests, on a CPU that does both.
     pub turn: Turn,
     /// Shortest time without interrupts on the card's CPU that is kept ([`crate::Sim::off_windows`]).
     pub keep_from: Nanos,
 }
 
-/// When packets are answered on a CPU that also ends requests of disks.
+/// Order of answers to packets and ends of requests, on a CPU that does both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turn {

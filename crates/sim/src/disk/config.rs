@@ -404,7 +404,7 @@ pub struct FlashConfig {
     pub write_bandwidth_bytes_per_s: Sourced<u64>,
     /// Time from a command to its first access, in ns.
     pub command_ns: Sourced<u64>,
-    /// How often a channel stalls to erase, and for how long. Absent: never.
+    /// The stalls in which a channel erases. Absent: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erase: Option<EraseConfig>,
 }

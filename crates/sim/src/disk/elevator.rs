@@ -13,7 +13,7 @@ use super::config::{CfqConfig, DeadlineConfig, ElevatorConfig, SyncArrival};
 use super::queue::{Class, Key, Queue};
 use machine::{Nanos, Operation};
 
-/// What the disk does with a free place.
+/// The use of a free place in the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Take this entry out of the queue and serve it.

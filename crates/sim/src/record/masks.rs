@@ -10,7 +10,7 @@ const BUCKETS: usize = 40;
 /// Counts of the times without interrupts on a CPU that have one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskStatistics {
-    /// What turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for handlers.
+    /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for handlers.
     pub cause: &'static str,
     /// Number of the times without interrupts.
     pub count: u64,

@@ -31,7 +31,7 @@ pub struct TraceConfig {
 pub struct Trace {
     /// Slices in the order in which they ended.
     pub slices: Vec<Slice>,
-    /// What tasks noted about their waits for memory, in the order in which the waits ended. There are at most as many
+    /// Notes of tasks about their waits for memory, in the order in which the waits ended. There are at most as many
     /// notes as slices may be recorded.
     pub notes: Vec<Noted>,
     /// Names of tasks, by the number of the task.
@@ -85,7 +85,7 @@ pub enum Activity {
     InterruptsOff {
         /// The CPU.
         cpu: usize,
-        /// What turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for a handler.
+        /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for a handler.
         cause: &'static str,
     },
     /// A handler dealt with one interrupt. A handler keeps running while more interrupts wait.
@@ -180,7 +180,7 @@ pub(crate) const fn is_recorded(func: Func) -> bool {
     )
 }
 
-/// What identifies a request between its submission and its end.
+/// The properties that identify a request between its submission and its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Way {
     pub(crate) disk: DeviceId,

@@ -5,7 +5,7 @@ use crate::clock::picos;
 use crate::rng::Rng;
 use machine::Nanos;
 
-/// How much steps and locks are disturbed in a swarm.
+/// The strength with which steps and locks are disturbed in a swarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Perturb {
     /// Probability, in units of 1/65536, that a step takes longer.
