@@ -1,4 +1,5 @@
-//! Faults on pages in swap (`do_swap_page`; mechanisms/reclaim, 20.4 with the correction in mechanisms/parallelio-trial, 5).
+//! Faults on pages in swap (`do_swap_page`; mechanisms/reclaim, 20.4 with the correction in
+//! mechanisms/parallelio-trial, 5).
 //!
 //! A fault on a page in the swap cache is a minor fault, even while the page is being written. A read maps the page
 //! read-only and keeps the slot. A write frees the slot, unless the page is under writeback. If the swap device

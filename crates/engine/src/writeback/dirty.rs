@@ -120,7 +120,8 @@ impl<M: Machine> Writeback<M> {
             None => {}
         }
         self.stat.count(Event::NrWritten, pages);
-        // `COPIED` is cleared before `WRITEBACK`. In between, the page only looks as if its own bytes were being written.
+        // `COPIED` is cleared before `WRITEBACK`. In between, the page only looks as if its own bytes were being
+        // written.
         descriptor.test_clear(Flags::COPIED);
         let was = descriptor.test_clear(Flags::WRITEBACK);
         assert!(was, "{frame} ended a writeback that never started: {descriptor:?}");
