@@ -47,7 +47,7 @@ macro_rules! sections {
         pub static SECTIONS: [&Section; [$(stringify!($section)),*].len()] = [$(&$section::choices::SECTION),*];
 
         impl Choices {
-            /// Refuses the first number that is out of its limits.
+            /// Checks that every number of every section is within the limits of its key.
             fn check_limits(&self) -> Result<(), Refused> {
                 $(self.$section.check_limits()?;)*
                 Ok(())
@@ -109,7 +109,7 @@ pub struct Setting {
     pub value: Value,
     /// The origin of the value.
     pub origin: Origin,
-    /// The value in the kernel's base (or, without a base, in [`ROOT`]), where that differs.
+    /// The value in the kernel's base (or, without a base, in [`ROOT`]), if it differs from this one.
     pub replaces: Option<Value>,
 }
 
@@ -131,7 +131,7 @@ pub enum Origin {
     Set,
 }
 
-/// The text of a kernel that another names as its `base`.
+/// The text of a kernel that another kernel names as its `base`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The name of the file in messages.
@@ -219,12 +219,12 @@ impl Kernel {
         Ok(Self { name: name.to_owned(), about, bases, choices: node.read()?, settings, node })
     }
 
-    /// Changes one value: `set("lru.batch", "14")`. The value is written as in a file; quotes around a
-    /// choice's name may be left out.
+    /// Changes one value: `set("lru.batch", "14")`. The value is written as in a file; quotes around a choice's name
+    /// may be left out.
     ///
     /// # Errors
-    /// When the key is unknown (with the nearest known one) or the value is not one of its values; the
-    /// kernel is unchanged then.
+    /// Fails if the key is unknown (the message has the nearest known key), or the value is not one of the key's
+    /// values. The kernel is unchanged then.
     pub fn set(&mut self, key_path: &str, value: &str) -> Result<(), Error> {
         let place = Place { file: format!("{key_path}={value}").into(), line: 0 };
         let known: Vec<String> = self.settings.iter().map(|s| format!("{}.{}", s.section, s.key)).collect();

@@ -67,7 +67,7 @@ use stat::Vmstat;
 use swap::{Swap, SwapArea, SwapLayout};
 use writeback::{DeviceLayout, Writeback};
 
-/// Page reclaim over one machine.
+/// The page reclaim engine, which runs on one machine.
 pub struct Engine<M: Machine> {
     access: Access<M>,
 }

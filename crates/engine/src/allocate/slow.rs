@@ -55,7 +55,7 @@ struct Compaction {
     is_later: bool,
     /// `true` if compaction was left out because it failed lately.
     was_deferred: bool,
-    /// `true` if compaction gave up because others waited.
+    /// `true` if compaction gave up because other tasks waited for a lock or for the CPU.
     was_contended: bool,
 }
 

@@ -70,9 +70,9 @@ pub enum Event {
     NrThrottledWritten,
     /// `compact_stall`: direct compactions.
     CompactStall,
-    /// `compact_fail`: direct compactions that made no room.
+    /// `compact_fail`: direct compactions after which the request got no block.
     CompactFail,
-    /// `compact_success`: direct compactions that made room.
+    /// `compact_success`: direct compactions after which the request got a block.
     CompactSuccess,
     /// `compact_migrate_scanned`: frames that compaction looked at for pages to move.
     CompactMigrateScanned,
@@ -84,7 +84,8 @@ pub enum Event {
     CompactBlocksMoved,
     /// `pgmigrate_success`: pages moved to another frame (`compact_pages_moved` before 3.8).
     PgmigrateSuccess,
-    /// `pgmigrate_fail`: pages that were to be moved and stayed (`compact_pagemigrate_failed` before 3.8).
+    /// `pgmigrate_fail`: pages that were isolated to be moved, but were not moved (`compact_pagemigrate_failed` before
+    /// 3.8).
     PgmigrateFail,
     /// `compact_run_complete`: runs of compaction that went through the whole zone. This counter and the next six are
     /// this engine's own.
@@ -281,13 +282,13 @@ pub enum ZoneEvent {
     /// `numa_hit`: blocks allocated on the node that was wanted. This counter and the next five exist only on machines
     /// with several nodes.
     NumaHit,
-    /// `numa_miss`: blocks allocated here that were wanted on another node.
+    /// `numa_miss`: blocks allocated on this node that were wanted on another node.
     NumaMiss,
-    /// `numa_foreign`: blocks wanted here that were allocated on another node.
+    /// `numa_foreign`: blocks wanted on this node that were allocated on another node.
     NumaForeign,
-    /// `numa_local`: blocks allocated here by tasks on a CPU of this node.
+    /// `numa_local`: blocks allocated on this node by tasks on a CPU of this node.
     NumaLocal,
-    /// `numa_other`: blocks allocated here by tasks on a CPU of another node.
+    /// `numa_other`: blocks allocated on this node by tasks on a CPU of another node.
     NumaOther,
     /// `zone_reclaim_failed`: times that a task reclaimed on its own node and freed less than it needed
     /// (`reclaim.zone_reclaim_mode`).
@@ -356,11 +357,11 @@ impl ZoneEvent {
         !self.is_of_workingset() && !self.is_of_nodes()
     }
 
-    /// Counters of anonymous pages that came back.
+    /// The counters of anonymous pages that refaulted, were activated, and were restored.
     pub const WORKINGSET_ANON: [Self; 3] =
         [Self::WorkingsetRefaultAnon, Self::WorkingsetActivateAnon, Self::WorkingsetRestoreAnon];
 
-    /// Counters of pages of files that came back.
+    /// The counters of file pages that refaulted, were activated, and were restored.
     pub const WORKINGSET_FILE: [Self; 3] =
         [Self::WorkingsetRefaultFile, Self::WorkingsetActivateFile, Self::WorkingsetRestoreFile];
 

@@ -49,7 +49,7 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty_waits: DirtyWaits<M>,
     /// Estimates of the device's speed and of its writers' rates.
     pub(crate) bandwidth: M::Lock<Bandwidth>,
-    /// `true` if too much was dirty when a task last looked (`bdi->dirty_exceeded`).
+    /// `true` if too many pages were dirty when a writer last checked (`bdi->dirty_exceeded`).
     pub(crate) dirty_exceeded: AtomicBool,
     /// Pages a second that the device writes, as [`Backing::bandwidth`] has it; read without the lock.
     write_rate: AtomicU64,
@@ -176,7 +176,7 @@ impl<M: Machine> Writeback<M> {
         Some(taken)
     }
 
-    /// Returns blocks to the device.
+    /// Frees blocks of a device.
     pub(super) fn give_blocks(&self, device: DeviceId, start: u64, blocks: u64) {
         let backing = self.backing(device);
         backing.blocks.lock().give(start, blocks);
@@ -242,7 +242,7 @@ impl<M: Machine> Writeback<M> {
         self.backing(device).delayed.fetch_sub(1, Relaxed);
     }
 
-    /// Returns the blocks of a file's pages to the device.
+    /// Frees the blocks of a range of a file's pages.
     pub(crate) fn give_file_blocks(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         if file.is_placed() {
             return;

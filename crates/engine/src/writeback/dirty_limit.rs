@@ -60,7 +60,7 @@ impl DirtyLimits {
 /// The limits that apply to the writers of a device, with the number of pages that count for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyState {
-    /// The limits.
+    /// The limits for the writers of the device.
     pub limits: DirtyLimits,
     /// Pages that count for the limits: dirty, or under writeback.
     pub dirty: u64,

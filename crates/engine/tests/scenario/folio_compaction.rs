@@ -13,7 +13,7 @@ use machine::{FrameNumber, Order};
 use sim::Sim;
 use std::sync::Arc;
 
-/// A machine of 64 MiB whose folios have this order.
+/// Returns a machine of 64 MiB whose folios have this order.
 fn plan(kernel: &str, folios: Folios, order: u8) -> Plan {
     let mut choices = choices_of(kernel);
     choices.memory.min_free_kbytes = 1024;

@@ -179,7 +179,7 @@ fn each_choice_of_2_6_37_alone_changes_something() {
     assert_eq!(changes_nothing, [""; 0]);
 }
 
-/// A writer, memory in use, a stream of reads, and requests for blocks.
+/// Runs a writer, a stream of reads and requests for blocks, while other memory is in use.
 fn crowded(ground: &Ground) {
     let kernel = scatter_kernel_pages(ground);
     let log = ground.create();

@@ -172,7 +172,7 @@ impl Group {
     }
 }
 
-/// A turn of one group.
+/// A time slice of one group.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     group: Group,

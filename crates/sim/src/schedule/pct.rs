@@ -45,6 +45,8 @@ pub(crate) struct Priorities {
 }
 
 impl Priorities {
+    /// Creates the schedule, and draws the steps of change from `chance`.
+    ///
     /// # Panics
     /// When `depth` or `steps` is 0.
     pub(crate) fn new(pct: Pct, mut chance: Rng) -> Self {
